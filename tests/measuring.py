@@ -8,7 +8,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.facts import Facts, Unit
-from cloakwork.kernel import Measured
+from cloakwork.kernel import Books, Kernel, Measured
 from cloakwork.kernel.summary import measured_of
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import PrivacyEvent
@@ -44,3 +44,11 @@ def release(
         schema={"variant": pl.List(pl.String), "cases": pl.Int64},
     )
     return Release(table.filter(pl.col("cases") > 0), found.internal, recorded)
+
+
+def kernel_on(
+    histogram: pl.DataFrame | Measured, event: PrivacyEvent, noise: Noise, max_cases: int = 1
+) -> Kernel:
+    """A kernel on a variant histogram that answers what ``event`` lists."""
+    seen = histogram if isinstance(histogram, Measured) else measured_of(histogram, noise)
+    return Kernel(seen, Books.of(event), noise, max_cases)

@@ -14,7 +14,6 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
@@ -38,6 +37,7 @@ from cloakwork.privacy_event import (
     TruncatedGeometric,
 )
 from cloakwork.quantities import parse_duration
+from cloakwork.testing.runs import run_step
 from measuring import release
 
 DAY = "2024-01-01T00:00:00Z"
@@ -192,14 +192,13 @@ def test_events_charge_for_the_noise_drawn(
     mechanism, recorder = catalogue()[name], Recorder()
     offer = mechanism.offer(goal, FACTS, options)
     assert isinstance(offer, Offer)
-    aggregate = mechanism.summarise(offer.params)
-    summary = aggregate.of(log()) if aggregate else pl.DataFrame()
-    action = mechanism.rewrite(
-        offer.params, release(mechanism, offer.params, summary, recorder), recorder.stream()
-    )
-    MemoryEngine().rewrite(log(), action)
+    run_step(mechanism, offer.params, log(), recorder, FACTS)
     event = mechanism.event(offer.params, FACTS)
-    assert set(scales(event)) == recorder.scales
+    charged = set(scales(event))
+    if name == "variants/markov":
+        # Transitions of order 2 and 3 are read where order 1 is large enough: here it is not.
+        charged -= set(offer.params.sigmas[3:])
+    assert recorder.scales == charged
     assert list(rates(event)) == sorted(recorder.rates)
 
 

@@ -8,6 +8,8 @@ every run.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,13 +20,22 @@ from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import ONE, Measured
+from cloakwork.kernel.summary import measured_of
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants.prefix_tree import PrefixTree, TreeParams
-from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_tree
-from cloakwork.mechanisms.variants.tree_noise import level_stages, with_scale
+from cloakwork.mechanisms.variants.tree import Candidates, TreeGrowth, grow_tree
+from cloakwork.mechanisms.variants.tree_noise import (
+    answer_noise,
+    by_level,
+    cost_of,
+    level_stages,
+    with_scale,
+)
 from cloakwork.noise import Noise, reproducible
-from measuring import release
+from cloakwork.privacy_event import Composed, EpsilonDelta
+from measuring import kernel_on, release
 
 EPSILON, DELTA = 1.0, 1e-3
 LENGTH = 9
@@ -56,28 +67,46 @@ def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
     )
 
 
-def many(variant: tuple[str, ...], cases: int, runs: int) -> tuple[CodedVariants, int]:
-    """As many logs in one: ``cases`` cases of ``variant``, below a first event of its own for each;
-    and how many labels.
+def many(variant: tuple[str, ...], cases: int, runs: int, noise: Noise) -> Measured:
+    """As many logs in one: ``cases`` cases of ``variant``, below a first event of its own for each.
 
     Subtrees below different first events are independent, so the tree of one such log is as many
     runs at once.
     """
-    labels = (*(str(number) for number in range(runs)), "a")
     rows = {(str(number), *variant[1:]): cases for number in range(runs)} if cases else {}
-    return CodedVariants.from_histogram(histogram(rows), labels), len(labels)
+    return measured_of(histogram(rows), noise)
+
+
+def keep_all(found: Candidates) -> NDArray[np.bool_]:
+    """Whatever is told."""
+    return np.full(len(found.noisy), True)
+
+
+FREQUENT, LEAST = 600, 100
+"""Cases of a variant, and a threshold so far below that no noise looked at here reaches down to it;
+its delta has no part in what is audited.
+"""
 
 
 def sums(cases: int, given: TreeParams, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
     """Runs on ``cases`` cases of full length; the outcome is the sum of the noisy counts along it,
     over their scales.
     """
+    m = given.max_cases
+    chances = [
+        answer_noise(given.noise, stage.scale).selection_delta(LEAST, ONE, m)
+        for stage in given.shape
+    ]
+    delta = max(chances)
+    least = (LEAST,) * len(given.shape)
+    counts = cost_of(given.shape, given.noise, m)
+    event = Composed(events=(counts, EpsilonDelta(epsilon=0.0, delta=delta)))
+    scales = by_level(given.shape, [stage.scale for stage in given.shape])
 
     def run(runs: int) -> NDArray[np.float64]:
-        variants, letters = many(LONGEST, cases, runs)
-        growth = TreeGrowth(given.shape, given.noise, letters, prefixes=runs, count_absent=False)
-        levels = grow_tree(variants, growth, lambda found: np.full(len(found.noisy), True), noise)
-        scales = list(growth.scale_by_level())
+        kernel = kernel_on(many(LONGEST, cases, runs, noise), event, noise, m)
+        growth = TreeGrowth(given.shape, given.noise, runs, None, least, delta)
+        levels = grow_tree(kernel, growth, keep_all).levels
         along = [level.noisy / scale for level, scale in zip(levels[:-1], scales, strict=False)]
         return np.asarray(sum(along) + levels[-1].leaf_noisy / scales[-1])
 
@@ -90,21 +119,25 @@ WIDE = 0.1
 def audit(given: TreeParams, runs: int = 60_000) -> AuditResult:
     """A case of full length more: every level moves."""
     noise = reproducible(1)
-    more, less = (sums(60 + extra, given, noise) for extra in (1, 0))
+    more, less = (sums(FREQUENT + extra, given, noise) for extra in (1, 0))
     return empirical_epsilon(
         more, less, runs=runs, delta=given.delta, claim=EPSILON, events=half_lines
     )
 
 
 def audit_wide(
-    given: TreeParams, claimed: TreeParams, cases: int = 1, runs: int = 15_000
+    given: TreeParams,
+    claimed: TreeParams,
+    cases: int = 1,
+    runs: int = 15_000,
+    source: Noise | None = None,
 ) -> AuditResult:
     """The same, or some cases of one unit more, against what the tree ``claimed`` is charged for at
     a large delta.
     """
-    noise = reproducible(1)
-    here, there = (sums(60 + extra, given, noise) for extra in (cases, 0))
-    middle = (60 + cases / 2) * sum(stage.levels / stage.scale for stage in given.shape)
+    noise = source or reproducible(1)
+    here, there = (sums(FREQUENT + extra, given, noise) for extra in (cases, 0))
+    middle = (FREQUENT + cases / 2) * sum(stage.levels / stage.scale for stage in given.shape)
     events = [HalfLine(middle, upper=True), HalfLine(middle, upper=False)]
     claim = cost(TREE.event(claimed, facts()), WIDE).epsilon
     return empirical_epsilon(here, there, runs=runs, delta=WIDE, claim=claim, events=events)
@@ -132,6 +165,30 @@ def test_half_the_noise_is_found(noise: str) -> None:
     assert audit_wide(given, given).passed
     runs = 60_000 if noise == "laplace" else 15_000
     assert not audit_wide(at_scale(given, given.shape[0].scale / 2), given, runs=runs).passed
+
+
+class HalfNoise:
+    """A source that draws half the noise that it is asked for."""
+
+    def __init__(self, source: Noise) -> None:
+        self.source = source
+
+    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
+        return self.source.gaussian_values(sigma / 2, size)
+
+    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
+        return self.source.laplace_values(scale / 2, size)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.source, name)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_half_the_noise_drawn_is_found(noise: str) -> None:
+    """The books cannot see what a source draws: the audit does."""
+    given = params(facts(), noise=noise)
+    half: Any = HalfNoise(reproducible(1))
+    assert not audit_wide(given, given, runs=60_000, source=half).passed
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
@@ -164,15 +221,17 @@ def alone(given: TreeParams, cases: int, noise: Noise) -> Callable[[int], NDArra
     """Runs on a log of ``cases`` cases of full length and nothing else; the outcome is how much of
     its path is kept.
     """
+    thresholds = by_level(given.shape, given.thresholds)
+    event = TREE.event(given, facts(given.max_cases, None))
 
     def run(runs: int) -> NDArray[np.int64]:
-        variants, letters = many(LONGEST, cases, runs)
-        growth = TreeGrowth(given.shape, given.noise, letters, prefixes=runs, count_absent=False)
-        thresholds = np.repeat(given.thresholds, [stage.levels for stage in given.shape])
+        kernel = kernel_on(many(LONGEST, cases, runs, noise), event, noise, given.max_cases)
+        growth = replace(given.growth(), prefixes=runs)
         levels = grow_tree(
-            variants, growth, lambda found: found.noisy >= thresholds[found.depth], noise
-        )
-        owner = levels[0].symbol
+            kernel, growth, lambda found: found.noisy >= thresholds[found.depth]
+        ).levels
+        # Of each prefix the run that it belongs to.
+        owner = np.arange(len(levels[0].symbol))
         kept = np.bincount(owner, minlength=runs)
         for level in levels[1:]:
             owner = owner[level.parent]
@@ -204,7 +263,9 @@ def test_counting_only_what_occurs_without_the_threshold_for_it_is_found() -> No
     """The thresholds that suffice where every extension is counted give a case alone away."""
     given = params(facts(alphabet=None), delta=0.02)
     count_absent = params(facts(), delta=0.02)
-    assert not hidden(given.model_copy(update={"thresholds": count_absent.thresholds}), 1).passed
+    broken = given.model_copy(update={"thresholds": count_absent.thresholds})
+    assert not hidden(broken, 1).passed
+    assert cost(TREE.event(broken, facts(alphabet=None)), given.delta).epsilon > EPSILON
 
 
 def test_a_log_of_one_case_or_none_over_declared_activities() -> None:
@@ -212,7 +273,7 @@ def test_a_log_of_one_case_or_none_over_declared_activities() -> None:
     given, noise = params(facts(), delta=0.02, threshold=1), reproducible(1)
 
     def released(rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
-        summary = histogram(rows)
+        summary = measured_of(histogram(rows), noise)
         return lambda runs: [len(release(TREE, given, summary, noise).table) for _ in range(runs)]
 
     assert empirical_epsilon(

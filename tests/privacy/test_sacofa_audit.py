@@ -14,17 +14,21 @@ from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
+from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import ONE, Kernel
+from cloakwork.kernel.summary import measured_of
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.rules import count_steps
-from cloakwork.mechanisms.variants.sacofa import Sacofa, noisy_steps
+from cloakwork.mechanisms.variants.rules import measure_steps
+from cloakwork.mechanisms.variants.sacofa import Sacofa
 from cloakwork.mechanisms.variants.sacofa_params import SacofaParams
-from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_tree
-from cloakwork.mechanisms.variants.tree_noise import Stage
+from cloakwork.mechanisms.variants.tree import TreeGrowth, grow_tree
+from cloakwork.mechanisms.variants.tree_noise import Stage, answer_noise, by_level, cost_of
 from cloakwork.noise import Noise, reproducible
-from measuring import release
+from cloakwork.privacy_event import Composed, EpsilonDelta
+from measuring import kernel_on, release
 
 EPSILON, DELTA = 1.0, 1e-3
 LENGTH = 9
@@ -51,46 +55,56 @@ def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
     )
 
 
+FREQUENT, LEAST = 600, 100
+"""Cases of a variant, and a threshold so far below that no noise looked at here reaches down to it;
+its delta has no part in what is audited.
+"""
+
+
 def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
     """Runs on ``cases`` cases of nine different activities: all noisy counts that one more moves,
     weighed by their noise.
 
-    The trees of all runs are one, below first events of their own.
+    All runs are in one log, each with activities of its own, so that none of them share a count.
     """
-    measured = given.steps
+    chances = [
+        answer_noise(given.noise, stage.scale).selection_delta(LEAST, ONE, 1)
+        for stage in given.shape
+    ]
+    delta = max(chances)
+    measured = () if given.steps is None else (given.steps,)
+    counts = cost_of((*given.shape, *measured), given.noise, 1)
+    event = Composed(events=(counts, EpsilonDelta(epsilon=0.0, delta=delta)))
 
-    def tree(runs: int) -> NDArray[np.float64]:
-        labels = (*(str(number) for number in range(runs)), *LETTERS)
-        variants = CodedVariants.from_histogram(
-            histogram({(str(number), *LETTERS[1:]): cases for number in range(runs)}), labels
-        )
-        growth = TreeGrowth(
-            given.shape, given.noise, len(labels), prefixes=runs, count_absent=False
-        )
-        levels = grow_tree(variants, growth, lambda found: np.full(len(found.noisy), True), noise)
-        counts = [level.noisy for level in levels[:-1]] + [levels[-1].leaf_noisy]
+    def tree(kernel: Kernel, runs: int) -> NDArray[np.float64]:
+        least = (LEAST,) * len(given.shape)
+        growth = TreeGrowth(given.shape, given.noise, runs, None, least, delta)
+        levels = grow_tree(kernel, growth, lambda found: np.full(len(found.noisy), True)).levels
+        noisy = [level.noisy for level in levels[:-1]] + [levels[-1].leaf_noisy]
+        scales = by_level(given.shape, [stage.scale for stage in given.shape])
         return np.asarray(
-            sum(count / at**2 for count, at in zip(counts, growth.scale_by_level(), strict=True))
+            sum(count / at**2 for count, at in zip(noisy, scales, strict=True)),
         )
 
-    def steps(runs: int) -> NDArray[np.float64]:
-        if measured is None:
-            return np.zeros(runs)
-        counts = count_steps(
-            CodedVariants.from_histogram(histogram({LETTERS: cases}), LETTERS), given.length, 9
-        )
-        path = (
-            np.array([len(LETTERS), *range(len(LETTERS))]),
-            np.array([*range(len(LETTERS)), len(LETTERS)]),
-        )
-        # Only the steps that the case takes matter; the others' noise would be drawn for nothing.
-        taken = np.tile(counts[path], (runs, 1))
-        return (
-            np.asarray(noisy_steps(taken, measured.scale, given.noise, noise).sum(axis=1))
-            / measured.scale**2
-        )
+    def steps(kernel: Kernel, variants: list[tuple[str, ...]]) -> NDArray[np.float64]:
+        if given.steps is None:
+            return np.zeros(len(variants))
+        scale = given.steps.scale
+        noisy = measure_steps(kernel, answer_noise(given.noise, scale), given.length, None)
+        begins, goes_on, ends = range(3)
+        found = noisy.at_labels([(begins, variant[:1]) for variant in variants])
+        found += noisy.at_labels([(ends, variant[-1:]) for variant in variants])
+        for place in range(LENGTH - 1):
+            found += noisy.at_labels([(goes_on, variant[place:][:2]) for variant in variants])
+        return found / scale**2
 
-    return lambda runs: tree(runs) + steps(runs)
+    def run(runs: int) -> NDArray[np.float64]:
+        variants = [tuple(f"{number} {each}" for each in LETTERS) for number in range(runs)]
+        log = histogram(dict.fromkeys(variants, cases))
+        kernel = kernel_on(log, event, noise)
+        return tree(kernel, runs) + steps(kernel, variants)
+
+    return run
 
 
 WIDE = 0.1
@@ -104,12 +118,12 @@ def audit(given: SacofaParams, claimed: SacofaParams, delta: float = WIDE) -> Au
     move.
     """
     noise = reproducible(1)
-    more, less = (seen(60 + extra, given, noise) for extra in (1, 0))
+    more, less = (seen(FREQUENT + extra, given, noise) for extra in (1, 0))
     weight = sum(
         stage.levels / stage.scale**2
         for stage in (*given.shape, *([given.steps] if given.steps else []))
     )
-    events = [HalfLine(60.5 * weight, upper) for upper in (True, False)]
+    events = [HalfLine((FREQUENT + 0.5) * weight, upper) for upper in (True, False)]
     claim = cost(SACOFA.event(claimed, FACTS), delta).epsilon
     return empirical_epsilon(
         more,
@@ -164,17 +178,18 @@ def rare(given: SacofaParams) -> AuditResult:
     others, noise = {("a", "b"): 50}, reproducible(1)
 
     def allowed(rows: dict[tuple[str, ...], int]) -> Callable[[int], NDArray[np.int64]]:
-        counts = count_steps(
-            CodedVariants.from_histogram(histogram(rows), LETTERS), given.length, 9
-        )
+        measured = measured_of(histogram(rows), noise)
         assert given.steps is not None
-        scale = given.steps.scale
+        drawn = answer_noise(given.noise, given.steps.scale)
+        event = SACOFA.event(given, FACTS)
+        every = np.arange((len(LETTERS) + 1) ** 2)
 
-        def run(runs: int) -> NDArray[np.int64]:
-            noisy = (noisy_steps(counts, scale, given.noise, noise) for _ in range(runs))
-            return np.array([int((count >= given.least_steps).sum()) for count in noisy])
+        def once() -> int:
+            kernel = kernel_on(measured, event, noise)
+            noisy = measure_steps(kernel, drawn, given.length, LETTERS).at(every)
+            return int((noisy >= given.least_steps).sum())
 
-        return run
+        return lambda runs: np.array([once() for _ in range(runs)])
 
     events = [HalfLine(bound, upper) for bound in (5, 10, 15) for upper in (True, False)]
     return empirical_epsilon(
@@ -221,7 +236,7 @@ def hidden(given: SacofaParams) -> AuditResult:
     noise = reproducible(1)
 
     def kept(rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
-        summary = histogram(rows)
+        summary = measured_of(histogram(rows), noise)
         return lambda runs: [
             release(SACOFA, given, summary, noise).internal["prefixes kept"] for _ in range(runs)
         ]
@@ -247,8 +262,15 @@ def test_a_case_of_undeclared_activities_is_covered_by_delta() -> None:
 def test_a_threshold_of_either_kind_that_hides_nobody_is_found() -> None:
     """Those that suffice where every extension is counted."""
     measured, stated = undeclared(), undeclared(rules=RULES)
-    both = {"harmless": (1,), "harmful": (1,)}
-    for given, broken in ((measured, both), (stated, {"harmful": (1,)})):
+    both = {"harmless": (2,), "harmful": (2,)}
+    for given, broken in ((measured, both), (stated, {"harmful": (2,)})):
         counterpart = given.model_copy(update=broken)
         assert not hidden(counterpart).passed
         assert cost(SACOFA.event(counterpart, Facts()), given.delta).epsilon > EPSILON
+
+
+def test_a_threshold_of_one_case_is_refused() -> None:
+    """Nothing bounds the chance of a case alone to reach it, so the plan has no price for it."""
+    counterpart = undeclared(rules=RULES).model_copy(update={"harmful": (1,)})
+    with pytest.raises(PlanUnsound):
+        hidden(counterpart)

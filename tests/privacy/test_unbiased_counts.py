@@ -19,19 +19,27 @@ from numpy.typing import NDArray
 
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import Books, Gaussian, Kernel, vector_event
+from cloakwork.kernel.summary import measured_of
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Mechanism, Offer
-from cloakwork.mechanisms.profile import measure_profile
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.mechanisms.variants import markov
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
-from cloakwork.mechanisms.variants.sacofa import noisy_steps
+from cloakwork.mechanisms.variants.rules import measure_steps
 from cloakwork.mechanisms.variants.threshold import Kind, calibrate_threshold
-from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_tree
-from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage
+from cloakwork.mechanisms.variants.transitions import (
+    MOST_CELLS,
+    SPREAD,
+    UNIT_NORM,
+    transitions_of,
+)
+from cloakwork.mechanisms.variants.tree import TreeGrowth, grow_tree
+from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage, answer_noise, cost_of
 from cloakwork.noise import Noise, reproducible
+from cloakwork.privacy_event import PrivacyEvent
+from cloakwork.run.profile import figures_of
 from contracts.sample_logs import log_of
-from measuring import release
+from measuring import kernel_on, release
 from privacy.test_profile_audit import params_for
 
 RUNS, WIDTH, COUNT = 200, 60, 500
@@ -69,40 +77,54 @@ def released(name: str, cases: int = COUNT, **options: object) -> Errors:
 
 def levels(kind: NoiseKind) -> Errors:
     """Both levels of a tree, prefixes and ENDs."""
-    variants = CodedVariants.from_histogram(histogram(COUNT), LABELS)
-    growth = TreeGrowth(
-        (Stage(levels=2, scale=3.0),), kind, WIDTH, prefixes=WIDTH, count_absent=False
-    )
+    shape = (Stage(levels=2, scale=3.0),)
+    growth = TreeGrowth(shape, kind, WIDTH, LABELS)
+    event = cost_of(shape, kind, 1)
 
     def run(noise: Noise) -> NDArray[np.float64]:
-        first, last = grow_tree(
-            variants, growth, lambda found: np.full(len(found.noisy), True), noise
-        )
+        kernel = kernel_on(histogram(COUNT), event, noise)
+        grown = grow_tree(kernel, growth, lambda found: np.full(len(found.noisy), True))
+        first, last = grown.levels
         return np.concatenate([first.noisy, last.leaf_noisy]) - float(COUNT)
 
     return run
 
 
 def steps(kind: NoiseKind) -> Errors:
-    """Noisy counts of steps, most of which nobody takes."""
-    counts = np.zeros((8, 8), np.int64)
-    return lambda noise: noisy_steps(counts, 3.0, kind, noise).ravel().astype(float)
+    """Noisy counts of all steps over seven activities; nobody takes any."""
+    event = cost_of((Stage(levels=8, scale=3.0),), kind, 1)
+    nobody = histogram(COUNT).clear()
+
+    def run(noise: Noise) -> NDArray[np.float64]:
+        kernel = kernel_on(nobody, event, noise)
+        counts = measure_steps(kernel, answer_noise(kind, 3.0), 7, LABELS[:7])
+        return counts.at(np.arange(64)).astype(float)
+
+    return run
 
 
 def table(noise: Noise) -> NDArray[np.float64]:
-    """A table of transitions, in cases."""
-    return markov._with_noise(np.zeros((8, 8)), 30_000.0, noise).ravel() / 8192
+    """A table of transitions of a log without cases, in cases."""
+    sums = without_cases(vector_event(30_000.0, UNIT_NORM, MOST_CELLS), noise).sum(
+        transitions_of(1), Gaussian(30_000.0), SPREAD
+    )
+    return sums.at(np.arange(64)) / UNIT_NORM
 
 
 def graph(noise: Noise) -> NDArray[np.float64]:
     """Of a log without cases: every true count is 0, and noisy ones may be negative."""
-    counts = DirectlyFollows.for_epsilon(1.0, LABELS[:8], 3).measure(log_of([]), noise)
-    return counts["count"].to_numpy().astype(float)
+    counted = DirectlyFollows.for_epsilon(1.0, LABELS[:8], 3)
+    return counted.measure(without_cases(counted.event, noise)).ravel().astype(float)
+
+
+def without_cases(event: PrivacyEvent, noise: Noise) -> Kernel:
+    """A kernel over an empty log that answers what ``event`` lists."""
+    return Kernel(measured_of(histogram(0).clear(), noise), Books.of(event), noise, max_cases=1)
 
 
 def profile(noise: Noise) -> NDArray[np.float64]:
     """The number of cases, and how many the most frequent variant holds."""
-    found = measure_profile(PROFILE, LOG, noise)
+    found = figures_of(PROFILE, LOG, noise)
     return np.array([found.cases, found.top["1"]], float) - COUNT
 
 

@@ -30,6 +30,14 @@ class Cases:
         for array in (self.codes, self.offsets):
             array.flags.writeable = False
 
+    @classmethod
+    def of(cls, variants: Sequence[tuple[str, ...]], alphabet: Sequence[str]) -> "Cases":
+        """One case for each of ``variants``, of labels in ``alphabet``."""
+        place = {label: code for code, label in enumerate(alphabet)}
+        codes = [place[label] for variant in variants for label in variant]
+        offsets = np.cumsum([0, *map(len, variants)])
+        return cls(tuple(alphabet), np.array(codes, np.int64), offsets.astype(np.int64))
+
     def __len__(self) -> int:
         """How many cases there are."""
         return len(self.offsets) - 1
@@ -74,6 +82,8 @@ class Cases:
         """
         codes = self.coded(labels)
         known = codes >= 0
+        if known.all():
+            return Cases(tuple(labels), codes, self.offsets)
         lengths = np.bincount(self.case_of[known], minlength=len(self))
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return Cases(tuple(labels), codes[known], offsets)

@@ -1,9 +1,18 @@
 """Keys that grow level by level: prefixes of cases.
 
 On each level a case has one key at most: its key on the level before, if that was kept, with one
-extension. So it counts for one on each level, and of the keys that a unit alone has, those that can
-be told first are as many as its cases: what lies below them shows only if they do. Their chance is
-charged once (``privacy.md`` 6.2; Korolova et al. 2009, theorem 1).
+extension. Which keys are kept follows from noisy counts alone, so given earlier answers a unit of m
+cases moves the counts of a level by m altogether (l1, hence l2): each level is one more adaptively
+composed answer of sensitivity m.
+
+``declared`` adds noise to every extension, so nothing else is told. ``occurring`` tells which keys
+there are; this is why its thresholds cost delta, once for all levels. Take a case of a unit, and
+the first level on which its key is one that nobody else has. The key holds at most m cases, so it
+is told with probability at most p = Pr[m + noise >= least], whatever was answered before. Unless it
+is, the case is followed no further, and no key below is ever drawn for: each key is drawn for once.
+So some key of the unit alone is told with probability at most m p, for the largest p of all levels;
+else the answers are those to a log of the shared keys (``privacy.md`` 6.2; Korolova et al. 2009,
+theorem 1).
 """
 
 from dataclasses import dataclass, field
@@ -60,11 +69,17 @@ class Growth:
         """Noisy counts of every kept key with every extension, whether they occur or not.
 
         ``query``: each case's extension as the code of an entry, 0 to ``extensions`` - 1.
-        ``among``: the extensions that are asked for (int64, ascending), all where None.
+        ``among``: the extensions that are asked for (int64, ascending), all where None. Raises
+        PlanUnsound for a number outside of the declared ones, or one that comes twice.
         """
-        self._books.record(*noise.events(ONE, self._max_cases, None))
-        code, _ = self._extensions(query, extensions)
         asked = np.arange(extensions) if among is None else np.asarray(among, np.int64)
+        # A key that were told twice would have two draws, and be moved twice by one case.
+        if len(asked) and not (
+            asked[0] >= 0 and asked[-1] < extensions and (np.diff(asked) > 0).all()
+        ):
+            raise PlanUnsound("extensions are asked for in ascending order, each once")
+        self._start_level(noise)
+        code, _ = self._extensions(query, extensions)
         keys = (np.arange(self._kept)[:, None] * extensions + asked).ravel()
         own = np.where((self._key >= 0) & (code >= 0), self._key * extensions + code, -1)
         counts = np.zeros(self._kept * extensions, np.int64)
@@ -81,7 +96,7 @@ class Growth:
         """
         if not noise.selection_delta(least, ONE, self._max_cases) <= self._delta:
             raise PlanUnsound(f"a threshold of {least:,} spends more delta than the plan lists")
-        self._books.record(*noise.events(ONE, self._max_cases, None))
+        self._start_level(noise)
         code, has_extension = self._extensions(query, None)
         width = len(self._cases.alphabet) + 1
         counted = (self._key >= 0) & has_extension
@@ -118,6 +133,16 @@ class Growth:
             return
         place = np.minimum(np.searchsorted(kept, own), len(kept) - 1)
         self._key = np.where((own >= 0) & (kept[place] == own), place, -1)
+
+    def _start_level(self, noise: AnswerNoise) -> None:
+        """Enter one level in the books.
+
+        A key of one unit alone has one chance to be told: were a level told twice, it would have
+        two, and its chance is charged once.
+        """
+        if self._latest is not None:
+            raise PlanUnsound("a level is told once, and its keys are kept before the next")
+        self._books.record(*noise.events(ONE, self._max_cases, None))
 
     def _extensions(self, query: Query, extensions: int | None) -> tuple[Ints, NDArray[np.bool_]]:
         """Each case's extension: a number, or the place of a label in the cases' alphabet, -1 for

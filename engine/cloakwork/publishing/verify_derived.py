@@ -13,7 +13,6 @@ from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, Check
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.statement import PrivacyStatement
 from cloakwork.records import stated
-from cloakwork.run.steps import must_ask_a_kernel
 
 _UNPROVABLE: Final = (PlanUnsound, CloakworkError, ValueError, TypeError, LookupError)
 """What is raised while a plan is proved that nobody could have made: unknown steps, parameters,
@@ -92,7 +91,7 @@ def _check_recorded(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
 
 
 def _asks_a_kernel(step: Step) -> bool:
-    return must_ask_a_kernel(step.mechanism, step.lineage, step.event)
+    return bool(step.lineage.measures) or charges_anything(step.event)
 
 
 def _fits(recorded: PrivacyEvent, planned: PrivacyEvent) -> bool:

@@ -12,12 +12,12 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.prefix_tree import PrefixTree, TreeParams
-from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_tree
-from cloakwork.mechanisms.variants.tree_noise import Stage
+from cloakwork.mechanisms.variants.tree import TreeGrowth, grow_tree
+from cloakwork.mechanisms.variants.tree_noise import Stage, cost_of
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
 from conftest import runs
-from measuring import release
+from measuring import kernel_on, release
 
 TREE = PrefixTree()
 
@@ -119,10 +119,14 @@ def test_noisy_counts_are_right_on_average():
     """Within seven standard errors: discrete Gaussian tails are below normal ones, so all four hold
     but for 1e-9.
     """
-    variants = CodedVariants.from_histogram(histogram({("a", "b"): 30, ("b",): 5}), ("a", "b"))
-    growth = TreeGrowth((Stage(levels=3, scale=8.0),), "gaussian", 2, 5_000, count_absent=True)
+    rows = histogram({("a", "b"): 30, ("b",): 5})
+    shape = (Stage(levels=3, scale=8.0),)
+    growth = TreeGrowth(shape, "gaussian", 5_000, ("a", "b"))
+    event = cost_of(shape, "gaussian", 1)
     found = [
-        grow_tree(variants, growth, lambda c: np.full(len(c.noisy), True), secret())
+        grow_tree(
+            kernel_on(rows, event, secret()), growth, lambda c: np.full(len(c.noisy), True)
+        ).levels
         for _ in range(550)
     ]
     first = np.array([levels[0].noisy for levels in found]).mean(axis=0)

@@ -12,6 +12,8 @@ from cloakwork.audit.utility import histogram as variants_of_log
 from cloakwork.audit.utility import relative_log_similarity, true_variants
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import Randomness
+from cloakwork.kernel.summary import measured_of
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP
 from cloakwork.log.io import read_log
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
@@ -22,8 +24,7 @@ from cloakwork.mechanisms.variants.published_trees import (
     _draw_harmful,
     noisy_as_published,
 )
-from cloakwork.mechanisms.variants.raw_rules import CandidateExtensions, RawRules
-from cloakwork.mechanisms.variants.tree import CodedVariants
+from cloakwork.mechanisms.variants.raw_rules import CandidateExtensions, RawRules, RawVariants
 from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
 from measuring import release
@@ -77,7 +78,7 @@ def test_without_noise_to_speak_of_the_log_comes_back(mechanism):
 
 def test_noise_is_laplace_cut_towards_zero():
     """Every share within seven standard errors (binomial tails: 1e-10 in all)."""
-    noisy = noisy_as_published(np.full(300_000, 100), 0.5, secret()) - 100
+    noisy = noisy_as_published(np.full(300_000, 100), 0.5, Randomness(secret())) - 100
     q = math.exp(-0.5)
     for value in range(-6, 7):
         expected = (1 - q) * q ** abs(value) / (1 if value == 0 else 2)
@@ -86,8 +87,8 @@ def test_noise_is_laplace_cut_towards_zero():
 
 
 def test_rules_of_the_log_and_who_breaks_them():
-    variants = CodedVariants.from_histogram(histogram({("a", "b"): 4, ("a", "c", "b"): 2}), "abc")
-    rules = RawRules.read_off(variants, 3)
+    rows = histogram({("a", "b"): 4, ("a", "c", "b"): 2})
+    rules = RawRules.read_off(RawVariants.of(measured_of(rows, secret())))
     assert rules.first.tolist() == [True, False, False]
     assert rules.always_after[0].tolist() == [False, True, False]
     assert rules.never_after[1].tolist() == [True, True, True]
@@ -111,7 +112,9 @@ def test_rules_of_the_log_and_who_breaks_them():
 
 def test_how_many_harmful_ones_are_drawn():
     """Every share within seven standard errors (binomial tails: 1e-12 in all)."""
-    drawn = np.array([len(_draw_harmful(np.full(3, 1), 1.0, 1, secret())) for _ in range(6_000)])
+    drawn = np.array(
+        [len(_draw_harmful(np.full(3, 1), 1.0, 1, Randomness(secret()))) for _ in range(6_000)]
+    )
     weights = np.exp(-0.5 * np.arange(4))
     for number, expected in enumerate(weights / weights.sum()):
         assert abs((drawn == number).mean() - expected) < 7 * math.sqrt(expected / 6_000)

@@ -5,25 +5,36 @@ Without a seed it runs at an epsilon of 20 or more only: noise (a scale or sigma
 steps, 1.4) then changes no outcome here but for 1e-14.
 """
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
+from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import Laplace, Randomness
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.mechanisms.variants.rules import AllowedSteps, BehaviouralRules, count_steps
+from cloakwork.mechanisms.variants.rules import BehaviouralRules, MeasuredSteps, measure_steps
 from cloakwork.mechanisms.variants.sacofa import ExtensionSelector, Sacofa
-from cloakwork.mechanisms.variants.tree import Candidates, CodedVariants
+from cloakwork.mechanisms.variants.tree import END, Candidates
 from cloakwork.noise import reproducible, secret
-from cloakwork.privacy_event import Composed, DiscreteGaussian, NonPrivate, Repeated
-from measuring import release
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NonPrivate,
+    Repeated,
+)
+from measuring import kernel_on, release
 
 SACOFA = Sacofa()
 FACTS = Facts(alphabet=("a", "b", "c"), longest_case=4)
-A, B, C, END = range(4)
+A, B, C = range(3)
 
 
 def offered(facts=FACTS, epsilon=1.0, delta=1e-3, **options):
@@ -51,10 +62,12 @@ def run(rows, params, noise=None):
 
 
 def candidates(paths, noisy=None):
-    """Every extension of some paths over a, b, c."""
+    """Every extension of some paths over a, b, c, the END last."""
     paths = np.array(paths, np.int64).reshape(len(paths), -1)
-    parent, symbol = np.divmod(np.arange(4 * len(paths)), 4)
-    return Candidates(paths, parent, symbol, np.array(noisy or [0] * len(parent)), paths.shape[1])
+    parent = np.repeat(np.arange(len(paths)), 4)
+    symbol = np.tile([A, B, C, END], len(paths))
+    counts = np.array(noisy or [0] * len(parent))
+    return Candidates(paths, parent, symbol, counts, paths.shape[1], ("a", "b", "c"))
 
 
 @pytest.mark.parametrize(
@@ -75,8 +88,7 @@ def candidates(paths, noisy=None):
 )
 def test_extensions_that_break_a_rule(rule, path, broken):
     assert (
-        BehaviouralRules.from_rules([rule], "abc").count_violations(candidates([path])).tolist()
-        == broken
+        BehaviouralRules.from_rules([rule]).count_violations(candidates([path])).tolist() == broken
     )
 
 
@@ -86,7 +98,7 @@ def test_broken_rules_add_up():
         ("b", "never directly follows", "a"),
         ("c", "always precedes", "b"),
     ]
-    assert BehaviouralRules.from_rules(rules, "abc").count_violations(
+    assert BehaviouralRules.from_rules(rules).count_violations(
         candidates([(A,), (C,)])
     ).tolist() == [
         0,
@@ -100,30 +112,61 @@ def test_broken_rules_add_up():
     ]
 
 
+QUIET = 2.0**-7
+"""The scale of noise that is not drawn but for e**-128."""
+
+
+def steps(rows, length, alphabet):
+    """The counts of steps, with noise that is none to speak of."""
+    event = Repeated(times=length + 1, event=DiscreteLaplace(scale=QUIET))
+    kernel = kernel_on(histogram(rows), event, secret())
+    return measure_steps(kernel, Laplace(QUIET), length, alphabet)
+
+
+def taken(rows, length):
+    """The steps that some case takes, by their codes (3: the start before, the END after), and how
+    many do.
+    """
+    counts = steps(rows, length, ("a", "b", "c")).at(np.arange(16)).reshape(4, 4)
+    return {(int(a), int(b)): int(counts[a, b]) for a, b in np.argwhere(counts)}
+
+
 def test_steps_are_counted_once_a_case_and_at_most_one_more_than_events():
-    variants = CodedVariants.from_histogram(histogram({("a", "b", "a", "b"): 10, ("c",): 3}), "abc")
-    whole = count_steps(variants, 4, 3)
-    expected = {(3, A): 10, (A, B): 10, (B, A): 10, (B, END): 10, (3, C): 3, (C, END): 3}
-    assert {(int(a), int(b)): int(whole[a, b]) for a, b in np.argwhere(whole)} == expected
-    cut = count_steps(variants, 2, 3)
-    assert {(int(a), int(b)) for a, b in np.argwhere(cut)} == {(3, A), (A, B), (3, C), (C, END)}
+    rows = {("a", "b", "a", "b"): 10, ("c",): 3}
+    expected = {(3, A): 10, (A, B): 10, (B, A): 10, (B, 3): 10, (3, C): 3, (C, 3): 3}
+    assert taken(rows, 4) == expected
+    assert set(taken(rows, 2)) == {(3, A), (A, B), (3, C), (C, 3)}
     for length in range(1, 6):
-        one = count_steps(
-            CodedVariants.from_histogram(histogram({("a", "c", "b", "c", "a"): 1}), "abc"),
-            length,
-            3,
-        )
-        assert one.max() == 1
-        assert one.sum() <= length + 1
+        one = taken({("a", "c", "b", "c", "a"): 1}, length)
+        assert set(one.values()) == {1}
+        assert len(one) <= length + 1
+
+
+def test_steps_by_their_labels_are_those_by_their_codes():
+    rows = {("a", "b", "a", "b"): 10, ("c",): 3}
+    counts = steps(rows, 4, None)
+    begins, goes_on, ends = range(3)
+    keys = [(begins, ("a",)), (goes_on, ("a", "b")), (goes_on, ("b", "a")), (ends, ("b",))]
+    absent = [(begins, ("b",)), (goes_on, ("b", "c")), (ends, ("a",))]
+    assert counts.at_labels([*keys, *absent]).tolist() == [10] * 4 + [0] * 3
 
 
 def test_steps_of_no_case_are_none():
-    assert count_steps(CodedVariants.from_histogram(histogram({}), "abc"), 4, 3).sum() == 0
+    assert taken({}, 4) == {}
 
 
-def test_rules_by_steps_forbid_all_others():
-    book = AllowedSteps(np.array([A * 4 + B, 3 * 4 + A]), 3)
-    assert book.count_violations(candidates([()])).tolist() == [0, 1, 1, 1]
+def test_steps_pass_over_what_is_not_declared():
+    assert set(taken({("a", "x", "b"): 1, ("x",): 1}, 4)) == {(3, A), (A, B), (B, 3)}
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_rules_by_steps_forbid_all_others(declared):
+    counts = steps({("a", "b"): 5}, 4, ("a", "b", "c") if declared else None)
+    book = MeasuredSteps(counts, 3, declared=declared)
+    # Without declared activities nothing ends before it begins: no such candidate is told.
+    first = candidates([()])
+    first = first if declared else replace(first, parent=first.parent[:3], symbol=first.symbol[:3])
+    assert book.count_violations(first).tolist() == [0, 1, 1, 1][: len(first.symbol)]
     assert book.count_violations(candidates([(A,)])).tolist() == [1, 0, 1, 1]
 
 
@@ -153,12 +196,11 @@ def test_so_many_harmful_ones_are_kept_and_those_that_break_less_likelier():
             ("b", "never follows", "a"),
             ("c", "never follows", "a"),
             ("c", "never directly follows", "a"),
-        ],
-        "abc",
+        ]
     )
     chosen = {B: 0, C: 0}
     for seed in range(400):
-        kept = ExtensionSelector(params, book, reproducible(seed))(
+        kept = ExtensionSelector(params, book, Randomness(reproducible(seed)))(
             candidates([(A,)], [-5, 9, 9, -5])
         )
         assert kept.sum() == 1
@@ -169,7 +211,7 @@ def test_so_many_harmful_ones_are_kept_and_those_that_break_less_likelier():
     alike = [
         int(
             np.flatnonzero(
-                ExtensionSelector(binary, book, reproducible(seed))(
+                ExtensionSelector(binary, book, Randomness(reproducible(seed)))(
                     candidates([(A,)], [-5, 9, 9, -5])
                 )
             )[0]
@@ -239,7 +281,11 @@ def test_without_declared_activities_thresholds_hide_single_cases_within_the_bud
 
 def test_thresholds_that_follow_the_candidates_have_no_price_without_declared_activities():
     params = offered(Facts()).params.model_copy(update={"harmful": None})
-    assert isinstance(SACOFA.event(params, Facts()), NonPrivate)
+    event = SACOFA.event(params, Facts())
+    assert isinstance(event.events[-1], NonPrivate)
+    assert cost(event, 1e-3).epsilon == math.inf
+    with pytest.raises(PlanUnsound, match="hide nobody"):
+        release(SACOFA, params, histogram({("a",): 900}), secret())
 
 
 def test_without_declared_activities_only_what_occurs_is_released():

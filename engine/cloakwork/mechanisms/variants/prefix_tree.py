@@ -1,39 +1,33 @@
 """Prefix tree: grow prefixes level by level on noisy counts; release those that end."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
-import polars as pl
 from pydantic import Field, JsonValue
 
 from cloakwork.arrays import Bools
 from cloakwork.budget import Cost
+from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.aggregates import CASES, VARIANT
-from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.kernel import ONE, Kernel
+from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
-from cloakwork.mechanisms.variants.tree import (
-    Candidates,
-    CodedVariants,
-    TreeGrowth,
-    TreeLevel,
-    grow_tree,
-)
+from cloakwork.mechanisms.variants.tree import Candidates, Keep, TreeGrowth, grow_tree
 from cloakwork.mechanisms.variants.tree_noise import (
     NoiseKind,
     Stage,
+    answer_noise,
+    by_level,
     cost_of,
     least_tail_value,
     level_stages,
-    tail_probability,
     with_scale,
 )
 from cloakwork.mechanisms.variants.tree_release import consistent_variants
-from cloakwork.noise import Noise
 from cloakwork.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
@@ -47,6 +41,9 @@ would multiply.
 
 SHARE_OF_DELTA: Final = 0.1
 """Of delta, spent on prefixes that only one unit has, where no activities are declared."""
+
+
+NO_THRESHOLDS: Final = "thresholds that follow how many extensions occur hide nobody"
 
 
 class TreeOptions(Frozen):
@@ -94,11 +91,22 @@ class NoisyTree(Frozen):
         """
         return math.sqrt(self.length / DEFAULT_LENGTH)
 
-    def growth(self, letters: int) -> TreeGrowth:
-        """How the tree grows over so many activities."""
-        return TreeGrowth(
-            self.shape, self.noise, letters, self.prefixes, count_absent=self.alphabet is not None
-        )
+    @property
+    def lowest_thresholds(self) -> tuple[int, ...] | None:
+        """By stage, the least noisy count that anything is kept with; None if that depends on what
+        occurs.
+        """
+        raise NotImplementedError
+
+    def growth(self) -> TreeGrowth:
+        """How the tree grows; PlanUnsound where its thresholds hide nobody."""
+        if self.alphabet is not None:
+            return TreeGrowth(self.shape, self.noise, self.prefixes, self.alphabet)
+        least = self.lowest_thresholds
+        if least is None:
+            raise PlanUnsound(NO_THRESHOLDS)
+        delta = singleton_delta(self, least)
+        return TreeGrowth(self.shape, self.noise, self.prefixes, None, least, delta)
 
 
 class TreeParams(NoisyTree):
@@ -109,6 +117,11 @@ class TreeParams(NoisyTree):
     """
 
     thresholds: tuple[Annotated[int, Field(ge=1)], ...]
+
+    @property
+    def lowest_thresholds(self) -> tuple[int, ...]:
+        """These."""
+        return self.thresholds
 
 
 class PrefixTree(VariantRelease[TreeParams]):
@@ -166,18 +179,21 @@ class PrefixTree(VariantRelease[TreeParams]):
         """
         return tree_event(params)
 
-    def decide(self, params: TreeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def measure(self, params: TreeParams, kernel: Kernel) -> Measurement:
         """Grow the tree on noisy counts, and make the counts of its leaves agree."""
-        labels = labels_of(summary) if params.alphabet is None else params.alphabet
-        thresholds = np.repeat(params.thresholds, [stage.levels for stage in params.shape])
+        thresholds = by_level(params.shape, params.thresholds)
 
         def keep(candidates: Candidates) -> Bools:
             return np.asarray(candidates.noisy >= thresholds[candidates.depth])
 
-        variants = CodedVariants.from_histogram(summary, labels)
-        levels = grow_tree(variants, params.growth(len(labels)), keep, noise)
-        table = consistent_variants(levels, labels, params.most_cases, noise)
-        return Decision(table, tree_figures(summary, table, levels))
+        return released(params, kernel, keep)
+
+
+def released(tree: NoisyTree, kernel: Kernel, keep: Keep) -> Measurement:
+    """What is released of the tree that grows by ``keep``."""
+    grown = grow_tree(kernel, tree.growth(), keep)
+    variants, cases = consistent_variants(grown, tree.most_cases, kernel.randomness)
+    return Measurement(variants, cases, {"prefixes kept": grown.prefixes})
 
 
 def _describe_params(params: TreeParams) -> str:
@@ -196,48 +212,34 @@ def refuse_low_threshold(least: int) -> Refusal:
     )
 
 
-def tree_figures(
-    summary: pl.DataFrame, table: pl.DataFrame, levels: Sequence[TreeLevel]
-) -> dict[str, JsonValue]:
-    """What the internal report says of a tree."""
-    return {
-        "variants in the log": summary.height,
-        "variants released": table.height,
-        "cases in the log": int(summary[CASES].sum()),
-        "cases released": int(table[CASES].sum()),
-        "prefixes kept": sum(len(level.symbol) for level in levels),
-    }
-
-
-def labels_of(summary: pl.DataFrame) -> tuple[str, ...]:
-    """The labels that a variant histogram holds: raw, so only for what hides which there are."""
-    return tuple(summary[VARIANT].explode(empty_as_null=False).drop_nulls().unique().sort())
-
-
 def tree_event(params: TreeParams) -> PrivacyEvent:
     """What the noisy counts of the tree cost."""
     noise = cost_of(params.shape, params.noise, params.max_cases)
     if params.alphabet is not None:
         return noise
-    return Composed(events=(noise, singleton_pass_event(params, params.thresholds)))
+    return Composed(events=(noise, singleton_pass_event(params)))
 
 
-def singleton_pass_event(tree: NoisyTree, thresholds: tuple[int, ...]) -> PrivacyEvent:
+def singleton_pass_event(tree: NoisyTree) -> PrivacyEvent:
     """The chance that a prefix of one unit alone is kept, where only prefixes that occur are
     counted.
-
-    ``thresholds``: by stage, the least noisy count that any prefix is kept with, whatever it looks
-    like.
     """
-    m = tree.max_cases
-    # A unit of m cases may have m prefixes of its own, each of up to m cases.
-    delta = max(
-        m * tail_probability(stage.scale, tau - m, tree.noise)
-        for stage, tau in zip(tree.shape, thresholds, strict=True)
-    )
+    if tree.lowest_thresholds is None:
+        return NonPrivate(reason=NO_THRESHOLDS)
+    delta = singleton_delta(tree, tree.lowest_thresholds)
     if delta >= 1:
         return NonPrivate(reason="the thresholds hide no prefix of one unit alone")
     return EpsilonDelta(epsilon=0.0, delta=delta)
+
+
+def singleton_delta(tree: NoisyTree, thresholds: tuple[int, ...]) -> float:
+    """At least the probability that one of the first prefixes that a unit alone has passes its
+    stage's threshold.
+    """
+    return max(
+        answer_noise(tree.noise, stage.scale).selection_delta(tau, ONE, tree.max_cases)
+        for stage, tau in zip(tree.shape, thresholds, strict=True)
+    )
 
 
 def thresholds_hiding_singletons(

@@ -7,23 +7,21 @@ that break them at their raw counts.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-import polars as pl
 from pydantic import Field, JsonValue
 
 from cloakwork.arrays import Bools, Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import Kernel, Randomness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.mechanisms.base import Decision, Offer, Proof, Refusal, Theorem
-from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
-from cloakwork.mechanisms.variants.prefix_tree import DEFAULT_LENGTH, labels_of
-from cloakwork.mechanisms.variants.raw_rules import CandidateExtensions, RawRules
-from cloakwork.mechanisms.variants.tree import CodedVariants
-from cloakwork.noise import Noise
+from cloakwork.mechanisms.base import Measurement, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.mechanisms.variants.prefix_tree import DEFAULT_LENGTH
+from cloakwork.mechanisms.variants.raw_rules import CandidateExtensions, RawRules, RawVariants
 from cloakwork.privacy_event import NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
@@ -118,16 +116,16 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
             generates=True,
         )
 
-    def decide(self, params: PublishedTreeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def measure(self, params: PublishedTreeParams, kernel: Kernel) -> Measurement:
         """Grow the tree level by level."""
+        noise = kernel.randomness
 
         def measure(found: CandidateExtensions) -> tuple[Ints, Bools]:
             noisy = noisy_as_published(found.counts, params.published, noise)
             return noisy, noisy >= params.threshold
 
-        labels = labels_of(summary)
-        variants = CodedVariants.from_histogram(summary, labels)
-        return Decision(_grow_as_published(variants, labels, params, measure, noise))
+        variants = RawVariants.of(kernel.raw())
+        return _grow_as_published(variants, params, measure)
 
 
 class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
@@ -182,13 +180,11 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
             generates=True,
         )
 
-    def decide(
-        self, params: PublishedSacofaParams, summary: pl.DataFrame, noise: Noise
-    ) -> Decision:
+    def measure(self, params: PublishedSacofaParams, kernel: Kernel) -> Measurement:
         """Read the rules off the log, and grow the tree by them."""
-        labels = labels_of(summary)
-        variants = CodedVariants.from_histogram(summary, labels)
-        rules = RawRules.read_off(variants, len(labels))
+        noise = kernel.randomness
+        variants = RawVariants.of(kernel.raw())
+        rules = RawRules.read_off(variants)
         epsilon = params.published / params.bound
 
         def measure(found: CandidateExtensions) -> tuple[Ints, Bools]:
@@ -202,14 +198,14 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
             thresholds = np.where(harmless, params.harmless_threshold, params.threshold)
             return noisy, noisy >= thresholds
 
-        return Decision(_grow_as_published(variants, labels, params, measure, noise))
+        return _grow_as_published(variants, params, measure)
 
 
 Measure = Callable[[CandidateExtensions], tuple[Ints, Bools]]
 """Counts after noise, and which of them reach their threshold."""
 
 
-def noisy_as_published(counts: Ints, epsilon: float, noise: Noise) -> Ints:
+def noisy_as_published(counts: Ints, epsilon: float, noise: Randomness) -> Ints:
     """``counts`` plus Laplace noise of scale 1/epsilon cut to an integer towards zero; negative
     sums are 0.
 
@@ -224,7 +220,7 @@ def noisy_as_published(counts: Ints, epsilon: float, noise: Noise) -> Ints:
     return np.asarray(np.maximum(counts + sign * magnitude, 0))
 
 
-def _draw_harmful(violations: Ints, epsilon: float, bound: int, noise: Noise) -> Ints:
+def _draw_harmful(violations: Ints, epsilon: float, bound: int, noise: Randomness) -> Ints:
     """Which harmful extensions get noise: random ones, until their violations add up to a number
     that the exponential mechanism draws.
 
@@ -242,15 +238,10 @@ def _draw_harmful(violations: Ints, epsilon: float, bound: int, noise: Noise) ->
 
 
 def _grow_as_published(
-    variants: CodedVariants,
-    labels: Sequence[str],
-    params: PublishedTreeParams,
-    measure: Measure,
-    noise: Noise,
-) -> pl.DataFrame:
-    """The table of released variants: every END with a positive count, and every prefix of full
-    length.
-    """
+    variants: RawVariants, params: PublishedTreeParams, measure: Measure
+) -> Measurement:
+    """What is released: every END with a positive count, and every prefix of full length."""
+    labels = variants.labels
     end = len(labels)
     # An extension of the path in row p by the code s stands at the place p * (A + 1) + s.
     width = len(labels) + 1
@@ -261,7 +252,7 @@ def _grow_as_published(
     released: list[tuple[str, ...]] = []
     counts: list[int] = []
     for depth in range(params.length):
-        key = path_row * width + variants.next_code(rows, depth, end)
+        key = path_row * width + variants.next_code(rows, depth)
         raw = np.bincount(key, weights=variants.cases[rows], minlength=len(paths) * width)
         found = CandidateExtensions(paths, raw.astype(np.int64), len(labels))
         noisy, reached = measure(found)
@@ -269,8 +260,10 @@ def _grow_as_published(
         complete = (symbol == end) | (depth == params.length - 1)
         for place in np.flatnonzero(complete & (noisy > 0)):
             codes = [*paths[place // width], symbol[place]]
-            released.append(tuple(labels[code] for code in codes if code != end))
-            counts.append(int(noisy[place]))
+            # An END at once is no case.
+            if codes != [end]:
+                released.append(tuple(labels[code] for code in codes if code != end))
+                counts.append(int(noisy[place]))
         goes_on = np.flatnonzero(reached & ~complete)
         highest = np.argsort(-noisy[goes_on], kind="stable")[: params.prefixes]
         kept: Ints = np.sort(goes_on[highest])
@@ -281,5 +274,4 @@ def _grow_as_published(
         nearest = np.minimum(np.searchsorted(kept, key), len(kept) - 1)
         is_kept = kept[nearest] == key
         rows, path_row = rows[is_kept], nearest[is_kept]
-    table = variant_table(released, counts).filter(pl.col("variant").list.len() > 0)
-    return table[noise.permutation(table.height)]
+    return Measurement(released, np.array(counts, np.int64))

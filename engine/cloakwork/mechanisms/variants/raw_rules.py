@@ -1,4 +1,6 @@
-"""The rules that SaCoFa as published reads off the log, and the extensions that break them."""
+"""Raw variants as the published trees read them: the rules that SaCoFa finds there, and the
+extensions that break them.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +8,36 @@ from typing import Final
 import numpy as np
 
 from cloakwork.arrays import Bools, Ints
-from cloakwork.mechanisms.variants.tree import CodedVariants
+from cloakwork.kernel import Measured
+
+
+@dataclass(frozen=True, slots=True)
+class RawVariants:
+    """The variants of a log, coded by the places of their activities among ``labels``: ``codes``
+    one after another, ``offsets`` (variants + 1), and ``cases`` of each; all int64.
+    """
+
+    labels: tuple[str, ...]
+    codes: Ints
+    offsets: Ints
+    cases: Ints
+
+    @classmethod
+    def of(cls, measured: Measured) -> "RawVariants":
+        """All variants but that without events."""
+        labels = tuple(sorted(measured.cases.alphabet))
+        rows = np.flatnonzero(measured.cases.lengths)
+        coded = measured.cases.within(labels).take(rows)
+        return cls(labels, coded.codes, coded.offsets, measured.counts[rows])
+
+    def next_code(self, rows: Ints, depth: int) -> Ints:
+        """What follows the first ``depth`` events of each of ``rows``, all of them that long: an
+        activity, or the END, whose code is the one after the last activity's.
+        """
+        # Where the last variant has ended, there is no code at its place: any will do.
+        place = np.minimum(self.offsets[rows] + depth, len(self.codes) - 1)
+        has_ended = self.offsets[rows] + depth == self.offsets[rows + 1]
+        return np.where(has_ended, len(self.labels), self.codes[place])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +82,11 @@ class RawRules:
     first: Bools
 
     @classmethod
-    def read_off(cls, variants: CodedVariants, letters: int) -> "RawRules":
+    def read_off(cls, variants: RawVariants) -> "RawRules":
         """The rules that every variant of the log keeps, nearly: rules of precedence are broken by
         some real prefixes.
         """
+        letters = len(variants.labels)
         # The row of each event's variant, and the event's position there.
         row = np.repeat(np.arange(len(variants.cases)), np.diff(variants.offsets))
         position = np.arange(len(variants.codes)) - variants.offsets[row]

@@ -6,28 +6,22 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import numpy as np
-import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.arrays import Bools, Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.kernel import Kernel, Randomness
+from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.prefix_tree import (
     FALSE_PER_PREFIX,
     choose_noise,
-    labels_of,
     refuse_low_threshold,
+    released,
     singleton_pass_event,
-    tree_figures,
 )
-from cloakwork.mechanisms.variants.rules import (
-    AllowedSteps,
-    BehaviouralRules,
-    count_steps,
-    occurring_steps,
-)
+from cloakwork.mechanisms.variants.rules import BehaviouralRules, MeasuredSteps, measure_steps
 from cloakwork.mechanisms.variants.sacofa_params import (
     HARMFUL_FALSE_PER_PREFIX,
     SacofaOptions,
@@ -35,16 +29,14 @@ from cloakwork.mechanisms.variants.sacofa_params import (
     calibrate_sacofa,
     hiding_thresholds,
 )
-from cloakwork.mechanisms.variants.tree import Candidates, CodedVariants, grow_tree
+from cloakwork.mechanisms.variants.tree import Candidates
 from cloakwork.mechanisms.variants.tree_noise import (
-    NoiseKind,
+    answer_noise,
+    by_level,
     cost_of,
-    draw_noise,
     least_tail_value,
 )
-from cloakwork.mechanisms.variants.tree_release import consistent_variants
-from cloakwork.noise import Noise
-from cloakwork.privacy_event import Composed, NonPrivate, PrivacyEvent
+from cloakwork.privacy_event import Composed, PrivacyEvent
 
 MOST_PASS_PROBABILITY: Final = 0.5
 """Chance, at most, that one harmless extension passes that nobody took, however few of them there
@@ -122,25 +114,14 @@ class Sacofa(VariantRelease[SacofaParams]):
         noise = cost_of(shape, params.noise, params.max_cases)
         if params.alphabet is not None:
             return noise
-        if params.harmless is None or params.harmful is None:
-            return NonPrivate(reason="thresholds that follow how many extensions occur hide nobody")
-        lower = tuple(map(min, params.harmless, params.harmful))
-        return Composed(events=(noise, singleton_pass_event(params, lower)))
+        return Composed(events=(noise, singleton_pass_event(params)))
 
-    def decide(self, params: SacofaParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def measure(self, params: SacofaParams, kernel: Kernel) -> Measurement:
         """Measure the rules unless they are stated, grow the tree by them, and make the counts of
         its leaves agree.
         """
-        labels = params.alphabet
-        if labels is None:
-            # With all that the rules name, so that which of it occurs decides nothing.
-            labels = tuple(sorted(params.named_activities.union(labels_of(summary))))
-        variants = CodedVariants.from_histogram(summary, labels)
-        rules = _rules_for(params, variants, labels, noise)
-        select = ExtensionSelector(params, rules, noise)
-        levels = grow_tree(variants, params.growth(len(labels)), select, noise)
-        table = consistent_variants(levels, labels, params.most_cases, noise)
-        return Decision(table, tree_figures(summary, table, levels))
+        rules = _rules_for(params, kernel)
+        return released(params, kernel, ExtensionSelector(params, rules, kernel.randomness))
 
 
 def _refuse_revealing_thresholds(chosen: SacofaOptions, params: SacofaParams) -> Refusal | None:
@@ -179,40 +160,28 @@ def _describe_params(params: SacofaParams) -> str:
     )
 
 
-def _rules_for(
-    params: SacofaParams, variants: CodedVariants, labels: tuple[str, ...], noise: Noise
-) -> BehaviouralRules | AllowedSteps:
-    """The rules as stated, or by noisy counts of every step, or of those that occur where
-    activities are not declared.
-    """
+def _rules_for(params: SacofaParams, kernel: Kernel) -> BehaviouralRules | MeasuredSteps:
+    """The rules as stated, or by noisy counts of steps."""
     if params.steps is None:
-        return BehaviouralRules.from_rules(params.rules or (), labels)
-    if params.alphabet is None:
-        codes, counts = occurring_steps(variants, params.length, len(labels))
-    else:
-        counts = count_steps(variants, params.length, len(labels)).ravel()
-        codes = np.arange(counts.size)
-    noisy = noisy_steps(counts, params.steps.scale, params.noise, noise)
-    return AllowedSteps(codes[noisy >= params.least_steps], len(labels))
-
-
-def noisy_steps(counts: Ints, scale: float, kind: NoiseKind, noise: Noise) -> Ints:
-    """``counts`` of how many cases take each step, with noise on every one."""
-    return counts + draw_noise(kind, scale, counts.size, noise).reshape(counts.shape)
+        return BehaviouralRules.from_rules(params.rules or ())
+    noise = answer_noise(params.noise, params.steps.scale)
+    counts = measure_steps(kernel, noise, params.length, params.alphabet)
+    return MeasuredSteps(counts, params.least_steps, declared=params.alphabet is not None)
 
 
 class ExtensionSelector:
     """Which candidates of a level stay, judged by noisy counts, rules and random draws."""
 
     def __init__(
-        self, params: SacofaParams, rules: BehaviouralRules | AllowedSteps, noise: Noise
+        self,
+        params: SacofaParams,
+        rules: BehaviouralRules | MeasuredSteps,
+        randomness: Randomness,
     ) -> None:
         self._params = params
         self._rules = rules
-        self._noise = noise
-        self._scales = tuple(params.growth(0).scale_by_level())
-        levels = [stage.levels for stage in params.shape]
-        self._stages = np.repeat(np.arange(len(params.shape)), levels)
+        self._randomness = randomness
+        self._stages = by_level(params.shape, range(len(params.shape)))
 
     def __call__(self, candidates: Candidates) -> Bools:
         """Harmless ones from their threshold on, and a choice of the harmful ones from theirs
@@ -240,14 +209,15 @@ class ExtensionSelector:
         """Those candidates ``of_kind`` (bool, one a candidate) that reach their stage's threshold,
         or else one that lets ``false_per_prefix`` a prefix pass.
         """
+        stage = self._stages[candidates.depth]
         if thresholds is not None:
-            threshold = thresholds[self._stages[candidates.depth]]
+            threshold = thresholds[stage]
         else:
             # At most so many pass, were nobody to take any of these candidates.
             size = max(1, int(of_kind.sum()))
             allowed = false_per_prefix * len(candidates.paths) / size
             probability = min(MOST_PASS_PROBABILITY, allowed)
-            scale = self._scales[candidates.depth]
+            scale = self._params.shape[stage].scale
             threshold = least_tail_value(scale, probability, self._params.noise)
         return np.asarray(of_kind & (candidates.noisy >= threshold))
 
@@ -261,7 +231,7 @@ class ExtensionSelector:
         counted = MOST_VIOLATIONS if self._params.score == "bounded-count" else 1
         score = np.minimum(violations, counted)
         fineness = 1 << 53
-        drawn = self._noise.uniform(np.full(len(violations), fineness))
+        drawn = self._randomness.uniform(np.full(len(violations), fineness))
         # In the middle of its cell, so that neither logarithm is of 0.
         uniform = (drawn + 0.5) / fineness
         # The smallest of scores plus independent Gumbel noise are draws by the exponential

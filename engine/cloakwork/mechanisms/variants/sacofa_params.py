@@ -93,6 +93,13 @@ class SacofaParams(NoisyTree):
     score: Literal["binary", "bounded-count"]
 
     @property
+    def lowest_thresholds(self) -> tuple[int, ...] | None:
+        """The lower of the two, by stage."""
+        if self.harmless is None or self.harmful is None:
+            return None
+        return tuple(map(min, self.harmless, self.harmful))
+
+    @property
     def named_activities(self) -> frozenset[str]:
         """The activities that stated rules speak of."""
         return frozenset(label for one, _, other in self.rules or () for label in (one, other))

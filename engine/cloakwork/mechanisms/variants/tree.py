@@ -1,58 +1,22 @@
-"""A noisy prefix tree, grown level by level on charged counts.
+"""A noisy prefix tree, grown level by level on a kernel's answers.
 
-``grow_tree`` is all that reads the log, and reads it only through noise; ``tree_release`` works on
-the noisy tree alone. A variant is coded by the places of its activities in the alphabet; END marks
-that a case ends there and has the code after the last activity's.
+Activities are coded by their places among the labels that the tree knows: those declared, or those
+that were told so far. END, which marks that a case ends, has the code -1.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
-import polars as pl
 
 from cloakwork.arrays import Bools, Ints
-from cloakwork.mechanisms.aggregates import CASES, VARIANT
-from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage, draw_noise
-from cloakwork.noise import Noise
+from cloakwork.kernel import AnswerNoise, Cases, Entries, Growth, Kernel, Query
+from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage, answer_noise, by_level
 from cloakwork.progress import say
 
-
-@dataclass(frozen=True, slots=True)
-class CodedVariants:
-    """Variants as codes: ``codes`` one after another, ``offsets`` (variants + 1), and ``cases`` of
-    each; all int64.
-    """
-
-    codes: Ints
-    offsets: Ints
-    cases: Ints
-
-    @classmethod
-    def from_histogram(cls, summary: pl.DataFrame, alphabet: Sequence[str]) -> "CodedVariants":
-        """The rows of a variant histogram; labels outside of ``alphabet`` are passed over, and
-        variants left out where none is left.
-        """
-        events = summary.with_row_index("row").explode(VARIANT, empty_as_null=False)
-        # A label's code in the enumeration is its place in the alphabet; others become null.
-        labels = events[VARIANT].cast(pl.Enum(list(alphabet)), strict=False)
-        known = labels.is_not_null().to_numpy()
-        row = events["row"].to_numpy()[known].astype(np.int64)
-        kept_rows, lengths = np.unique(row, return_counts=True)
-        return cls(
-            codes=labels.drop_nulls().to_physical().to_numpy().astype(np.int64),
-            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            cases=summary[CASES].to_numpy()[kept_rows].astype(np.int64),
-        )
-
-    def next_code(self, rows: Ints, depth: int, end: int) -> Ints:
-        """What follows the first ``depth`` events of each of ``rows``, all of them that long: an
-        activity, or ``end``.
-        """
-        lengths = self.offsets[rows + 1] - self.offsets[rows]
-        # Where the last variant has ended, there is no code at its place: any will do.
-        place = np.minimum(self.offsets[rows] + depth, len(self.codes) - 1)
-        return np.where(lengths > depth, self.codes[place], end)
+END: Final = -1
+"""The code of no activity: a table with a last entry for the END is indexed by it as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +36,24 @@ class TreeLevel:
 
 
 @dataclass(frozen=True, slots=True)
+class Tree:
+    """The levels of a noisy tree, and the labels that its codes are places in."""
+
+    levels: tuple[TreeLevel, ...]
+    labels: tuple[str, ...]
+
+    @property
+    def prefixes(self) -> int:
+        """How many were kept."""
+        return sum(len(level.symbol) for level in self.levels)
+
+
+@dataclass(frozen=True, slots=True)
 class Candidates:
     """Extensions of the kept prefixes with their noisy counts, all of one level.
 
     ``paths`` (prefixes, depth): the kept prefixes; ``parent`` the row there and ``symbol`` the code
-    that a candidate appends.
+    that a candidate appends. ``labels``: what codes stand for.
     """
 
     paths: Ints
@@ -84,6 +61,7 @@ class Candidates:
     symbol: Ints
     noisy: Ints
     depth: int
+    labels: tuple[str, ...]
 
 
 Keep = Callable[[Candidates], Bools]
@@ -93,88 +71,118 @@ Keep = Callable[[Candidates], Bools]
 
 @dataclass(frozen=True, slots=True)
 class TreeGrowth:
-    """How a tree grows: at the noise of ``shape``, over ``letters`` activities, at most
-    ``prefixes`` kept a level.
+    """How a tree grows: at the noise of ``shape``, at most ``prefixes`` kept a level.
 
-    ``count_absent``: candidates are all extensions of the kept prefixes (of a public alphabet);
-    else only those that occur, which hides nobody unless ``keep`` asks for a count that one unit's
-    own prefix hardly ever reaches.
+    Over a public ``alphabet`` candidates are all extensions of the kept prefixes. Without one they
+    are those that occur and reach ``least`` (by stage, in cases); ``delta`` is the chance that one
+    unit's own prefix does.
     """
 
     shape: tuple[Stage, ...]
     noise: NoiseKind
-    letters: int
     prefixes: int
-    count_absent: bool
+    alphabet: tuple[str, ...] | None = None
+    least: tuple[int, ...] = ()
+    delta: float = 0.0
 
-    def scale_by_level(self) -> Iterator[float]:
-        """The scale of each level, from the first on."""
-        for stage in self.shape:
-            for _ in range(stage.levels):
-                yield stage.scale
+    @property
+    def length(self) -> int:
+        """Events of a case that are counted: there is a level for each, and one for the END."""
+        return sum(stage.levels for stage in self.shape) - 1
+
+    def noise_of_level(self, depth: int) -> AnswerNoise:
+        """The noise on each count of the level that has ``depth`` others above it."""
+        scale = by_level(self.shape, [stage.scale for stage in self.shape])[depth]
+        return answer_noise(self.noise, scale)
 
 
-def grow_tree(
-    variants: CodedVariants, growth: TreeGrowth, keep: Keep, noise: Noise
-) -> list[TreeLevel]:
+def grow_tree(kernel: Kernel, growth: TreeGrowth, keep: Keep) -> Tree:
     """The noisy tree, a level for each event and one for the END of cases of full length; cases are
     cut there, without END.
 
-    Each level draws fresh noise for every candidate. It ends where nothing is kept, never for want
-    of real cases.
+    It ends where nothing is kept, never for want of real cases.
     """
-    end = growth.letters
-    # An extension of the prefix in row p by the code s has the key p * (letters + 1) + s.
-    width = growth.letters + 1
-    last_depth = sum(stage.levels for stage in growth.shape) - 1
-    # The variants still followed, and for each the row of its prefix in ``paths``.
-    rows = np.arange(len(variants.cases))
-    prefix = np.zeros(len(rows), np.int64)
+    growing = kernel.grow(growth.delta)
     paths = np.empty((1, 0), np.int64)
+    labels = growth.alphabet or ()
     levels: list[TreeLevel] = []
-    for depth, scale in enumerate(growth.scale_by_level()):
-        is_last = depth == last_depth
-        symbol = variants.next_code(rows, depth, end)
-        key = prefix * width + symbol
-        counted = symbol == end if is_last else np.ones(len(rows), bool)
-        cases = variants.cases[rows[counted]]
-        keys, counts = _count_candidates(key[counted], cases, len(paths), is_last, growth)
-        noisy = counts + draw_noise(growth.noise, scale, len(keys), noise)
-        candidates = Candidates(paths, keys // width, keys % width, noisy, depth)
+    for depth in range(growth.length + 1):
+        ask = _ask_occurring if growth.alphabet is None else _ask_declared
+        candidates = ask(growing, growth, paths, labels)
+        labels = candidates.labels
         level, kept = _select_prefixes(candidates, keep(candidates), growth)
         levels.append(level)
-        if is_last or not len(kept):
+        if depth == growth.length or not len(kept):
             break
-        # ``keys`` ascend, so the kept ones do: each variant's key is looked up among them.
-        kept_keys = keys[kept]
-        place = np.searchsorted(kept_keys, key)
-        place = np.minimum(place, len(kept) - 1)
-        is_kept = (kept_keys[place] == key) & (symbol != end)
-        rows, prefix = rows[is_kept], place[is_kept]
+        growing.keep(kept)
         paths = np.concatenate([paths[level.parent], level.symbol[:, None]], axis=1)
         say(f"prefixes of {depth + 1} events: {len(kept):,} kept")
-    return levels
+    return Tree(tuple(levels), labels)
 
 
-def _count_candidates(
-    key: Ints, cases: Ints, prefixes: int, is_last: bool, growth: TreeGrowth
-) -> tuple[Ints, Ints]:
-    """The candidates' keys, ascending, and how many cases follow each; on the last level they are
-    ENDs only.
-
-    ``key`` and ``cases``: of each variant the extension that it takes, and its cases.
+def _ask_declared(
+    growing: Growth, growth: TreeGrowth, paths: Ints, labels: tuple[str, ...]
+) -> Candidates:
+    """Every extension of ``paths`` by one of ``labels`` or the END; on the last level by the END
+    alone.
     """
-    width = growth.letters + 1
-    if growth.count_absent:
-        keys = np.arange(prefixes * width)
-        if is_last:
-            # The key of a prefix's END is the last one of its ``width`` keys.
-            keys = keys[growth.letters :: width]
-        counts = np.bincount(key, weights=cases, minlength=prefixes * width)[keys]
-    else:
-        keys, place = np.unique(key, return_inverse=True)
-        counts = np.bincount(place, weights=cases, minlength=len(keys))
-    return keys.astype(np.int64), counts.astype(np.int64)
+    depth = paths.shape[1]
+    noise = growth.noise_of_level(depth)
+    end = len(labels)
+    among = np.array([end]) if depth == growth.length else None
+    level = growing.declared(_next_code(labels, depth), noise, len(labels) + 1, among)
+    symbol = np.where(level.extension == end, END, level.extension)
+    return Candidates(paths, level.parent, symbol, level.noisy, depth, labels)
+
+
+def _ask_occurring(
+    growing: Growth, growth: TreeGrowth, paths: Ints, labels: tuple[str, ...]
+) -> Candidates:
+    """The extensions of ``paths`` that occur and reach the threshold; labels told for the first
+    time get the next codes.
+    """
+    depth = paths.shape[1]
+    noise = growth.noise_of_level(depth)
+    least = int(by_level(growth.shape, growth.least)[depth])
+    query = _next_event(depth, only_end=depth == growth.length)
+    level = growing.occurring(query, noise, least)
+    # Each label once, those known before first.
+    known = {label: code for code, label in enumerate(dict.fromkeys((*labels, *level.labels)))}
+    codes = np.array([*(known[label] for label in level.labels), END], np.int64)
+    return Candidates(paths, level.parent, codes[level.extension], level.noisy, depth, tuple(known))
+
+
+def _next_code(alphabet: tuple[str, ...], depth: int) -> Query:
+    """What follows the first ``depth`` events of each case: the place of an activity in
+    ``alphabet``, or the number behind them where the case ends.
+
+    Other activities are passed over. A case without events is no case, so it has no END either.
+    """
+
+    def extension_of_case(cases: Cases) -> Entries:
+        known = cases.within(alphabet)
+        code = np.full(len(known), -1)
+        goes_on = known.lengths > depth
+        code[goes_on] = known.codes[known.offsets[:-1][goes_on] + depth]
+        code[(known.lengths == depth) & (depth > 0)] = len(alphabet)
+        return Entries.one_each(known, code)
+
+    return extension_of_case
+
+
+def _next_event(depth: int, *, only_end: bool) -> Query:
+    """What follows the first ``depth`` events of each case: the label of an event, or none where
+    the case ends.
+    """
+
+    def extension_of_case(cases: Cases) -> Entries:
+        goes_on = (cases.lengths > depth) & (not only_end)
+        ends = (cases.lengths == depth) & (depth > 0)
+        rows = np.flatnonzero(goes_on | ends)
+        start = cases.offsets[:-1][rows] + depth
+        return Entries(rows, np.ones(len(rows), np.int64), None, start, start + goes_on[rows])
+
+    return extension_of_case
 
 
 def _select_prefixes(
@@ -185,7 +193,7 @@ def _select_prefixes(
 
     A case without events is no case, so there is no END on the first level.
     """
-    ends = candidates.symbol == growth.letters
+    ends = candidates.symbol == END
     leaves = np.flatnonzero(selected & ends & (candidates.depth > 0))
     goes_on = np.flatnonzero(selected & ~ends)
     if len(goes_on) > growth.prefixes:

@@ -1,14 +1,13 @@
 """The noise on a prefix tree: how much on which level, what it costs, and how far it reaches."""
 
-import math
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal, TypeVar
 
-import numpy as np
 from pydantic import Field
 
-from cloakwork.arrays import Ints
-from cloakwork.noise import Noise, drawn_scale, drawn_sigma
+from cloakwork.kernel import Gaussian, Laplace
+from cloakwork.kernel.noises import gaussian_tail, laplace_tail
+from cloakwork.noise import drawn_scale, drawn_sigma
 from cloakwork.privacy_event import (
     Composed,
     DiscreteGaussian,
@@ -19,9 +18,7 @@ from cloakwork.privacy_event import (
 from cloakwork.quantities import Frozen, Number
 
 NoiseKind = Literal["gaussian", "laplace"]
-
-_LARGEST_NOISE: Final = 1 << 60
-"""Noise is held here, so that its sum with a count stays an int64."""
+T = TypeVar("T")
 
 
 class Stage(Frozen):
@@ -52,6 +49,12 @@ def level_stages(levels: int, split: Literal["uniform", "geometric"]) -> tuple[S
     return tuple(stages)
 
 
+def by_level(shape: Sequence[Stage], of_stage: Sequence[T]) -> list[T]:
+    """What each stage has, once for each of its levels, from the first level on."""
+    pairs = zip(shape, of_stage, strict=True)
+    return [each for stage, each in pairs for _ in range(stage.levels)]
+
+
 def with_scale(shape: Sequence[Stage], scale: float, noise: NoiseKind) -> tuple[Stage, ...]:
     """The stages with their relative scales times ``scale``, as they are really drawn."""
     as_drawn = drawn_sigma if noise == "gaussian" else drawn_scale
@@ -80,17 +83,9 @@ def _count_event(stage: Stage, noise: NoiseKind, max_cases: int) -> PrivacyEvent
 
 
 def tail_probability(scale: float, at_least: int, noise: NoiseKind) -> float:
-    """An upper bound on Pr[noise >= at_least] for ``at_least`` of 1 or more.
-
-    Gaussian: at most that of the continuous one from ``at_least - 1`` on (Canonne, Kamath and
-    Steinke 2020, proposition 25). Laplace: e**(-j/b) / (1 + e**(-1/b)).
-    """
-    if noise == "gaussian":
-        probability = math.erfc((at_least - 1) / (scale * math.sqrt(2))) / 2
-    else:
-        probability = math.exp(-at_least / scale) / (1 + math.exp(-1 / scale))
-    # Rounded up by more than the floating-point functions can err.
-    return min(1.0, probability * (1 + 1e-12))
+    """An upper bound on Pr[noise >= at_least] for ``at_least`` of 1 or more."""
+    tail = gaussian_tail if noise == "gaussian" else laplace_tail
+    return tail(scale, at_least)
 
 
 def least_tail_value(scale: float, probability: float, noise: NoiseKind) -> int:
@@ -109,7 +104,6 @@ def least_tail_value(scale: float, probability: float, noise: NoiseKind) -> int:
     return high
 
 
-def draw_noise(kind: NoiseKind, scale: float, size: int, noise: Noise) -> Ints:
-    """``size`` draws, held at ``_LARGEST_NOISE``."""
-    draw = noise.gaussian_values if kind == "gaussian" else noise.laplace_values
-    return np.clip(draw(scale, size), -_LARGEST_NOISE, _LARGEST_NOISE)
+def answer_noise(kind: NoiseKind, scale: float) -> Gaussian | Laplace:
+    """The noise on each count, as a kernel draws it."""
+    return Gaussian(scale) if kind == "gaussian" else Laplace(scale)

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from cloakwork.arrays import Bools, Floats, Ints
-from cloakwork.mechanisms.variants.family import EMPTY_RELEASE, variant_table
-from cloakwork.mechanisms.variants.tree import TreeLevel
-from cloakwork.noise import Noise
+from cloakwork.kernel import Randomness
+from cloakwork.mechanisms.variants.tree import Tree, TreeLevel
 
 MOST_EVENTS: Final = 50_000_000
 """Events of one release; a tree of more is scaled down, so that noise alone cannot fill the memory.
@@ -17,10 +15,9 @@ MOST_EVENTS: Final = 50_000_000
 
 
 def consistent_variants(
-    levels: Sequence[TreeLevel], alphabet: Sequence[str], most_cases: int | None, noise: Noise
-) -> pl.DataFrame:
-    """Variants and whole counts that agree with one another, of a noisy tree: a table as
-    ``variant_table`` makes it.
+    tree: Tree, most_cases: int | None, randomness: Randomness
+) -> tuple[list[tuple[str, ...]], Ints]:
+    """Variants of a noisy tree, and whole counts that agree with one another: int64, at least 1.
 
     A prefix without any kept END below it is left out. From the top down, the cases of a prefix are
     shared among what is left below it in proportion to the noisy counts: as many cases as begin
@@ -31,9 +28,10 @@ def consistent_variants(
     and one is taken at every integer from a random start; every prefix gets its share, up or down
     to the next integer, and on average exactly.
     """
+    levels = tree.levels
     has_leaf = _has_leaf_below(levels)
-    if not has_leaf or not has_leaf[0].any():
-        return EMPTY_RELEASE
+    if not has_leaf[0].any():
+        return [], np.zeros(0, np.int64)
     total = float(levels[0].noisy.sum())
     if most_cases:
         total = min(total, float(most_cases))
@@ -41,7 +39,7 @@ def consistent_variants(
     # A leaf at depth d is the END of a variant of d events.
     events = sum(float(share.sum()) * depth for depth, (_, share) in enumerate(leaves))
     shrink = min(1.0, MOST_EVENTS / max(events, 1.0))
-    shift = float(noise.uniform(np.array([1 << 53]))[0]) / (1 << 53)
+    shift = float(randomness.uniform(np.array([1 << 53]))[0]) / (1 << 53)
     variants: list[tuple[str, ...]] = []
     counts: list[int] = []
     for depth, (start, share) in enumerate(leaves):
@@ -51,10 +49,9 @@ def consistent_variants(
         cases = (last - first).astype(np.int64)
         rows = np.flatnonzero(cases > 0)
         for path in _paths_of_leaves(levels, depth, rows):
-            variants.append(tuple(alphabet[code] for code in path))
+            variants.append(tuple(tree.labels[code] for code in path))
         counts += cases[rows].tolist()
-    table = variant_table(variants, counts)
-    return table[noise.permutation(table.height)]
+    return variants, np.array(counts, np.int64)
 
 
 def _has_leaf_below(levels: Sequence[TreeLevel]) -> list[Bools]:
