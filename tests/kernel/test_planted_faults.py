@@ -2,6 +2,8 @@
 anything is drawn, or is caught by the contract that every mechanism runs.
 """
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any, get_args, get_type_hints
 
@@ -51,6 +53,7 @@ from cloakwork.quantities import Frozen
 from cloakwork.testing import MechanismContract
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.runs import run_step
+from conftest import ROOT
 
 NOISE = DiscreteLaplace(scale=4.0)
 LOG = log_of([["a", "b"]] * 30 + [["a"]] * 5 + [["c"]])
@@ -116,6 +119,11 @@ def test_raw_counts_in_post_processing() -> None:
     assert _public(NoisySums) == {"at", "at_labels"}
     assert _public(Selected) == {"codes", "labels", "noisy"}
     assert _public(Growth) == {"declared", "occurring", "keep"}
+    # Sums without noise have private names; no mechanism of ours reaches for one.
+    check = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "SLF001"]
+    mechanisms = str(ROOT / "engine" / "cloakwork" / "mechanisms")
+    done = subprocess.run([*check, mechanisms], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_column_read_that_lineage_does_not_grant() -> None:

@@ -32,7 +32,7 @@ from cloakwork.plan.claims.reasons import (
 from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Claim, ConsideredMechanism, Plan, Step, TreatedAttribute
 from cloakwork.policy.model import Policy
-from cloakwork.privacy_event import FREE, DiscreteLaplace
+from cloakwork.privacy_event import FREE, DiscreteLaplace, PrivacyEvent
 from cloakwork.publishing import verify_derived
 from cloakwork.publishing.dsse import canonical, seal
 from cloakwork.publishing.keys import SigningKey, signing_key, trust
@@ -241,7 +241,7 @@ def a_release(
                 0.25,
                 {"mean distance": RAW_FIGURES[2], "nested": {"values": [1, None, True]}},
             ),
-            StepRecord("timestamps/laplace", 0.01, {}),
+            StepRecord("timestamps/laplace", 0.01, {}, _recorded_last(plan)),
         ),
         stages={"read": 0.5, "steps": 0.26},
         notes=(f"{RAW_NAME}: 3 events without a case were left out",),
@@ -250,6 +250,11 @@ def a_release(
         Verdict(claim, True, "the smallest group holds 3 cases") for claim in plan.claims
     )
     return Release(log or a_log(), plan, verdicts, "5f0c2a", internal, private, "e" * 64)
+
+
+def _recorded_last(plan: Plan) -> PrivacyEvent | None:
+    """What the second step records: all that its plan lists."""
+    return plan.steps[1].event if len(plan.steps) > 1 else None
 
 
 def envelope_of(folder: Path) -> dict[str, Any]:
