@@ -5,16 +5,16 @@ released values.
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-import polars as pl
 
-from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible
+from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
+from noisy_streams import chosen, drawing_from
 
 LAPLACE = TimestampLaplace()
 METRIC = MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1))
@@ -32,12 +32,11 @@ DECLARED = Facts(
 def released(log, goal, seed=1):
     """Times before and after, in minutes, one case a row; all cases have the same length."""
     params = LAPLACE.offer(goal, DECLARED, {}).params
-    noise = reproducible(seed)
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise.stream())
+    noisy = run_step(LAPLACE, params, log, reproducible(seed), DECLARED)
     cases = len(log.offsets) - 1
     return [
         each.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(cases, -1) / 6e7
-        for each in (log, MemoryEngine().rewrite(log, action))
+        for each in (log, noisy)
     ]
 
 
@@ -83,27 +82,16 @@ def test_case_scope_ties_are_drawn_apart_within_the_declared_range():
     assert after.max() <= first + (366 + 14) * 24 * 60
 
 
-def test_equal_noised_values_give_equal_times_whatever_the_raw_ones_are():
-    """Spreading reads no raw time: with the noise that makes two logs' noised times equal, the
-    releases are equal.
+def test_equal_noisy_values_give_equal_times_whatever_the_raw_ones_are():
+    """Spreading reads no raw time: with noise that makes two logs' noisy times equal, the releases
+    are equal.
     """
-    from cloakwork.mechanisms.timestamps.completed_times import times_of
-    from cloakwork.mechanisms.timestamps.noised_sample import NoisedSample, SampledValues
-    from cloakwork.mechanisms.timestamps.starts_and_gaps import Bounds, StartsAndGaps
-
     one, other = regular(50, 12), regular(50, 0)
-    rows = np.arange(600).reshape(50, 12)
-    source = np.random.default_rng(3)  # stands for noised values
-    noised = StartsAndGaps(
-        source.integers(0, 10**6, 50),
-        rows[:, 0],
-        source.integers(-90, 90, 550),
-        rows[:, 1:].ravel(),
-    )
-    stream = reproducible(1).stream()
+    wanted = np.random.default_rng(3).integers(0, 10**6, 600)  # stands for noisy times
+    params = LAPLACE.offer(METRIC, DECLARED, {}).params
     made = []
     for log in (one, other):
-        table = NoisedSample(lambda _: noised, stream).of(log)
-        sample = SampledValues.of(table)
-        made.append(times_of(log, noised, sample, Bounds((0, 10**7)), stream).tolist())
-    assert made[0] == made[1]
+        noise = wanted - log.events[TIMESTAMP].dt.timestamp("us").to_numpy() // 60_000_000
+        stream = chosen(lambda at, noise=noise: noise[at.cases * 12 + at.positions])
+        made.append(run_step(LAPLACE, params, log, drawing_from(stream), DECLARED))
+    assert made[0].events[TIMESTAMP].equals(made[1].events[TIMESTAMP])

@@ -1,13 +1,15 @@
 """The measurement behind the DP profile: what it counts and what it costs."""
 
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.mechanisms.profile import measure_profile, profile_params
-from cloakwork.noise import reproducible, secret
+from cloakwork.mechanisms.profile import LARGEST_VARIANTS, profile_params
+from cloakwork.noise import reproducible
+from cloakwork.run.profile import figures_of
 from contracts.sample_logs import log_of
 from run.profiles import LOG, SHARE, buying
 
@@ -23,7 +25,7 @@ def test_it_costs_at_most_its_share(unit: Any, assume: dict[str, Any]) -> None:
 
 
 def test_it_is_near_the_truth_on_a_large_log() -> None:
-    figures = measure_profile(profile_params(buying()), LOG, reproducible(1))
+    figures = figures_of(profile_params(buying()), LOG, reproducible(1))
     assert figures.cases == pytest.approx(12001, abs=600)
     assert figures.lengths["0.5"] == 2
     assert figures.lengths["0.9"] == 4
@@ -34,21 +36,52 @@ def test_it_is_near_the_truth_on_a_large_log() -> None:
 def test_a_case_counts_for_few_activities() -> None:
     """One case of a hundred activities adds at most ``activities_per_case`` to all counts together.
 
-    That three draws of forty pairs out of a hundred name the same activities is less likely than
-    1e-30.
+    An activity is told from three of eighty draws on; the noise is nearly none, for a plan that
+    pays for it.
     """
     params = profile_params(buying(profile=SHARE | {"activities_per_case": 2}))
     log = log_of([[str(i) for i in range(100)]] * 40)
-    loud = params.model_copy(update={"selection_scale": 1e-3, "tau": 1})
-    found = [measure_profile(loud, log, secret()).alphabet for _ in range(3)]
-    assert all(names is not None and len(names) <= 80 for names in found)
-    assert len(set(found)) > 1, "which activities count is drawn"
+    loud = params.model_copy(update={"selection_scale": 0.125, "tau": 3})
+    noise = reproducible(1)
+    found = [figures_of(loud, log, noise).alphabet for _ in range(20)]
+    assert all(names is not None and len(names) <= 80 / 3 for names in found)
+    assert len(set(found)) == 20, "which activities count is drawn"
+
+
+def test_an_activity_counts_once_a_case() -> None:
+    """However often it occurs there."""
+    params = profile_params(buying(profile=SHARE | {"activities_per_case": 2}))
+    loud = params.model_copy(update={"selection_scale": 0.125, "tau": 30})
+    log = log_of([["a"] * 9] * 20 + [["b", "c"]] * 40)
+    assert figures_of(loud, log, reproducible(1)).alphabet == ("b", "c")
+
+
+def test_exhaust_cases_of_the_most_frequent_variants() -> None:
+    """All logs of up to seven cases: one case more, of a variant that is there or a new one, moves
+    the figures by as much as the question says at most.
+    """
+    for most in range(1, 9):
+        kinds = combinations_with_replacement(range(3), most)
+        for counts in [tuple(each for each in kind if each) for kind in kinds]:
+            found = LARGEST_VARIANTS.compute(np.array(sorted(counts), np.int64))
+            for place in range(len(counts) + 1):
+                more = [*counts, 0]
+                more[place] += 1
+                other = sorted(count for count in more if count)
+                moved = LARGEST_VARIANTS.compute(np.array(other, np.int64)) - found
+                assert np.abs(moved).sum() <= LARGEST_VARIANTS.sensitivity
+
+
+def test_the_most_frequent_variants_are_counted() -> None:
+    """Counts come in ascending order."""
+    counts = np.arange(1, 201)
+    assert LARGEST_VARIANTS.compute(counts).tolist() == [200, 1955, 15050]
 
 
 def test_counts_are_unbiased() -> None:
     params = profile_params(buying())
     log = log_of([["a"]] * 500)
     noise = reproducible(1)
-    counts = np.array([measure_profile(params, log, noise).cases for _ in range(300)])
+    counts = np.array([figures_of(params, log, noise).cases for _ in range(300)])
     spread = np.sqrt(2) * params.count_scale / np.sqrt(300)
     assert abs(counts.mean() - 500) < 5 * spread

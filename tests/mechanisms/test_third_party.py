@@ -1,4 +1,6 @@
-"""A rewrite in two passes is open to mechanisms of other packages, and is watched in both."""
+"""A rewrite in two passes, and noise on times, are open to mechanisms of other packages, and are
+watched.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -11,58 +13,70 @@ from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
 from cloakwork.guarantees import MetricPrivacy
 from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.attributes.redact import Redact, RedactParams
+from cloakwork.mechanisms.attributes.redact import Treatment as Rule
 from cloakwork.mechanisms.base import Decision, MapCases, MapCasesBySummary, Offer, Searches
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
-from cloakwork.mechanisms.third_party import Package, Watched
+from cloakwork.mechanisms.third_party import Package, Watched, WatchedPerturbing, WatchedRewriting
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible
 from cloakwork.testing.contract import BATCH_LOG, assert_same_log, random_batches
+from cloakwork.testing.runs import run_step
 
 PACKAGE = Package("timestamps/laplace", "acme 1.0")
 METRIC = MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1))
 
 
-class Broken(TimestampLaplace):
-    """Fails in one pass, or returns what is no mapping."""
+class Treatment(Redact):
+    """Redacts in two passes, which nothing of ours does; fails in one, or returns what is no
+    mapping.
+    """
 
-    def __init__(self, fault: str) -> None:
+    def __init__(self, fault: str = "none") -> None:
         self.fault = fault
 
     def rewrite(self, params: Any, decision: Decision, stream: Any) -> Any:
         action = super().rewrite(params, decision, stream)
-        assert isinstance(action, MapCasesBySummary)
+        assert isinstance(action, MapCases)
 
         def fails(_: Any) -> Any:
             raise KeyError("a fault")
 
-        class Failing:
+        def no_mapping(table: pl.DataFrame) -> Any:
+            return table
+
+        class Failing(VariantCounts):
             of = staticmethod(fails)
-            merge = staticmethod(action.aggregate.merge)
 
         def with_another_column(log: EventLog) -> EventLog:
             return EventLog(log.events.with_columns(note=pl.lit("x")), log.cases, log.offsets)
 
+        summary = VariantCounts()
         return {
-            "first pass": MapCasesBySummary(Failing(), action.mapping),
-            "mapping": MapCasesBySummary(action.aggregate, fails),
-            "no mapping": MapCasesBySummary(action.aggregate, lambda table: table),
-            "second pass": MapCasesBySummary(action.aggregate, lambda _: MapCases(fails)),
-            "column": MapCasesBySummary(action.aggregate, lambda _: MapCases(with_another_column)),
+            "none": MapCasesBySummary(summary, lambda _: action),
+            "first pass": MapCasesBySummary(Failing(), lambda _: action),
+            "mapping": MapCasesBySummary(summary, fails),
+            "no mapping": MapCasesBySummary(summary, no_mapping),
+            "second pass": MapCasesBySummary(summary, lambda _: MapCases(fails)),
+            "column": MapCasesBySummary(summary, lambda _: MapCases(with_another_column)),
         }[self.fault]
 
 
-def run(mechanism: TimestampLaplace, batches: int = 1) -> EventLog:
-    """The log of the contract after the mechanism, watched."""
-    watched = Watched(mechanism, PACKAGE)
-    offer = watched.offer(METRIC, Facts(), {})
-    assert isinstance(offer, Offer)
-    action = watched.rewrite(offer.params, Decision(pl.DataFrame()), reproducible(1).stream())
-    return MemoryEngine(batches, random_batches(batches)).rewrite(BATCH_LOG, action)
+def treated(fault: str, batches: int = 1) -> EventLog:
+    """The log of the contract after the treatment, watched."""
+    watched = WatchedRewriting(Treatment(fault), Package("attributes/redact", "acme 1.0"))
+    params = RedactParams(treatments=(Rule(attribute="org:role", treatment="pseudonymise"),))
+    return run_step(watched, params, BATCH_LOG, reproducible(1), engine=engine_of(batches))
 
 
-def test_a_watched_mechanism_releases_the_same() -> None:
+def engine_of(batches: int) -> MemoryEngine:
+    return MemoryEngine(batches, random_batches(batches))
+
+
+def test_a_watched_treatment_releases_the_same() -> None:
     """In one batch and in several."""
-    assert_same_log(run(TimestampLaplace()), run(TimestampLaplace(), 4))
+    assert_same_log(treated("none"), treated("none", 4))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +92,57 @@ def test_a_watched_mechanism_releases_the_same() -> None:
 def test_each_pass_is_watched(fault: str, said: str) -> None:
     """One line that names the package."""
     with pytest.raises(MechanismError, match=said) as caught:
-        run(Broken(fault))
+        treated(fault)
+    assert "(package acme 1.0)" in str(caught.value)
+
+
+class Noisy(TimestampLaplace):
+    """Fails where it says what becomes of noisy times."""
+
+    def __init__(self, fault: str = "none") -> None:
+        self.fault = fault
+
+    def perturbs(self, params: Any) -> Any:
+        return "noise" if self.fault == "type" else super().perturbs(params)
+
+    def completion(self, params: Any, sample: Any) -> Any:
+        def fails(_: Any) -> Any:
+            raise KeyError("a fault")
+
+        if self.fault == "sample":
+            fails(sample)
+        return fails if self.fault == "batch" else super().completion(params, sample)
+
+
+def noised(fault: str, batches: int = 1) -> EventLog:
+    """The log of the contract after noise on times, watched."""
+    watched = WatchedPerturbing(Noisy(fault), PACKAGE)
+    offer = watched.offer(METRIC, Facts(), {})
+    assert isinstance(offer, Offer)
+    return run_step(watched, offer.params, BATCH_LOG, reproducible(1), engine=engine_of(batches))
+
+
+def test_watched_noise_is_the_same() -> None:
+    """In one batch and in several, and as it is without watching."""
+    offer = TimestampLaplace().offer(METRIC, Facts(), {})
+    assert isinstance(offer, Offer)
+    plain = run_step(TimestampLaplace(), offer.params, BATCH_LOG, reproducible(1))
+    assert_same_log(plain, noised("none"))
+    assert_same_log(plain, noised("none", 4))
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("type", "perturbs returned str, not Perturbation"),
+        ("sample", "completion failed: KeyError"),
+        ("batch", "completion failed: KeyError"),
+    ],
+)
+def test_what_becomes_of_noisy_times_is_watched(fault: str, said: str) -> None:
+    """One line that names the package."""
+    with pytest.raises(MechanismError, match=said) as caught:
+        noised(fault)
     assert "(package acme 1.0)" in str(caught.value)
 
 

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.kernel import Laplace
 from cloakwork.mechanisms.variants.adaptive import rank_layers
 from cloakwork.noise import reproducible
 
@@ -44,9 +45,7 @@ def audit(look: Look, pair: tuple[int, int], scale: float) -> AuditResult:
     along, noise = np.sign(before - after), reproducible(1)
 
     def outcomes(seen: NDArray[np.int64]) -> Callable[[int], NDArray[np.int64]]:
-        return lambda runs: (
-            noise.laplace_counts(np.tile(seen, runs), scale).reshape(runs, 3) @ along
-        )
+        return lambda runs: (seen + Laplace(scale).draw(noise, 3 * runs).reshape(runs, 3)) @ along
 
     middle = int(after @ along) + 1
     events = [HalfLine(middle, upper=True), HalfLine(middle - 1, upper=False)]

@@ -7,22 +7,24 @@ Draws of audits are seeded: what is found is found in every run.
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import polars as pl
 import pytest
-from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
+from cloakwork.arrays import Ints
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
-from cloakwork.errors import MechanismError
+from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
+from cloakwork.kernel import Books, Kernel, Laplace
+from cloakwork.kernel.summary import measured_of
+from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA, VariantCounts
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.dfg_laplace import DfgLaplace, DfgParams, _measure_steps
+from cloakwork.mechanisms.variants.dfg_laplace import DfgLaplace, DfgParams, measure_steps
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
-from cloakwork.mechanisms.variants.prefix_tree import labels_of
 from cloakwork.noise import Noise, reproducible, secret
+from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.testing import directly_follows_graph
 from contracts.sample_logs import log_of
 
@@ -34,10 +36,28 @@ once in 2,000 times).
 """
 
 
+def kernel_of(log: EventLog, event: PrivacyEvent, noise: Noise, max_cases: int = 1) -> Kernel:
+    """One that answers what ``event`` lists."""
+    measured = measured_of(VariantCounts().of(log), noise)
+    return Kernel(measured, Books.of(event), noise, max_cases)
+
+
+def measured_by(graph: DirectlyFollows, log: EventLog, noise: Noise) -> Ints:
+    """The noisy counts, by a kernel of a plan that lists them."""
+    return graph.measure(kernel_of(log, graph.event, noise, graph.max_cases))
+
+
 def counted(log: list[list[str]], most_steps: int) -> dict[tuple[str | None, str | None], int]:
     """The counts with next to no noise: a count is off once in e**128 runs."""
-    table = DirectlyFollows(("a", "b"), most_steps, 2.0**-7).measure(log_of(log), secret())
-    return {(source, target): count for source, target, count in table.rows()}
+    counts = measured_by(DirectlyFollows(("a", "b"), most_steps, 2.0**-7), log_of(log), secret())
+    sources, targets = (None, "a", "b"), ("a", "b", None)
+    assert counts[0, 2] == 0
+    return {
+        (source, target): int(counts[row, column])
+        for row, source in enumerate(sources)
+        for column, target in enumerate(targets)
+        if (source, target) != (None, None)
+    }
 
 
 def test_counts_are_those_of_the_log() -> None:
@@ -93,17 +113,29 @@ def test_a_person_keeps_as_many_cases_as_declared() -> None:
     assert found.filter(pl.col("source").is_null())["count"].item() == 1
 
 
-def audit(graph: DirectlyFollows) -> AuditResult:
+class HalfTheNoise:
+    """A source of noise that draws half of what it is asked for."""
+
+    def __init__(self, source: Noise) -> None:
+        self.source = source
+
+    def laplace_values(self, scale: float, size: int) -> Ints:
+        return self.source.laplace_values(scale / 2, size)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.source, name)
+
+
+def audit(graph: DirectlyFollows, noise: Noise | None = None) -> AuditResult:
     """One log with the long case more than the other, told apart by the pair on which all its steps
     fall.
     """
-    noise = reproducible(1)
+    source = noise or reproducible(1)
 
-    def outcomes(cases: list[list[str]]) -> Callable[[int], NDArray[np.int64]]:
-        log = log_of(cases)
-        # The mechanism counts once, and its noise is drawn for many runs at once.
-        raw = graph._bounded_counts(log, noise)[1 * 2 + 0]
-        return lambda runs: raw + noise.laplace_values(graph.scale, runs)
+    def outcomes(cases: list[list[str]]) -> Callable[[int], Ints]:
+        # The kernel counts once, and its noise is drawn for many runs at once.
+        raw = measured_by(replace(graph, scale=2.0**-7), log_of(cases), source)[1, 0]
+        return lambda runs: raw + Laplace(graph.scale).draw(source, runs)
 
     here, there = outcomes([LONG]), outcomes([])
     events = [HalfLine(bound, upper) for bound in (0, MOST) for upper in (True, False)]
@@ -119,8 +151,20 @@ def test_a_long_case_is_covered() -> None:
 
 @pytest.mark.parametrize("broken", [{"scale": MOST / 2}, {"most_steps": 9}])
 def test_broken_counterparts_are_found(broken: dict[str, float]) -> None:
-    """Half the noise; a case that counts for more steps than the noise is meant for."""
-    assert not audit(replace(DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST), **broken)).passed
+    """Half the noise; a case that counts for more steps than the noise is meant for. The books of
+    a plan of the honest one refuse both.
+    """
+    honest = DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST)
+    counterpart = replace(honest, **broken)
+    assert not audit(counterpart).passed
+    with pytest.raises(PlanUnsound, match="does not list"):
+        counterpart.measure(kernel_of(log_of([LONG]), honest.event, secret()))
+
+
+def test_noise_that_is_half_of_what_is_asked_for_is_found() -> None:
+    """No book shows what a source draws; the audit does."""
+    honest = DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST)
+    assert not audit(honest, HalfTheNoise(reproducible(1))).passed
 
 
 LAPLACE = DfgLaplace()
@@ -139,15 +183,19 @@ def offered(facts: Facts, delta: float) -> DfgParams:
 def steps_kept(
     given: DfgParams, rows: dict[tuple[str, ...], int], noise: Noise
 ) -> Callable[[int], list[int]]:
-    """Runs of all that reads the log; the outcome is how many steps are kept, the only thing that
-    single cases can show in.
+    """Runs of all that is asked of the log; the outcome is how many steps are kept, the only thing
+    that single cases can show in.
     """
     summary = pl.DataFrame(
         {"variant": list(map(list, rows)), "cases": list(rows.values())},
         schema=VARIANT_COUNTS_SCHEMA,
     )
-    labels = given.alphabet if given.alphabet is not None else labels_of(summary)
-    return lambda runs: [len(_measure_steps(given, summary, labels, noise)[0]) for _ in range(runs)]
+    measured, event = measured_of(summary, noise), LAPLACE.event(given, Facts())
+
+    def once() -> int:
+        return len(measure_steps(given, Kernel(measured, Books.of(event), noise, 1))[1])
+
+    return lambda runs: [once() for _ in range(runs)]
 
 
 def alone(given: DfgParams, variant: tuple[str, ...]) -> AuditResult:
@@ -170,11 +218,16 @@ def test_steps_of_one_case_alone_are_covered_by_delta(variant: tuple[str, ...]) 
 
 
 def test_a_threshold_that_hides_nobody_is_found() -> None:
-    """The one that suffices where every step is counted, declared or not."""
+    """The one that suffices where every step is counted, declared or not; half of it is refused,
+    since all the steps of one unit reach it without any noise.
+    """
     every = offered(Facts(alphabet=("a", "b")), 0.02)
-    counterpart = offered(Facts(), 0.02).model_copy(update={"tau": every.tau // 2})
+    honest = offered(Facts(), 0.02)
+    counterpart = honest.model_copy(update={"tau": max(every.tau, MOST + 1)})
     assert not alone(counterpart, ("x", "y", "z")).passed
     assert cost(LAPLACE.event(counterpart, Facts()), 0.02).epsilon > EPSILON
+    with pytest.raises(PlanUnsound, match="hides no key"):
+        alone(honest.model_copy(update={"tau": every.tau // 2}), ("x", "y", "z"))
 
 
 def test_the_noise_of_the_mechanism_is_that_of_the_table() -> None:

@@ -1,35 +1,58 @@
 """Statistical audits of variants/markov on its worst neighbours, and of broken counterparts that
 must fail.
 
-What is audited is all that reads the log: the noisy counts of variants and cases and the noisy
-tables of transitions, summed up in the statistic that tells two neighbours best apart (each table,
-less what the others put there, along what the one case adds to it, divided by the noise's variance:
-Neyman and Pearson's ratio for Gaussian noise). The chain reads no more.
+What is audited is all that the kernel answers about cases that follow no frequent variant: their
+noisy number and the noisy tables of transitions, summed up in the statistic that tells two
+neighbours best apart (each table, less what the others put there, along what the one case adds to
+it, divided by the noise's variance: Neyman and Pearson's ratio for Gaussian noise). The chain reads
+no more.
 
 A run of the whole mechanism takes some hundredths of a second, so some hundreds of them find gross
 faults only: noise of a twelfth, not of half. What half the noise does is seen on the tables
 themselves (``test_markov_tables_audit.py``). Draws are seeded: what is found is found in every run.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from itertools import islice, product
 
 import numpy as np
 import polars as pl
 import pytest
-from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
+from cloakwork.arrays import Floats, Ints
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.budget import Cost
+from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import (
+    Books,
+    Cases,
+    Entries,
+    Kernel,
+    Measured,
+    NoisySums,
+    Query,
+    vectors_of,
+)
+from cloakwork.kernel.summary import measured_of
+from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants import chain, markov, markov_params, transitions
+from cloakwork.mechanisms.variants import chain, markov_params
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import MarkovParams
+from cloakwork.mechanisms.variants.transitions import (
+    SPREAD,
+    UNIT_NORM,
+    WHOLE,
+    nonempty,
+    transitions_of,
+)
 from cloakwork.noise import Noise, reproducible
-from measuring import release
+from measuring import Release, release
 
 RUNS = 160
 EPSILON, DELTA = 1.0, 1e-2
@@ -43,18 +66,30 @@ CASE = tuple("abcd" * 5)
 """The one case that neighbours differ in: long, with transitions that many others have too."""
 
 Counterpart = Callable[[MarkovParams], MarkovParams]
+Heard = tuple[Ints, Ints]
+"""Keys, and their noisy sums."""
 
 
-class Spy:
-    """A source of noise that keeps what passes it: noisy counts, and noise by table."""
+class Overheard:
+    """A sum that keeps what is read of it."""
 
-    def __init__(self, source: Noise) -> None:
-        self.source = source
-        self.counts: list[NDArray[np.int64]] = []
+    def __init__(self, sums: NoisySums, heard: list[Heard]) -> None:
+        self.sums, self.heard = sums, heard
 
-    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
-        self.counts.append(self.source.gaussian_counts(counts, sigma))
-        return self.counts[-1]
+    def at(self, codes: Ints) -> Ints:
+        found = self.sums.at(codes)
+        self.heard.append((codes.ravel(), found.ravel()))
+        return found
+
+
+class HalfTheNoise:
+    """A source of noise that draws half of what it is asked for, or another part."""
+
+    def __init__(self, source: Noise, part: float = 0.5) -> None:
+        self.source, self.part = source, part
+
+    def gaussian_values(self, sigma: float, size: int) -> Ints:
+        return self.source.gaussian_values(sigma * self.part, size)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.source, name)
@@ -88,80 +123,58 @@ def summary(cases: list[tuple[str, ...]]) -> pl.DataFrame:
     )
 
 
+@cache
+def added(cases: tuple[tuple[str, ...], ...], order: int) -> Sums:
+    """What these cases put on a table; of order 0, on their number."""
+    coded = Cases.of(cases, ALPHABET)
+    query, clip = (transitions_of(order), SPREAD) if order else (nonempty, WHOLE)
+    return vectors_of(coded, query, clip).sums(np.ones(len(cases), np.int64))
+
+
+Statistic = Callable[..., Callable[[int], Floats]]
+
+
 @pytest.fixture
-def statistic(
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Callable[..., Callable[[int], NDArray[np.float64]]]]:
+def statistic(monkeypatch: pytest.MonkeyPatch) -> Statistic:
     """How much everything measured speaks for the neighbour with the case more; one number a
     run.
     """
     monkeypatch.setattr(chain, "_ROUNDS", 3)
-    tables: list[tuple[int, list[tuple[int, ...]], NDArray[np.float64]]] = []
-    following, noised = markov._transition_counts, markov._with_noise
-    seen: list[list[tuple[int, ...]]] = []
+    heard: list[Heard] = []
+    asked = Kernel.sum
 
-    def keep_contexts(
-        variants: object, order: int, contexts: list[tuple[int, ...]]
-    ) -> NDArray[np.float64]:
-        seen.append(contexts)
-        return following(variants, order, contexts)
+    def overheard(*question: object, **further: object) -> Overheard:
+        return Overheard(asked(*question, **further), heard)  # type: ignore[arg-type]
 
-    def keep_table(table: NDArray[np.float64], sigma: float, noise: Noise) -> NDArray[np.float64]:
-        found = noised(table, sigma, noise)
-        tables.append((len(tables) + 1, seen[-1] if tables else [], found))
-        return found
-
-    monkeypatch.setattr(markov, "_transition_counts", keep_contexts)
-    monkeypatch.setattr(markov, "_with_noise", keep_table)
-
-    def rows(cases: list[tuple[str, ...]]) -> list[dict[tuple[int, ...], NDArray[np.float64]]]:
-        """What these cases put on each row of the three tables, as the mechanism counts it."""
-        code = {label: place for place, label in enumerate(ALPHABET, start=1)}
-        coded = [tuple(code[label] for label in case) for case in cases]
-        variants = transitions.PaddedVariants.from_codes(
-            coded, np.ones(len(cases), np.int64), len(ALPHABET)
-        )
-        labels = range(len(ALPHABET) + 1)
-        found = []
-        for order in (1, 2, 3):
-            contexts = [
-                (first, *rest) for first in labels for rest in product(labels[1:], repeat=order - 1)
-            ]
-            table = (
-                markov._first_order_table(variants)
-                if order == 1
-                else following(variants, order, contexts)
-            )
-            found.append(dict(zip(contexts, table, strict=True)))
-        return found
-
+    monkeypatch.setattr(Kernel, "sum", overheard)
     source = reproducible(1)
 
-    def runs_of(given: MarkovParams, log: pl.DataFrame) -> Callable[[int], NDArray[np.float64]]:
-        adds, usual = rows([CASE]), rows(others())
+    def runs_of(given: MarkovParams, log: pl.DataFrame, part: float = 1.0) -> Statistic:
+        measured = measured_of(log, source)
+        noise = HalfTheNoise(source, part)
 
         def once() -> float:
-            tables.clear()
-            spy = Spy(source)
-            release(VariantMarkov(), given, log, spy)
-            total = transitions.UNIT_NORM * float(
-                spy.counts[1][0] - len(others()) * transitions.UNIT_NORM
-            )
-            total /= given.sigmas[1] ** 2
-            for order, contexts, noisy in tables:
-                for context, row in zip(
-                    contexts if order > 1 else list(usual[0]), noisy, strict=True
-                ):
-                    beyond = row - usual[order - 1][context]
-                    total += float(beyond @ adds[order - 1][context]) / given.sigmas[order + 1] ** 2
+            heard.clear()
+            released(given, measured, noise)
+            total = 0.0
+            for order, (codes, noisy) in enumerate(heard):
+                beyond = noisy - added(tuple(others()), order).at(codes)
+                along = added((CASE,), order).at(codes).astype(np.float64)
+                total += float(beyond @ along) / given.sigmas[order + 1] ** 2
             return total
 
         return lambda runs: np.array([once() for _ in range(runs)])
 
-    yield runs_of
+    return runs_of
 
 
-def midway(a: NDArray[np.float64], b: NDArray[np.float64]) -> list[HalfLine]:
+def released(given: MarkovParams, log: Measured | pl.DataFrame, noise: object) -> Release:
+    """One run."""
+    unit = Unit(attribute="case:owner", max_cases=given.max_cases)
+    return release(VariantMarkov(), given, log, noise, Facts(unit=unit))  # type: ignore[arg-type]
+
+
+def midway(a: Floats, b: Floats) -> list[HalfLine]:
     """One event, so that little is lost to choosing: the statistic lies on the likelier side of the
     middle.
     """
@@ -171,17 +184,14 @@ def midway(a: NDArray[np.float64], b: NDArray[np.float64]) -> list[HalfLine]:
 
 
 def audit(
-    runs_of: Callable[..., Callable[[int], NDArray[np.float64]]],
-    given: MarkovParams,
-    more: int,
-    runs: int = RUNS,
+    runs_of: Statistic, given: MarkovParams, more: int, runs: int = RUNS, part: float = 1.0
 ) -> AuditResult:
     """The log with and without ``more`` cases of one person, all of them nearly the same."""
     without, with_case = (
         summary(others()),
         summary(others() + [CASE + ("d",) * place for place in range(more)]),
     )
-    here, there = runs_of(given, with_case), runs_of(given, without)
+    here, there = (runs_of(given, log, part) for log in (with_case, without))
     claim = cost(VariantMarkov().event(params(max_cases=given.max_cases), Facts()), WIDE).epsilon
     return empirical_epsilon(here, there, runs=runs, delta=WIDE, claim=claim, events=midway)
 
@@ -193,37 +203,43 @@ def less_noise(given: MarkovParams) -> MarkovParams:
     )
 
 
-def test_one_long_case_more_is_covered(
-    statistic: Callable[..., Callable[[int], NDArray[np.float64]]],
-) -> None:
+def test_one_long_case_more_is_covered(statistic: Statistic) -> None:
     """The case and its twenty events show in the number of cases and in three tables at once."""
     assert audit(statistic, params(), 1).passed
 
 
-def test_less_noise_is_found(
-    statistic: Callable[..., Callable[[int], NDArray[np.float64]]],
-) -> None:
-    """By the same audit."""
+def test_less_noise_is_found(statistic: Statistic) -> None:
+    """By the same audit, whether the parameters say so or the source draws too little."""
     assert not audit(statistic, params(less_noise), 1).passed
+    assert not audit(statistic, params(), 1, part=1 / 12).passed
 
 
-def test_a_case_that_counts_in_full_is_found(
-    statistic: Callable[..., Callable[[int], NDArray[np.float64]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A counterpart that does not scale a case's transitions: twenty events count twenty times."""
-    honest = transitions.transition_masses
-
-    def unscaled(variants: transitions.PaddedVariants, order: int) -> transitions.TransitionMasses:
-        scaled = honest(variants, order)
-        return transitions.TransitionMasses(scaled.code, scaled.mass * 10)
-
-    monkeypatch.setattr(markov, "transition_masses", unscaled)
-    assert not audit(statistic, params(), 1).passed
+def test_less_noise_than_the_plan_lists_is_refused() -> None:
+    """The books of the plan hold the parameters to it."""
+    noise = reproducible(1)
+    books = Books.of(VariantMarkov().event(params(), Facts()))
+    kernel = Kernel(measured_of(summary(others()), noise), books, noise, max_cases=1)
+    with pytest.raises(PlanUnsound, match="does not list"):
+        VariantMarkov().measure(params(less_noise), kernel)
 
 
-def test_a_person_of_twelve_cases_needs_the_declared_bound(
-    statistic: Callable[..., Callable[[int], NDArray[np.float64]]],
-) -> None:
+def test_a_case_cannot_count_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A counterpart whose query counts each transition ten times gets the same answers: the kernel
+    clips. So what was found here before cannot be written any more.
+    """
+
+    def answers(query: Query) -> list[int]:
+        counted = vectors_of(Cases.of([CASE], ALPHABET), query, SPREAD).sums(np.ones(1, np.int64))
+        return counted.sums.tolist()
+
+    def tenfold(cases: Cases) -> Entries:
+        found = transitions_of(2)(cases)
+        return replace(found, value=10 * found.value)
+
+    assert answers(tenfold) == answers(transitions_of(2))
+
+
+def test_a_person_of_twelve_cases_needs_the_declared_bound(statistic: Statistic) -> None:
     """Twelve cases of one person are covered where they are declared, and show where one case is
     assumed.
     """
@@ -231,16 +247,16 @@ def test_a_person_of_twelve_cases_needs_the_declared_bound(
     assert not audit(statistic, params(), 12).passed
 
 
-def released(given: MarkovParams, cases: int, noise: Noise) -> Callable[[int], NDArray[np.int64]]:
+def frequent(given: MarkovParams, cases: int, noise: Noise) -> Callable[[int], Ints]:
     """Whether a variant of ``cases`` cases, otherwise alone in the log, comes out among the
     frequent: 1 or 0.
     """
     one = summary([("d", "a")] * cases)
 
     def once() -> int:
-        frequent = release(VariantMarkov(), given, one, noise).internal.get("frequent variants", 0)
-        assert isinstance(frequent, int)
-        return frequent
+        found = released(given, one, noise).internal["frequent variants"]
+        assert isinstance(found, int)
+        return found
 
     return lambda runs: np.array([once() for _ in range(runs)])
 
@@ -250,8 +266,13 @@ def no_threshold(given: MarkovParams) -> MarkovParams:
     return given.model_copy(update={"tau": 1})
 
 
+def low_threshold(given: MarkovParams) -> MarkovParams:
+    """A variant of one case is frequent whenever its noise is above 0."""
+    return given.model_copy(update={"tau": UNIT_NORM + 3})
+
+
 @pytest.mark.parametrize(
-    ("counterpart", "passes"), [(lambda honest: honest, True), (no_threshold, False)]
+    ("counterpart", "passes"), [(lambda honest: honest, True), (low_threshold, False)]
 )
 def test_a_variant_of_one_case_is_covered_by_delta(
     counterpart: Counterpart, passes: bool, monkeypatch: pytest.MonkeyPatch
@@ -261,9 +282,15 @@ def test_a_variant_of_one_case_is_covered_by_delta(
     """
     monkeypatch.setattr(chain, "_ROUNDS", 3)
     given, noise, events = params(counterpart), reproducible(1), [HalfLine(1, upper=True)]
-    present, absent = (released(given, cases, noise) for cases in (1, 0))
+    present, absent = (frequent(given, cases, noise) for cases in (1, 0))
     result = empirical_epsilon(present, absent, runs=200, delta=DELTA, claim=EPSILON, events=events)
     assert result.passed is passes, result
+
+
+def test_a_missing_threshold_is_refused() -> None:
+    """One that a variant of one unit alone reaches without any noise."""
+    with pytest.raises(PlanUnsound, match="hides no key"):
+        released(params(no_threshold), summary(others()), reproducible(1))
 
 
 def test_the_threshold_keeps_to_its_share_of_delta() -> None:
@@ -280,7 +307,7 @@ def test_the_threshold_keeps_to_its_share_of_delta() -> None:
         )
 
 
-@pytest.mark.parametrize("counterpart", [less_noise, no_threshold])
+@pytest.mark.parametrize("counterpart", [less_noise, low_threshold])
 def test_a_broken_counterpart_costs_more_than_it_claims(counterpart: Counterpart) -> None:
     """The event names the noise drawn, so the accountant finds the counterparts too."""
     assert cost(VariantMarkov().event(params(), Facts()), WIDE).epsilon < EPSILON

@@ -10,32 +10,47 @@ found is found in every run.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
+from cloakwork.arrays import Floats, Ints
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.budget import Cost
+from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts
-from cloakwork.mechanisms.variants import markov, markov_params, transitions
+from cloakwork.kernel import (
+    Books,
+    Cases,
+    Entries,
+    Gaussian,
+    Kernel,
+    Measured,
+    vector_event,
+    vectors_of,
+)
+from cloakwork.mechanisms.variants import markov, markov_params
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import MarkovParams, calibrate_markov
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
+    SPREAD,
     UNIT_NORM,
-    PaddedVariants,
-    TransitionMasses,
-    vector_noise,
+    WHOLE,
+    codes_after,
+    nonempty,
+    transitions_of,
 )
 from cloakwork.noise import Noise, reproducible
+from cloakwork.privacy_event import Composed, EpsilonDelta
 
 RUNS = 10_000
 EPSILON, DELTA = 4.0, 1e-2
-LONG = (1,) * 4_000
-"""START, 4,000 times the same activity, END: within one part in ten million its whole weight is on
+LONG = ("a",) * 2_000
+"""START, 2,000 times the same activity, END: within one part in a million its whole weight is on
 one cell of each table.
 """
 
@@ -63,34 +78,28 @@ def params(max_cases: int = 1) -> MarkovParams:
 
 def raw(table: int, cases: int) -> float:
     """What ``cases`` cases of the long variant put on the cell of this table, in grid steps, as the
-    mechanism counts it.
+    kernel counts it.
     """
-    if table < 2:
-        return float(cases * UNIT_NORM)
-    variants = PaddedVariants.from_codes([LONG], np.array([cases]), 2)
-    if table == 2:
-        return float(markov._first_order_table(variants)[1, 0])
-    return float(markov._transition_counts(variants, table - 1, [(1,) * (table - 1)])[0, 0])
-
-
-def noised(table: int, value: float, sigma: float, runs: int, noise: Noise) -> NDArray[np.float64]:
-    """The cell as the mechanism noises it, in ``runs`` runs."""
-    if table < 2:
-        return noise.gaussian_counts(np.full(runs, int(value)), sigma).astype(np.float64)
-    return markov._with_noise(np.full((runs, 1), value), sigma, noise)[:, 0]
+    order = table - 1
+    query, clip, cell = nonempty, WHOLE, 0
+    if order > 0:
+        query, clip = transitions_of(order), SPREAD
+        cell = int(codes_after([(1,) * order], 2)[0, 0])
+    sums = vectors_of(Cases.of([LONG], ("a", "b")), query, clip).sums(np.array([cases]))
+    return float(sums.at(np.array([cell]))[0])
 
 
 def outcomes(
     tables: tuple[int, ...], cases: int, sigmas: Sigmas, noise: Noise
-) -> Callable[[int], NDArray[np.float64]]:
+) -> Callable[[int], Floats]:
     """All that these tables say for one case more, in cases: Neyman and Pearson's ratio for the
     noise that is drawn.
     """
     weights = np.array([sigmas[table] ** -2 for table in tables])
 
-    def run(runs: int) -> NDArray[np.float64]:
+    def run(runs: int) -> Floats:
         cells = np.array(
-            [noised(table, raw(table, cases), sigmas[table], runs, noise) for table in tables]
+            [raw(table, cases) + Gaussian(sigmas[table]).draw(noise, runs) for table in tables]
         )
         return np.asarray(weights @ cells / weights.sum() / UNIT_NORM)
 
@@ -112,7 +121,7 @@ def audit_table(table: int, sigmas: Sigmas, max_cases: int = 1, more: int = 1) -
     """One table alone, against what its noise is charged for."""
     honest = params(max_cases).sigmas[table]
     delta = 0.3 * max_cases * UNIT_NORM / honest
-    event = vector_noise(
+    event = vector_event(
         honest, max_cases * UNIT_NORM, max_cases * CELLS[table] if table != 1 else 1
     )
     return audit((table,), sigmas, cost(event, delta).epsilon, delta, more)
@@ -171,53 +180,67 @@ def test_a_budget_that_is_spent_on_each_table_is_found() -> None:
     assert not audit_all((one,) * 5).passed
 
 
-def test_steps_that_count_in_full_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The counterpart that does not scale a case to norm 1: the long case counts for twice what
-    it may.
+def test_steps_cannot_count_in_full() -> None:
+    """The counterpart whose query does not scale a case to norm 1, or counts it twice: the kernel
+    does, and the long case weighs no more.
     """
-    scaled = transitions.transition_masses
 
-    def twice(variants: PaddedVariants, order: int) -> TransitionMasses:
-        found = scaled(variants, order)
-        return TransitionMasses(found.code, 2 * found.mass)
+    def twice(cases: Cases) -> Entries:
+        honest = transitions_of(1)(cases)
+        return replace(honest, value=2 * honest.value)
 
-    honest = params().sigmas
-    monkeypatch.setattr(markov, "transition_masses", twice)
-    delta = 0.3 * UNIT_NORM / honest[2]
-    claim = cost(vector_noise(honest[2], UNIT_NORM, MOST_CELLS), delta).epsilon
-    events = [HalfLine(121, upper=True), HalfLine(121, upper=False)]
-    noise = reproducible(1)
-    here, there = (outcomes((2,), cases, honest, noise) for cases in (61, 60))
-    assert not empirical_epsilon(
-        here, there, runs=RUNS, claim=claim, delta=delta, events=events
-    ).passed
+    sums = vectors_of(Cases.of([LONG], ("a", "b")), twice, SPREAD).sums(np.ones(1, np.int64))
+    assert sums.sums.max() <= UNIT_NORM
+    assert sums.sums.max() == pytest.approx(raw(2, 1), abs=1)
 
 
 SELECTING = calibrate_markov(Cost(epsilon=EPSILON, delta=DELTA), 1, markov_params.SHARES, False)[2]
 """How activities are found where none are declared."""
 
 
-def found(
-    cases: int, selection: markov_params.Selection, noise: Noise
-) -> Callable[[int], NDArray[np.float64]]:
+class Louder:
+    """A source of noise that draws so many times what it is asked for."""
+
+    def __init__(self, source: Noise, times: float) -> None:
+        self.source, self.times = source, times
+
+    def gaussian_values(self, sigma: float, size: int) -> Ints:
+        return self.source.gaussian_values(sigma * self.times, size)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.source, name)
+
+
+def found(cases: int, selection: markov_params.Selection, noise: Louder) -> Callable[[int], Floats]:
     """Whether an activity that ``cases`` cases hold, each alone, is selected: 1 or 0; each activity
     is a run of its own.
     """
+    share = EpsilonDelta(epsilon=0.0, delta=0.999)
+    noised = vector_event(selection.sigma, UNIT_NORM, MOST_CELLS)
 
-    def run(runs: int) -> NDArray[np.float64]:
-        names = [(str(number),) for number in range(runs)] if cases else []
-        chosen = set(markov._select_activities(names, np.full(len(names), cases), selection, noise))
+    def run(runs: int) -> Floats:
+        names = [str(number) for number in range(runs)] if cases else []
+        courses = Cases.of([(name,) for name in names], names)
+        books = Books.of(Composed(events=(noised, share)))
+        measured = Measured(courses, np.full(len(names), cases))
+        kernel = Kernel(measured, books, noise, max_cases=1)  # type: ignore[arg-type]
+        chosen = set(markov._select_activities(selection, kernel))
         return np.array([str(number) in chosen for number in range(runs)], np.float64)
 
     return run
 
 
 def audit_selection(
-    before: int, after: int, drawn: markov_params.Selection, delta: float, claim: float
+    before: int,
+    after: int,
+    drawn: markov_params.Selection,
+    delta: float,
+    claim: float,
+    times: float = 1.0,
 ) -> AuditResult:
-    """One case more that holds the activity."""
+    """One case more that holds the activity, with so many times the noise."""
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
-    noise = reproducible(1)
+    noise = Louder(reproducible(1), times)
     here, there = (found(cases, drawn, noise) for cases in (after, before))
     return empirical_epsilon(here, there, runs=RUNS, claim=claim, delta=delta, events=events)
 
@@ -227,14 +250,17 @@ def test_a_common_activity_keeps_its_share_and_half_the_noise_is_found() -> None
     assert SELECTING is not None
     between = SELECTING.model_copy(update={"tau": 60 * UNIT_NORM + UNIT_NORM // 2})
     delta = 0.3 * UNIT_NORM / SELECTING.sigma
-    claim = cost(vector_noise(SELECTING.sigma, UNIT_NORM, MOST_CELLS), delta).epsilon
+    claim = cost(vector_event(SELECTING.sigma, UNIT_NORM, MOST_CELLS), delta).epsilon
     assert audit_selection(60, 61, between, delta, claim).passed
-    half = between.model_copy(update={"sigma": SELECTING.sigma / 2})
-    assert not audit_selection(60, 61, half, delta, claim).passed
+    assert not audit_selection(60, 61, between, delta, claim, times=0.5).passed
 
 
-def test_an_activity_of_one_case_is_covered_by_delta_and_found_without_a_threshold() -> None:
-    """The counterpart selects whatever has a positive count."""
+def test_an_activity_of_one_case_is_covered_by_delta_and_found_in_more_noise() -> None:
+    """Five times the noise passes the threshold that was meant for it far too often; a threshold
+    that noise has not to pass at all is refused.
+    """
     assert SELECTING is not None
     assert audit_selection(0, 1, SELECTING, DELTA, EPSILON).passed
-    assert not audit_selection(0, 1, SELECTING.model_copy(update={"tau": 1}), DELTA, EPSILON).passed
+    assert not audit_selection(0, 1, SELECTING, DELTA, EPSILON, times=5.0).passed
+    with pytest.raises(PlanUnsound, match="hides no key"):
+        found(1, SELECTING.model_copy(update={"tau": 1}), Louder(reproducible(1), 1.0))(9)

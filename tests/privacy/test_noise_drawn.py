@@ -194,7 +194,11 @@ def test_events_charge_for_the_noise_drawn(
     assert isinstance(offer, Offer)
     run_step(mechanism, offer.params, log(), recorder, FACTS)
     event = mechanism.event(offer.params, FACTS)
-    assert set(scales(event)) == recorder.scales
+    charged = set(scales(event))
+    if name == "variants/markov":
+        # Transitions of order 2 and 3 are read where order 1 is large enough: here it is not.
+        charged -= set(offer.params.sigmas[3:])
+    assert recorder.scales == charged
     assert list(rates(event)) == sorted(recorder.rates)
 
 

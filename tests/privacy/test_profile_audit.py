@@ -5,6 +5,7 @@ Draws are seeded: what is found is found in every run.
 """
 
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,19 @@ from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, empirical_epsilon
+from cloakwork.errors import PlanUnsound
+from cloakwork.facts import Unit
+from cloakwork.kernel import Books, Kernel, Measured
+from cloakwork.kernel.summary import measured_of
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.profile import ProfileParams, measure_profile, profile_params
-from cloakwork.noise import drawn_scale, reproducible
+from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.profile import (
+    ProfileFigures,
+    ProfileParams,
+    measure_profile,
+    profile_params,
+)
+from cloakwork.noise import Noise, drawn_scale, reproducible
 from cloakwork.policy.model import Policy
 from contracts.sample_logs import log_of
 from plan.conftest import DP, policy_of
@@ -34,18 +45,33 @@ def params_for(**share: object) -> ProfileParams:
     return profile_params(policy)
 
 
+def measured(log: EventLog) -> Measured:
+    """What a kernel answers from."""
+    return measured_of(VariantCounts().of(log), reproducible(1))
+
+
+def figures(
+    params: ProfileParams, log: Measured, noise: Noise, planned: ProfileParams | None = None
+) -> ProfileFigures:
+    """The figures by a kernel whose books list what ``planned`` charges, ``params`` by default."""
+    books = Books.of((planned or params).event())
+    return measure_profile(params, Kernel(log, books, noise, params.unit.max_cases))
+
+
 def audit(a: EventLog, b: EventLog, params: ProfileParams) -> AuditResult:
     """The outcome adds up, group by group, how far the figures speak for one case more."""
     noise = reproducible(1)
 
     def outcomes(log: EventLog) -> Callable[[int], NDArray[np.float64]]:
+        looked_at = measured(log)
+
         def run(runs: int) -> NDArray[np.float64]:
-            return np.array([told(log) for _ in range(runs)])
+            return np.array([told(looked_at) for _ in range(runs)])
 
         return run
 
-    def told(log: EventLog) -> float:
-        found = measure_profile(params, log, noise)
+    def told(log: Measured) -> float:
+        found = figures(params, log, noise)
         near = [np.clip(found.cases - 60.5, -0.5, 0.5) / params.count_scale]
         near += [np.clip(held - 60.5, -0.5, 0.5) / params.top_scale for held in found.top.values()]
         return float(sum(near))
@@ -60,7 +86,8 @@ def selected(
     noise = reproducible(1)
 
     def outcomes(log: EventLog) -> Callable[[int], list[Hashable]]:
-        return lambda runs: [measure_profile(params, log, noise).alphabet for _ in range(runs)]
+        looked_at = measured(log)
+        return lambda runs: [figures(params, looked_at, noise).alphabet for _ in range(runs)]
 
     return empirical_epsilon(outcomes(a), outcomes(b), runs=runs, delta=params.delta, claim=claim)
 
@@ -86,15 +113,48 @@ def test_activities_of_one_case_alone_are_covered_by_delta() -> None:
     assert selected(OWN, BARE, params_for()).passed
 
 
-def test_a_missing_threshold_is_found() -> None:
-    assert not selected(OWN, BARE, params_for().model_copy(update={"tau": 1})).passed
+def test_a_low_threshold_is_found() -> None:
+    """A fifth of the honest one, charged as it is."""
+    assert not selected(OWN, BARE, params_for().model_copy(update={"tau": 4})).passed
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"count_scale": 3.0},
+        {"length_scale": 3.0},
+        {"top_scale": 9.0},
+        {"selection_scale": 2.0},
+        {"tau": 1},
+        {"tau": 19},
+        {"activities_per_case": 3},
+        {"unit": Unit(attribute="case:row", max_cases=2)},
+    ],
+)
+def test_what_the_plan_does_not_list_is_refused(fault: dict[str, Any]) -> None:
+    """Half the noise, a missing threshold or a lower one, one activity or case more: by the books,
+    before anything is drawn for it.
+    """
+    honest = params_for()
+    with pytest.raises(PlanUnsound):
+        figures(honest.model_copy(update=fault), measured(OWN), reproducible(1), honest)
+
+
+def test_a_question_too_many_is_refused() -> None:
+    """All that the plan lists has been answered."""
+    params = params_for()
+    kernel = Kernel(measured(OWN), Books.of(params.event()), reproducible(1), 1)
+    measure_profile(params, kernel)
+    assert Books.of(kernel.recorded).slots == Books.of(params.event()).slots
+    with pytest.raises(PlanUnsound):
+        measure_profile(params, kernel)
 
 
 MANY = log_of([*BASE, [f"own {place}" for place in range(700)]])
 
 
 def test_a_long_case_of_many_activities_of_its_own_is_covered() -> None:
-    """Two of its activities count; the counterpart counts all, and each is one more chance that the
+    """Two of its activities count; the counterpart counts 150, and each is one more chance that the
     case shows.
 
     The claim is that of the selection alone, which gets half of epsilon.
@@ -104,9 +164,8 @@ def test_a_long_case_of_many_activities_of_its_own_is_covered() -> None:
     claim = 2 / params.selection_scale
     assert claim <= EPSILON / 2
     assert selected(MANY, BARE, params, 100, claim).passed
-    assert not selected(
-        MANY, BARE, params.model_copy(update={"activities_per_case": 700}), 100, claim
-    ).passed
+    more = params.model_copy(update={"activities_per_case": 150})
+    assert not selected(MANY, BARE, more, 100, claim).passed
 
 
 def test_half_the_noise_is_found_by_the_accountant() -> None:
@@ -129,9 +188,9 @@ class Recorder:
         self.scales: list[float] = []
         self.source = reproducible(1)
 
-    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
         self.scales.append(drawn_scale(scale))
-        return self.source.laplace_counts(counts, scale)
+        return self.source.laplace_values(scale, size)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.source, name)
@@ -140,7 +199,7 @@ class Recorder:
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 def test_every_scale_drawn_is_charged_and_the_reverse(delta: float) -> None:
     params, source = params_for(delta=delta), Recorder()
-    measure_profile(params, OWN, source)
+    figures(params, measured(OWN), source)
     event = params.event()
     charged = [part.scale for part in event.events if part.kind == "discrete-laplace"]
     assert sorted(source.scales) == sorted(charged)

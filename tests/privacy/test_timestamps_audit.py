@@ -15,14 +15,15 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
-from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
-from cloakwork.noise import Noise, reproducible
+from cloakwork.noise import Noise, Stream, reproducible
+from cloakwork.testing.runs import run_step
+from noisy_streams import HalfTheNoise, TwiceAveraged, drawing_from
 
 RUNS = 60_000
 MINUTE = 60_000_000
@@ -69,8 +70,7 @@ def released(
     times: NDArray[np.float64], params: LaplaceParams, noise: Noise
 ) -> NDArray[np.float64]:
     """The released times, minutes after BEGIN, in the shape of ``times``."""
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise.stream())
-    rewritten = MemoryEngine().rewrite(cases_at(times), action)
+    rewritten = run_step(LAPLACE, params, cases_at(times), noise)
     stamps = rewritten.events[TIMESTAMP].dt.timestamp("us").to_numpy()
     return ((stamps - int(BEGIN.timestamp() * 1e6)) / MINUTE).reshape(times.shape)
 
@@ -104,24 +104,30 @@ def one_value_moves(params: LaplaceParams) -> LaplaceParams:
     )
 
 
-def audit_middle_event(noised: str, counterpart: Counterpart) -> AuditResult:
-    """One case of three events far apart; the middle one moves by the shift, so one gap grows and
-    the other shrinks.
+def audit_middle_event(
+    noised: str,
+    counterpart: Counterpart = faithful,
+    shift: int = SHIFT,
+    stream: type[Stream] | None = None,
+) -> AuditResult:
+    """One case of three events far apart; the middle one moves by ``shift``, so one gap grows and
+    the other shrinks. ``stream``: what the kernel draws from.
     """
-    params, noise = counterpart(params_for(METRIC, noised=noised)), reproducible(1)
+    params = counterpart(params_for(METRIC, noised=noised))
+    noise = reproducible(1) if stream is None else drawing_from(stream)
 
     def outcomes(moved: int) -> Callable[[int], Minutes]:
         def run(runs: int) -> Minutes:
             times = released(np.tile([0.0, FAR + moved, 2.0 * FAR], (runs, 1)), params, noise)
             if noised == "times":
-                return np.asarray(times[:, 1] - FAR - SHIFT)
+                return np.asarray(times[:, 1] - FAR - shift)
             before, behind = np.diff(times, axis=1).T
-            return np.asarray(np.minimum(before - FAR - SHIFT, FAR - SHIFT - behind))
+            return np.asarray(np.minimum(before - FAR - shift, FAR - shift - behind))
 
         return run
 
     return empirical_epsilon(
-        outcomes(SHIFT), outcomes(0), runs=RUNS, claim=EPSILON, events=[HalfLine(0, upper=True)]
+        outcomes(shift), outcomes(0), runs=RUNS, claim=EPSILON, events=[HalfLine(0, upper=True)]
     )
 
 
@@ -140,6 +146,19 @@ def test_moving_one_time_is_covered_by_the_claim(noised: str) -> None:
 def test_too_little_noise_on_one_time_is_found(noised: str, counterpart: Counterpart) -> None:
     """Half the scale; and the scale for a single moving value."""
     assert not audit_middle_event(noised, counterpart).passed
+
+
+@pytest.mark.parametrize("noised", ["gaps", "times"])
+@pytest.mark.parametrize("stream", [HalfTheNoise, TwiceAveraged])
+def test_a_kernel_that_draws_too_little_is_found(noised: str, stream: type[Stream]) -> None:
+    """What its books cannot show: noise of half the scale, and the mean of two draws."""
+    assert not audit_middle_event(noised, stream=stream).passed
+
+
+@pytest.mark.parametrize("noised", ["gaps", "times"])
+def test_a_shift_twice_the_declared_is_not_covered(noised: str) -> None:
+    """The claim is about the declared one; twice as far costs twice as much."""
+    assert not audit_middle_event(noised, shift=2 * SHIFT).passed
 
 
 def audit_whole_unit(

@@ -19,17 +19,25 @@ from numpy.typing import NDArray
 
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import Books, Gaussian, Kernel, vector_event
+from cloakwork.kernel.summary import measured_of
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Mechanism, Offer
-from cloakwork.mechanisms.profile import measure_profile
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.mechanisms.variants import markov
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.mechanisms.variants.rules import measure_steps
 from cloakwork.mechanisms.variants.threshold import Kind, calibrate_threshold
+from cloakwork.mechanisms.variants.transitions import (
+    MOST_CELLS,
+    SPREAD,
+    UNIT_NORM,
+    transitions_of,
+)
 from cloakwork.mechanisms.variants.tree import TreeGrowth, grow_tree
 from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage, answer_noise, cost_of
 from cloakwork.noise import Noise, reproducible
+from cloakwork.privacy_event import PrivacyEvent
+from cloakwork.run.profile import figures_of
 from contracts.sample_logs import log_of
 from measuring import kernel_on, release
 from privacy.test_profile_audit import params_for
@@ -96,19 +104,27 @@ def steps(kind: NoiseKind) -> Errors:
 
 
 def table(noise: Noise) -> NDArray[np.float64]:
-    """A table of transitions, in cases."""
-    return markov._with_noise(np.zeros((8, 8)), 30_000.0, noise).ravel() / 8192
+    """A table of transitions of a log without cases, in cases."""
+    sums = without_cases(vector_event(30_000.0, UNIT_NORM, MOST_CELLS), noise).sum(
+        transitions_of(1), Gaussian(30_000.0), SPREAD
+    )
+    return sums.at(np.arange(64)) / UNIT_NORM
 
 
 def graph(noise: Noise) -> NDArray[np.float64]:
     """Of a log without cases: every true count is 0, and noisy ones may be negative."""
-    counts = DirectlyFollows.for_epsilon(1.0, LABELS[:8], 3).measure(log_of([]), noise)
-    return counts["count"].to_numpy().astype(float)
+    counted = DirectlyFollows.for_epsilon(1.0, LABELS[:8], 3)
+    return counted.measure(without_cases(counted.event, noise)).ravel().astype(float)
+
+
+def without_cases(event: PrivacyEvent, noise: Noise) -> Kernel:
+    """A kernel over an empty log that answers what ``event`` lists."""
+    return Kernel(measured_of(histogram(0).clear(), noise), Books.of(event), noise, max_cases=1)
 
 
 def profile(noise: Noise) -> NDArray[np.float64]:
     """The number of cases, and how many the most frequent variant holds."""
-    found = measure_profile(PROFILE, LOG, noise)
+    found = figures_of(PROFILE, LOG, noise)
     return np.array([found.cases, found.top["1"]], float) - COUNT
 
 

@@ -2,12 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
@@ -16,6 +14,7 @@ from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import secret
 from cloakwork.testing.contract import assert_is_a_log
+from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
 
 GOALS = (
@@ -52,10 +51,7 @@ def test_times_are_complete_ordered_and_on_the_grid(
     mechanism = TimestampLaplace()
     offer = mechanism.offer(goal, facts, {})
     assert isinstance(offer, Offer)
-    action = mechanism.rewrite(
-        offer.params, mechanism.decide(offer.params, pl.DataFrame(), secret()), secret().stream()
-    )
-    released = MemoryEngine().rewrite(log, action)
+    released = run_step(mechanism, offer.params, log, secret(), facts)
 
     assert_is_a_log(released)
     assert released.events[TIMESTAMP].null_count() == 0

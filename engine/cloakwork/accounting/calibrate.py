@@ -8,6 +8,7 @@ for.
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from cloakwork.accounting.events import cost, naive, upper_bound_epsilon
@@ -160,6 +161,7 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
     return max_cases + above
 
 
+@lru_cache(maxsize=1024)
 def threshold_delta(scale: float, tau: int, max_cases: int = 1) -> float:
     """``m * Pr[m + DLap(scale) >= tau]`` for m = ``max_cases``, rounded up and at most 1: the delta
     that ``tau`` spends.

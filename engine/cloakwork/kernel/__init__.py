@@ -5,9 +5,10 @@ from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Entries, Query
 from cloakwork.kernel.growth import Growth, Level
 from cloakwork.kernel.kernel import CustomQuery, Kernel, Measured, Owners
-from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated
+from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated, vector_event
+from cloakwork.kernel.perturb import Perturbation
 from cloakwork.kernel.randomness import Randomness
-from cloakwork.kernel.vectors import ONE, Clip
+from cloakwork.kernel.vectors import ONE, Clip, vectors_of
 
 __all__ = [
     "ONE",
@@ -25,8 +26,11 @@ __all__ = [
     "Measured",
     "NoisySums",
     "Owners",
+    "Perturbation",
     "Query",
     "Randomness",
     "Selected",
     "Truncated",
+    "vector_event",
+    "vectors_of",
 ]

@@ -52,7 +52,8 @@ class NoisySums:
             return np.zeros(codes.shape, np.int64)
         if self._keys is not None and not 0 <= codes.min() <= codes.max() < self._keys:
             raise PlanUnsound(f"a key lies outside of the {self._keys:,} that were declared")
-        asked = np.unique(codes)
+        asked = np.sort(codes, axis=None)
+        asked = asked[np.append(True, np.diff(asked) != 0)]
         new = np.setdiff1d(asked, self._codes, assume_unique=True)
         noisy = self._sums.at(new) + self._noise.draw(self._source, len(new))
         merged = np.concatenate([self._codes, new])
@@ -62,7 +63,12 @@ class NoisySums:
         return self._noisy[np.searchsorted(self._codes, codes)]
 
     def at_labels(self, keys: list[tuple[int, Labels]]) -> Ints:
-        """The noisy sums at keys of a number and labels: int64, shape (keys,)."""
+        """The noisy sums at keys of a number and labels: int64, shape (keys,).
+
+        Raises PlanUnsound where the keys are declared to be numbers.
+        """
+        if self._keys is not None:
+            raise PlanUnsound("the keys were declared to be numbers: they have no labels")
         if any(not labels for _, labels in keys):
             raise PlanUnsound("a key without labels is a number: it is read by ``at``")
         spelled = [key_of(code, labels) for code, labels in keys]

@@ -72,7 +72,8 @@ def fits(event: PrivacyEvent, slot: PrivacyEvent) -> bool:
         case DiscreteLaplace(), DiscreteLaplace():
             return event.sensitivity <= slot.sensitivity and event.scale >= slot.scale
         case DiscreteGaussian(), DiscreteGaussian():
-            return event.sensitivity <= slot.sensitivity and event.sigma >= slot.sigma
+            # More noise need not cost less: between two integers, delta may rise with sigma.
+            return event.sensitivity <= slot.sensitivity and event.sigma == slot.sigma
         case TruncatedGeometric(), TruncatedGeometric():
             same = event.scale == slot.scale and event.sensitivity <= slot.sensitivity
             return same and event.bound >= slot.bound

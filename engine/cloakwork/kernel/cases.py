@@ -30,6 +30,14 @@ class Cases:
         for array in (self.codes, self.offsets):
             array.flags.writeable = False
 
+    @classmethod
+    def of(cls, variants: Sequence[tuple[str, ...]], alphabet: Sequence[str]) -> "Cases":
+        """One case for each of ``variants``, of labels in ``alphabet``."""
+        place = {label: code for code, label in enumerate(alphabet)}
+        codes = [place[label] for variant in variants for label in variant]
+        offsets = np.cumsum([0, *map(len, variants)])
+        return cls(tuple(alphabet), np.array(codes, np.int64), offsets.astype(np.int64))
+
     def __len__(self) -> int:
         """How many cases there are."""
         return len(self.offsets) - 1

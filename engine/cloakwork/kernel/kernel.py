@@ -4,7 +4,7 @@ Each method asks one question, bounds what a case can change in the answer, ente
 step's books, and only then draws the noise. What a mechanism cannot ask, it cannot leak.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,8 @@ from cloakwork.kernel.cases import Cases, Query
 from cloakwork.kernel.growth import Growth
 from cloakwork.kernel.noises import AnswerNoise, Laplace, selection_event
 from cloakwork.kernel.randomness import Randomness
-from cloakwork.kernel.vectors import ONE, Clip, Vectors, vectors_of
+from cloakwork.kernel.sampling import sampled_sums
+from cloakwork.kernel.vectors import ONE, Clip, Sums, vectors_of
 from cloakwork.noise import Noise, drawn_rate
 from cloakwork.privacy_event import EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
 
@@ -53,6 +54,15 @@ class Measured:
     cases: Cases
     counts: Ints
     owners: Owners | None = None
+
+    def take(self, rows: Ints) -> "Measured":
+        """The cases at ``rows`` (ascending)."""
+        owners = self.owners
+        if owners is not None:
+            place = np.searchsorted(rows, owners.row)
+            kept = np.isin(owners.row, rows)
+            owners = Owners(place[kept], owners.unit[kept], owners.cases[kept])
+        return Measured(self.cases.take(rows), self.counts[rows], owners)
 
     def by_variant(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The activity sequences, ascending, and how many cases follow each (int64)."""
@@ -96,6 +106,18 @@ class Kernel:
         """What has really been drawn so far."""
         return composed(self.__books.recorded)
 
+    def narrowed(self, labels: Sequence[str], without: Sequence[tuple[str, ...]] = ()) -> "Kernel":
+        """The same kernel, with the same books, for the cases that follow none of the sequences
+        ``without``, and of these for the events whose label is one of ``labels``.
+
+        What becomes of a case follows from that case alone.
+        """
+        measured = self.__measured
+        if without:
+            measured = measured.take(np.flatnonzero(measured.cases.among(without) < 0))
+        measured = replace(measured, cases=measured.cases.within(labels))
+        return Kernel(measured, self.__books, self.__noise, self.__max_cases)
+
     def sum(
         self, query: Query, noise: AnswerNoise, clip: Clip = ONE, keys: int | None = None
     ) -> NoisySums:
@@ -107,9 +129,7 @@ class Kernel:
         the plan does not list this answer.
         """
         self.__books.record(*noise.events(clip, self.__max_cases, keys))
-        return NoisySums(
-            self.__vectors(query, clip).sums(self.__measured.counts), noise, self.__noise, keys
-        )
+        return NoisySums(self.__sums(query, clip), noise, self.__noise, keys)
 
     def select(self, query: Query, noise: AnswerNoise, least: int, clip: Clip = ONE) -> Selected:
         """The keys that occur and whose noisy sums reach ``least`` (grid steps), with these.
@@ -124,14 +144,13 @@ class Kernel:
         if delta > 0:
             events = tuple(composed([event, selection_event(delta)]) for event in events)
         self.__books.record(*events)
-        sums = self.__vectors(query, clip).sums(self.__measured.counts)
+        sums = self.__sums(query, clip)
         if (sums.sums < 0).any():
             sums = replace(sums, sums=np.maximum(sums.sums, 0))
         noisy = sums.sums + noise.draw(self.__noise, len(sums.sums))
-        codes, labels = sums.parts()
         # A key that no case counts for (of value 0) does not occur.
         told = np.flatnonzero((noisy >= least) & (sums.sums > 0))
-        return Selected(codes[told], tuple(labels[row] for row in told), noisy[told])
+        return Selected(*sums.parts(told), noisy[told])
 
     def grow(self, delta: float = 0.0) -> Growth:
         """Keys that grow level by level; ``delta``: what their thresholds may spend, all together.
@@ -161,7 +180,7 @@ class Kernel:
         moved = self.__max_cases * most
         self.__books.record(EpsilonDelta(epsilon=epsilon))
         clip = Clip("max", most, keys)
-        sums = self.__vectors(query, clip).sums(self.__measured.counts)
+        sums = self.__sums(query, clip)
         noise = Laplace(np.nextafter(2 * moved / epsilon, np.inf))
         noisy = sums.at(np.arange(keys)) + noise.draw(self.__noise, keys)
         return int(np.argmax(noisy))
@@ -176,7 +195,7 @@ class Kernel:
         sampled = PoissonSampled(rate=drawn_rate(rate), event=event)
         self.__books.record(repeated(times, sampled))
         owners = self.__owners()
-        vectors = self.__vectors(query, ONE)
+        vectors = vectors_of(self.__measured.cases, query, ONE)
         noisy = np.empty((times, keys), np.int64)
         for sample in range(times):
             # One coin a unit: all its cases are in the sample, or none.
@@ -201,7 +220,11 @@ class Kernel:
         whichever is taken.
 
         ``event``: what this way is charged for; it must cost ``budget`` at most, which fills a
-        slot.
+        slot. All that the new kernel answers fits the leaves of ``event``, so together it is
+        (epsilon, delta)-DP, however its questions are chosen. Which way is taken depends on answers
+        alone and the slot bounds each of them, so it composes with all else that is answered
+        (Dwork and Roth 2014, theorem B.1; also where both kernels are asked in turns: Vadhan and
+        Zhang 2023, on concurrent composition). A slot is filled once, so one way is taken.
         """
         spent = cost(event, budget.delta)
         if spent.epsilon > budget.epsilon or spent.delta > budget.delta:
@@ -216,6 +239,12 @@ class Kernel:
         self.__books.record(NonPrivate(reason="the raw counts are looked at"))
         return self.__measured
 
+    def __sums(self, query: Query, clip: Clip) -> Sums:
+        vectors = vectors_of(self.__measured.cases, query, clip)
+        if clip.sampled:
+            return sampled_sums(vectors, clip, self.__measured.counts, self.__noise)
+        return vectors.sums(self.__measured.counts)
+
     def __owners(self) -> Owners:
         """Whose cases there are; where a unit has one case at most, each case is a unit."""
         measured = self.__measured
@@ -225,6 +254,3 @@ class Kernel:
             raise PlanUnsound("a step that samples units must be granted them")
         row = np.repeat(np.arange(len(measured.counts)), measured.counts)
         return Owners(row, np.arange(len(row)), np.ones(len(row), np.int64))
-
-    def __vectors(self, query: Query, clip: Clip) -> Vectors:
-        return vectors_of(self.__measured.cases, query, clip)

@@ -9,7 +9,9 @@ import numpy as np
 
 from cloakwork.accounting.calibrate import gaussian_threshold_delta, threshold_delta
 from cloakwork.accounting.exact import exactly, rounded_up
+from cloakwork.accounting.gaussians import LARGEST_SIGMA
 from cloakwork.arrays import Ints
+from cloakwork.errors import PlanUnsound
 from cloakwork.kernel.books import repeated
 from cloakwork.kernel.vectors import Clip
 from cloakwork.noise import Noise, drawn_scale, drawn_sigma
@@ -43,7 +45,8 @@ class Laplace:
         scale = drawn_scale(self.scale)
         if clip.norm == "max":
             one = DiscreteLaplace(scale=scale, sensitivity=cases * clip.most)
-            return (repeated(clip.cells, one),)
+            in_all = DiscreteLaplace(scale=scale, sensitivity=cases * clip.most * clip.cells)
+            return (repeated(clip.cells, one), in_all)
         if clip.norm == "l2":
             # A vector of n values has at most the root of n times the sum of their squares' root.
             most = math.isqrt(clip.most**2 * clip.cells)
@@ -75,6 +78,10 @@ class Gaussian:
     def events(self, clip: Clip, cases: int, keys: int | None) -> tuple[PrivacyEvent, ...]:
         """What an answer costs whose vectors ``clip`` bounds, for units of ``cases`` cases; several
         where several forms of it hold.
+
+        Raises PlanUnsound for vectors of several cells under noise so fine that the accountant
+        goes by its distribution: there no split of a norm over cells bounds all others (sigma 1:
+        one cell moved by 2 costs more than four moved by 1).
         """
         sigma, norm = drawn_sigma(self.sigma), cases * clip.most
         if clip.norm == "max":
@@ -83,10 +90,15 @@ class Gaussian:
         # Values are integers: no more of them than the sum of their sizes.
         cells = clip.cells if clip.norm == "l2" else min(clip.cells, clip.most)
         moved = cases * cells if keys is None else min(cases * cells, keys)
-        spread = vector_event(sigma, norm, moved)
-        if cells > 1:
-            return (spread,)
-        return DiscreteGaussian(sigma=sigma, sensitivity=norm), spread
+        alone = (DiscreteGaussian(sigma=sigma, sensitivity=norm),) if cells == 1 else ()
+        if sigma > LARGEST_SIGMA:
+            return (*alone, vector_event(sigma, norm, moved))
+        if not alone:
+            raise PlanUnsound(
+                f"a vector needs Gaussian noise of more than {LARGEST_SIGMA:g} grid steps, not"
+                f" {sigma:g}: below, what it costs depends on how a case spreads it"
+            )
+        return alone
 
     def selection_delta(self, tau: int, clip: Clip, cases: int) -> float:
         """The probability, at most, that a key is told which one unit alone has: see

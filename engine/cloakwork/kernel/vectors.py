@@ -25,19 +25,33 @@ class Clip:
 
     ``norm``: ``l1`` the sum of the sizes of its values, ``l2`` their Euclidean norm, ``max`` the
     largest of them. ``most``: what the norm is clipped to. ``cells``: how many keys it may have.
+    ``sampled``: of a vector that has too much, a few units are drawn at random instead
+    (``sampling.py``): ``most`` where sizes are summed, ``cells`` where each is at most 1.
     """
 
     norm: Literal["l1", "l2", "max"]
     most: int
     cells: int
+    sampled: bool = False
 
     def __post_init__(self) -> None:
         if not (1 <= self.most <= MOST and 1 <= self.cells <= MOST_CELLS):
             raise ValueError(f"a clip lies between 1 and {MOST:,}, in 1 to {MOST_CELLS:,} cells")
+        fits = {"l1": self.cells >= self.most, "l2": False, "max": self.most == 1}
+        if self.sampled and not fits[self.norm]:
+            raise ValueError("units are drawn of l1 vectors with a cell each, or of values up to 1")
+
+    @property
+    def units(self) -> int:
+        """How many units are drawn of a vector, where they are."""
+        return self.most if self.norm == "l1" else self.cells
 
 
 ONE: Final = Clip("l1", 1, 1)
 """One case counts for one, at one key."""
+
+_SHORT: Final = 4
+"""Labels in runs that are told apart label by label."""
 
 Keys = list[bytes]
 """Keys as bytes, each of one spelling: a code in eight bytes, and labels with their lengths."""
@@ -68,11 +82,11 @@ class Sums:
         place = {key: row for row, key in enumerate(self.keys)}
         return np.array([self.sums[place[key]] if key in place else 0 for key in keys], np.int64)
 
-    def parts(self) -> tuple[Ints, tuple[tuple[str, ...], ...]]:
-        """The number and the labels of each key."""
+    def parts(self, rows: Ints) -> tuple[Ints, tuple[tuple[str, ...], ...]]:
+        """The number and the labels of each of the keys at ``rows``."""
         if isinstance(self.keys, np.ndarray):
-            return self.keys, ((),) * len(self.keys)
-        parts = [parts_of(key) for key in self.keys]
+            return self.keys[rows], ((),) * len(rows)
+        parts = [parts_of(self.keys[row]) for row in rows.tolist()]
         codes = np.array([code for code, _ in parts], np.int64)
         return codes, tuple(labels for _, labels in parts)
 
@@ -96,8 +110,8 @@ class Vectors:
 
 
 def vectors_of(cases: Cases, query: Query, clip: Clip) -> Vectors:
-    """What ``query`` finds in each of ``cases``, bounded by ``clip``. A case that it fails on has
-    no entry.
+    """What ``query`` finds in each of ``cases``, bounded by ``clip``; whole, where the clip is
+    sampled. A case that it fails on has no entry.
     """
     return bounded(cases, answered(cases, query), clip)
 
@@ -162,6 +176,8 @@ def _well_formed(cases: Cases, found: Entries) -> Entries:
     else:
         own = np.zeros(len(case), np.bool_)
     good = is_case & (~has_run | own)
+    # Without a run there are no labels, whatever ``start`` and ``stop`` say.
+    start, stop = np.where(has_run, start, 0), np.where(has_run, stop, 0)
     return Entries(case[good], value[good], code[good], start[good], stop[good])
 
 
@@ -169,6 +185,10 @@ def bounded(cases: Cases, found: Entries, clip: Clip) -> Vectors:
     """The vectors of ``found`` (well-formed), each within ``clip``."""
     keys, key = _keys_of(cases, found)
     case, key, value = _added_up(found.case, key, found.value)
+    if clip.sampled:
+        # What is drawn is drawn by each case for itself, so it is none of the distinct cases'.
+        most = clip.most if clip.norm == "max" else MOST
+        return Vectors(keys, case, key, np.clip(value, -most, most))
     # The first cells of each case, in the order in which the query named them.
     rank = np.arange(len(case)) - np.searchsorted(case, case)
     kept = rank < clip.cells
@@ -228,22 +248,46 @@ def _keys_of(cases: Cases, found: Entries) -> tuple[Keys | Ints, Ints]:
     if not (found.start < found.stop).any():
         numbers, place = np.unique(found.code, return_inverse=True)
         return numbers, place.astype(np.int64)
+    first, place = _distinct_runs(cases, found)
     labels = [_label_bytes(label) for label in cases.alphabet]
-    codes = cases.codes.tolist()
-    runs = zip(found.code.tolist(), found.start.tolist(), found.stop.tolist(), strict=True)
-    seen: dict[tuple[int, ...], int] = {}
-    row = np.array(
-        [seen.setdefault((code, *codes[start:stop]), len(seen)) for code, start, stop in runs],
-        np.int64,
-    )
     spelled = [
-        code.to_bytes(8, "big", signed=True) + b"".join(labels[each] for each in run)
-        for code, *run in seen
+        code.to_bytes(8, "big", signed=True)
+        + b"".join(labels[each] for each in cases.codes[start:stop].tolist())
+        for code, start, stop in zip(
+            found.code[first].tolist(),
+            found.start[first].tolist(),
+            found.stop[first].tolist(),
+            strict=True,
+        )
     ]
     order = sorted(range(len(spelled)), key=spelled.__getitem__)
     place_of = np.empty(len(order), np.int64)
     place_of[order] = np.arange(len(order))
-    return [spelled[each] for each in order], place_of[row]
+    return [spelled[each] for each in order], place_of[place]
+
+
+def _distinct_runs(cases: Cases, found: Entries) -> tuple[Ints, Ints]:
+    """The first entry of each distinct number and run of labels, and for each entry which of these
+    it has.
+    """
+    assert found.code is not None  # noqa: S101 - ``_well_formed`` fills them in
+    assert found.start is not None  # noqa: S101
+    assert found.stop is not None  # noqa: S101
+    longest = int((found.stop - found.start).max(initial=0))
+    if longest > _SHORT:
+        codes = cases.codes.tolist()
+        runs = zip(found.code.tolist(), found.start.tolist(), found.stop.tolist(), strict=True)
+        seen: dict[tuple[int, ...], int] = {}
+        place = [seen.setdefault((code, *codes[begin:end]), len(seen)) for code, begin, end in runs]
+        return np.unique(np.array(place, np.int64), return_index=True)[1], np.array(place, np.int64)
+    key = found.code
+    for step in range(longest):
+        _, key = np.unique(key, return_inverse=True)
+        event = found.start + step
+        label = cases.codes[np.minimum(event, len(cases.codes) - 1)]
+        key = key * (len(cases.alphabet) + 1) + np.where(event < found.stop, label + 1, 0)
+    _, first, place_of_run = np.unique(key, return_index=True, return_inverse=True)
+    return first, place_of_run
 
 
 def key_of(code: int, labels: tuple[str, ...]) -> bytes:

@@ -10,7 +10,8 @@ is sorted, and a rewrite decides nothing and draws from a keyed stream alone, wh
 a case's index in the whole log. ``tests/contracts`` holds every mechanism to it.
 
 A mechanism that measures holds a kernel instead of data (``cloakwork.kernel``): it asks, and makes
-what is released of noisy answers.
+what is released of noisy answers. One that perturbs says which noise each value gets, and makes
+what is released of noisy values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,9 +25,10 @@ from cloakwork.arrays import Ints
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
-from cloakwork.kernel import Kernel
+from cloakwork.kernel import Kernel, Perturbation
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import FREE, PrivacyEvent
 
@@ -206,8 +208,8 @@ Rewrite = MapCases | MapCasesBySummary | GenerateCases
 
 
 class Mechanism(Protocol[P]):
-    """A privacy mechanism, which beside this ``Rewrites`` or ``Measures``; third parties register
-    theirs under the entry-point group ``cloakwork.mechanisms``.
+    """A privacy mechanism, which beside this ``Rewrites``, ``Measures`` or ``Perturbs``; third
+    parties register theirs under the entry-point group ``cloakwork.mechanisms``.
     """
 
     name: ClassVar[str]
@@ -269,6 +271,21 @@ class Measures(Protocol):
 
         What it may ask is what its ``event`` lists; the columns that answers come from are those
         that its ``lineage`` measures.
+        """
+        ...
+
+
+@runtime_checkable
+class Perturbs(Protocol):
+    """A mechanism that adds noise to each time of a log, and never sees one without."""
+
+    def perturbs(self, params: Any) -> Perturbation:
+        """The noise, which its ``event`` charges for."""
+        ...
+
+    def completion(self, params: Any, sample: NoisySample) -> Completion:
+        """What makes a time for every event of a batch; ``sample``: of the whole log's noisy
+        values.
         """
         ...
 

@@ -27,8 +27,6 @@ import math
 from typing import Annotated, Final, Literal
 
 import numpy as np
-import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field
 
 from cloakwork.accounting.calibrate import (
@@ -38,13 +36,14 @@ from cloakwork.accounting.calibrate import (
     threshold_delta,
 )
 from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
+from cloakwork.arrays import Ints
 from cloakwork.budget import Cost
 from cloakwork.errors import Cause, PlanImpossible
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
-from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.log.variants import variants_of
-from cloakwork.noise import Noise, drawn_scale
+from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace
+from cloakwork.kernel.vectors import MOST_CELLS
+from cloakwork.noise import drawn_scale
 from cloakwork.policy.budget import ProfileShare
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
@@ -233,28 +232,45 @@ def _can_pay_for(goal: Guarantee, share: ProfileShare) -> bool:
     return goal.epsilon > share.epsilon and goal.delta >= share.delta
 
 
-def measure_profile(params: ProfileParams, log: EventLog, noise: Noise) -> ProfileFigures:
-    """The noisy figures of ``log``, which has been bounded: units hold at most ``max_cases`` cases,
+def measure_profile(params: ProfileParams, kernel: Kernel) -> ProfileFigures:
+    """The noisy figures of a log that has been bounded: units hold at most ``max_cases`` cases,
     none is empty.
     """
-    cases = np.array([log.cases.height], np.int64)
-    noisy_cases = noise.laplace_counts(cases, params.count_scale)
-    # The first edge that is not below a length is the end of its bin.
-    bin_of_case = np.searchsorted(EDGES, np.diff(log.offsets))
-    binned = np.bincount(bin_of_case, minlength=len(EDGES) + 1).astype(np.int64)
-    noisy_binned = noise.laplace_counts(binned, params.length_scale)
-    largest_first = np.sort(variants_of(log).counts)[::-1]
-    top = np.array([largest_first[:most].sum() for most in TOP], np.int64)
-    noisy_top = noise.laplace_counts(top, params.top_scale)
+    noisy_cases = kernel.sum(Entries.one_each, Laplace(params.count_scale), keys=1)
+    bins = len(EDGES) + 1
+    noisy_binned = kernel.sum(_bin_of_length, Laplace(params.length_scale), keys=bins)
+    noisy_top = kernel.custom(LARGEST_VARIANTS, Laplace(params.top_scale))
     return ProfileFigures(
-        cases=max(0, int(noisy_cases[0])),
-        lengths=_length_quantiles(noisy_binned),
+        cases=max(0, int(noisy_cases.at(np.zeros(1, np.int64))[0])),
+        lengths=_length_quantiles(noisy_binned.at(np.arange(bins))),
         top={str(most): max(0, int(held)) for most, held in zip(TOP, noisy_top, strict=True)},
-        alphabet=_select_alphabet(params, log, noise),
+        alphabet=_select_alphabet(params, kernel),
     )
 
 
-def _length_quantiles(binned: NDArray[np.int64]) -> dict[str, int | None]:
+def _bin_of_length(cases: Cases) -> Entries:
+    """Each case in the bin of its length: the first edge that is not below it is the bin's end."""
+    return Entries.one_each(cases, np.searchsorted(EDGES, cases.lengths))
+
+
+def _held_by_largest(counts: Ints) -> Ints:
+    """How many cases the most frequent variants hold, of counts that ascend."""
+    largest_first = counts[::-1]
+    return np.array([largest_first[:most].sum() for most in TOP], np.int64)
+
+
+LARGEST_VARIANTS: Final = CustomQuery(
+    name="cases of the most frequent variants",
+    compute=_held_by_largest,
+    size=len(TOP),
+    sensitivity=len(TOP),
+    because="The sum of the k largest of several numbers is the largest sum of any k of them. One "
+    "case more or less changes one number by one, hence each such sum by one at most, and so the "
+    "largest: each of the figures moves by one at most.",
+)
+
+
+def _length_quantiles(binned: Ints) -> dict[str, int | None]:
     """The least bin's end up to which a share of the noisy cases lies; negative counts stay, as
     they balance the others.
     """
@@ -270,17 +286,19 @@ def _length_quantiles(binned: NDArray[np.int64]) -> dict[str, int | None]:
     return quantiles
 
 
-def _select_alphabet(params: ProfileParams, log: EventLog, noise: Noise) -> tuple[str, ...] | None:
+def _select_alphabet(params: ProfileParams, kernel: Kernel) -> tuple[str, ...] | None:
     """The activities whose noisy number of cases reaches the threshold, by name."""
     if params.selection_scale is None or params.tau is None:
         return None
-    pairs = pl.DataFrame({"case": log.case_of, "activity": log.events[ACTIVITY]})
-    distinct = pairs.unique(maintain_order=True)
     # Of each case a random few of its activities count.
-    shuffled = distinct[noise.permutation(distinct.height)]
-    drawn = shuffled.group_by("case", maintain_order=True).head(params.activities_per_case)
-    counted = drawn.group_by("activity", maintain_order=True).agg(pl.len().alias("cases"))
-    cases = counted["cases"].to_numpy().astype(np.int64)
-    noisy = noise.laplace_counts(cases, params.selection_scale)
-    is_selected = pl.Series(noisy >= params.tau, dtype=pl.Boolean)
-    return tuple(sorted(counted["activity"].filter(is_selected).to_list()))
+    few = Clip("max", 1, min(params.activities_per_case, MOST_CELLS), sampled=True)
+    selected = kernel.select(_activities, Laplace(params.selection_scale), params.tau, few)
+    return tuple(sorted(label for (label,) in selected.labels))
+
+
+def _activities(cases: Cases) -> Entries:
+    """Each activity of each case once: the key is its label."""
+    pairs = cases.case_of * max(1, len(cases.alphabet)) + cases.codes
+    _, first = np.unique(pairs, return_index=True)
+    ones = np.ones(len(first), np.int64)
+    return Entries(cases.case_of[first], ones, None, first, first + 1)

@@ -14,11 +14,12 @@ from typing import Any, Final, TypeVar, cast
 import polars as pl
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
+from cloakwork.arrays import Ints
 from cloakwork.budget import Currency
 from cloakwork.errors import CloakworkError, MechanismError, first_line
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
-from cloakwork.kernel import Kernel
+from cloakwork.kernel import Kernel, Perturbation
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import (
@@ -32,12 +33,14 @@ from cloakwork.mechanisms.base import (
     Measures,
     Mechanism,
     Offer,
+    Perturbs,
     Prediction,
     Predicts,
     Refusal,
     Rewrite,
     Theorem,
 )
+from cloakwork.mechanisms.noisy_times import Completion, NoisySample, NoisyTimes
 from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import (
     Composed,
@@ -99,9 +102,15 @@ def load_mechanism(entry: EntryPoint) -> Mechanism[Any]:
     with package.errors_attributed(f"cannot be loaded from {entry.value}"):
         mechanism = entry.load()()
     _require_introduction(mechanism, package)
-    kind = WatchedMeasuring if isinstance(mechanism, Measures) else WatchedRewriting
     # What our classes declare for all their objects, a watched one has for itself.
-    return cast("Mechanism[Any]", kind(mechanism, package))
+    return cast("Mechanism[Any]", _kind_of(mechanism)(mechanism, package))
+
+
+def _kind_of(mechanism: Any) -> type["Watched"]:
+    """How the mechanism is watched."""
+    if isinstance(mechanism, Measures):
+        return WatchedMeasuring
+    return WatchedPerturbing if isinstance(mechanism, Perturbs) else WatchedRewriting
 
 
 def _require_introduction(mechanism: Any, package: Package) -> None:
@@ -204,6 +213,28 @@ class WatchedMeasuring(Watched):
             found = self._mechanism.measure(params, kernel)
         measurement: Measurement = self._package.require_type(found, Measurement, "measure")
         return measurement
+
+
+class WatchedPerturbing(Watched):
+    """A mechanism of another package that adds noise to times."""
+
+    def perturbs(self, params: Any) -> Perturbation:
+        """The noise that it declares."""
+        with self._package.errors_attributed("perturbs failed"):
+            found = self._mechanism.perturbs(params)
+        return self._package.require_type(found, Perturbation, "perturbs")
+
+    def completion(self, params: Any, sample: NoisySample) -> Completion:
+        """How it completes times, watched."""
+        with self._package.errors_attributed("completion failed"):
+            completion = self._mechanism.completion(params, sample)
+
+        def times_of(noisy: NoisyTimes) -> Ints:
+            with self._package.errors_attributed("completion failed"):
+                times: Ints = completion(noisy)
+            return times
+
+        return times_of
 
 
 class WatchedRewriting(Watched):

@@ -18,8 +18,7 @@ from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.memory import Engine, MemoryEngine
 from cloakwork.errors import GuaranteeBroken, LedgerError, MechanismError, OutputError
-from cloakwork.facts import Unit
-from cloakwork.guarantees import short_description
+from cloakwork.guarantees import MetricPrivacy, short_description
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io.round_trip import as_read_back
@@ -101,7 +100,6 @@ def execute(
     reservation = _reserve(plan, ledger, folder) if noise.private else None
     recognised = _recognised(prepared, reservation, reporter)
     records: list[StepRecord] = []
-    unit = plan.facts.unit
     result = prepared
     try:
         for step in plan.steps:
@@ -109,7 +107,14 @@ def execute(
             before = result
             with heard_by(reporter):
                 result, record = take_step(
-                    step, result, unit, engine, noise, catalogue, watch, searches=searches
+                    step,
+                    result,
+                    granted(step, plan),
+                    engine,
+                    noise,
+                    catalogue,
+                    watch,
+                    searches=searches,
                 )
             records.append(record)
             if observe is not None:
@@ -199,10 +204,21 @@ def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservat
     )
 
 
+def granted(step: Step, plan: Plan) -> Grant:
+    """What ``plan`` grants ``step``, by the guarantees that it serves."""
+    shift = None
+    if step.currency == "metric":
+        goals = plan.policy.goals()
+        served = [goals[place] for place in step.goals]
+        shifts = [goal.shift for goal in served if isinstance(goal, MetricPrivacy)]
+        shift = max(shifts, default=None)
+    return Grant(step.lineage, step.event, plan.facts.unit, shift)
+
+
 def take_step(
     step: Step,
     log: EventLog,
-    unit: Unit,
+    grant: Grant,
     engine: Engine,
     noise: Noise,
     catalogue: Catalogue,
@@ -213,7 +229,6 @@ def take_step(
     """Look at the log as far as the plan grants it, decide or measure, rewrite."""
     mechanism = catalogue[step.mechanism]
     params = mechanism.Params.model_validate(step.params)
-    grant = Grant(step.lineage, step.event, unit)
     begun = perf_counter()
     with watch.stage(step.mechanism):
         seen = look(mechanism, params, log, engine, noise, grant)

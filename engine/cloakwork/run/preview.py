@@ -7,7 +7,7 @@ from cloakwork.noise import secret
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Plan, Step
 from cloakwork.progress import Reporter, heard_by, silent
-from cloakwork.run.execute import Stopwatch, take_step
+from cloakwork.run.execute import Stopwatch, granted, take_step
 from cloakwork.run.prepare import prepared_log, require_enough_cases
 from cloakwork.run.release import StepRecord
 from cloakwork.run.search_cache import SearchCache
@@ -44,7 +44,14 @@ def preview(
         reporter(f"{step.mechanism}: {step.why}")
         with heard_by(reporter):
             result, record = take_step(
-                step, result, plan.facts.unit, engine, noise, catalogue, watch, searches=searches
+                step,
+                result,
+                granted(step, plan),
+                engine,
+                noise,
+                catalogue,
+                watch,
+                searches=searches,
             )
         if record.figures:
             records.append(record)

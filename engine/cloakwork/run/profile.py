@@ -7,10 +7,19 @@ import polars as pl
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.budget import Cost
 from cloakwork.engines.memory import MemoryEngine
+from cloakwork.kernel import Books, Kernel
+from cloakwork.kernel.summary import measured_of
 from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Decision
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
-from cloakwork.mechanisms.profile import Profile, measure_profile, require_profile_params
+from cloakwork.mechanisms.profile import (
+    Profile,
+    ProfileFigures,
+    ProfileParams,
+    measure_profile,
+    require_profile_params,
+)
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import ledger_terms, unit_charge
 from cloakwork.policy.load import digest
@@ -53,7 +62,7 @@ def measure(
             longest_case=facts.longest_case,
         )
         cut = BoundContributions().rewrite(bounds, Decision(pl.DataFrame()), noise.stream())
-        figures = measure_profile(params, MemoryEngine().rewrite(prepared, cut), noise)
+        figures = figures_of(params, MemoryEngine().rewrite(prepared, cut), noise)
     except BaseException as error:
         failed(reservation, error)
         raise
@@ -66,3 +75,12 @@ def measure(
         params=params,
         figures=figures,
     )
+
+
+def figures_of(params: ProfileParams, log: EventLog, noise: Noise) -> ProfileFigures:
+    """The noisy figures of ``log``, which has been bounded, by a kernel that answers what the
+    parameters charge for.
+    """
+    measured = measured_of(MemoryEngine().summarise(log, VariantCounts()), noise)
+    kernel = Kernel(measured, Books.of(params.event()), noise, params.unit.max_cases)
+    return measure_profile(params, kernel)

@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
 from cloakwork.engines.memory import Engine
+from cloakwork.engines.noise_on_times import noise_on_times
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.facts import Facts, Unit
-from cloakwork.kernel import Books, Kernel, Measured
+from cloakwork.kernel import Books, Kernel, Measured, Perturbation
+from cloakwork.kernel.books import composed
+from cloakwork.kernel.perturb import OneTime, Perturbing
 from cloakwork.kernel.summary import measured_of
-from cloakwork.lineage import CONTROL_FLOW, Lineage
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.aggregates import VariantCounts
@@ -21,8 +25,10 @@ from cloakwork.mechanisms.base import (
     GenerateCases,
     Measurement,
     Measures,
+    Perturbs,
     Rewrite,
 )
+from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import FREE, PrivacyEvent
 from cloakwork.run.search_cache import SearchCache, decide_with_cache
@@ -31,17 +37,24 @@ from cloakwork.run.search_cache import SearchCache, decide_with_cache
 @dataclass(frozen=True, slots=True)
 class Grant:
     """What a plan grants a step: the columns of its ``lineage``, answers that cost ``event`` at
-    most, and a log in which each ``unit`` has been bounded.
+    most, and a log in which each ``unit`` has been bounded. ``shift``: where the plan claims metric
+    privacy, how far a value may move; None where it protects units.
     """
 
     lineage: Lineage
     event: PrivacyEvent
     unit: Unit
+    shift: timedelta | None = None
 
     @classmethod
     def of(cls, mechanism: Any, params: BaseModel, facts: Facts) -> "Grant":
         """What a mechanism asks for; a plan holds the same, proved."""
-        return cls(mechanism.lineage(params), mechanism.event(params, facts), facts.unit)
+        lineage, event = mechanism.lineage(params), mechanism.event(params, facts)
+        shift = None
+        if mechanism.currency(params) == "metric" and isinstance(mechanism, Perturbs):
+            protects = mechanism.perturbs(params).protects
+            shift = protects.shift if isinstance(protects, OneTime) else None
+        return cls(lineage, event, facts.unit, shift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +77,8 @@ def aggregate_of(mechanism: Any, params: BaseModel, grant: Grant) -> Aggregate |
     """What is counted of each batch of the log: by a mechanism that measures, only what the step
     was granted.
     """
+    if isinstance(mechanism, Perturbs):
+        return None
     if not isinstance(mechanism, Measures):
         found: Aggregate | None = mechanism.summarise(params)
         return found
@@ -89,6 +104,8 @@ def take(
     """Let the mechanism decide, or measure, by what ``look`` found."""
     if isinstance(seen, Measured):
         return _make_cases(mechanism, params, seen, noise, grant)
+    if isinstance(mechanism, Perturbs):
+        return _perturb_times(mechanism, params, noise, grant)
     if grant.lineage.measures:
         # What draws noise for a column never repeats an earlier answer.
         searches = None
@@ -121,6 +138,25 @@ def _make_cases(
     }
     made = GenerateCases(lambda: log_of_variants(found.variants, found.cases))
     return Outcome(made, figures, recorded)
+
+
+def _perturb_times(mechanism: Perturbs, params: BaseModel, noise: Noise, grant: Grant) -> Outcome:
+    name = mechanism_name(mechanism)
+    declared = mechanism.perturbs(params)
+    if not isinstance(declared, Perturbation):
+        raise MechanismError(name, "perturbs returned no Perturbation")
+    if TIMESTAMPS not in grant.lineage.measures or CONTROL_FLOW not in grant.lineage.reads:
+        raise PlanUnsound(f"{name} was not granted the times and the order of events")
+    books, stream = Books.of(grant.event), noise.stream()
+    perturbing = Perturbing(
+        declared, books, stream.part("noise"), grant.unit.max_cases, grant.shift
+    )
+
+    def complete(sample: NoisySample) -> Completion:
+        return mechanism.completion(params, sample)
+
+    action = noise_on_times(perturbing, complete, stream)
+    return Outcome(action, recorded=composed(books.recorded))
 
 
 def mechanism_name(mechanism: Any) -> str:

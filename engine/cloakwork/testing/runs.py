@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 from pydantic import ValidationError
 
+from cloakwork.arrays import Ints
 from cloakwork.engines.memory import Engine, MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts, Unit
@@ -19,8 +21,11 @@ from cloakwork.guarantees import (
     MetricPrivacy,
     TCloseness,
 )
+from cloakwork.kernel import Books, Kernel
+from cloakwork.kernel.summary import measured_of
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Gives, Mechanism, Refusal
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.registry import catalogue
@@ -31,6 +36,11 @@ from cloakwork.run.steps import Grant, look, take
 
 NO_FACTS: Final = Facts()
 """Each case is a unit of its own, and nothing is declared."""
+
+GRAPH_SCHEMA: Final = pl.Schema(
+    [("source", pl.String()), ("target", pl.String()), ("count", pl.Int64())]
+)
+"""Of a directly-follows graph as a table."""
 
 _BY_NOISE: Final = frozenset({"differential-privacy", "metric-privacy", "local-dp"})
 
@@ -248,4 +258,25 @@ def directly_follows_graph(
     source = noise or secret()
     graph = DirectlyFollows.for_epsilon(epsilon, alphabet, most_steps, max_cases)
     bounds = BoundParams(attribute=unit_attribute, max_cases=max_cases, alphabet=graph.alphabet)
-    return graph.measure(run_step(catalogue()["bound"], bounds, log, source), source)
+    bounded = run_step(catalogue()["bound"], bounds, log, source)
+    seen = measured_of(VariantCounts().of(bounded), source)
+    noisy = graph.measure(Kernel(seen, Books.of(graph.event), source, max_cases))
+    return _table_of_graph(noisy, graph.alphabet)
+
+
+def _table_of_graph(counts: Ints, alphabet: tuple[str, ...]) -> pl.DataFrame:
+    """One row a pair, of counts as ``DirectlyFollows.measure`` has them."""
+    side = len(alphabet) + 1
+    source, column = np.divmod(np.arange(side * side), side)
+    # Place 0 is START as a source and, one turn further, END as a target.
+    labels = pl.Series([None, *alphabet], dtype=pl.String)
+    frame = pl.DataFrame(
+        {
+            "source": labels.gather(source),
+            "target": labels.gather((column + 1) % side),
+            "count": counts.ravel(),
+        },
+        GRAPH_SCHEMA,
+    )
+    # No case goes from START to END at once.
+    return frame.filter(pl.any_horizontal(pl.col("source", "target").is_not_null()))

@@ -354,13 +354,15 @@ def test_a_step_that_forgets_the_marks_is_refused() -> None:
     from cloakwork.engines.memory import MemoryEngine
     from cloakwork.plan.choose import step_of
     from cloakwork.run.execute import Stopwatch, take_step
+    from cloakwork.run.steps import Grant
 
     mechanism = Forgetful()
     step = step_of(mechanism, FillParams(), Facts(), why="")
     log = replace(log_of([["a"]] * 3), inserted=np.zeros(3, np.bool_))
     more = catalogue().with_mechanism(mechanism)
     with pytest.raises(MechanismError, match="which events are inserted"):
-        take_step(step, log, MemoryEngine(), reproducible(1), more, Stopwatch())
+        grant = Grant.of(mechanism, FillParams(), Facts())
+        take_step(step, log, grant, MemoryEngine(), reproducible(1), more, Stopwatch())
 
 
 def test_marks_are_one_for_each_event() -> None:

@@ -7,20 +7,20 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 import pytest
-from numpy.typing import NDArray
 from pydantic import JsonValue, ValidationError
 
 from cloakwork.accounting.events import cost
-from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
-from cloakwork.noise import Addresses, Stream, reproducible, secret
+from cloakwork.noise import Stream, reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteLaplace, Repeated
+from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of, times_of_cases
+from noisy_streams import SILENCE, drawing_from
 
 LAPLACE = TimestampLaplace()
 
@@ -38,21 +38,6 @@ DECLARED = Facts(
 )
 
 
-class Silence(Stream):
-    """Noise that is none, to see what lies beneath; draws the middle where something is drawn
-    uniformly.
-    """
-
-    def laplace_values(self, scale: float, at: Addresses) -> NDArray[np.int64]:
-        return np.zeros(len(at), np.int64)
-
-    def uniform(self, below: NDArray[np.int64], at: Addresses) -> NDArray[np.int64]:
-        return np.asarray(below // 2)
-
-
-SILENCE = Silence(bytes(32), private=False)
-
-
 def params_for(goal: Guarantee, facts: Facts = DECLARED, **options: JsonValue) -> LaplaceParams:
     offer = LAPLACE.offer(goal, facts, options)
     assert isinstance(offer, Offer), offer
@@ -62,10 +47,8 @@ def params_for(goal: Guarantee, facts: Facts = DECLARED, **options: JsonValue) -
 def released(
     log: EventLog, goal: Guarantee, stream: Stream | None = None, facts: Facts = DECLARED
 ) -> EventLog:
-    params = params_for(goal, facts)
-    decision = LAPLACE.decide(params, pl.DataFrame(), secret())
-    action = LAPLACE.rewrite(params, decision, stream or secret().stream())
-    return MemoryEngine().rewrite(log, action)
+    noise = drawing_from(stream or secret().stream())
+    return run_step(LAPLACE, params_for(goal, facts), log, noise, facts)
 
 
 def at(*minutes: float | None) -> list[datetime | None]:
@@ -97,10 +80,9 @@ def test_noise_on_times_charges_one_value_that_moves() -> None:
     assert event.sensitivity / event.scale <= 1
     assert event.scale == pytest.approx(60)
     log = log_of(["abcd"] * 5_000, [at(0, 100_000, 200_000, 300_000)] * 5_000)
-    noise = reproducible(1)
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise.stream())
+    noisy = run_step(LAPLACE, params, log, reproducible(1))
     error = (
-        (MemoryEngine().rewrite(log, action).events[TIMESTAMP] - log.events[TIMESTAMP])
+        (noisy.events[TIMESTAMP] - log.events[TIMESTAMP])
         .dt.total_minutes()
         .to_numpy()
         .reshape(-1, 4)

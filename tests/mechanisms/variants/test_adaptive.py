@@ -3,29 +3,32 @@ on to.
 """
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.accounting.events import cost
 from cloakwork.audit.scenarios import scenario
+from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import Books, Kernel
+from cloakwork.kernel.summary import measured_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import Decision, Offer, Refusal
+from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.adaptive import (
     AdaptiveParams,
     VariantAdaptive,
     default_measurement_share,
     estimated_tail_cases,
     rank_layers,
-    scaled_to_all_cases,
+    spread_over,
 )
+from cloakwork.mechanisms.variants.threshold import threshold_event
 from cloakwork.noise import reproducible
 from contracts.sample_logs import log_of
-from measuring import release
+from measuring import Release, release
 
 COUNTS = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 ADAPTIVE = VariantAdaptive()
@@ -43,7 +46,7 @@ def params(epsilon: float = 1.0, facts: Facts | None = None) -> AdaptiveParams:
     return offer.params
 
 
-def decided(log: EventLog, epsilon: float) -> Decision:
+def decided(log: EventLog, epsilon: float) -> Release:
     return release(ADAPTIVE, params(epsilon), VariantCounts().of(log), reproducible(1))
 
 
@@ -108,18 +111,35 @@ def test_a_threshold_release_has_about_as_many_cases_as_the_log() -> None:
         [list("abc")] * 1200 + [list("ab")] * 700 + [[f"own {case}"] for case in range(250)]
     )
     found = decided(few, 1.0)
-    assert found.internal["cases released"] == pytest.approx(1900, abs=30)
+    assert found.internal["released by"] == "variants/threshold"
     assert found.table["cases"].sum() == pytest.approx(2150, abs=150)
 
 
 def test_the_others_are_spread_by_less_than_their_counts() -> None:
     """A variant of a hundred times the cases gets about 32 times as many of the others."""
-    table = pl.DataFrame({"variant": [["a"], ["b"]], "cases": [10_000, 100]})
-    added = scaled_to_all_cases(table, 20_000)["cases"].to_numpy() - np.array([10_000, 100])
+    released = np.array([10_000, 100])
+    added = spread_over(released, 20_000) - released
     assert added.sum() == 9_900
     assert added[0] / added[1] == pytest.approx(100**0.75, rel=0.01)
-    assert scaled_to_all_cases(table, 50)["cases"].to_list() == [10_000, 100]
-    assert scaled_to_all_cases(table.clear(), 50).height == 0
+    assert spread_over(released, 50).tolist() == [10_000, 100]
+    assert len(spread_over(released[:0], 50)) == 0
+
+
+def test_a_way_to_go_on_is_held_to_the_slot() -> None:
+    """Parameters with less noise than the plan lists are refused, and so is a second way."""
+    honest, dear = params(), params(3.0)
+    books = Books.of(ADAPTIVE.event(honest, Facts()))
+    noise = reproducible(1)
+    log = VariantCounts().of(log_of([["a"]]))
+    kernel = Kernel(measured_of(log, noise), books, noise, max_cases=1)
+    budget = cost(threshold_event(honest.threshold), honest.delta)
+    with pytest.raises(PlanUnsound, match="costs"):
+        kernel.branch(threshold_event(dear.threshold), budget)
+    with pytest.raises(PlanUnsound, match="does not list"):
+        ADAPTIVE.measure(dear, kernel)
+    kernel.branch(threshold_event(honest.threshold), budget)
+    with pytest.raises(PlanUnsound, match="does not list"):
+        kernel.branch(threshold_event(honest.threshold), budget)
 
 
 def test_small_logs_and_small_budgets_look_for_longer() -> None:

@@ -4,9 +4,14 @@ from collections import Counter
 
 import numpy as np
 
+from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.variants.chain import MarkovChain, fit_flow, refine_contexts
-from cloakwork.noise import reproducible, secret
+from cloakwork.noise import reproducible
 from mechanisms.variants.by_hand import LABELS, mass_by_hand
+
+
+def randomness() -> Randomness:
+    return Randomness(reproducible(1))
 
 
 def random_flow() -> np.ndarray:
@@ -66,9 +71,9 @@ def test_a_chain_draws_what_it_expects() -> None:
         (1,): np.array([0.0, 3.0, 1.0]),
         (2,): np.array([0.0, 0.0, 1.0]),
     }
-    drawn = Counter(MarkovChain.from_masses(rows, 1.0).draw_sequences(400, 9, reproducible(1)))
+    drawn = Counter(MarkovChain.from_masses(rows, 1.0).draw_sequences(400, 9, randomness()))
     assert drawn == {(1, 2): 300, (1,): 100}
-    sharp = Counter(MarkovChain.from_masses(rows, 2.0).draw_sequences(400, 9, reproducible(1)))
+    sharp = Counter(MarkovChain.from_masses(rows, 2.0).draw_sequences(400, 9, randomness()))
     assert sharp == {(1, 2): 360, (1,): 40}
 
 
@@ -80,7 +85,7 @@ def test_a_chain_knows_the_longest_context() -> None:
         (0, 1): np.array([1.0, 0.0]),
         (1, 1): np.array([0.0, 1.0]),
     }
-    assert Counter(MarkovChain.from_masses(rows, 1.0).draw_sequences(10, 9, secret())) == {
+    assert Counter(MarkovChain.from_masses(rows, 1.0).draw_sequences(10, 9, randomness())) == {
         (1, 1): 10
     }
 
@@ -88,5 +93,5 @@ def test_a_chain_knows_the_longest_context() -> None:
 def test_an_endless_chain_is_cut() -> None:
     """At the declared length; no case at all is drawn where none is wanted."""
     rows = {(0,): np.array([1.0, 0.0]), (1,): np.array([1.0, 0.0])}
-    assert MarkovChain.from_masses(rows, 1.0).draw_sequences(3, 5, secret()) == [(1,) * 5] * 3
-    assert MarkovChain.from_masses(rows, 1.0).draw_sequences(0, 5, secret()) == []
+    assert MarkovChain.from_masses(rows, 1.0).draw_sequences(3, 5, randomness()) == [(1,) * 5] * 3
+    assert MarkovChain.from_masses(rows, 1.0).draw_sequences(0, 5, randomness()) == []

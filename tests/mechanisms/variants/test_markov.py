@@ -5,20 +5,15 @@ from collections import Counter
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from cloakwork.accounting.events import cost
-from cloakwork.errors import MechanismError
+from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.mechanisms.variants.markov import VariantMarkov, _select_activities
-from cloakwork.mechanisms.variants.markov_params import MarkovParams, Selection
-from cloakwork.mechanisms.variants.transitions import (
-    MOST_CELLS,
-    UNIT_NORM,
-)
+from cloakwork.mechanisms.variants.markov import VariantMarkov
+from cloakwork.mechanisms.variants.markov_params import MarkovParams
 from cloakwork.noise import reproducible
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of
@@ -47,30 +42,34 @@ def test_without_declared_activities_common_ones_are_selected() -> None:
     assert few.cases.height == 0
 
 
-class Listener:
-    """A door without noise that remembers what was counted."""
-
-    def gaussian_counts(self, counts: np.ndarray, sigma: float) -> np.ndarray:
-        self.counted = counts
-        return counts
-
-
-@given(st.lists(st.integers(0, 99), min_size=1, max_size=300))
-@settings(max_examples=60, deadline=None)
-def test_one_case_has_at_most_norm_one_over_activities(steps: list[int]) -> None:
-    """In at most 64 of them: what their noise and their threshold are charged for."""
-    heard, selection = Listener(), Selection(sigma=1e4, tau=1)
-    _select_activities([tuple(map(str, steps))], np.array([1]), selection, heard)
-    assert heard.counted.size <= MOST_CELLS
-    assert sum(int(mass) ** 2 for mass in heard.counted) <= UNIT_NORM**2
-
-
 def test_activities_that_are_not_selected_cost_infinity() -> None:
     """Parameters without an alphabet and without a selection are no claim."""
     offer = VariantMarkov().offer(goal(), Facts(), {})
     assert isinstance(offer, Offer)
     bare = offer.params.model_copy(update={"selection": None})
     assert cost(VariantMarkov().event(bare, Facts()), 1e-4).epsilon == np.inf
+    with pytest.raises(PlanUnsound, match="asked for what its plan does not list"):
+        release(VariantMarkov(), bare, ROWS, reproducible(1))
+
+
+ROWS = pl.DataFrame({"variant": [["a", "b"], ["b"]], "cases": [40, 3]})
+
+
+@pytest.mark.parametrize("facts", [Facts(alphabet=("a", "b")), Facts()])
+def test_what_is_asked_is_what_the_event_lists(facts: Facts) -> None:
+    """To the last answer: a mechanism that asked less would be charged for noise that it does not
+    draw.
+    """
+    offer = VariantMarkov().offer(goal(20.0, 1e-2), facts, {})
+    assert isinstance(offer, Offer)
+    variants = [[*(row % 20 * "a"), "b", *(row // 20 * "ba"), "b"] for row in range(800)]
+    rows = pl.DataFrame({"variant": variants, "cases": 1})
+    recorded = release(VariantMarkov(), offer.params, rows, reproducible(1)).recorded
+    spent, charged = (
+        Counter(type(leaf) for leaf, times in leaves_of(event) for _ in range(times))
+        for event in (recorded, VariantMarkov().event(offer.params, facts))
+    )
+    assert spent == charged
 
 
 def test_the_budget_can_be_split_otherwise() -> None:

@@ -1,60 +1,62 @@
-"""A time for every event, from noised starts and gaps: what has no raw time draws one, and order is
+"""A time for every event, from noisy starts and gaps: what has no time draws one, and order is
 restored.
 
-Each case is completed by itself: beside its own noised values it takes a sample of those of the
-log. Nothing here reads a raw time.
+Each case is completed by itself: beside its own noisy values it takes what is usual in the log.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.addresses import case_addresses, event_addresses
+from cloakwork.arrays import Ints
+from cloakwork.kernel.cases import Cases
+from cloakwork.kernel.perturb import StartsAndGaps
+from cloakwork.mechanisms.noisy_times import Draws, NoisyTimes
+from cloakwork.mechanisms.timestamps.bounds import LONGEST_SUM, Bounds
 from cloakwork.mechanisms.timestamps.isotonic import isotonic_projection, spread_pooled
-from cloakwork.mechanisms.timestamps.noised_sample import SampledValues, activities_of
-from cloakwork.mechanisms.timestamps.starts_and_gaps import (
-    LONGEST_SUM,
-    Bounds,
-    StartsAndGaps,
-    Steps,
-)
-from cloakwork.noise import Addresses, Stream
+from cloakwork.mechanisms.timestamps.usual_values import UsualValues
 
 
-def times_of(
-    log: EventLog, noised: StartsAndGaps, sample: SampledValues, bounds: Bounds, stream: Stream
-) -> Steps:
-    """A time for every event of ``log``, in grid steps, not decreasing inside a case.
+def times_of(noisy: NoisyTimes, usual: UsualValues, bounds: Bounds) -> Ints:
+    """A time for every event of a batch, in grid steps, not decreasing inside a case.
 
-    ``noised``: its starts and gaps with their noise, inside ``bounds``. An event that is in none of
-    them takes a gap drawn from the ``sample`` of its activity; a case that is in none a start drawn
-    from all.
+    An event that has no noisy time takes a gap drawn from what is ``usual`` of its activity; a case
+    without any takes a start drawn from all. Noisy values, and released ones, lie inside
+    ``bounds``.
     """
-    lengths = np.diff(log.offsets)
+    cases, draws = noisy.cases, noisy.draws
+    noised = replace(
+        noisy.noised,
+        starts=bounds.starts_inside(noisy.noised.starts),
+        gaps=bounds.gaps_inside(noisy.noised.gaps),
+    )
+    lengths = cases.lengths
     # By each case's own length, so that it does not matter which cases lie beside it.
     limit = np.repeat(LONGEST_SUM // (lengths + 1), lengths)
-    starts = _starts_of_cases(log, noised, sample, bounds, stream.part("starts"))
-    since_start = _times_since_start(log, noised, sample, limit, stream.part("gaps"))
+    starts = _starts_of_cases(cases, noised, usual, bounds, draws.part("starts"))
+    since_start = _times_since_start(cases, noised, usual, limit, draws.part("gaps"))
     # Noise has disturbed the order: what lies the wrong way round is pooled, then drawn apart.
-    pooled = isotonic_projection(since_start.astype(np.float64), log.offsets)
-    spacing = np.minimum(sample.typical_gaps(log), limit)
-    spread = spread_pooled(pooled, log.offsets, spacing)
+    pooled = isotonic_projection(since_start.astype(np.float64), cases.offsets)
+    spacing = np.minimum(usual.typical_gaps(cases), limit)
+    spread = spread_pooled(pooled, cases.offsets, spacing)
     ordered = np.floor(spread + 0.5).astype(np.int64)
     # Far from zero a float is coarser than a step, and rounding may cost the order one.
-    while len(fallen := _out_of_order(ordered, log.offsets)):
+    while len(fallen := _out_of_order(ordered, cases.offsets)):
         ordered[fallen] = ordered[fallen - 1]
     times = np.repeat(starts, lengths) + ordered
-    return _moved_inside(times, log.offsets, bounds.released)
+    return _moved_inside(times, cases.offsets, bounds.released)
 
 
-def _out_of_order(times: Steps, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _out_of_order(times: Ints, offsets: Ints) -> Ints:
     """The events that lie before the one before them in their case."""
     falls = np.diff(times, prepend=times[:1]) < 0
     falls[_first_rows(offsets)] = False
     return np.flatnonzero(falls)
 
 
-def _moved_inside(times: Steps, offsets: NDArray[np.int64], edges: tuple[int, int]) -> Steps:
+def _moved_inside(times: Ints, offsets: Ints, edges: tuple[int, int]) -> Ints:
     """Move each case that reaches over an edge back inside as a whole; what is then still outside
     lies at the edge.
     """
@@ -67,64 +69,69 @@ def _moved_inside(times: Steps, offsets: NDArray[np.int64], edges: tuple[int, in
     return np.asarray(np.clip(times + np.repeat(moved, lengths), earliest, latest), np.int64)
 
 
-def _first_rows(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _first_rows(offsets: Ints) -> Ints:
     """The row of the first event of each case that has any."""
     return offsets[:-1][np.diff(offsets) > 0]
 
 
 def _starts_of_cases(
-    log: EventLog, noised: StartsAndGaps, sample: SampledValues, bounds: Bounds, stream: Stream
-) -> Steps:
-    """The start of every case; one without a raw time draws between any two of the sample."""
-    starts = np.zeros(log.cases.height, np.int64)
-    has_start = np.zeros(log.cases.height, np.bool_)
-    timed = log.case_of[noised.start_rows]
+    cases: Cases, noised: StartsAndGaps, usual: UsualValues, bounds: Bounds, draws: Draws
+) -> Ints:
+    """The start of every case; one without a time draws between any two of the sample."""
+    starts = np.zeros(len(cases), np.int64)
+    has_start = np.zeros(len(cases), np.bool_)
+    timed = cases.case_of[noised.start_rows]
     starts[timed] = noised.starts
     has_start[timed] = True
     untimed = np.flatnonzero(~has_start)
     # All starts are one group.
-    group_of_sampled = np.zeros(len(sample.starts), np.int64)
-    group_of_untimed = np.zeros(len(untimed), np.int64)
+    pool = _Pool(usual.sample.starts, np.zeros(len(usual.sample.starts), np.int64))
     fallback = 0 if bounds.start is None else bounds.start[0]
-    at = case_addresses(log).at(untimed)
-    starts[untimed] = _draw_between_two(
-        sample.starts, group_of_sampled, group_of_untimed, stream, at, fallback
-    )
+    group = np.zeros(len(untimed), np.int64)
+
+    def uniform(purpose: str, below: Ints) -> Ints:
+        return draws.part(purpose).of_cases(below, untimed)
+
+    starts[untimed] = pool.draw_between_two(group, uniform, fallback)
     return starts
 
 
 def _times_since_start(
-    log: EventLog, noised: StartsAndGaps, sample: SampledValues, limit: Steps, stream: Stream
-) -> Steps:
+    cases: Cases, noised: StartsAndGaps, usual: UsualValues, limit: Ints, draws: Draws
+) -> Ints:
     """For each event its time since the start of its case, before order is restored. ``limit``:
     int64, shape (events,); a gap beyond it, either way, is cut.
 
-    An event with a raw time lies the noised gaps up to it behind the start. One without lies the
-    gaps drawn for it and for those before it behind the nearest earlier event with a raw time, or
-    so much before the first one.
+    An event with a time lies the noisy gaps up to it behind the start. One without lies the gaps
+    drawn for it and for those before it behind the nearest earlier event with a time, or so much
+    before the first one.
     """
-    measured = np.zeros(log.events.height, np.int64)
+    events = len(cases.codes)
+    measured = np.zeros(events, np.int64)
     measured[noised.gap_rows] = noised.gaps
     measured = np.clip(measured, -limit, limit)
-    known = noised.has_time(log.events.height)
+    known = noised.has_time(events)
     if known.all():
-        return _sums_in_case(measured, log.offsets)
-    # The first event with a raw time, too, has no gap before it where others precede it.
-    lacks_gap = np.ones(log.events.height, np.bool_)
+        return _sums_in_case(measured, cases.offsets)
+    # The first event with a time, too, has no gap before it where others precede it.
+    lacks_gap = np.ones(events, np.bool_)
     lacks_gap[noised.gap_rows] = False
-    lacks_gap[_first_rows(log.offsets)] = False
+    lacks_gap[_first_rows(cases.offsets)] = False
     rows = np.flatnonzero(lacks_gap)
-    drawn = np.zeros(log.events.height, np.int64)
-    activity = sample.codes_of(activities_of(log).gather(rows))
-    at = event_addresses(log, rows)
-    drawn[rows] = _draw_between_two(sample.gaps, sample.gap_activity, activity, stream, at, 0)
-    filled = _sums_in_case(np.clip(drawn, -limit, limit), log.offsets)
-    anchors = _last_timed_rows(known, log.offsets)
+
+    def uniform(purpose: str, below: Ints) -> Ints:
+        return draws.part(purpose).of_events(below, rows)
+
+    pool = _Pool(usual.sample.gaps, usual.sample.activity)
+    drawn = np.zeros(events, np.int64)
+    drawn[rows] = pool.draw_between_two(usual.codes_of(cases)[rows], uniform, 0)
+    filled = _sums_in_case(np.clip(drawn, -limit, limit), cases.offsets)
+    anchors = _last_timed_rows(known, cases.offsets)
     # A difference of running sums: the drawn gaps between an event and its anchor.
-    return _sums_in_case(measured, log.offsets) + filled - filled[anchors]
+    return _sums_in_case(measured, cases.offsets) + filled - filled[anchors]
 
 
-def _last_timed_rows(known: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _last_timed_rows(known: NDArray[np.bool_], offsets: Ints) -> Ints:
     """For each event the row of the last one up to it that is ``known``; else the first known of
     the case, else its first.
     """
@@ -139,37 +146,39 @@ def _last_timed_rows(known: NDArray[np.bool_], offsets: NDArray[np.int64]) -> ND
     return np.where(earlier >= first, earlier, first_known)
 
 
-def _draw_between_two(
-    pool: Steps,
-    group: NDArray[np.int64],
-    requested: NDArray[np.int64],
-    stream: Stream,
-    at: Addresses,
-    empty: int,
-) -> Steps:
-    """For each requested group a value between two random members of it in the pool, uniformly,
-    by draws at ``at``.
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """Values to draw from, each of a group; int64, shape (values,)."""
 
-    A group without members draws from the whole pool; an empty pool gives ``empty``. Drawing
-    between two values rather than copying one leaves no exact coincidence by which a drawn value
-    could be distinguished from a noised one.
-    """
-    if len(pool) == 0:
-        return np.full(len(requested), empty, np.int64)
-    order = np.argsort(group, kind="stable")
-    first = np.searchsorted(group[order], requested, side="left")
-    size = np.searchsorted(group[order], requested, side="right") - first
-    has_members = size > 0
-    first = np.where(has_members, first, 0)
-    size = np.where(has_members, size, len(pool))
-    members = pool[order]
-    left = members[first + stream.part("left").uniform(size, at)]
-    right = members[first + stream.part("right").uniform(size, at)]
-    low, high = np.minimum(left, right), np.maximum(left, right)
-    return np.asarray(low + stream.part("between").uniform(high - low + 1, at), np.int64)
+    values: Ints
+    group: Ints
+
+    def draw_between_two(
+        self, requested: Ints, uniform: Callable[[str, Ints], Ints], empty: int
+    ) -> Ints:
+        """For each requested group a value between two random members of it, uniformly, by draws of
+        ``uniform``: for a purpose and bounds (int64), integers in [0, bound).
+
+        A group without members draws from the whole pool; an empty pool gives ``empty``. Drawing
+        between two values rather than copying one leaves no exact coincidence by which a drawn
+        value could be distinguished from a noisy one.
+        """
+        if len(self.values) == 0:
+            return np.full(len(requested), empty, np.int64)
+        order = np.argsort(self.group, kind="stable")
+        first = np.searchsorted(self.group[order], requested, side="left")
+        size = np.searchsorted(self.group[order], requested, side="right") - first
+        has_members = size > 0
+        first = np.where(has_members, first, 0)
+        size = np.where(has_members, size, len(self.values))
+        members = self.values[order]
+        left = members[first + uniform("left", size)]
+        right = members[first + uniform("right", size)]
+        low, high = np.minimum(left, right), np.maximum(left, right)
+        return np.asarray(low + uniform("between", high - low + 1), np.int64)
 
 
-def _sums_in_case(values: Steps, offsets: NDArray[np.int64]) -> Steps:
+def _sums_in_case(values: Ints, offsets: Ints) -> Ints:
     """Running sums that begin anew with each case; the first value of each case must be 0."""
     total = np.cumsum(values)
     lengths = np.diff(offsets)

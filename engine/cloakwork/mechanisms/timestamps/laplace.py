@@ -3,54 +3,33 @@ control flow.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
-import numpy as np
-import polars as pl
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.log.eventlog import TIMESTAMP, EventLog
-from cloakwork.mechanisms.addresses import event_addresses
-from cloakwork.mechanisms.base import (
-    Decision,
-    Gives,
-    MapCases,
-    MapCasesBySummary,
-    Offer,
-    Proof,
-    Refusal,
-    Rewrite,
-    Theorem,
+from cloakwork.kernel.perturb import (
+    CALENDAR,
+    Grid,
+    OneTime,
+    Perturbation,
+    WholeCases,
 )
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
+from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.noisy_times import Completion, NoisySample
+from cloakwork.mechanisms.timestamps.bounds import READABLE, Bounds
 from cloakwork.mechanisms.timestamps.completed_times import times_of
 from cloakwork.mechanisms.timestamps.laplace_params import (
     LaplaceParams,
     offer_case_scope,
     offer_event_scope,
 )
-from cloakwork.mechanisms.timestamps.noised_sample import NoisedSample, SampledValues
-from cloakwork.mechanisms.timestamps.starts_and_gaps import (
-    CALENDAR,
-    READABLE,
-    Bounds,
-    Grid,
-    StartsAndGaps,
-    noised_within,
-    starts_and_gaps_of,
-)
-from cloakwork.noise import Noise, Stream, drawn_scale
+from cloakwork.mechanisms.timestamps.usual_values import UsualValues
+from cloakwork.noise import drawn_scale
 from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
-
-SATURATED: Final = 2**60
-"""Grid steps; noise is clamped to this, as no sum of it and a time of the calendar then leaves
-int64.
-"""
 
 
 class TimestampLaplace:
@@ -58,24 +37,22 @@ class TimestampLaplace:
 
     Raw times are rounded to the grid, relative to the declared epoch.
 
+    How far noised values can move is proved in ``kernel.perturb``, which adds the noise.
+
     **Scope event** (metric privacy of each raw time). Let one raw time move by at most ``shift``,
-    the order of events being the same. Rounding is monotone and commutes with shifts by whole
-    steps, so the rounded time moves by at most s = ceil(shift / grid) steps: round first, then add
-    noise or take differences. Each rounded time gets noise of its own: one raw time moves one
-    noised value by at most s steps, and scale s / epsilon gives epsilon. Who knows how the steps of
-    a case follow each other can average its n noised times, and finds out when the case as a whole
-    took place the better the longer it is; the claim is about single times.
+    the order of events being the same: by at most s = ceil(shift / grid) steps, once rounded. Each
+    rounded time gets noise of its own, and scale s / epsilon gives epsilon. Who knows how the steps
+    of a case follow each other can average its n noised times, and finds out when the case as a
+    whole took place the better the longer it is; the claim is about single times.
 
     With option ``noised: gaps`` a case is its start (its first raw time) and the gaps between
-    *consecutive events that have a raw time*, and each of these gets noise. The rounded time of an
-    event enters the start, if it is the first, or else the gap before it; and the gap behind it, if
-    it is not the last. So at most two noised values move, each by at most s steps, and noise of
-    scale 2 s / epsilon gives epsilon. Errors add up along a case; in return when a case as a whole
-    took place is shown by one value only. Where k-anonymisation deleted events between two kept
-    ones, or inserted some, the gap spans from one raw time to the next all the same: which events
-    are kept follows from the control flow, so a deleted event's time enters nothing, a kept one's
-    at most two values. Scope case knows gaps alone, for a time is bounded far more loosely than a
-    gap.
+    *consecutive events that have a raw time*, and each of these gets noise. At most two of them
+    move, each by at most s steps, and noise of scale 2 s / epsilon gives epsilon. Errors add up
+    along a case; in return when a case as a whole took place is shown by one value only. Where
+    k-anonymisation deleted events between two kept ones, or inserted some, the gap spans from one
+    raw time to the next all the same: which events are kept follows from the control flow, so a
+    deleted event's time enters nothing, a kept one's at most two values. Scope case knows gaps
+    alone, for a time is bounded far more loosely than a gap.
 
     **Scope case** (bounded differential privacy of all times of a unit, given the control flow).
     The start is clamped to the window (W steps), each of at most M - 1 gaps to [0, longest_gap] (G
@@ -113,7 +90,7 @@ class TimestampLaplace:
         "neighbours).",
         source="Laplace mechanism: Dwork and Roth 2014, theorem 3.6, in its discrete form (Ghosh, "
         "Roughgarden and Sundararajan 2009); metric form: Chatzikokolakis et al. 2013; "
-        "sensitivities proved in this class's docstring",
+        "sensitivities proved in kernel.perturb",
     )
     Params = LaplaceParams
 
@@ -178,29 +155,36 @@ class TimestampLaplace:
         """Unchanged."""
         return facts
 
-    def summarise(self, params: LaplaceParams) -> None:
-        """Needs nothing from the log."""
-        return
+    def perturbs(self, params: LaplaceParams) -> Perturbation:
+        """The noise; see the class."""
+        return Perturbation(
+            grid=Grid(params.epoch, params.grid),
+            protects=_protected(params),
+            noised=params.noised,
+            start_scale=params.start_scale,
+            gap_scale=params.gap_scale,
+        )
 
-    def decide(self, params: LaplaceParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Nothing is left to decide; ``summary`` is not looked at."""
-        return Decision(pl.DataFrame())
+    def completion(self, params: LaplaceParams, sample: NoisySample) -> Completion:
+        """By what is usual among the noisy values of the log."""
+        bounds = _bounds(params, Grid(params.epoch, params.grid))
+        usual = UsualValues.of(sample, bounds)
+        return lambda noisy: times_of(noisy, usual, bounds)
 
-    def rewrite(self, params: LaplaceParams, decision: Decision, stream: Stream) -> Rewrite:
-        """Noise every time by a draw of its own, case by case, in two passes.
 
-        Only what follows the noise looks beyond a case, and at noised values alone: events without
-        a raw time draw from the gaps of others, and how far pooled events are drawn apart follows
-        from the gaps of all events of their directly-follows pair. The first pass samples these,
-        ``SAMPLED`` of each kind at most; the second draws the same noise again, by its addresses.
-        """
-        noised = _NoisedLog(params, stream)
-        sample = NoisedSample(noised.starts_and_gaps, stream.part("sample"))
-        return MapCasesBySummary(sample, noised.mapping)
+def _protected(params: LaplaceParams) -> OneTime | WholeCases:
+    """What the noise hides; the parameters have been validated."""
+    if params.scope == "event":
+        assert params.shift is not None  # noqa: S101 - the validator holds
+        return OneTime(params.shift)
+    assert params.window is not None  # noqa: S101 - the validator holds
+    assert params.longest_gap is not None  # noqa: S101
+    assert params.longest_case is not None  # noqa: S101
+    return WholeCases(params.window, params.longest_gap, params.longest_case)
 
 
 def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
-    """The public bounds of what is noised and of what is released, in grid steps from the epoch."""
+    """The public bounds of noisy values and of what is released, in grid steps from the epoch."""
     if params.scope == "event" or params.window is None:
         return Bounds(released=grid.edges(READABLE))
     first, last = grid.edges(params.window)
@@ -209,73 +193,4 @@ def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
         released=(first, min(last + span, grid.edges(CALENDAR)[1])),
         start=(first, last),
         longest_gap=params.gap_steps,
-        times=params.longest_case,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _NoisedLog:
-    """The two passes over a log, batch by batch; both see the same noise."""
-
-    params: LaplaceParams
-    stream: Stream
-
-    @property
-    def grid(self) -> Grid:
-        return Grid(self.params.epoch, self.params.grid)
-
-    @property
-    def bounds(self) -> Bounds:
-        return _bounds(self.params, self.grid)
-
-    def starts_and_gaps(self, log: EventLog) -> StartsAndGaps:
-        """The noised starts and gaps of a batch."""
-        raw = starts_and_gaps_of(log, self.grid, self.bounds)
-        add_noise = _noised_times if self.params.noised == "times" else _noised_gaps
-        noised = add_noise(log, raw, self.params, self.stream.part("noise"))
-        return noised_within(noised, self.bounds)
-
-    def mapping(self, table: pl.DataFrame) -> MapCases:
-        """The second pass; ``table``: the sample that the first one took."""
-        sample = SampledValues.of(table)
-        return MapCases(lambda log: self._completed(log, sample), together="case")
-
-    def _completed(self, log: EventLog, sample: SampledValues) -> EventLog:
-        """A batch with a time for every event."""
-        if TIMESTAMP not in log.events.columns:
-            return log
-        noised = self.starts_and_gaps(log)
-        steps = times_of(log, noised, sample, self.bounds, self.stream.part("filled"))
-        return replace(log, events=log.events.with_columns(self.grid.instants(steps)))
-
-
-def _draw_saturating(
-    stream: Stream, scale: float, log: EventLog, rows: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Noise for the events at ``rows``; far outside the calendar it saturates, and never wraps."""
-    if len(rows) == 0:
-        return np.zeros(0, np.int64)
-    drawn = stream.laplace_values(scale, event_addresses(log, rows))
-    return np.clip(drawn, -SATURATED, SATURATED)
-
-
-def _noised_gaps(
-    log: EventLog, raw: StartsAndGaps, params: LaplaceParams, stream: Stream
-) -> StartsAndGaps:
-    """Noise on each start and gap; an event has one of the two, so its address serves for it."""
-    starts = raw.starts + _draw_saturating(stream, params.start_scale, log, raw.start_rows)
-    gaps = raw.gaps + _draw_saturating(stream, params.gap_scale, log, raw.gap_rows)
-    return replace(raw, starts=starts, gaps=gaps)
-
-
-def _noised_times(
-    log: EventLog, raw: StartsAndGaps, params: LaplaceParams, stream: Stream
-) -> StartsAndGaps:
-    """Noise on every time: a start gets its own, a gap the difference of two times' noise."""
-    rows = np.concatenate([raw.start_rows, raw.gap_rows])
-    # In the order of rows an event's noise comes right after that of its predecessor.
-    by_row = np.argsort(rows)
-    drawn = _draw_saturating(stream, params.start_scale, log, rows[by_row])
-    begins = by_row < len(raw.starts)
-    gap_noise = np.diff(drawn, prepend=0)[~begins]
-    return replace(raw, starts=raw.starts + drawn[begins], gaps=raw.gaps + gap_noise)

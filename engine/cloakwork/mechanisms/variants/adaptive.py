@@ -8,15 +8,15 @@ from fractions import Fraction
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-import polars as pl
 from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.accounting.exact import exactly, rounded_down
 from cloakwork.arrays import Ints
+from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.aggregates import CASES
-from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.kernel import CustomQuery, Kernel, Laplace
+from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
 from cloakwork.mechanisms.variants.chain import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease
@@ -28,7 +28,6 @@ from cloakwork.mechanisms.variants.threshold import (
     threshold_event,
 )
 from cloakwork.mechanisms.variants.transitions import UNIT_NORM
-from cloakwork.noise import Noise
 from cloakwork.privacy_event import (
     Composed,
     DiscreteLaplace,
@@ -156,34 +155,46 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
 
     def event(self, params: AdaptiveParams, facts: Facts) -> PrivacyEvent:
         """The three layers, and the more expensive of the two mechanisms."""
-        from cloakwork.accounting.events import cost
-
-        both = (threshold_event(params.threshold), VariantMarkov().event(params.markov, facts))
-        highest = max(cost(event, params.delta).epsilon for event in both)
+        highest = _dearer(params).epsilon
         if math.isinf(highest):
             return NonPrivate(reason="nothing bounds the cost of what is run after measuring")
         measurement = DiscreteLaplace(scale=params.scale, sensitivity=params.max_cases)
         return Composed(events=(measurement, EpsilonDelta(epsilon=highest, delta=params.delta)))
 
-    def decide(self, params: AdaptiveParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Measure, choose, and delegate."""
-        counts = summary[CASES].to_numpy().astype(np.int64)
-        layer_counts = noise.laplace_counts(rank_layers(counts, params.tau), params.scale)
+    def measure(self, params: AdaptiveParams, kernel: Kernel) -> Measurement:
+        """Measure the layers, choose, and delegate."""
+        layer_counts = kernel.custom(layers_query(params.tau), Laplace(params.scale))
         sigma = params.markov.sigmas[2] / UNIT_NORM
+        threshold_way, markov_way = _ways_to_go_on(params)
         if is_tail_model_worthwhile(layer_counts, sigma):
             name = VariantMarkov.name
-            found = VariantMarkov().decide(params.markov, summary, noise)
-            table = found.table
+            taken = kernel.branch(markov_way, _dearer(params))
+            found = VariantMarkov().measure(params.markov, taken)
+            cases = found.cases
         else:
             name = VariantThreshold.name
-            found = VariantThreshold().decide(params.threshold, summary, noise)
-            table = scaled_to_all_cases(found.table, int(layer_counts.sum()))
-        internal: dict[str, JsonValue] = {
+            taken = kernel.branch(threshold_way, _dearer(params))
+            found = VariantThreshold().measure(params.threshold, taken)
+            cases = spread_over(found.cases, int(layer_counts.sum()))
+        figures: dict[str, JsonValue] = {
             "cases of rare variants (noisy)": estimated_tail_cases(layer_counts),
             "released by": name,
             **found.internal,
         }
-        return Decision(table, internal)
+        return Measurement(found.variants, cases, figures)
+
+
+def _ways_to_go_on(params: AdaptiveParams) -> tuple[PrivacyEvent, PrivacyEvent]:
+    """What the threshold and the Markov model cost; nothing that is declared bears on it."""
+    return threshold_event(params.threshold), VariantMarkov().event(params.markov, Facts())
+
+
+def _dearer(params: AdaptiveParams) -> Cost:
+    """What the more expensive of the two costs."""
+    from cloakwork.accounting.events import cost
+
+    highest = max(cost(event, params.delta).epsilon for event in _ways_to_go_on(params))
+    return Cost(epsilon=highest, delta=params.delta)
 
 
 def default_measurement_share(epsilon: float, facts: Facts) -> float:
@@ -191,6 +202,19 @@ def default_measurement_share(epsilon: float, facts: Facts) -> float:
     cases = max(DEFAULT_CASES, facts.units_at_most or 0)
     sufficient = SUFFICIENT_SIGNAL / (cases * epsilon)
     return max(LEAST_SHARE, min(MOST_SHARE, sufficient))
+
+
+def layers_query(tau: int) -> CustomQuery:
+    """How many cases lie in each layer."""
+    return CustomQuery(
+        "layers of variants",
+        lambda counts: rank_layers(counts, tau),
+        size=3,
+        sensitivity=1,
+        because="One case more makes one variant's count c into c + 1, so of the sums over "
+        "variants of min(c, a), of min(c, b) - min(c, a) and of c - min(c, b) exactly one grows, "
+        "by 1.",
+    )
 
 
 def rank_layers(counts: Ints, tau: int) -> Ints:
@@ -220,12 +244,12 @@ def is_tail_model_worthwhile(layer_counts: Ints, sigma: float) -> bool:
     return tail**2 > LEAST_SIGNIFICANCE * cases * sigma
 
 
-def scaled_to_all_cases(released: pl.DataFrame, cases: int) -> pl.DataFrame:
-    """The other cases, up to ``cases`` in all, as cases of the variants that were released: see
-    ``TAIL_EXPONENT``.
+def spread_over(released: Ints, cases: int) -> Ints:
+    """The other cases, up to ``cases`` in all, as cases of the variants that were released, which
+    have ``released`` (int64, 1 or more) by themselves: see ``TAIL_EXPONENT``.
     """
-    counts = released[CASES].to_numpy().astype(np.float64)
+    counts = released.astype(np.float64)
     others = min(max(0, cases - int(counts.sum())), MOST_CASES)
     weight = counts**TAIL_EXPONENT
     spread = counts + others * weight / max(1.0, float(weight.sum()))
-    return released.with_columns(pl.Series(CASES, np.rint(spread).astype(np.int64), pl.Int64))
+    return np.rint(spread).astype(np.int64)

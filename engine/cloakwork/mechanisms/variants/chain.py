@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from cloakwork.arrays import Bools, Floats, Ints
-from cloakwork.noise import Noise
+from cloakwork.kernel import Randomness
 
 Context = tuple[int, ...]
 """The steps before an event, oldest first: label codes from 1, 0 for START."""
@@ -143,7 +143,7 @@ class MarkovChain:
         labels = mass.shape[1] - 1
         return cls(cumulative, _contexts_after_labels(contexts, labels))
 
-    def draw_sequences(self, cases: int, longest: int, noise: Noise) -> list[tuple[int, ...]]:
+    def draw_sequences(self, cases: int, longest: int, noise: Randomness) -> list[tuple[int, ...]]:
         """``cases`` sequences (label codes) of at most ``longest`` events, by systematic sampling
         at every step.
 
@@ -171,7 +171,7 @@ class MarkovChain:
             steps.append((open_cases, taken + 1))
         return _sequences_from_steps(steps, cases)
 
-    def _draw_next_labels(self, state: Ints, group: Ints, noise: Noise) -> Ints:
+    def _draw_next_labels(self, state: Ints, group: Ints, noise: Randomness) -> Ints:
         """The column that each case goes to; cases of one group stand together and share their
         state.
         """

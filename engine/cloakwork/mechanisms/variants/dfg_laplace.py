@@ -3,35 +3,37 @@
 import math
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-import polars as pl
 from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.arrays import Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.aggregates import CASES
-from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.kernel import Kernel, Laplace, Randomness, Selected
+from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.chain import MOST_CASES, Context, MarkovChain, Table, fit_flow
-from cloakwork.mechanisms.variants.directly_follows import MOST_LABELS, kept_steps, least_scale
-from cloakwork.mechanisms.variants.family import (
-    EMPTY_RELEASE,
-    VariantRelease,
-    cases_of,
-    variant_table,
+from cloakwork.mechanisms.variants.directly_follows import (
+    BEGIN,
+    END,
+    MOST_LABELS,
+    MOST_STEPS,
+    DirectlyFollows,
+    labelled_steps,
+    least_scale,
+    most_steps_clip,
 )
+from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.prefix_tree import (
     DEFAULT_LENGTH,
     FALSE_PER_PREFIX,
     alphabet_of,
-    labels_of,
     most_cases_of,
 )
 from cloakwork.mechanisms.variants.tree_noise import least_tail_value, tail_probability
 from cloakwork.mechanisms.variants.tree_release import MOST_EVENTS
-from cloakwork.noise import Noise
 from cloakwork.privacy_event import (
     Composed,
     DiscreteLaplace,
@@ -62,7 +64,7 @@ class DfgOptions(BaseModel):
 
     model_config = {"extra": "forbid", "frozen": True}
 
-    most_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    most_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] | None = None
 
 
 class DfgParams(Frozen):
@@ -162,23 +164,15 @@ class DfgLaplace(VariantRelease[DfgParams]):
             return NonPrivate(reason="the threshold hides no step of one unit alone")
         return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=singleton_delta)))
 
-    def decide(self, params: DfgParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def measure(self, params: DfgParams, kernel: Kernel) -> Measurement:
         """Count steps with noise, make a flow of them, and draw cases from it."""
-        labels = params.alphabet if params.alphabet is not None else labels_of(summary)
-        step, noisy = _measure_steps(params, summary, labels, noise)
+        labels, step, noisy = measure_steps(params, kernel)
         used, table = _connected_activities(step, noisy, len(labels))
         flow = fit_flow(table, np.zeros_like(table), 0.0, allowed=table > 0)
         used_labels = [labels[place] for place in used]
-        released = _draw_cases(flow, used_labels, params, noise)
-        return Decision(
-            released,
-            {
-                "variants in the log": summary.height,
-                "cases in the log": int(summary[CASES].sum()),
-                "cases released": int(released[CASES].sum()),
-                "steps kept": len(step),
-            },
-        )
+        drawn = Counter(_draw_cases(flow, used_labels, params, kernel.randomness))
+        cases = np.array(list(drawn.values()), np.int64)
+        return Measurement(list(drawn), cases, {"steps kept": len(step)})
 
 
 def calibrate_dfg(goal: DifferentialPrivacy, facts: Facts, most_steps: int | None) -> DfgParams:
@@ -208,21 +202,32 @@ def calibrate_dfg(goal: DifferentialPrivacy, facts: Facts, most_steps: int | Non
     )
 
 
-def _measure_steps(
-    params: DfgParams, summary: pl.DataFrame, labels: tuple[str, ...], noise: Noise
-) -> tuple[Ints, Ints]:
-    """The steps that are kept, as ``kept_steps`` codes them, and their noisy counts: of every step,
-    or of those that occur.
+def measure_steps(params: DfgParams, kernel: Kernel) -> tuple[tuple[str, ...], Ints, Ints]:
+    """The labels, the steps among them that are kept, as ``coded_steps`` codes them, and their
+    noisy counts: of every step, or of those that occur.
     """
-    taken = kept_steps(cases_of(summary), labels, params.most_steps, noise)
-    if params.alphabet is not None:
-        counts = np.bincount(taken, minlength=(len(labels) + 1) ** 2)
-        step = np.arange(counts.size)
-    else:
-        step, counts = np.unique(taken, return_counts=True)
-    noisy = counts + noise.laplace_values(params.scale, counts.size)
-    kept = noisy >= params.tau
-    return step[kept].astype(np.int64), noisy[kept].astype(np.int64)
+    if params.alphabet is None:
+        clip = most_steps_clip(params.most_steps)
+        found = kernel.select(labelled_steps, Laplace(params.scale), params.tau, clip)
+        labels, step = _coded(found)
+        return labels, step, found.noisy
+    graph = DirectlyFollows(params.alphabet, params.most_steps, params.scale, params.max_cases)
+    noisy = graph.measure(kernel).ravel()
+    kept = np.flatnonzero(noisy >= params.tau)
+    return params.alphabet, kept, noisy[kept]
+
+
+def _coded(found: Selected) -> tuple[tuple[str, ...], Ints]:
+    """The labels of selected steps, and each step as ``coded_steps`` codes it."""
+    labels = tuple(sorted(set(chain.from_iterable(found.labels))))
+    place = {label: code for code, label in enumerate(labels)}
+    side = len(labels) + 1
+    step = []
+    for kind, named in zip(found.codes.tolist(), found.labels, strict=True):
+        source = 0 if kind == BEGIN else place[named[0]] + 1
+        target = len(labels) if kind == END else place[named[-1]]
+        step.append(source * side + target)
+    return labels, np.array(step, np.int64)
 
 
 def _connected_activities(step: Ints, noisy: Ints, labels: int) -> tuple[list[int], Table]:
@@ -248,16 +253,16 @@ def _connected_activities(step: Ints, noisy: Ints, labels: int) -> tuple[list[in
     return used.tolist(), table
 
 
-def _draw_cases(flow: Table, labels: list[str], params: DfgParams, noise: Noise) -> pl.DataFrame:
-    """As many cases as leave the flow's start: a table of variants in random order."""
+def _draw_cases(
+    flow: Table, labels: list[str], params: DfgParams, noise: Randomness
+) -> list[tuple[str, ...]]:
+    """As many activity sequences as leave the flow's start."""
     begun = float(flow[0].sum())
     if begun <= 0:
-        return EMPTY_RELEASE
+        return []
     events_of_case = max(1.0, float(flow[:, :-1].sum()) / begun)
     most_cases = min(params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events_of_case)
     cases = math.floor(min(begun + 0.5, most_cases))
     rows: dict[Context, Table] = {(label,): flow[label] for label in range(len(labels) + 1)}
-    drawn = Counter(MarkovChain.from_masses(rows, 1.0).draw_sequences(cases, params.longest, noise))
-    variants = [tuple(labels[code - 1] for code in codes) for codes in drawn]
-    table = variant_table(variants, list(drawn.values()))
-    return table[noise.permutation(table.height)]
+    drawn = MarkovChain.from_masses(rows, 1.0).draw_sequences(cases, params.longest, noise)
+    return [tuple(labels[code - 1] for code in codes) for codes in drawn]

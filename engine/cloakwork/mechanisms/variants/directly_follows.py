@@ -1,5 +1,5 @@
-"""A directly-follows graph with noisy counts, as a table. The mechanism dfg/laplace makes a log of
-one.
+"""The steps of cases from one activity to the next, and a directly-follows graph with noisy counts
+of them. The mechanism dfg/laplace makes a log of one.
 
 Theorem: each case counts for at most M of its steps (drawn at random where it has more), so a unit
 of at most m cases moves the counts by at most m M in L1, and discrete Laplace noise of scale m M /
@@ -15,15 +15,16 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from cloakwork.arrays import Ints
 from cloakwork.errors import MechanismError
-from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.noise import Noise, drawn_scale
+from cloakwork.kernel import Cases, Clip, Entries, Kernel, Laplace
+from cloakwork.noise import drawn_scale
 from cloakwork.privacy_event import DiscreteLaplace, PrivacyEvent
 
-SCHEMA: Final = pl.Schema([("source", pl.String()), ("target", pl.String()), ("count", pl.Int64())])
+MOST_STEPS: Final = 10_000
+"""Steps that one case may count for."""
+
 MOST_LABELS: Final = 3000
 """Labels of an alphabet: every pair gets noise, seen or not, so the table has their square."""
 
@@ -52,6 +53,8 @@ class DirectlyFollows:
             raise MechanismError(
                 "dfg/laplace", "needs epsilon > 0, at least one step and case, and an alphabet"
             )
+        if most_steps > MOST_STEPS:
+            raise MechanismError("dfg/laplace", f"a case counts for at most {MOST_STEPS:,} steps")
         labels = tuple(dict.fromkeys(alphabet))
         if len(labels) > MOST_LABELS:
             raise MechanismError(
@@ -62,37 +65,58 @@ class DirectlyFollows:
 
     @property
     def event(self) -> PrivacyEvent:
-        """What one table costs."""
+        """What one graph costs."""
         return DiscreteLaplace(scale=self.scale, sensitivity=self.most_steps * self.max_cases)
 
-    def measure(self, log: EventLog, noise: Noise) -> pl.DataFrame:
-        """One row a pair: ``source`` (null: START), ``target`` (null: END), ``count`` (Int64, may
-        be negative).
+    def measure(self, kernel: Kernel) -> Ints:
+        """Noisy counts, which may be negative: int64, shape (A + 1, A + 1). Row 0 is START and row
+        a + 1 the label at place a; column a is that label and column A END.
 
-        Events of undeclared labels are left out, and cases left without events. The caller bounds a
-        unit's cases.
+        Events of undeclared labels are left out, and cases left without events. What stands for
+        START to END is noise alone.
         """
-        counts = self._bounded_counts(log, noise)
-        noisy = counts + noise.laplace_values(self.scale, counts.size)
-        # Place 0 is START as a source and, one turn further, END as a target.
-        labels = pl.Series([None, *self.alphabet], dtype=pl.String)
         side = len(self.alphabet) + 1
-        source, target_column = np.divmod(np.arange(side * side), side)
-        target = (target_column + 1) % side
-        frame = pl.DataFrame(
-            {"source": labels.gather(source), "target": labels.gather(target), "count": noisy},
-            SCHEMA,
+        counts = kernel.narrowed(self.alphabet).sum(
+            coded_steps, Laplace(self.scale), most_steps_clip(self.most_steps), keys=side * side
         )
-        # No case goes from START to END at once.
-        return frame.filter(pl.any_horizontal(pl.col("source", "target").is_not_null()))
+        return counts.at(np.arange(side * side)).reshape(side, side)
 
-    def _bounded_counts(self, log: EventLog, noise: Noise) -> Ints:
-        """Raw counts of bounded contributions, int64, shape ((A + 1)**2,): source by target, END
-        last.
-        """
-        steps = kept_steps(log, self.alphabet, self.most_steps, noise)
-        counts = np.bincount(steps, minlength=(len(self.alphabet) + 1) ** 2)
-        return counts.astype(np.int64)
+
+def most_steps_clip(most_steps: int) -> Clip:
+    """Each case counts for so many of its steps at most, drawn at random."""
+    return Clip("l1", most_steps, most_steps, sampled=True)
+
+
+def coded_steps(cases: Cases) -> Entries:
+    """Every step of every case over an alphabet of A labels, as source * (A + 1) + target: source 0
+    is START and a + 1 the label at place a; target a is that label and A is END.
+    """
+    case, code = cases.case_of, cases.codes
+    side = len(cases.alphabet) + 1
+    is_first = cases.place == 0
+    last = cases.offsets[1:][cases.lengths > 0] - 1
+    # An event that begins no case comes directly after the one before it.
+    source = np.where(is_first, 0, np.roll(code, 1) + 1)
+    step = np.concatenate([source * side + code, (code[last] + 1) * side + side - 1])
+    return Entries(np.append(case, case[last]), np.ones(len(step), np.int64), step)
+
+
+BEGIN, BETWEEN, END = 0, 1, 2
+"""The number in the key of a step by its labels: it leads from START, between two, or to END."""
+
+
+def labelled_steps(cases: Cases) -> Entries:
+    """Every step of every case, its key one of the numbers above with its one or two labels."""
+    case, event = cases.case_of, np.arange(len(cases.codes))
+    is_first = cases.place == 0
+    last = cases.offsets[1:][cases.lengths > 0] - 1
+    return Entries(
+        case=np.append(case, case[last]),
+        value=np.ones(len(case) + len(last), np.int64),
+        code=np.append(np.where(is_first, BEGIN, BETWEEN), np.full(len(last), END)),
+        start=np.append(np.where(is_first, event, event - 1), last),
+        stop=np.append(event + 1, last + 1),
+    )
 
 
 def least_scale(epsilon: float, sensitivity: int) -> float:
@@ -105,38 +129,3 @@ def least_scale(epsilon: float, sensitivity: int) -> float:
     if Fraction(scale) < exact:
         scale = float(np.nextafter(scale, np.inf))
     return drawn_scale(scale)
-
-
-def kept_steps(log: EventLog, alphabet: Sequence[str], most_steps: int, noise: Noise) -> Ints:
-    """The steps that cases count for, each at most ``most_steps``, drawn at random by each case for
-    itself: int64.
-
-    A step is source * (A + 1) + target: source 0 is START and a the label at place a of
-    ``alphabet``, from 1; target a - 1 is that label and A is END. Events of other labels are left
-    out, and cases left without events.
-    """
-    side = len(alphabet) + 1
-    codes = pl.DataFrame(
-        {ACTIVITY: pl.Series(alphabet, dtype=pl.String), "code": np.arange(1, side)}
-    )
-    labels = log.events.select(ACTIVITY).with_columns(case=pl.Series(log.case_of))
-    # The inner join leaves events of other labels out.
-    events = labels.join(codes, on=ACTIVITY, how="inner", maintain_order="left")
-    case = events["case"].to_numpy().astype(np.int64)
-    code = events["code"].to_numpy().astype(np.int64)
-    begins = np.diff(case, prepend=-1) != 0
-    ends = np.append(begins[1:], True)[: case.size]
-    inner = np.flatnonzero(~begins)
-    from_start = code[begins] - 1
-    # An event that begins no case comes directly after the one in the row before it.
-    between = code[inner - 1] * side + code[inner] - 1
-    to_end = code[ends] * side + side - 1
-    step = np.concatenate([from_start, between, to_end])
-    owner = np.concatenate([case[begins], case[inner], case[begins]])
-    # Each case's steps in random order, of which it keeps the first.
-    order = np.lexsort((noise.permutation(step.size), owner))
-    ordered_owner = owner[order]
-    # A step's place among those of its case: owners ascend, so the search finds the first.
-    rank = np.arange(owner.size) - np.searchsorted(ordered_owner, ordered_owner)
-    kept = order[rank < most_steps]
-    return step[kept]

@@ -2,20 +2,19 @@
 them.
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
-import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.arrays import Floats, Ints
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.kernel import Cases, Gaussian, Kernel, vectors_of
+from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.chain import (
     MOST_CASES,
     Context,
@@ -24,7 +23,7 @@ from cloakwork.mechanisms.variants.chain import (
     fit_flow,
     refine_contexts,
 )
-from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
+from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov_params import (
     LONGEST,
     MarkovOptions,
@@ -38,11 +37,15 @@ from cloakwork.mechanisms.variants.markov_params import (
 )
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
+    SPREAD,
     UNIT_NORM,
-    PaddedVariants,
-    transition_masses,
+    WHOLE,
+    activities,
+    codes_after,
+    nonempty,
+    transitions_of,
+    variant,
 )
-from cloakwork.noise import Noise
 from cloakwork.privacy_event import NonPrivate, PrivacyEvent
 
 PENALTIES: Final = (1.5, 0.7, 0.7)
@@ -136,166 +139,108 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         planned = selection_deltas(params.delta, len(deltas))
         return noise_event(all_sigmas(params), tuple(map(max, deltas, planned)), m)
 
-    def decide(self, params: MarkovParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def measure(self, params: MarkovParams, kernel: Kernel) -> Measurement:
         """Select the frequent variants, count the transitions of the remaining cases, fit a chain,
         and draw from it.
         """
-        variants, cases = _variants_within(summary, params.alphabet)
-        noisy = noise.gaussian_counts(cases * UNIT_NORM, params.sigmas[0])
-        is_frequent = noisy >= params.tau
-        frequent = [variants[row] for row in np.flatnonzero(is_frequent)]
-        frequent_cases = np.rint(noisy[is_frequent] / UNIT_NORM).astype(np.int64)
-        others = [variants[row] for row in np.flatnonzero(~is_frequent)]
+        if params.alphabet is not None:
+            kernel = kernel.narrowed(params.alphabet)
+        found = kernel.select(variant, Gaussian(params.sigmas[0]), params.tau, WHOLE)
+        cases = np.rint(found.noisy / UNIT_NORM).astype(np.int64)
         alphabet = params.alphabet
         if alphabet is None:
-            selected = _select_activities(variants, cases, params.selection, noise)
-            alphabet = tuple(sorted(set(selected).union(*frequent)))
+            selected = _select_activities(params.selection, kernel)
+            alphabet = tuple(sorted(set(selected).union(*found.labels)))
         drawn: list[tuple[str, ...]] = []
         if alphabet:
-            released = _code_variants(frequent, frequent_cases, alphabet)
-            remaining = _code_variants(others, cases[~is_frequent], alphabet)
-            for codes in self._generate_variants(remaining, released, params, noise):
+            others = kernel.narrowed(alphabet, without=found.labels)
+            prior = _transitions_a_case(found.labels, cases, alphabet)
+            for codes in _generate_variants(others, len(alphabet), prior, params):
                 drawn.append(tuple(alphabet[code - 1] for code in codes))
-        one_each = np.ones(len(drawn), np.int64)
-        counts = np.concatenate([frequent_cases, one_each])
-        return Decision(
-            _shuffled_table([*frequent, *drawn], counts, noise),
+        total = Counter(dict(zip(found.labels, cases.tolist(), strict=True)))
+        total.update(drawn)
+        return Measurement(
+            list(total),
+            np.array(list(total.values()), np.int64),
             {
-                "variants in the log": len(variants),
-                "frequent variants": len(frequent),
-                "cases in the log": int(cases.sum()),
-                "cases of frequent variants, released": int(frequent_cases.sum()),
+                "frequent variants": len(cases),
+                "cases of frequent variants, released": int(cases.sum()),
                 "cases drawn from the model": len(drawn),
             },
         )
 
-    def _generate_variants(
-        self,
-        remaining: PaddedVariants,
-        released: PaddedVariants,
-        params: MarkovParams,
-        noise: Noise,
-    ) -> list[tuple[int, ...]]:
-        """As many sequences as there are remaining cases, but for noise, from a chain fitted to
-        noisy counts of their steps.
-        """
-        cases = np.array([int(remaining.cases.sum())])
-        noisy = int(noise.gaussian_counts(cases * UNIT_NORM, params.sigmas[1])[0])
-        count = min(max(round(noisy / UNIT_NORM), 0), MOST_CASES)
-        expected = _expected_transitions(released, count)
-        rows = _measure_transitions(remaining, expected, params, noise)
-        if rows[(0,)].sum() <= 0:
-            return []
-        chain = MarkovChain.from_masses(rows, params.sharpness)
-        return chain.draw_sequences(count, params.longest, noise)
 
-
-def _select_activities(
-    variants: Sequence[tuple[str, ...]],
-    cases: Ints,
-    selection: Selection | None,
-    noise: Noise,
-) -> tuple[str, ...]:
+def _select_activities(selection: Selection | None, kernel: Kernel) -> list[str]:
     """The activities that enough cases hold: each case counts for its first ``MOST_CELLS``, as a
     vector of norm at most 1.
     """
     if selection is None:
-        return ()
-    mass: Counter[str] = Counter()
-    for variant, count in zip(variants, cases.tolist(), strict=True):
-        held = tuple(dict.fromkeys(variant))[:MOST_CELLS]
-        # n equal entries of floor(norm / sqrt(n)): a vector of at most that norm.
-        entry = math.isqrt(UNIT_NORM**2 // len(held))
-        for label in held:
-            mass[label] += count * entry
-    labels = sorted(mass)
-    masses = np.array([mass[label] for label in labels], np.int64)
-    reached = noise.gaussian_counts(masses, selection.sigma) >= selection.tau
-    return tuple(labels[row] for row in np.flatnonzero(reached))
+        return []
+    found = kernel.select(activities, Gaussian(selection.sigma), selection.tau, SPREAD)
+    return [label for (label,) in found.labels]
 
 
-def _variants_within(
-    summary: pl.DataFrame, alphabet: Sequence[str] | None
-) -> tuple[list[tuple[str, ...]], Ints]:
-    """Variants without any label outside ``alphabet`` (if there is one), and their cases; none
-    without events.
-
-    The order is that of the labels: it says nothing about the log's.
+def _generate_variants(
+    others: Kernel, labels: int, prior: Table, params: MarkovParams
+) -> list[tuple[int, ...]]:
+    """About as many sequences as there are other cases, from a chain fitted to noisy counts of
+    their steps; ``prior``: the steps that are expected of one of them.
     """
-    variants = [tuple(labels) for labels in summary["variant"].to_list()]
-    if alphabet is not None:
-        known = frozenset(alphabet)
-        variants = [tuple(label for label in labels if label in known) for labels in variants]
-    cases_of: Counter[tuple[str, ...]] = Counter()
-    for variant, cases in zip(variants, summary["cases"].to_list(), strict=True):
-        if variant:
-            cases_of[variant] += cases
-    ordered = sorted(cases_of)
-    return ordered, np.array([cases_of[variant] for variant in ordered], np.int64)
+    cases = others.sum(nonempty, Gaussian(params.sigmas[1]), WHOLE, keys=1)
+    (noisy,) = cases.at(np.zeros(1, np.int64)).tolist()
+    count = min(max(round(noisy / UNIT_NORM), 0), MOST_CASES)
+    rows = _measure_transitions(others, labels, prior * count, params)
+    if rows[(0,)].sum() <= 0:
+        return []
+    chain = MarkovChain.from_masses(rows, params.sharpness)
+    return chain.draw_sequences(count, params.longest, others.randomness)
 
 
-def _code_variants(
-    variants: Sequence[tuple[str, ...]], cases: Ints, alphabet: Sequence[str]
-) -> PaddedVariants:
-    """Each label by its place in ``alphabet`` (from 1), without any other label; variants left
-    without events are left out.
+def _transitions_a_case(
+    released: Sequence[tuple[str, ...]], cases: Ints, alphabet: Sequence[str]
+) -> Table:
+    """The transitions of order 1 that a case of the released variants has on average, in grid
+    steps: the layout of ``chain.Table``; zero if none was released.
     """
-    code_of = {label: code for code, label in enumerate(alphabet, start=1)}
-    coded: list[tuple[int, ...]] = []
-    rows: list[int] = []
-    for row, variant in enumerate(variants):
-        codes = tuple(code_of[label] for label in variant if label in code_of)
-        if codes:
-            coded.append(codes)
-            rows.append(row)
-    kept_cases = cases[np.array(rows, np.int64)]
-    return PaddedVariants.from_codes(coded, kept_cases, len(alphabet))
+    codes = codes_after(_single_steps(len(alphabet)), len(alphabet))
+    if not cases.sum():
+        return np.zeros(codes.shape)
+    sums = vectors_of(Cases.of(released, alphabet), transitions_of(1), SPREAD).sums(cases)
+    return sums.at(codes) / int(cases.sum())
 
 
-def _expected_transitions(released: PaddedVariants, count: int) -> Table:
-    """The transitions that ``count`` more cases would have if they followed the released variants;
-    zero if none was released.
-    """
-    side = released.labels + 1
-    total = int(released.cases.sum())
-    if total == 0:
-        return np.zeros((side, side))
-    return _first_order_table(released) * (count / total)
-
-
-def _first_order_table(variants: PaddedVariants) -> Table:
-    """Every transition of order 1, in grid steps: the layout of ``chain.Table``."""
-    base = variants.labels + 2
-    # START and the labels, 0 to A; the labels and END, 1 to A + 1.
-    source = np.arange(base - 1)
-    target = np.arange(1, base)
-    codes = source[:, None] * base + target
-    return transition_masses(variants, 1).mass_of(codes).astype(np.float64)
+def _single_steps(labels: int) -> list[Context]:
+    """Every context of one step: START and each label."""
+    return [(label,) for label in range(labels + 1)]
 
 
 def _measure_transitions(
-    remaining: PaddedVariants, prior: Table, params: MarkovParams, noise: Noise
+    others: Kernel, labels: int, prior: Table, params: MarkovParams
 ) -> dict[Context, Floats]:
     """Masses of what follows each context: all of order 1, then, order by order, of contexts that
     are frequent by what is known so far.
     """
-    first = _with_noise(_first_order_table(remaining), params.sigmas[2], noise)
+    latest = _single_steps(labels)
+    first = _noisy_table(others, latest, labels, params.sigmas[2])
     flow = fit_flow(first, prior, PENALTIES[0] * params.sigmas[2])
-    measured: dict[Context, Floats] = {
-        (label,): flow[label] for label in range(remaining.labels + 1)
-    }
-    latest = list(measured)
-    for order, sigma in enumerate(params.sigmas[3:], start=2):
-        contexts, mass = _frequent_contexts(measured, latest, KNOWN * sigma)
-        counts = _transition_counts(remaining, order, contexts)
-        noisy = _with_noise(counts, sigma, noise)
-        if contexts:
-            suffixes = [_masses_of_longest_suffix(measured, context[1:]) for context in contexts]
-            penalty = PENALTIES[order - 1] * sigma
-            refined = refine_contexts(noisy, np.array(suffixes), mass, penalty)
-            measured |= zip(contexts, refined, strict=True)
-        latest = contexts
+    measured: dict[Context, Floats] = dict(zip(latest, flow, strict=True))
+    for penalty, sigma in zip(PENALTIES[1:], params.sigmas[3:], strict=True):
+        latest, mass = _frequent_contexts(measured, latest, KNOWN * sigma)
+        if not latest:
+            break
+        noisy = _noisy_table(others, latest, labels, sigma)
+        suffixes = [_masses_of_longest_suffix(measured, context[1:]) for context in latest]
+        refined = refine_contexts(noisy, np.array(suffixes), mass, penalty * sigma)
+        measured |= zip(latest, refined, strict=True)
     return measured
+
+
+def _noisy_table(others: Kernel, contexts: Sequence[Context], labels: int, sigma: float) -> Table:
+    """Noisy transitions from each of ``contexts`` (one or more, of one order), in grid steps: shape
+    (contexts, ``labels`` + 1).
+    """
+    sums = others.sum(transitions_of(len(contexts[0])), Gaussian(sigma), SPREAD)
+    return sums.at(codes_after(contexts, labels)).astype(np.float64)
 
 
 def _frequent_contexts(
@@ -317,38 +262,8 @@ def _frequent_contexts(
     return [context for _, context in largest], np.array([mass for mass, _ in largest])
 
 
-def _transition_counts(remaining: PaddedVariants, order: int, contexts: Sequence[Context]) -> Table:
-    """Transitions from each of ``contexts``, in grid steps: shape (contexts, A + 1)."""
-    base = remaining.labels + 2
-
-    def code_of(context: Context) -> int:
-        """The context as digits to the base, with 0 for what follows: see ``TransitionMasses``."""
-        powers = (base**exponent for exponent in range(order, 0, -1))
-        return sum(step * power for step, power in zip(context, powers, strict=True))
-
-    begins = np.array([code_of(context) for context in contexts]).astype(np.int64)
-    codes = begins[:, None] + np.arange(1, base)
-    return transition_masses(remaining, order).mass_of(codes).astype(np.float64)
-
-
 def _masses_of_longest_suffix(rows: Mapping[Context, Floats], context: Context) -> Floats:
     """The masses of the longest end of ``context`` that was measured."""
     while context not in rows:
         context = context[1:]
     return rows[context]
-
-
-def _with_noise(table: Table, sigma: float, noise: Noise) -> Table:
-    return table + noise.gaussian_values(sigma, table.size).reshape(table.shape)
-
-
-def _shuffled_table(
-    variants: Sequence[tuple[str, ...]], counts: Ints, noise: Noise
-) -> pl.DataFrame:
-    """The release, each variant once, in random order."""
-    total: Counter[tuple[str, ...]] = Counter()
-    for variant, cases in zip(variants, counts.tolist(), strict=True):
-        total[variant] += cases
-    distinct = list(total)
-    shuffled = [distinct[row] for row in noise.permutation(len(distinct))]
-    return variant_table(shuffled, [total[variant] for variant in shuffled])

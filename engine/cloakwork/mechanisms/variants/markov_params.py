@@ -9,11 +9,8 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field
 
 from cloakwork.budget import Cost
-from cloakwork.mechanisms.variants.transitions import (
-    MOST_CELLS,
-    UNIT_NORM,
-    vector_noise,
-)
+from cloakwork.kernel import vector_event
+from cloakwork.mechanisms.variants.transitions import MOST_CELLS, UNIT_NORM
 from cloakwork.privacy_event import Composed, EpsilonDelta, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
@@ -174,8 +171,8 @@ def noise_event(sigmas: Sequence[float], deltas: Sequence[float], max_cases: int
         events.append(EpsilonDelta(epsilon=epsilon, delta=delta))
     # What a unit of m cases moves: m counts of variants, the one count of cases, and of each table
     # m times a case's cells (labels are such too).
-    events.append(vector_noise(frequent, norm, cells=max_cases))
-    events.append(vector_noise(count, norm, cells=1))
+    events.append(vector_event(frequent, norm, cells=max_cases))
+    events.append(vector_event(count, norm, cells=1))
     for sigma in tables:
-        events.append(vector_noise(sigma, norm, cells=max_cases * MOST_CELLS))
+        events.append(vector_event(sigma, norm, cells=max_cases * MOST_CELLS))
     return Composed(events=tuple(events))

@@ -10,20 +10,24 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+from cloakwork.engines import noised_sample
 from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import MemoryEngine
+from cloakwork.engines.noised_sample import SampleOfNoised, sample_of
 from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
+from cloakwork.kernel.perturb import StartsAndGaps
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import Decision, MapCasesBySummary, Offer
-from cloakwork.mechanisms.timestamps import noised_sample
+from cloakwork.mechanisms.base import MapCasesBySummary, Offer
+from cloakwork.mechanisms.noisy_times import NoisySample
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
-from cloakwork.mechanisms.timestamps.noised_sample import NoisedSample, SampledValues
-from cloakwork.mechanisms.timestamps.starts_and_gaps import StartsAndGaps
 from cloakwork.noise import Noise, Stream, reproducible
+from cloakwork.run.steps import Grant, take
 from cloakwork.testing.contract import assert_same_log, random_batches
+from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
+from noisy_streams import drawing_from
 
 LAPLACE = TimestampLaplace()
 METRIC = MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1))
@@ -70,9 +74,8 @@ def released(
     options = {} if noised is None else {"noised": noised}
     offer = LAPLACE.offer(goal, facts, options)
     assert isinstance(offer, Offer), offer
-    stream = reproducible(1).stream()
-    action = LAPLACE.rewrite(offer.params, Decision(pl.DataFrame()), stream)
-    return MemoryEngine(batches, random_batches(batches)).rewrite(log, action)
+    engine = MemoryEngine(batches, random_batches(batches))
+    return run_step(LAPLACE, offer.params, log, reproducible(1), facts, engine)
 
 
 @pytest.mark.parametrize("grid", ["1ms", "1m", "7h"])
@@ -91,17 +94,20 @@ def test_the_release_does_not_depend_on_the_batches(
 
 def test_each_case_may_be_a_batch_of_its_own() -> None:
     """Beside the sample nothing is asked of any other case."""
-    action = LAPLACE.rewrite(offered(METRIC), Decision(pl.DataFrame()), reproducible(1).stream())
-    assert isinstance(action, MapCasesBySummary)
+    action = action_of(reproducible(1))
     log = random_log()
     mapping = action.mapping(action.aggregate.merge(action.aggregate.of(log)))
     assert mapping.together == "case"
 
 
-def offered(goal: Guarantee):
-    offer = LAPLACE.offer(goal, Facts(), {})
+def action_of(noise: Noise) -> MapCasesBySummary:
+    """Both passes of noise on single times."""
+    offer = LAPLACE.offer(METRIC, Facts(), {})
     assert isinstance(offer, Offer)
-    return offer.params
+    grant = Grant.of(LAPLACE, offer.params, Facts())
+    action = take(LAPLACE, offer.params, pl.DataFrame(), noise, grant).rewrite
+    assert isinstance(action, MapCasesBySummary)
+    return action
 
 
 class Counting(Stream):
@@ -124,16 +130,16 @@ def test_both_passes_see_one_noise() -> None:
     log = random_log(missing=0.0)
     stream = Counting(reproducible(1).stream().secret, private=False)
     Counting.drawn = {}
-    action = LAPLACE.rewrite(offered(METRIC), Decision(pl.DataFrame()), stream)
+    action = action_of(drawing_from(stream))
     MemoryEngine(4, random_batches(4)).rewrite(log, action)
     assert len(Counting.drawn) == log.events.height
     assert all(len(values) == 1 for values in Counting.drawn.values())
 
 
-def sample_of(log: EventLog, noised: StartsAndGaps, noise: Noise | None = None) -> SampledValues:
+def sampled(log: EventLog, noised: StartsAndGaps, noise: Noise | None = None) -> NoisySample:
     """The sample of a log as one batch."""
-    aggregate = NoisedSample(lambda _: noised, (noise or reproducible(1)).stream())
-    return SampledValues.of(aggregate.merge(aggregate.of(log)))
+    aggregate = SampleOfNoised(lambda _: noised, (noise or reproducible(1)).stream())
+    return sample_of(aggregate.merge(aggregate.of(log)))
 
 
 def test_the_sample_holds_what_was_noised() -> None:
@@ -141,32 +147,28 @@ def test_the_sample_holds_what_was_noised() -> None:
     log = log_of(["abc", "ab"], [[None] * 3, [None] * 2])
     # The b of the first case has no raw time, so its c follows no event that has one.
     noised = StartsAndGaps(np.array([7, 8]), np.array([0, 3]), np.array([20, 30]), np.array([2, 4]))
-    sample = sample_of(log, noised)
+    sample = sampled(log, noised)
     assert sorted(sample.starts.tolist()) == [7, 8]
-    assert sorted(sample.gaps.tolist()) == [20, 30]
-    assert sample.activities.categories.to_list() == ["b", "c"]
-    assert sample.typical.select("before", "activity").rows() == [("a", "b")]
-    assert sample.codes_of(pl.Series(["a", "b", "c", "z"])).tolist() == [-1, 0, 1, -1]
-
-
-def test_a_typical_gap_is_a_lower_bound_of_the_median() -> None:
-    """Of 16 gaps the one at rank 16 / 2 - 4, from 0; of four the least; below that one step."""
-    cases = 16 + 4 + 3
-    labels = ["ab"] * 16 + ["cd"] * 4 + ["ef"] * 3
-    log = log_of(labels, [[None, None]] * cases)
-    rows = np.arange(cases) * 2
-    gaps = np.concatenate([np.arange(100, 116)[::-1], [50, 40, 30, 60], [9, 9, 9]])
-    noised = StartsAndGaps(np.zeros(cases, np.int64), rows, gaps, rows + 1)
-    typical = sample_of(log, noised).typical_gaps(log)
-    assert typical[0::2].tolist() == [1] * cases
-    assert typical[1::2].tolist() == [104] * 16 + [30] * 4 + [1] * 3
+    named = [sample.alphabet[code] for code in sample.activity]
+    assert sorted(zip(named, sample.gaps.tolist(), strict=True)) == [("b", 30), ("c", 20)]
+    assert sample.pair_gaps.tolist() == [30]
+    assert [sample.alphabet[code] for code in (*sample.before, *sample.after)] == ["a", "b"]
 
 
 def test_a_pair_is_told_by_its_labels() -> None:
     """Labels are text: none is a separator, and a missing one is no other."""
-    log = log_of([["a", "bc"], ["ab", "c"]], [[None] * 2] * 2)
-    noised = StartsAndGaps(np.array([0, 0]), np.array([0, 2]), np.array([5, 6]), np.array([1, 3]))
-    assert sample_of(log, noised).typical.height == 2
+    log = log_of([["a", "bc"], ["ab", "c"], ["", "a"]], [[None] * 2] * 3)
+    rows = np.array([0, 2, 4])
+    noised = StartsAndGaps(np.zeros(3, np.int64), rows, np.array([5, 6, 7]), rows + 1)
+    sample = sampled(log, noised)
+    pairs = zip(sample.before, sample.after, sample.pair_gaps, strict=True)
+    labels = sample.alphabet
+    assert sorted((labels[one], labels[two], gap) for one, two, gap in pairs) == [
+        ("", "a", 7),
+        ("a", "bc", 5),
+        ("ab", "c", 6),
+    ]
+    assert len(sample.starts) == 3
 
 
 def test_the_sample_is_bounded_and_fair(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +181,7 @@ def test_the_sample_is_bounded_and_fair(monkeypatch: pytest.MonkeyPatch) -> None
     log = log_of(["a"] * 4_000, [[None]] * 4_000)
     nothing = np.zeros(0, np.int64)
     noised = StartsAndGaps(np.arange(4_000), np.arange(4_000), nothing, nothing)
-    starts = sample_of(log, noised).starts
+    starts = sampled(log, noised).starts
     assert len(set(starts.tolist())) == len(starts) == 400
     assert abs(starts.mean() - 2_000) < 7 * 55
 
@@ -188,9 +190,7 @@ def test_a_sample_of_batches_is_that_of_the_log(monkeypatch: pytest.MonkeyPatch)
     """Merged, also merged in steps, and whatever the order of the batches."""
     monkeypatch.setattr(noised_sample, "SAMPLED", 6)
     log = random_log()
-    action = LAPLACE.rewrite(offered(METRIC), Decision(pl.DataFrame()), reproducible(1).stream())
-    assert isinstance(action, MapCasesBySummary)
-    taken = action.aggregate
+    taken = action_of(reproducible(1)).aggregate
     whole = taken.merge(taken.of(replace(log, case_index=np.arange(CASES))))
     batches = in_batches(log, random_batches(5)(CASES), 5)
     one, two, *others = (taken.of(batch) for batch in reversed(batches))

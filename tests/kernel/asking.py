@@ -1,0 +1,171 @@
+"""What mechanisms ask a kernel, recorded, and asked again of any other log."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import ONE, Books, Clip, Growth, Kernel
+from cloakwork.lineage import CONTROL_FLOW
+from cloakwork.mechanisms.base import Measures, Offer
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.noise import reproducible
+from cloakwork.privacy_event import FREE
+from kernel.small import Silent, all_variants, measured
+
+LABELS = ("a", "b", "z")
+"""Those of the universe; the last one is never declared."""
+
+UNIVERSE = all_variants(LABELS, 3)
+
+
+class Open(Books):
+    """Books that let everything pass: for asking a query again, whatever a plan lists."""
+
+    def record(self, *alternatives):
+        self.recorded.append(alternatives[0])
+
+
+class Nothing:
+    """Noise that is none, and costs nothing: for what a query finds."""
+
+    def draw(self, noise, size):
+        return np.zeros(size, np.int64)
+
+    def events(self, clip, cases, keys):
+        return (FREE,)
+
+    def selection_delta(self, tau, clip, cases):
+        return 0.0
+
+
+NOTHING = Nothing()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question. ``narrowed``: the arguments of each time that the kernel was narrowed before;
+    ``how``: the method, with its arguments.
+    """
+
+    narrowed: tuple
+    how: str
+    arguments: tuple
+    named: dict
+
+    def kernel(self, seen):
+        """A kernel for another log, narrowed alike."""
+        kernel = Kernel(seen, Open({}), Silent(), 1)
+        for arguments, named in self.narrowed:
+            kernel = kernel.narrowed(*arguments, **named)
+        return kernel
+
+    def argument(self, place, name, default=None):
+        if len(self.arguments) > place:
+            return self.arguments[place]
+        return self.named.get(name, default)
+
+    @property
+    def query(self):
+        return self.argument(0, "query")
+
+    @property
+    def clip(self):
+        """What each case's vector is clipped to."""
+        if self.how == "sum":
+            return self.argument(2, "clip", ONE)
+        if self.how == "select":
+            return self.argument(3, "clip", ONE)
+        if self.how == "choose":
+            return Clip("max", self.argument(2, "most"), self.argument(1, "keys"))
+        return ONE
+
+    def sums(self, seen):
+        """The sums without noise, by key as bytes or as a number."""
+        sums = self.kernel(seen).sum(self.query, NOTHING, self.clip)._sums
+        found = zip(sums.keys, sums.sums.tolist(), strict=True)
+        return {key if isinstance(key, bytes) else int(key): value for key, value in found if value}
+
+    def level(self, seen):
+        """Where keys grow: the counts of one level, by the label or the number that follows."""
+        growth = self.kernel(seen).grow()
+        if self.how == "declared":
+            extensions = self.argument(2, "extensions")
+            told = growth.declared(self.query, NOTHING, extensions, self.argument(3, "among"))
+            return dict(zip(told.extension.tolist(), told.noisy.tolist(), strict=True))
+        told = growth.occurring(self.query, NOTHING, 1)
+        labels = [told.labels[code] if code >= 0 else None for code in told.extension]
+        return dict(zip(labels, told.noisy.tolist(), strict=True))
+
+
+class Recorder:
+    """Stands for a kernel, or for keys that grow, and writes down what is asked of it."""
+
+    def __init__(self, answering, asked, narrowed=()):
+        self._answering, self._asked, self._narrowed = answering, asked, narrowed
+
+    def __getattr__(self, name):
+        found = getattr(self._answering, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments, **named):
+            answer = found(*arguments, **named)
+            narrowed = self._narrowed
+            if name == "narrowed":
+                narrowed = (*narrowed, (arguments, named))
+            if isinstance(answer, Kernel | Growth):
+                return Recorder(answer, self._asked, narrowed)
+            self._asked.append(Asked(narrowed, name, arguments, named))
+            return answer
+
+        return call
+
+
+def that_measure():
+    """The mechanisms that hold a kernel, but for those that look at the raw counts."""
+    names = [name for name in catalogue() if isinstance(catalogue()[name], Measures)]
+    return [name for name in names if catalogue()[name].proof != "published"]
+
+
+PERSONS = Unit(attribute="case:person", max_cases=2)
+DECLARED = Facts(unit=PERSONS, alphabet=("a", "b"), longest_case=3)
+ALL_FACTS = (Facts(unit=PERSONS), DECLARED)
+BUDGET = DifferentialPrivacy(
+    kind="differential-privacy", epsilon=4.0, delta=1e-2, over=(CONTROL_FLOW,)
+)
+OPTIONS = {
+    "variants/amun": ({"variants": [["a", "b"], ["a"], ["a", "z"]]},),
+    "variants/libra": ({"samples": 3, "rate": 0.5},),
+    "dfg/laplace": ({"most_steps": 2},),
+}
+
+
+def offered(name):
+    """Parameters of a mechanism, with the facts that they are for."""
+    mechanism = catalogue()[name]
+    for facts in ALL_FACTS:
+        for options in ({}, *OPTIONS.get(name, ())):
+            offer = mechanism.offer(BUDGET, facts, options)
+            if isinstance(offer, Offer):
+                yield offer.params, facts
+
+
+def questions(name):
+    """All that a mechanism asks of two logs: one of the whole universe, and an empty one."""
+    mechanism, asked = catalogue()[name], []
+    for params, facts in offered(name):
+        for seen in (whole_universe(facts.unit.max_cases), measured([], owners=([], [], []))):
+            books = Books.of(mechanism.event(params, facts))
+            kernel = Kernel(seen, books, reproducible(1), facts.unit.max_cases)
+            mechanism.measure(params, Recorder(kernel, asked))
+    return asked
+
+
+def whole_universe(max_cases):
+    """Sixty cases of everything, of units with so many cases each."""
+    rows = np.repeat(np.arange(len(UNIVERSE)), 60)
+    units = np.arange(len(rows)) // max_cases
+    counts = np.full(len(UNIVERSE), 60)
+    return measured(UNIVERSE, counts, owners=(rows, units, np.ones(len(rows), np.int64)))

@@ -1,0 +1,307 @@
+"""Every question that a mechanism asks, over a whole small universe (``privacy.md`` 9).
+
+Sums and selections: all that one unit can contribute, of two cases with up to three events of three
+labels each. Keys that grow, and custom questions: all pairs of neighbouring logs of at most three
+units, of one case with up to two events of two labels each.
+"""
+
+import os
+from collections import Counter
+from itertools import combinations, combinations_with_replacement, product
+
+import numpy as np
+import pytest
+
+from cloakwork.kernel import CustomQuery, Kernel
+from kernel.asking import NOTHING, UNIVERSE, Open, questions, that_measure
+from kernel.small import Silent, all_variants, batch, measured, size_of
+from kernel.test_growth import at_place, label_at
+
+LONG = "CLOAKWORK_RUNS" in os.environ
+
+SMALL = sorted(all_variants("ab", 2))
+LOGS = [log for units in range(4) for log in combinations_with_replacement(SMALL, units)]
+"""Of at most three units with one case each."""
+
+NEIGHBOURS = [(log, tuple(sorted((*log, case)))) for log in LOGS if len(log) < 3 for case in SMALL]
+
+
+def seen(log):
+    """What a kernel answers from, of a log as a list of cases."""
+    counts = Counter(log)
+    return measured(list(counts), list(counts.values()))
+
+
+def difference(one, other):
+    """What two tables of numbers differ by, where they do."""
+    return [other.get(key, 0) - one.get(key, 0) for key in one.keys() | other.keys()]
+
+
+def distinct(asked):
+    """Questions, each once: the same function, clip and labels come many times."""
+    found = {}
+    for each in asked:
+        code = getattr(each.query, "__code__", each.query)
+        cells = getattr(each.query, "__closure__", None) or ()
+        held = tuple(str(cell.cell_contents) for cell in cells)
+        found.setdefault((each.how, code, held, str(each.narrowed), each.clip), each)
+    return list(found.values())
+
+
+@pytest.fixture(scope="module", params=that_measure())
+def asked(request):
+    """The name of a mechanism, and what it asks."""
+    return request.param, questions(request.param)
+
+
+def test_exhaust_every_mechanism_asks(asked):
+    """So that what follows is not about nothing."""
+    name, questions = asked
+    assert questions, name
+    known = {"sum", "select", "choose", "sample_sums", "custom", "declared", "occurring", "keep"}
+    assert {each.how for each in questions} <= known
+
+
+def test_exhaust_sums_of_one_unit(asked):
+    """Whatever two cases a unit has, they move a sum by at most twice its clip, in its norm; and
+    each case finds the same by itself as among all others.
+    """
+    _, questions = asked
+    summed = {"sum", "select", "choose", "sample_sums"}
+    for each in distinct(one for one in questions if one.how in summed):
+        clip = each.clip
+        alone = {case: each.sums(seen([case])) for case in UNIVERSE}
+        for vector in alone.values():
+            assert len(vector) <= clip.cells
+        bound = (2 * clip.most) ** 2 if clip.norm == "l2" else 2 * clip.most
+        pairs = combinations_with_replacement(UNIVERSE, 2)
+        if getattr(clip, "sampled", False):
+            # A case draws for itself: what it finds is within the clip, and no more is fixed.
+            for pair in pairs:
+                assert size_of(each.sums(seen(pair)).values(), clip.norm) <= bound
+            continue
+        everything = added([each.sums(seen(UNIVERSE))])
+        assert everything == added(alone.values())
+        for pair in pairs:
+            moved = added(alone[case] for case in pair)
+            assert size_of(moved.values(), clip.norm) <= bound
+            assert len(moved) <= 2 * clip.cells
+        # The whole way, on top of all other cases, for some of the pairs.
+        for pair in list(combinations_with_replacement(UNIVERSE, 2))[:: 1 if LONG else 97]:
+            with_pair = each.sums(seen([*UNIVERSE, *pair]))
+            moved = {k: v for k, v in added(alone[case] for case in pair).items() if v}
+            assert added([everything, moved]) == added([with_pair])
+
+
+def added(vectors):
+    """The sum of tables of numbers, without zeros; keys that are numbers, spelled out or not."""
+    total = Counter()
+    for vector in vectors:
+        for key, value in vector.items():
+            # A number is the same key, whether other keys of the batch have labels or not.
+            is_number = isinstance(key, bytes) and len(key) == 8
+            total[int.from_bytes(key, "big", signed=True) if is_number else key] += value
+    return {key: value for key, value in total.items() if value}
+
+
+def test_exhaust_levels(asked):
+    """Of keys that grow by what a mechanism asks: one case more changes one count by one."""
+    _, questions = asked
+    for each in distinct(one for one in questions if one.how in {"declared", "occurring"}):
+        levels = {log: each.level(seen(log)) for log in LOGS}
+        for one, other in NEIGHBOURS:
+            assert size_of(difference(levels[one], levels[other]), "l1") <= 1
+
+
+def test_exhaust_custom_questions(asked):
+    """One case more changes the numbers by no more than declared."""
+    _, questions = asked
+    for each in questions:
+        if each.how == "custom":
+            assert not list(faults(each.query)), each.query.name
+
+
+MOST_CASES = 24 if LONG else 14
+
+
+def partitions(total, most=None):
+    """All ways in which so many cases may be spread over variants, ascending."""
+    if total == 0:
+        yield ()
+    for last in range(min(total, most or total), 0, -1):
+        for rest in partitions(total - last, last):
+            yield (*rest, last)
+
+
+def faults(query, most_cases=MOST_CASES):
+    """Where a custom question moves by more than it says, fails, or answers twice differently; one
+    line each.
+
+    It sees how many cases each variant has, and no more. So beside the small logs, all logs of up
+    to ``most_cases`` cases are tried: layers that begin further up are reached.
+    """
+    answers = {}
+    logs = {spread for n in range(most_cases + 1) for spread in partitions(n)}
+    for counts in sorted(logs, key=len):
+        try:
+            first, second = (query.compute(np.array(counts, np.int64)) for _ in range(2))
+        except Exception as error:
+            yield f"{counts}: {error!r}"
+            return
+        if np.shape(first) != (query.size,) or not np.array_equal(first, second):
+            yield f"{counts}: {first}, then {second}"
+            return
+        answers[counts] = np.asarray(first, np.int64)
+    for counts in logs:
+        for more in one_case_more(counts):
+            if more in answers:
+                moved = np.abs(answers[more] - answers[counts]).sum()
+                if moved > query.sensitivity:
+                    yield f"{counts} and {more} differ by {moved}, not {query.sensitivity}"
+
+
+def one_case_more(counts):
+    """The counts with one case more, of a variant that is there or of a new one."""
+    yield tuple(sorted((*counts, 1)))
+    for row in range(len(counts)):
+        yield tuple(sorted((*counts[:row], counts[row] + 1, *counts[row + 1 :])))
+
+
+def layers(counts, lower, upper):
+    """Cases up to ``lower`` of their variant, up to ``upper``, and beyond."""
+    first, second = np.minimum(counts, lower).sum(), np.minimum(counts, upper).sum()
+    return np.array([first, second - first, counts.sum() - second])
+
+
+def custom(compute, size, sensitivity):
+    return CustomQuery("a question", compute, size, sensitivity, "claimed")
+
+
+SOUND = {
+    "cases": custom(lambda counts: np.array([counts.sum()]), 1, 1),
+    "variants": custom(lambda counts: np.array([len(counts)]), 1, 1),
+    "largest": custom(lambda counts: np.array([counts.max(initial=0)]), 1, 1),
+    "two largest": custom(lambda counts: np.array([counts[-2:].sum()]), 1, 1),
+    "layers": custom(lambda counts: layers(counts, 2, 5), 3, 1),
+    "singles": custom(lambda counts: np.array([(counts == 1).sum()]), 1, 1),
+    "by size": custom(lambda counts: np.bincount(np.minimum(counts, 4), minlength=5)[1:], 4, 2),
+}
+
+PLANTED = {
+    "the number of variants, squared": custom(lambda counts: np.array([len(counts) ** 2]), 1, 1),
+    "the median": custom(
+        lambda counts: np.array([int(np.median(counts)) if len(counts) else 0]), 1, 1
+    ),
+    "layers that overlap by one": custom(
+        lambda counts: np.add(layers(counts, 2, 5), [0, (counts > 1).sum(), 0]), 3, 1
+    ),
+    "differences without their sign": custom(
+        lambda counts: np.array([np.abs(np.diff(counts)).sum(), counts.sum()]), 2, 2
+    ),
+    "a histogram of sizes, each move charged once": custom(
+        lambda counts: np.bincount(np.minimum(counts, 4), minlength=5)[1:], 4, 1
+    ),
+    "three sums of the largest, charged as one": custom(
+        lambda counts: np.array([counts[-k:].sum() for k in (1, 2, 3)]), 3, 1
+    ),
+    "the largest of a log that has one": custom(lambda counts: np.array([counts.max()]), 1, 1),
+    "as many numbers as variants": custom(lambda counts: counts, 2, 1),
+    "a mean that is rounded": custom(
+        lambda counts: np.array([round(counts.sum() ** 2 / max(1, len(counts)))]), 1, 1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_exhaust_passes_sound_questions(name):
+    assert not list(faults(SOUND[name]))
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_exhaust_finds_a_planted_fault(name):
+    assert list(faults(PLANTED[name]))
+
+
+def test_exhaust_finds_a_question_that_keeps_state():
+    calls = []
+
+    def compute(counts):
+        calls.append(len(counts))
+        return np.array([len(calls)])
+
+    assert list(faults(custom(compute, 1, 1)))
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_exhaust_custom_questions_of_a_kernel(name):
+    """All neighbouring logs, through the kernel: it hands on counts, and no more."""
+    query = SOUND[name]
+
+    def answer(log):
+        return Kernel(seen(log), Open({}), Silent(), 1).custom(query, NOTHING)
+
+    answers = {log: answer(log) for log in LOGS}
+    for one, other in NEIGHBOURS:
+        assert np.abs(answers[one] - answers[other]).sum() <= query.sensitivity
+
+
+class Tree:
+    """Keys that grow over one log, by names that hold for any log."""
+
+    def __init__(self, log, is_declared):
+        self.is_declared = is_declared
+        self.growth = Kernel(seen(log), Open({}), Silent(), 1).grow()
+        self.kept = [()]
+
+    def level(self, depth):
+        """The counts of the next level, by path."""
+        if self.is_declared:
+            told = self.growth.declared(at_place(depth), NOTHING, 3)
+            names = ["ab."[code] for code in told.extension]
+        else:
+            told = self.growth.occurring(label_at(depth), NOTHING, 1)
+            names = [told.labels[code] if code >= 0 else "." for code in told.extension]
+        parents = told.parent.tolist()
+        self.paths = [(*self.kept[row], name) for row, name in zip(parents, names, strict=True)]
+        return dict(zip(self.paths, told.noisy.tolist(), strict=True))
+
+    def keep(self, chosen):
+        """Go on with these paths, so far as they were told."""
+        rows = [row for row, path in enumerate(self.paths) if path in chosen]
+        self.kept = [self.paths[row] for row in rows]
+        self.growth.keep(np.array(rows, np.int64))
+
+
+def subsets(paths, whole):
+    """All subsets; or none, all, and every other one."""
+    if whole:
+        return [set(each) for n in range(len(paths) + 1) for each in combinations(paths, n)]
+    return [set(), set(paths), set(paths[::2]), set(paths[1::2])]
+
+
+@pytest.mark.parametrize("is_declared", [True, False], ids=["declared", "occurring"])
+def test_exhaust_growth(is_declared):
+    """Whatever is kept, one case more changes one count of each level by one."""
+    first = subsets([(label,) for label in "ab."], whole=True)
+    for kept in first:
+        below = [(*path, label) for path in sorted(kept) for label in "ab."]
+        for kept_below in subsets(below, whole=LONG):
+            levels = {}
+            for log in LOGS:
+                tree, told = Tree(log, is_declared), []
+                for depth, chosen in enumerate((kept, kept_below, set())):
+                    told.append(tree.level(depth))
+                    tree.keep(chosen)
+                levels[log] = told
+            for one, other in NEIGHBOURS:
+                for before, after in zip(levels[one], levels[other], strict=True):
+                    assert size_of(difference(before, after), "l1") <= 1
+
+
+def test_exhaust_the_universe_is_whole():
+    """As large as was said."""
+    assert len(UNIVERSE) == 1 + 3 + 9 + 27
+    assert len(LOGS) == 120
+    assert len(NEIGHBOURS) == sum(7 for log in LOGS if len(log) < 3)
+    assert len(batch(UNIVERSE)) == 40
+    assert len(set(product("ab", repeat=2))) == 4
