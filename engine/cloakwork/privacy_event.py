@@ -100,3 +100,15 @@ FREE = Composed()
 
 for _model in (PoissonSampled, Repeated, Composed):
     _model.model_rebuild()
+
+
+def charges_anything(event: PrivacyEvent) -> bool:
+    """Whether an event costs anything at all."""
+    match event:
+        case Composed(events=events):
+            return any(charges_anything(each) for each in events)
+        case Repeated(event=inner) | PoissonSampled(event=inner):
+            return charges_anything(inner)
+        case EpsilonDelta(epsilon=epsilon, delta=delta):
+            return epsilon > 0 or delta > 0
+    return True

@@ -5,14 +5,13 @@ epsilon.
 from collections.abc import Mapping
 from typing import ClassVar
 
-import polars as pl
 from pydantic import BaseModel, JsonValue
 
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.base import Decision, Offer, Proof, Theorem
+from cloakwork.kernel import Kernel
+from cloakwork.mechanisms.base import Measurement, Offer, Proof, Theorem
 from cloakwork.mechanisms.variants.family import NoOptions, VariantRelease
-from cloakwork.noise import Noise
 from cloakwork.privacy_event import Composed, DiscreteLaplace, NonPrivate, PrivacyEvent
 
 
@@ -46,6 +45,6 @@ class FakePublished(VariantRelease[FakeParams]):
             events=(DiscreteLaplace(scale=1.0), NonPrivate(reason="raw counts are released"))
         )
 
-    def decide(self, params: FakeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def measure(self, params: FakeParams, kernel: Kernel) -> Measurement:
         """All of them."""
-        return Decision(summary)
+        return Measurement(*kernel.raw().by_variant())

@@ -12,32 +12,69 @@ LOG = ROOT / "examples" / "logs" / "hospital.csv.gz"
 WORKING = (EXAMPLE / "example_threshold.py").read_text("utf-8").replace("example/threshold", NAME)
 CLASS = "ExampleThreshold"
 
+SELECT = "found = kernel.select(Entries.of_variants, Laplace(params.scale), params.tau)"
+RETURN = "return Measurement(found.labels, found.noisy)"
+EVENT = "return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=passed)))"
+NOT_LISTED = "a step asked for what its plan does not list"
+LINEAGE = """
+    def lineage(self, params):
+        from cloakwork.lineage import Lineage
+
+        return Lineage(measures={CONTROL_FLOW}, writes={CONTROL_FLOW, "note"}, generates=True)
+"""
+REWRITING = """
+    def summarise(self, params):
+        return None
+
+    def decide(self, params, summary, noise):
+        return None
+
+    def rewrite(self, params, decision, stream):
+        return None
+"""
+
 FAULTS = {
-    "raises while it decides": (
-        "        counts = noise.laplace_counts(",
-        "        counts = missing_function(",
-        "decide failed: NameError: name 'missing_function' is not defined",
+    "raises while it measures": (
+        SELECT,
+        "found = missing_function(kernel)",
+        "measure failed: NameError: name 'missing_function' is not defined",
     ),
-    "returns no decision": (
-        "        return Decision(noisy.filter(pl.col(CASES) >= params.tau))",
-        "        return noisy",
-        "decide returned DataFrame, not Decision",
+    "returns no measurement": (
+        RETURN,
+        "return found",
+        "measure returned Selected, not Measurement",
     ),
-    "releases the cases of the log": (
-        "return GenerateCases(lambda: cases_of(decision.table))",
-        "from cloakwork.mechanisms.base import MapCases; return MapCases(lambda log: log)",
-        "makes new cases by its lineage, yet its rewrite maps the cases of the log",
-    ),
-    "releases a column that nobody judged": (
-        "cases_of(decision.table))",
-        "(lambda log: type(log)(log.events.with_columns(note=pl.lit('x')), log.cases, log.offsets))"
-        "(cases_of(decision.table)))",
-        "releases note, which its lineage does not write",
+    "says that it releases a column that no answer holds": (
+        "    def measure(self,",
+        f"{LINEAGE}\n    def measure(self,",
+        "has another lineage than what measures has",
     ),
     "measures for nothing": (
-        "        return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=delta)))",
-        "        return Composed(events=())",
+        EVENT,
+        "return Composed(events=())",
         "measures control-flow and charges nothing for it",
+    ),
+    "charges epsilon 0 and delta 0": (
+        EVENT,
+        "return EpsilonDelta(epsilon=0.0, delta=0.0)",
+        "measures control-flow and charges nothing for it",
+    ),
+    "asserts a proof of its own": (
+        'proof = "kernel"',
+        'proof = "proved"',
+        "measures the log, so what is known of it is what the kernel enforces: its proof is "
+        "'kernel', or 'published'",
+    ),
+    "measures without a kernel": (
+        "    def measure(self, params, kernel):",
+        f'    proof = "proved"\n{REWRITING}\n    def measured(self, params, kernel):',
+        "measures the log without a kernel: what draws noise for a guarantee has a method "
+        "measure(params, kernel) instead of summarise, decide and rewrite",
+    ),
+    "claims a kernel that it does not ask": (
+        "    def measure(self, params, kernel):",
+        f"{REWRITING}\n    def measured(self, params, kernel):",
+        "has no method measure, so no kernel enforces its guarantee",
     ),
     "offers what it does not declare": (
         'gives = (Gives("differential-privacy", CONTROL_FLOW),)',
@@ -50,7 +87,7 @@ FAULTS = {
         "offer returned tuple, not Offer",
     ),
     "cannot be imported": (
-        "import polars as pl",
+        "from pydantic import BaseModel, ConfigDict",
         "import a_package_that_is_missing",
         "cannot be loaded from acme:ExampleThreshold: ModuleNotFoundError: "
         "No module named 'a_package_that_is_missing'",
@@ -108,11 +145,36 @@ def test_a_name_of_ours_cannot_be_taken(tmp_path: Path) -> None:
     assert "(package acme 1.0) takes the name of a mechanism of Cloakwork" in done.stderr
 
 
-def test_the_audit_finds_a_twin_that_claims_more_than_it_gives(tmp_path: Path) -> None:
-    """Noise that is declared and never drawn: no declaration gives it away, the audit does."""
-    honest = "noise.laplace_counts(summary[CASES].to_numpy(writable=True), params.scale)"
-    assert honest in WORKING
-    module = WORKING.replace(honest, "summary[CASES].to_numpy()")
+STOPPED = {
+    "half the noise": (SELECT, SELECT.replace("params.scale", "params.scale / 2")),
+    "a lower threshold": (SELECT, SELECT.replace("params.tau", "params.tau - 1")),
+    "an extra query": (SELECT, f"{SELECT}; kernel.sum(Entries.one_each, Laplace(9.0), keys=1)"),
+    "a raw look": (RETURN, "return Measurement(*kernel.raw().by_variant())"),
+}
+"""What is written otherwise than its event says."""
+
+
+@pytest.mark.parametrize("fault", STOPPED)
+def test_what_is_not_planned_is_not_answered(tmp_path: Path, fault: str) -> None:
+    """The kernel refuses it, whatever the declarations say; there is no release."""
+    old, new = STOPPED[fault]
+    assert old in WORKING
+    site = install(tmp_path / "site", WORKING.replace(old, new), NAME, CLASS)
+    policy = write_policy(tmp_path, allow=["bound", "attributes/*", NAME])
+    done = cloakwork(tmp_path, "apply", policy, LOG, "--out", "release", "--quiet", site=site)
+    assert done.returncode == 1, done.stdout
+    assert NOT_LISTED in done.stderr
+    assert not (tmp_path / "release").exists()
+
+
+def test_the_audit_finds_a_twin_that_draws_too_little(tmp_path: Path) -> None:
+    """Code that changes the kernel under way is hostile, not wrong: no check here stands against
+    it, but an audit does.
+    """
+    drawn = (
+        "import cloakwork.kernel as k; k.Laplace.draw = lambda *a: a[1].laplace_values(0.01, a[2])"
+    )
+    module = WORKING.replace(SELECT, f"{drawn}; {SELECT}")
     site = install(tmp_path / "site", module, NAME, CLASS)
     asked = ("--epsilon", "1", "--delta", "0.001", "--runs", "200", "--quiet")
     done = cloakwork(tmp_path, "audit", "dp", NAME, *asked, site=site)

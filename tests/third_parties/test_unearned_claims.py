@@ -19,19 +19,6 @@ LOG = ROOT / "examples" / "logs" / "hospital.csv.gz"
 WORKING = (EXAMPLE / "example_threshold.py").read_text("utf-8").replace("example/threshold", NAME)
 CLASS = "ExampleThreshold"
 
-NO_NOISE = (
-    "counts = noise.laplace_counts(summary[CASES].to_numpy(writable=True), params.scale)",
-    "counts = summary[CASES].to_numpy() + params.tau",
-)
-EVENT = "return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=delta)))"
-UNCHARGED = {
-    "takes a summary and names no column that it looks at": (
-        (EVENT, "return Composed(events=())"),
-        ("Lineage(measures={CONTROL_FLOW}, ", "Lineage("),
-    ),
-    "charges epsilon 0 and delta 0": ((EVENT, "return EpsilonDelta(epsilon=0.0, delta=0.0)"),),
-}
-
 REPEATING = '''
 import numpy as np
 import polars as pl
@@ -89,17 +76,26 @@ class Repeating:
 '''
 
 
-@pytest.mark.parametrize("fault", UNCHARGED)
-def test_what_sees_the_log_for_nothing_gets_no_claim(fault: str, tmp_path: Path) -> None:
-    """Each of these releases the counts of all variants plus a constant: no noise is drawn."""
-    module = WORKING
-    for line, broken in (NO_NOISE, *UNCHARGED[fault]):
-        assert module.count(line) == 1
-        module = module.replace(line, broken)
-    site = install(tmp_path / "site", module, NAME, CLASS)
+LOOKING = (
+    REPEATING.replace("k-anonymity", "differential-privacy")
+    .replace("params.k", "1")
+    .replace("goal.k)", "1)")
+    .replace("        return None\n", "        return VariantCounts()\n")
+    .replace("Lineage(reads={CONTROL_FLOW}, ", "Lineage(")
+    .replace(
+        "import FREE\n", "import FREE\nfrom cloakwork.mechanisms.aggregates import VariantCounts\n"
+    )
+)
+"""Takes a summary of the log, and names no column that it looks at."""
+
+
+def test_what_sees_the_log_for_nothing_gets_no_claim(tmp_path: Path) -> None:
+    """It releases the log as it is, under a claim of differential privacy."""
+    site = install(tmp_path / "site", LOOKING, NAME, "Repeating")
     policy = write_policy(tmp_path, allow=["bound", "attributes/*", NAME])
     done = cloakwork(tmp_path, "apply", policy, LOG, "--out", "release", site=site)
     assert done.returncode != 0, done.stdout
+    assert "its lineage names no column that it looks at" in done.stderr
     assert not (tmp_path / "release").exists()
 
 

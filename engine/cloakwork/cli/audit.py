@@ -15,6 +15,7 @@ from cloakwork.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 
 if TYPE_CHECKING:
     from cloakwork.audit.pairs import PairAudit
+    from cloakwork.mechanisms.base import Proof
 
 EXCEEDED = 5
 
@@ -98,7 +99,7 @@ def dp(
     else:
         _print_result(mechanism, proof, found)
     if not passed:
-        known = "" if proof == "proved" else "; only its paper claims so"
+        known = "; only its paper claims so" if proof == "published" else ""
         click.echo(
             f"{mechanism}: audit failed: it does not keep epsilon {epsilon:g}{known}", err=True
         )
@@ -136,8 +137,10 @@ def _pair_json(item: "PairAudit") -> dict[str, Any]:
     }
 
 
-def _print_result(mechanism: str, proof: str, found: "tuple[PairAudit, ...]") -> None:
-    click.echo(f"{mechanism} ({proof})")
+def _print_result(mechanism: str, proof: "Proof", found: "tuple[PairAudit, ...]") -> None:
+    from cloakwork.plan.sentences import proof_in_words
+
+    click.echo(f"{mechanism} ({proof_in_words(proof)})")
     for item in found:
         result = item.result
         seen = (

@@ -74,8 +74,11 @@ def _plain(text: str | None) -> str:
 
 
 def _print_mechanism(item: dict[str, Any], *, verbose: bool) -> None:
+    from cloakwork.plan.sentences import proof_in_words
+
     origin = f"  (package {item['package']})" if item["package"] else ""
-    _print_wrapped(f"{item['name']}  [{item['proof']}]  {item['summary']}{origin}")
+    proof = proof_in_words(item["proof"])
+    _print_wrapped(f"{item['name']}  [{proof}]  {item['summary']}{origin}")
     if not verbose:
         return
     _print_prose(f"\n{item['about']}\n")

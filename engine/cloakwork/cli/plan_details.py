@@ -12,6 +12,7 @@ from cloakwork.cli.screen import columns
 from cloakwork.plan.model import Claim, Plan, Step, UnprovenClaim
 from cloakwork.plan.sentences import (
     assumptions_in_words,
+    enforced_sentence,
     reasons_in_words,
     treatment_in_words,
     unproven_cost,
@@ -129,6 +130,8 @@ def _attribute_line(item: Any) -> str:
 
 def _step(step: Step, *, show_all: bool) -> list[str]:
     lines = [f"{step.mechanism}: {step.why}"]
+    if step.proof == "kernel":
+        lines.append(enforced_sentence())
     if step.predicted:
         lines.append(f"predicted: {step.predicted}")
     settings = [

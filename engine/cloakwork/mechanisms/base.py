@@ -26,7 +26,7 @@ from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Kernel, Perturbation
-from cloakwork.lineage import Lineage
+from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.noise import Noise, Stream
@@ -34,9 +34,10 @@ from cloakwork.privacy_event import FREE, PrivacyEvent
 
 P = TypeVar("P", bound=BaseModel)
 
-Proof = Literal["proved", "published"]
-"""``proved``: the code meets the theorem's conditions. ``published``: the paper's claim alone;
-never satisfies a policy.
+Proof = Literal["proved", "kernel", "published"]
+"""``proved``: the code meets the theorem's conditions; a kernel holds what measures to its event
+besides. ``kernel``: the guarantee follows from the slots of the event, which the kernel enforces
+whatever the code does. ``published``: the paper's claim alone; never satisfies a policy.
 """
 
 
@@ -332,6 +333,28 @@ class WithoutCost:
 
     def facts_after(self, params: BaseModel, facts: Facts) -> Facts:
         """No more is public than before."""
+        return facts
+
+
+class MeasuresVariants:
+    """A step that measures the control flow and makes all cases of noisy answers: what it declares
+    beside its cost.
+    """
+
+    def currency(self, params: BaseModel) -> Currency:
+        """Unit-level differential privacy."""
+        return "unit"
+
+    def lineage(self, params: BaseModel) -> Lineage:
+        """Measures the control flow; whatever is released is made from the answers."""
+        return Lineage(
+            measures=frozenset({CONTROL_FLOW}),
+            writes=frozenset({CONTROL_FLOW, METADATA}),
+            generates=True,
+        )
+
+    def facts_after(self, params: BaseModel, facts: Facts) -> Facts:
+        """Nothing more is public than before, as planning goes."""
         return facts
 
 

@@ -1,15 +1,16 @@
 """Mechanisms of other packages: loaded when they are used, and watched while they run.
 
-Whatever goes wrong in one is told in one line that names its package. Beside the types of what it
-returns, its declarations are held against each other: it offers what it says that it gives, is
-charged if it measures, and releases no column that its lineage does not write.
+Whatever goes wrong in one is told in one line that names its package. What measures asks a kernel,
+which holds it to the event that its plan was charged for. What rewrites measures nothing. Beside
+the types of what a mechanism returns, its declarations are held against each other: it offers what
+it says that it gives, and releases no column that its lineage does not write.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_args
 
 import polars as pl
 from pydantic import BaseModel, JsonValue, TypeAdapter
@@ -20,7 +21,7 @@ from cloakwork.errors import CloakworkError, MechanismError, first_line
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Kernel, Perturbation
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import (
     Aggregate,
@@ -36,19 +37,14 @@ from cloakwork.mechanisms.base import (
     Perturbs,
     Prediction,
     Predicts,
+    Proof,
     Refusal,
     Rewrite,
     Theorem,
 )
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample, NoisyTimes
 from cloakwork.noise import Noise, Stream
-from cloakwork.privacy_event import (
-    Composed,
-    EpsilonDelta,
-    PoissonSampled,
-    PrivacyEvent,
-    Repeated,
-)
+from cloakwork.privacy_event import PrivacyEvent, charges_anything
 
 T = TypeVar("T")
 
@@ -102,6 +98,8 @@ def load_mechanism(entry: EntryPoint) -> Mechanism[Any]:
     with package.errors_attributed(f"cannot be loaded from {entry.value}"):
         mechanism = entry.load()()
     _require_introduction(mechanism, package)
+    asks = isinstance(mechanism, Measures | Perturbs)
+    _require_known_proof(mechanism.proof, package, measures=asks)
     # What our classes declare for all their objects, a watched one has for itself.
     return cast("Mechanism[Any]", _kind_of(mechanism)(mechanism, package))
 
@@ -123,11 +121,21 @@ def _require_introduction(mechanism: Any, package: Package) -> None:
             raise package.package_error(f"declares no {attribute} ({kind.__name__})")
     if not all(isinstance(each, Gives) for each in mechanism.gives):
         raise package.package_error("declares no gives (tuple of Gives)")
-    if getattr(mechanism, "proof", None) not in ("proved", "published"):
-        raise package.package_error("declares no proof: 'proved' or 'published'")
+    if getattr(mechanism, "proof", None) not in get_args(Proof):
+        known = " or ".join(f"'{each}'" for each in get_args(Proof))
+        raise package.package_error(f"declares no proof: {known}")
     params = getattr(mechanism, "Params", None)
     if not (isinstance(params, type) and issubclass(params, BaseModel)):
         raise package.package_error("declares no Params (a pydantic model)")
+
+
+def _require_known_proof(proof: Proof, package: Package, *, measures: bool) -> None:
+    """Refuse a proof that is not known in this way."""
+    if measures and proof == "proved":
+        said = "measures the log, so what is known of it is what the kernel enforces: its proof is"
+        raise package.package_error(f"{said} 'kernel', or 'published'")
+    if not measures and proof == "kernel":
+        raise package.package_error("has no method measure, so no kernel enforces its guarantee")
 
 
 class Watched:
@@ -163,14 +171,9 @@ class Watched:
         return Offer(offer.params, f"{offer.why} (package {self.package})")
 
     def event(self, params: Any, facts: Facts) -> PrivacyEvent:
-        """Its cost; whatever measures a column costs something."""
+        """Its cost."""
         with self._package.errors_attributed("event failed"):
-            event = _EVENT.validate_python(self._mechanism.event(params, facts))
-        lineage = self.lineage(params)
-        measures = lineage.measures
-        if measures and not _charges_anything(event):
-            columns = ", ".join(sorted(measures))
-            raise self._package.package_error(f"measures {columns} and charges nothing for it")
+            event: PrivacyEvent = _EVENT.validate_python(self._mechanism.event(params, facts))
         return event
 
     def currency(self, params: Any) -> Currency:
@@ -205,7 +208,28 @@ class Watched:
 
 
 class WatchedMeasuring(Watched):
-    """A mechanism of another package that measures the log, and never sees it."""
+    """A mechanism of another package that measures the log, and never sees it: what it learns are a
+    kernel's answers.
+    """
+
+    def event(self, params: Any, facts: Facts) -> PrivacyEvent:
+        """Its cost: the answers that its kernel will give."""
+        event = super().event(params, facts)
+        measures = self.lineage(params).measures
+        if measures and not charges_anything(event):
+            columns = ", ".join(sorted(measures))
+            raise self._package.package_error(f"measures {columns} and charges nothing for it")
+        return event
+
+    def lineage(self, params: Any) -> Lineage:
+        """Its lineage: the cases that it makes have a control flow and nothing else."""
+        lineage = super().lineage(params)
+        if not lineage.generates or lineage.writes != {CONTROL_FLOW, METADATA}:
+            raise self._package.package_error(
+                "has another lineage than what measures has: it makes new cases (generates), "
+                f"and writes {CONTROL_FLOW} and {METADATA}"
+            )
+        return lineage
 
     def measure(self, params: Any, kernel: Kernel) -> Measurement:
         """What it makes of a kernel's answers."""
@@ -241,10 +265,15 @@ class WatchedRewriting(Watched):
     """A mechanism of another package that rewrites cases, and measures nothing."""
 
     def event(self, params: Any, facts: Facts) -> PrivacyEvent:
-        """Its cost; whatever it looks at, its lineage names."""
+        """Nothing: what costs something asks a kernel."""
         event = super().event(params, facts)
         lineage = self.lineage(params)
-        if self.summarise(params) is not None and not (lineage.reads or lineage.measures):
+        if lineage.measures or charges_anything(event):
+            raise self._package.package_error(
+                "measures the log without a kernel: what draws noise for a guarantee has a method "
+                "measure(params, kernel) instead of summarise, decide and rewrite"
+            )
+        if self.summarise(params) is not None and not lineage.reads:
             said = "takes a summary of the log, and its lineage names no column that it looks at"
             raise self._package.package_error(said)
         return event
@@ -342,15 +371,3 @@ class WatchedAggregate:
         with self.package.errors_attributed("summarise failed"):
             table = self.aggregate.merge(summaries)
         return self.package.require_type(table, pl.DataFrame, "summarise")
-
-
-def _charges_anything(event: PrivacyEvent) -> bool:
-    """Whether an event charges anything at all."""
-    match event:
-        case Composed(events=events):
-            return any(_charges_anything(each) for each in events)
-        case Repeated(event=inner) | PoissonSampled(event=inner):
-            return _charges_anything(inner)
-        case EpsilonDelta(epsilon=epsilon, delta=delta):
-            return epsilon > 0 or delta > 0
-    return True

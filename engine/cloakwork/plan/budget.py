@@ -104,7 +104,7 @@ def charge_budget(draft: Draft) -> Draft:
 
 def _charges_of_goals(draft: Draft) -> Iterator[Charge]:
     """What the goals that are proved cost; the profile was charged when it was measured."""
-    unproven = {index for step in draft.steps for index in step.goals if step.proof != "proved"}
+    unproven = {index for step in draft.steps for index in step.goals if step.proof == "published"}
     for index, goal in enumerate(draft.goals):
         left = goal_after_profile(draft.profile, goal)
         if index not in unproven and left is not None:

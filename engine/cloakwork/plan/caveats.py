@@ -63,7 +63,7 @@ def _caveats_of_goals(draft: Draft) -> Iterator[Caveat]:
 def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
     """What mechanisms and treatments leave open."""
     for step in draft.steps:
-        if step.proof != "proved":
+        if step.proof == "published":
             yield RunsUnproven(mechanism=step.mechanism)
     filling = (step for step in draft.steps if step.lineage.fills)
     copied = {column for step in filling for column in step.lineage.writes} - {METADATA}

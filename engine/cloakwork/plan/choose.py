@@ -110,7 +110,7 @@ def _offer_or_refusal(
     if isinstance(answer, Refusal):
         return answer.kind, _refusal_text(answer)
     accepted_unproven = allowed.accept_unproven and mechanism.name in allowed.prefer
-    if mechanism.proof != "proved" and not accepted_unproven:
+    if mechanism.proof == "published" and not accepted_unproven:
         return "never", "its guarantee is only published, so it cannot satisfy a policy"
     if not allowed.allows(mechanism.name):
         return "denied", "could give this, but mechanisms.allow or mechanisms.deny rules it out"
@@ -130,7 +130,7 @@ def _is_ruled_out_by_options(
     """
     if mechanism.name not in allowed.parameters or not allowed.allows(mechanism.name):
         return False
-    if mechanism.proof != "proved" and not allowed.accept_unproven:
+    if mechanism.proof == "published" and not allowed.accept_unproven:
         return False
     without = allowed.model_copy(update={"parameters": {}})
     return isinstance(mechanism.offer(goal, facts, _options_for(mechanism, without)), Offer)
@@ -200,7 +200,9 @@ def step_of(
     own.
     """
     theorem = mechanism.theorem
-    published = f"{theorem.statement} ({theorem.source})" if mechanism.proof != "proved" else None
+    published = None
+    if mechanism.proof == "published":
+        published = f"{theorem.statement} ({theorem.source})"
     return Step(
         mechanism=mechanism.name,
         params=params.model_dump(mode="json", by_alias=True),

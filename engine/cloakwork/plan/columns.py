@@ -221,7 +221,7 @@ def expose_unproven(draft: Draft) -> Draft:
         index: step.mechanism
         for step in draft.steps
         for index in step.goals
-        if step.proof != "proved"
+        if step.proof == "published"
     }
     if not unproven:
         return draft
@@ -242,7 +242,8 @@ def expose_unproven(draft: Draft) -> Draft:
 
 def _without_ungenerated(draft: Draft) -> Draft:
     """The draft without the attributes that an unproven generator of cases does not make."""
-    generators = [step for step in draft.steps if step.lineage.generates and step.proof != "proved"]
+    unproven = [step for step in draft.steps if step.proof == "published"]
+    generators = [step for step in unproven if step.lineage.generates]
     if not generators:
         return draft
     mechanism = generators[0].mechanism

@@ -69,7 +69,7 @@ def derive(
     flow = trace_columns(steps, columns)
     context = DerivationContext(tuple(steps), flow, columns, facts, profile)
     published_steps = {
-        index: step for step in steps for index in step.goals if step.proof != "proved"
+        index: step for step in steps for index in step.goals if step.proof == "published"
     }
     claims, causes, unproven = [], [], []
     for index, goal in enumerate(goals):

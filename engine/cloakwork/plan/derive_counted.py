@@ -178,7 +178,7 @@ def _why_not_served(
             writer = context.steps[state.writer]
         if writer is None or index not in writer.goals:
             yield _last_written_otherwise(index, goal, context, column, writer)
-        elif writer.proof != "proved":
+        elif writer.proof == "published":
             yield f"{writer.mechanism} is only published, not proved"
         elif state is not None and state.measured:
             counted = "k" if isinstance(goal, KAnonymity) else goal.kind

@@ -196,7 +196,7 @@ def _unproved_causes(used: Iterable[int], context: DerivationContext) -> list[st
     published = [
         f"{step.mechanism} is only published, not proved"
         for step in steps
-        if step.proof != "proved"
+        if step.proof == "published"
     ]
     unproven = context.flow.unproven_measurements.items()
     return published + [reason for index, reason in unproven if index in used]

@@ -68,7 +68,7 @@ def _written_state(before: Mapping[str, ColumnState], index: int, step: Step) ->
     read = [_state_of(before, column) for column in sorted(lineage.reads)]
     looked_at = read + measured
     # Noise that nobody proved hides nothing: what it measures reaches the release raw.
-    raw_from = read if step.proof == "proved" else looked_at
+    raw_from = looked_at if step.proof == "published" else read
     by_own_noise = {index} if lineage.measures else set()
     unstable = next((state.unstable for state in looked_at if state.unstable is not None), None)
     return ColumnState(
@@ -103,7 +103,7 @@ def _moves_inside_columns(step: Step) -> bool:
     reads_only_what_it_fills = lineage.reads <= lineage.writes | {CONTROL_FLOW}
     keeps_order = CONTROL_FLOW not in lineage.writes
     does_more = lineage.measures or lineage.generates
-    proved = step.proof == "proved"
+    proved = step.proof != "published"
     return lineage.fills and reads_only_what_it_fills and keeps_order and proved and not does_more
 
 

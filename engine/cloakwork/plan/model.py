@@ -11,6 +11,7 @@ from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
+from cloakwork.mechanisms.base import Proof
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.claims import (
     Assumption,
@@ -44,7 +45,7 @@ class Step(Frozen):
     params: dict[str, JsonValue]
     why: Prose
     goals: tuple[int, ...] = ()
-    proof: Literal["proved", "published"]
+    proof: Proof
     event: PrivacyEvent
     currency: Currency
     lineage: Lineage

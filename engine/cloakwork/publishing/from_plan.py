@@ -4,8 +4,10 @@ The sentences (``Prose``) are for people who read the JSON without Cloakwork. Th
 compared, and whoever shows a statement shows ``reworded_statement`` of it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Final
 
 from cloakwork.accounting.account import BudgetTerms
 from cloakwork.accounting.charge import Charge
@@ -22,6 +24,7 @@ from cloakwork.plan.sentences import (
     unproven_sentence,
 )
 from cloakwork.policy.model import Policy
+from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.publishing.released import ReleasedColumn, given_by_name, names_of
 from cloakwork.publishing.statement import (
     FAMILY,
@@ -30,12 +33,15 @@ from cloakwork.publishing.statement import (
     PolicyReference,
     PrivacyStatement,
     PublishedCost,
+    RecordedStep,
     SpentBudget,
     Stamp,
     StatedGuarantee,
     UnprovenGoal,
 )
 from cloakwork.records import without_prose
+
+NOTHING_RECORDED: Final[Mapping[int, PrivacyEvent]] = MappingProxyType({})
 
 _ROLES = (CONTROL_FLOW, TIMESTAMPS, METADATA)
 """Columns that every log has, whatever its attributes are called."""
@@ -49,9 +55,12 @@ def statement_of(
     private: bool,
     ledger_entry: str | None = None,
     issued: datetime | None = None,
+    recorded: Mapping[int, PrivacyEvent] = NOTHING_RECORDED,
 ) -> PrivacyStatement:
     """What a release of ``plan`` claims that holds the attributes ``released``; ``issued`` is now
     unless given.
+
+    ``recorded``: what steps really measured, by their place in the plan.
     """
     return PrivacyStatement(
         unproven=tuple(_unproven_goal(item) for item in plan.unproven),
@@ -61,6 +70,7 @@ def statement_of(
         released=released,
         unit=plan.facts.unit,
         budget=tuple(_spent_budget(charge, plan.policy) for charge in plan.charges),
+        recorded=tuple(_recorded_step(plan, *each) for each in sorted(recorded.items())),
         policy=_policy_reference(plan),
         engine=plan.engine,
         release=release_id,
@@ -69,6 +79,11 @@ def statement_of(
         stamp=_kind_of_stamp(plan),
         mark=None if private else NOT_PRIVATE,
     )
+
+
+def _recorded_step(plan: Plan, place: int, recorded: PrivacyEvent) -> RecordedStep:
+    step = plan.steps[place]
+    return RecordedStep(step=place, mechanism=step.mechanism, planned=step.event, recorded=recorded)
 
 
 def reworded_statement(predicate: PrivacyStatement, plan: Plan) -> PrivacyStatement:
@@ -83,6 +98,7 @@ def reworded_statement(predicate: PrivacyStatement, plan: Plan) -> PrivacyStatem
             "unproven": _reworded_goals(predicate.unproven, plan),
             "exposed": tuple(_reworded_exposure(item) for item in predicate.exposed),
             "guarantees": tuple(_reworded_guarantee(item) for item in predicate.guarantees),
+            "recorded": tuple(without_prose(item) for item in predicate.recorded),
         }
     )
 

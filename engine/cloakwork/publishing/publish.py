@@ -131,6 +131,7 @@ def _write_folder(
             released=released_columns(release.log, release.plan),
             private=release.private,
             ledger_entry=release.ledger_entry,
+            recorded=release.recorded,
         )
         begun = perf_counter()
         log = _write_log(release, statement, draft)

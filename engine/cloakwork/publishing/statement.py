@@ -23,6 +23,7 @@ from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Unit
 from cloakwork.guarantees import Guarantee
 from cloakwork.plan.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
+from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.publishing.dsse import canonical, read_json
 from cloakwork.publishing.released import ReleasedColumn
 from cloakwork.quantities import Duration, Frozen
@@ -119,6 +120,17 @@ class UnprovenGoal(Frozen):
     ]
 
 
+class RecordedStep(Frozen):
+    """What one step really measured, as the kernel recorded it: no more than was planned."""
+
+    step: Annotated[int, Field(ge=0, description="Its place among the steps of the plan, from 0")]
+    mechanism: str
+    planned: Annotated[PrivacyEvent, Field(description="The answers that its plan lists")]
+    recorded: Annotated[
+        PrivacyEvent, Field(description="The answers that were given, with the noise drawn")
+    ]
+
+
 class SpentBudget(Frozen):
     """What this release takes from the dataset's budget in one currency; the total is what the
     policy declares.
@@ -183,6 +195,12 @@ class PrivacyStatement(Frozen):
     ]
     unit: Annotated[Unit, Field(description="Whom the guarantees protect")]
     budget: tuple[SpentBudget, ...]
+    recorded: Annotated[
+        tuple[RecordedStep, ...],
+        Field(
+            description="What each step that measures the log recorded; absent where none does",
+        ),
+    ] = ()
     policy: PolicyReference
     engine: Annotated[str, Field(description="Version of Cloakwork")]
     release: Annotated[str, Field(description="Identity of the release in the ledger")]
@@ -258,5 +276,15 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _as_json(model: Frozen) -> JsonValue:
-    return read_json(model.model_dump_json(by_alias=True).encode())
+def _as_json(model: PrivacyStatement | Statement) -> JsonValue:
+    """As it is signed: where no step measures, nothing is said of what was recorded."""
+    exclude: set[str] | dict[str, set[str]]
+    if isinstance(model, Statement):
+        exclude = {"predicate": _left_out(model.predicate)}
+    else:
+        exclude = _left_out(model)
+    return read_json(model.model_dump_json(by_alias=True, exclude=exclude).encode())
+
+
+def _left_out(predicate: PrivacyStatement) -> set[str]:
+    return set() if predicate.recorded else {"recorded"}

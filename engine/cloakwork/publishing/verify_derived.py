@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.errors import CloakworkError, PlanMoved, PlanUnsound, first_line
-from cloakwork.plan.model import Claim, Plan
+from cloakwork.kernel import Books
+from cloakwork.plan.model import Claim, Plan, Step
+from cloakwork.privacy_event import Composed, PrivacyEvent, charges_anything
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, Check
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.statement import PrivacyStatement
@@ -22,6 +24,7 @@ def derive_again(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator
     """The checks that need no look into the log: its format, the statement's records, the proof."""
     yield check_format(log, plan.policy.spec.output.format)
     yield from _check_statement(plan, predicate)
+    yield from _check_recorded(plan, predicate)
     yield _check_proof(plan)
 
 
@@ -41,6 +44,7 @@ def _check_statement(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]
         private=predicate.mark is None,
         ledger_entry=predicate.ledger_entry,
         issued=predicate.issued,
+        recorded=_recorded_by_place(plan, predicate),
     )
     # Sentences are not compared: ``stated`` leaves them out.
     different = [
@@ -54,6 +58,52 @@ def _check_statement(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]
         yield Check(
             True, f"{PLAN_FILE}: policy, guarantees, exposed columns and budget are the statement's"
         )
+
+
+def _recorded_by_place(plan: Plan, predicate: PrivacyStatement) -> dict[int, PrivacyEvent]:
+    """What the statement says that steps of the plan recorded."""
+    return {row.step: row.recorded for row in predicate.recorded if row.step < len(plan.steps)}
+
+
+def _check_recorded(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Whether each step that measures recorded something, and no more than its plan lists.
+
+    That fewer answers were given than planned is no fault: a mechanism may stop early.
+    """
+    charged = {place for place, step in enumerate(plan.steps) if charges_anything(step.event)}
+    measuring = {place for place in charged if _asks_a_kernel(plan.steps[place])}
+    recorded = _recorded_by_place(plan, predicate)
+    if not measuring <= recorded.keys() <= charged:
+        yield Check(
+            False, f"{STATEMENT_FILE}: what was recorded is not of the steps that {PLAN_FILE} lists"
+        )
+        return
+    beyond = [place for place in recorded if not _fits(recorded[place], plan.steps[place].event)]
+    for place in beyond:
+        name = plan.steps[place].mechanism
+        yield Check(
+            False, f"{STATEMENT_FILE}: {name} recorded more, or less noise, than its plan lists"
+        )
+    if recorded and not beyond:
+        yield Check(
+            True, f"{STATEMENT_FILE}: each measuring step recorded no more than its plan lists"
+        )
+
+
+def _asks_a_kernel(step: Step) -> bool:
+    return bool(step.lineage.measures) or charges_anything(step.event)
+
+
+def _fits(recorded: PrivacyEvent, planned: PrivacyEvent) -> bool:
+    """Whether the answers, one after another, fill slots of the planned event."""
+    answers = recorded.events if isinstance(recorded, Composed) else (recorded,)
+    books = Books.of(planned)
+    try:
+        for answer in answers:
+            books.record(answer)
+    except PlanUnsound:
+        return False
+    return True
 
 
 def prove_again(plan: Plan) -> tuple[Claim, ...]:

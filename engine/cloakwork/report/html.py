@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from cloakwork.audit.utility import Utility
-from cloakwork.plan.sentences import treatment_in_words
+from cloakwork.plan.sentences import proof_in_words, treatment_in_words
 from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.quantities import rounded
 from cloakwork.report.model import (
@@ -38,8 +38,8 @@ _CURRENCIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One step of the pipeline drawing; ``x`` and ``y`` in pixels; ``kind`` is end, proved or
-    published.
+    """One step of the pipeline drawing; ``x`` and ``y`` in pixels; ``kind`` is end, proved, kernel
+    or published.
     """
 
     x: int
@@ -230,6 +230,7 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters |= {"price": price, "figure": figure, "moment": moment}
-    environment.filters |= {"treatment": treatment_in_words, "rounded": rounded}
+    environment.filters |= {"rounded": rounded}
+    environment.filters |= {"treatment": treatment_in_words, "proof": proof_in_words}
     environment.filters |= {"plainly": guarantee_line, "whom": unit_text}
     return environment

@@ -10,6 +10,7 @@ from cloakwork.accounting.ledger import Ledger
 from cloakwork.advisories import advisories_for
 from cloakwork.audit.utility import Utility
 from cloakwork.errors import LedgerError
+from cloakwork.mechanisms.base import Proof
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.publishing.release_properties import properties_of
@@ -60,7 +61,7 @@ class PublicStep(Frozen):
 
     mechanism: str
     writes: tuple[str, ...]
-    proof: Literal["proved", "published"]
+    proof: Proof
     why: str
 
 

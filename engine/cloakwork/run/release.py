@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from cloakwork.accounting.ledger import Reservation
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.model import Claim, Plan
-from cloakwork.privacy_event import FREE, PrivacyEvent
+from cloakwork.privacy_event import PrivacyEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,14 @@ class Verdict:
 class StepRecord:
     """What one step did: its seconds, and figures of the raw log. Internal, never published.
 
-    ``recorded``: the noise really drawn, as the kernel recorded it.
+    ``recorded``: the noise really drawn, as the kernel recorded it; None where the step measures
+    nothing.
     """
 
     mechanism: str
     seconds: float
     figures: Mapping[str, JsonValue]
-    recorded: PrivacyEvent = FREE
+    recorded: PrivacyEvent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,12 @@ class Release:
     private: bool = True
     ledger_entry: str | None = None
     reservation: Reservation | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def recorded(self) -> dict[int, PrivacyEvent]:
+        """What the kernel recorded of each step that measures, by its place in the plan."""
+        records = enumerate(record.recorded for record in self.internal.steps)
+        return {place: event for place, event in records if event is not None}
 
     def __post_init__(self) -> None:
         held = {id(verdict.claim) for verdict in self.verdicts if verdict.holds}

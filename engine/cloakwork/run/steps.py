@@ -30,7 +30,7 @@ from cloakwork.mechanisms.base import (
 )
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import FREE, PrivacyEvent
+from cloakwork.privacy_event import PrivacyEvent, charges_anything
 from cloakwork.run.search_cache import SearchCache, decide_with_cache
 
 
@@ -59,11 +59,13 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a step does to the log, figures for the internal report, and what it really measured."""
+    """What a step does to the log, figures for the internal report, and what it really measured:
+    None where it measures nothing.
+    """
 
     rewrite: Rewrite
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
-    recorded: PrivacyEvent = FREE
+    recorded: PrivacyEvent | None = None
 
 
 def look(
@@ -80,12 +82,20 @@ def aggregate_of(mechanism: Any, params: BaseModel, grant: Grant) -> Aggregate |
     if isinstance(mechanism, Perturbs):
         return None
     if not isinstance(mechanism, Measures):
+        _require_no_measurement(mechanism, grant)
         found: Aggregate | None = mechanism.summarise(params)
         return found
     columns = grant.lineage.measures | grant.lineage.reads
     if CONTROL_FLOW not in columns:
         raise PlanUnsound(f"{mechanism_name(mechanism)} was granted nothing that it can measure")
     return VariantCounts(grant.unit.attribute if grant.unit.attribute in columns else None)
+
+
+def _require_no_measurement(mechanism: Any, grant: Grant) -> None:
+    """What sees rows of the log measures nothing: whatever costs something asks a kernel."""
+    if grant.lineage.measures or charges_anything(grant.event):
+        name = mechanism_name(mechanism)
+        raise PlanUnsound(f"{name} measures the log without a kernel that counts what it asks")
 
 
 def opened(mechanism: Any, summary: pl.DataFrame, noise: Noise) -> Measured | pl.DataFrame:
@@ -106,9 +116,6 @@ def take(
         return _make_cases(mechanism, params, seen, noise, grant)
     if isinstance(mechanism, Perturbs):
         return _perturb_times(mechanism, params, noise, grant)
-    if grant.lineage.measures:
-        # What draws noise for a column never repeats an earlier answer.
-        searches = None
     decision = decide_with_cache(mechanism, params, seen, noise, searches)
     return Outcome(mechanism.rewrite(params, decision, noise.stream()), dict(decision.internal))
 

@@ -7,7 +7,7 @@ needs pytest: each method can be called, and raises AssertionError.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import polars as pl
@@ -32,7 +32,7 @@ from cloakwork.guarantees import (
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.base import Mechanism, Offer, Refusal
+from cloakwork.mechanisms.base import Measures, Mechanism, Offer, Proof, Refusal
 from cloakwork.noise import Noise, reproducible
 from cloakwork.privacy_event import (
     FREE,
@@ -44,6 +44,7 @@ from cloakwork.privacy_event import (
 )
 from cloakwork.run.steps import Grant, aggregate_of, look, opened, take
 from cloakwork.testing.logs import RESOURCE, log_of
+from cloakwork.testing.queries import cases_that_differ, queries_collected
 from cloakwork.testing.runs import run_step
 
 EVERY_GOAL: tuple[Guarantee, ...] = (
@@ -152,7 +153,8 @@ class MechanismContract:
         """Name, summary and theorem say something."""
         assert self.mechanism.name.count("/") <= 1
         assert self.mechanism.summary.endswith(".")
-        assert self.mechanism.proof in ("proved", "published")
+        assert self.mechanism.proof in get_args(Proof)
+        assert self.mechanism.proof != "kernel" or isinstance(self.mechanism, Measures)
         assert self.mechanism.theorem.statement
         assert self.mechanism.theorem.source
 
@@ -291,6 +293,33 @@ class MechanismContract:
         seen = opened(self.mechanism, summary, noise)
         outcome = take(self.mechanism, params, seen, noise, grant)
         return MemoryEngine().rewrite(BATCH_LOG, outcome.rewrite)
+
+    def test_vectors_of_a_case_follow_from_that_case_alone(self) -> None:
+        """Case by case, in permuted and in split batches, twice, and among other cases, each query
+        of a mechanism finds the same in a case.
+        """
+        for params in self._that_measure():
+            for log in (*LOGS.values(), BATCH_LOG):
+                with queries_collected() as collected:
+                    self.run(params, log, reproducible(1))
+                for asked in collected:
+                    assert not list(cases_that_differ(asked))
+
+    def test_queries_leave_nothing_behind(self) -> None:
+        """What is released does not depend on what else its queries were called on: the mechanism
+        learns nothing from them but the answers.
+        """
+        for params in self._that_measure():
+            for log in (*LOGS.values(), BATCH_LOG):
+                released = self.run(params, log, reproducible(1))
+                with queries_collected(disturbed=True):
+                    disturbed = self.run(params, log, reproducible(1))
+                assert_same_log(released, disturbed)
+
+    def _that_measure(self) -> Iterator[Any]:
+        """The parameters to run, of a mechanism that asks a kernel."""
+        if isinstance(self.mechanism, Measures):
+            yield from self.offers()
 
     def test_reads_only_what_its_lineage_names(self) -> None:
         """With the same randomness, other values in columns that it claims not to look at change

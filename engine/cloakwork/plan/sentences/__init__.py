@@ -22,6 +22,7 @@ from cloakwork.plan.sentences.columns import (
     treatment_in_words,
 )
 from cloakwork.plan.sentences.reasons import reason_in_words
+from cloakwork.plan.sentences.steps import enforced_sentence, proof_in_words
 
 __all__ = [
     "assumption_in_words",
@@ -29,8 +30,10 @@ __all__ = [
     "caveat_in_words",
     "claim_sentence",
     "column_in_words",
+    "enforced_sentence",
     "exposure_in_words",
     "possible_time_attributes",
+    "proof_in_words",
     "reason_in_words",
     "reasons_in_words",
     "treatment_in_words",

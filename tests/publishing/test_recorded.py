@@ -1,0 +1,145 @@
+"""What a statement says that each step measured: what the kernel recorded, and no more than was
+planned.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from cloakwork.accounting.ledger import Ledger
+from cloakwork.api import publish
+from cloakwork.errors import VerificationFailed
+from cloakwork.plan.planner import make_plan
+from cloakwork.privacy_event import FREE, Composed, DiscreteLaplace
+from cloakwork.publishing import verify_derived
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.schema import statement_schema
+from cloakwork.publishing.verify import verify
+from cloakwork.run.execute import execute
+from publishing.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign
+
+NOISE = DiscreteLaplace(scale=0.01).model_dump(mode="json")
+"""Less noise than any plan here has."""
+
+
+@pytest.fixture
+def made(tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A release of noisy counts of variants, whose plan is proved in earnest."""
+    monkeypatch.setattr(verify_derived, "prove_again", REAL_PROOF)
+    dp = {"kind": "differential-privacy", "epsilon": 2.0, "delta": 1e-6, "over": ["control-flow"]}
+    policy = a_policy(
+        attributes={
+            "case:concept:name": {"role": "identifier"},
+            "concept:name": {"role": "control-flow"},
+            "*": {"treatment": "drop"},
+        },
+        guarantees=[dp],
+        expose={},
+        mechanisms={"allow": ["bound", "attributes/*", "variants/threshold"]},
+    )
+    log = a_log(VARIANTS * 30)
+    release = execute(make_plan(policy), log, Ledger(f"sqlite:///{tmp_path / 'ledger.db'}"))
+    return publish(release, tmp_path / "made", signing_key=key).folder
+
+
+def payload_of(folder: Path) -> dict[str, Any]:
+    """What was signed."""
+    found: dict[str, Any] = json.loads(base64.b64decode(envelope_of(folder)["payload"]))
+    return found
+
+
+def test_a_statement_holds_what_was_recorded(made: Path) -> None:
+    """One entry, beside what the plan lists; the schema knows it."""
+    (row,) = verify(made).statement.recorded
+    plan = json.loads((made / "plan.json").read_text())
+    step = plan["steps"][row.step]
+    assert row.mechanism == step["mechanism"] == "variants/threshold"
+    assert row.planned.model_dump(mode="json") == step["event"]
+    assert row.recorded == row.planned != FREE
+    jsonschema.validate(payload_of(made)["predicate"], statement_schema())
+
+
+def test_verification_says_that_it_fits(made: Path) -> None:
+    said = "each measuring step recorded no more than its plan lists"
+    assert any(said in check for check in verify(made).checks)
+
+
+def test_a_release_that_measures_nothing_says_nothing_of_it(published: Path) -> None:
+    """Neither in the signed text nor among the checks."""
+    assert "recorded" not in payload_of(published)["predicate"]
+    assert not any("recorded" in check for check in verify(published).checks)
+
+
+def _drop(predicate: dict[str, Any]) -> None:
+    del predicate["recorded"]
+
+
+def _repeat(predicate: dict[str, Any]) -> None:
+    predicate["recorded"].append(predicate["recorded"][0])
+
+
+def _move(predicate: dict[str, Any]) -> None:
+    predicate["recorded"][0]["step"] = 10**6
+
+
+def _plan_less(predicate: dict[str, Any]) -> None:
+    predicate["recorded"][0] |= {"planned": NOISE, "recorded": NOISE}
+
+
+def _rename(predicate: dict[str, Any]) -> None:
+    predicate["recorded"][0]["mechanism"] = "variants/amun"
+
+
+def _draw_less(predicate: dict[str, Any]) -> None:
+    predicate["recorded"][0]["recorded"] = NOISE
+
+
+def _ask_twice(predicate: dict[str, Any]) -> None:
+    once = predicate["recorded"][0]["recorded"]
+    twice = {"kind": "repeated", "times": 2, "event": once}
+    predicate["recorded"][0]["recorded"] = twice
+
+
+def _look(predicate: dict[str, Any]) -> None:
+    predicate["recorded"][0]["recorded"] = {"kind": "non-private", "reason": "a look"}
+
+
+@pytest.mark.parametrize(
+    ("forge", "said"),
+    [
+        (_drop, "is not of the steps"),
+        (_move, "is not of the steps"),
+        (_repeat, "'recorded' is not what plan.json says"),
+        (_plan_less, "'recorded' is not what plan.json says"),
+        (_rename, "'recorded' is not what plan.json says"),
+        (_draw_less, "recorded more, or less noise"),
+        (_ask_twice, "recorded more, or less noise"),
+        (_look, "recorded more, or less noise"),
+    ],
+)
+def test_a_forged_record_fails_though_signed(
+    made: Path, key: SigningKey, forge: Callable[[dict[str, Any]], None], said: str
+) -> None:
+    resign(made, key, lambda statement: forge(statement["predicate"]))
+    with pytest.raises(VerificationFailed) as raised:
+        verify(made)
+    assert any(said in line for line in raised.value.mismatches)
+
+
+def test_fewer_answers_than_planned_are_no_fault(made: Path, key: SigningKey) -> None:
+    """A mechanism may stop early: that it did is the signer's word."""
+
+    def stop_early(statement: dict[str, Any]) -> None:
+        free = Composed().model_dump(mode="json")
+        statement["predicate"]["recorded"][0]["recorded"] = free
+
+    resign(made, key, stop_early)
+    with pytest.raises(VerificationFailed) as raised:
+        verify(made)
+    # The log's stamp has the digest of the statement as it was.
+    assert all("stamp" in line for line in raised.value.mismatches)
