@@ -73,7 +73,7 @@ class Growth:
         PlanUnsound for a number outside of the declared ones, or one that comes twice.
         """
         asked = np.arange(extensions) if among is None else np.asarray(among, np.int64)
-        # A key that were told twice would have two draws, and be moved twice by one case.
+        # A key told twice would have two draws, and one case would move both.
         if len(asked) and not (
             asked[0] >= 0 and asked[-1] < extensions and (np.diff(asked) > 0).all()
         ):
@@ -110,8 +110,8 @@ class Growth:
         counts = np.zeros(len(keys), np.int64)
         np.add.at(counts, place, self._counts[counted])
         noisy = counts + noise.draw(self._noise, len(keys))
-        told = noisy >= least
-        keys, noisy = keys[told], noisy[told]
+        reached = noisy >= least
+        keys, noisy = keys[reached], noisy[reached]
         self._latest = (keys, own)
         extension = keys % width - 1
         shown = np.unique(extension[extension >= 0])

@@ -149,8 +149,8 @@ class Kernel:
             sums = replace(sums, sums=np.maximum(sums.sums, 0))
         noisy = sums.sums + noise.draw(self.__noise, len(sums.sums))
         # A key that no case counts for (of value 0) does not occur.
-        told = np.flatnonzero((noisy >= least) & (sums.sums > 0))
-        return Selected(*sums.parts(told), noisy[told])
+        reached = np.flatnonzero((noisy >= least) & (sums.sums > 0))
+        return Selected(*sums.parts(reached), noisy[reached])
 
     def grow(self, delta: float = 0.0) -> Growth:
         """Keys that grow level by level; ``delta``: what their thresholds may spend, all together.
