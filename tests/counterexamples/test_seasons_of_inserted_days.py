@@ -7,16 +7,19 @@ Fails: seasons are decided for each activity by itself (``TimePrecisions.by_seas
 any k from 5 to 100.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import polars as pl
 import pytest
 import yaml
 
 from cloakwork.api import make_plan
+from cloakwork.checks.inserted import without_visible_insertions
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.policy.load import load_policy
@@ -85,3 +88,14 @@ def test_all_days_begin_at_local_midnight(tmp_path: Path, name: str) -> None:
     local = release.events[TIMESTAMP].dt.convert_time_zone(ZONE).dt.time()
     shows = release.events.filter(local != pl.lit(time(0)))
     assert shows.height == 0, shows.select(ACTIVITY, TIMESTAMP).rows()
+
+
+def test_two_times_an_hour_apart_are_no_season() -> None:
+    """15:11 in October and 14:11 in January are no days of a zone: their activity has no time of
+    day, to the mechanism as to the check. On ccc19 the check refused every release with raw times.
+    """
+    kept = [datetime(2018, 10, 17, 15, 11, tzinfo=UTC), datetime(2019, 1, 16, 14, 11, tzinfo=UTC)]
+    inserted = [datetime(2018, 10, 11, 12, 14, tzinfo=UTC)]
+    log = log_of([["x"]] * 3, [[each] for each in kept + inserted])
+    marked = replace(log, inserted=np.array([False, False, True]))
+    assert without_visible_insertions(marked, by_time=True).events.height == 3
