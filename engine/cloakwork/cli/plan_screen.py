@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from cloakwork.run.release import StepRecord
 
 MOST_LINES: Final = 25
+MOST_REASONS: Final = 4
+"""Columns that are released without protection whose reasons are shown beside them."""
 LITTLE_SIMILARITY: Final = 0.5
 """A predicted similarity to the log below which little is left of it."""
 
@@ -64,7 +66,7 @@ def first_screen(
         ScreenSection("Steps", (", ".join(map(step_line, plan.steps)),), most_lines=4),
         ScreenSection("Would change", tuple(_changes(previewed)), ALL, most_lines=3),
         ScreenSection("Profile", tuple(_profile(plan)), most_lines=2),
-        ScreenSection("Budget", tuple(_budget(plan, outlook)), most_lines=3),
+        ScreenSection("Budget", tuple(_budget(plan, outlook))),
         ScreenSection("Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3),
         ScreenSection(
             "Next",
@@ -96,9 +98,14 @@ def _guarantees(plan: Plan) -> ScreenSection:
 
 
 def _not_protected(plan: Plan) -> ScreenSection:
-    """Every column that is released without protection: of several, a line each."""
+    """Every column that is released without protection: of a few, a line each with the reason; of
+    many all names.
+    """
     lines = tuple(map(exposure_line, plan.exposed)) or (NOTHING_EXPOSED,)
-    return ScreenSection("Not protected", lines, WHY, most_lines=3 if len(lines) == 1 else 1)
+    if len(lines) <= MOST_REASONS:
+        return ScreenSection("Not protected", lines, WHY, most_lines=3 if len(lines) == 1 else 1)
+    names = ", ".join(item.column for item in plan.exposed)
+    return ScreenSection("Not protected", (f"{names} ({WHY}: reasons)",))
 
 
 def _profile(plan: Plan) -> Iterator[str]:

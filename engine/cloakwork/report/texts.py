@@ -271,25 +271,25 @@ def unbounded_line(plan: Plan) -> str | None:
     return PARTLY_CHARGED if plan.charges else NOTHING_CHARGED
 
 
-def warning_lines(plan: Plan, earlier_without_bound: int | None) -> tuple[str, ...]:
+def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier") -> tuple[str, ...]:
     """The warnings that are true now.
 
-    ``earlier_without_bound``: releases of the dataset that no budget bounds, None where unknown.
-    Two such releases can be intersected, one alone cannot.
+    ``without_bound``: how many releases of the dataset, ``which`` ones, no budget bounds; None
+    where unknown. Two such releases can be intersected, one alone cannot.
     """
     always = [
         caveat_in_words(caveat)
         for caveat in plan.warnings
-        if caveat.kind != "intersection" or earlier_without_bound is None
+        if caveat.kind != "intersection" or without_bound is None
     ]
-    if not earlier_without_bound:
+    if not without_bound:
         return tuple(always)
-    return (_beside_earlier(earlier_without_bound, bounded=plan.bounded), *always)
+    return (_beside_others(without_bound, which, bounded=plan.bounded), *always)
 
 
-def _beside_earlier(count: int, *, bounded: bool) -> str:
-    """What earlier releases of the dataset mean that no budget bounds."""
-    many = counted(count, "earlier release")
+def _beside_others(count: int, which: str, *, bounded: bool) -> str:
+    """What other releases of the dataset mean that no budget bounds."""
+    many = counted(count, f"{which} release")
     carry = "carries" if count == 1 else "carry"
     line = f"{many} of this dataset {carry} no DP guarantee"
     if bounded:
