@@ -59,7 +59,7 @@ def first_screen(
     sections = [
         *_unproven(plan),
         ScreenSection("Plan", (head,), most_lines=2),
-        ScreenSection("Protected", (f"each {unit_text(plan.facts.unit)}",), most_lines=2),
+        ScreenSection("Protected", (_protected(plan),), most_lines=2),
         ScreenSection("Released", (released_line(plan),), most_lines=3),
         _guarantees(plan),
         _not_protected(plan),
@@ -84,6 +84,10 @@ def _that_fits(command: str, width: int) -> str:
     if len(command) <= width - LABEL:
         return command
     return "cloakwork apply: the same policy, log and options, and --out DIR"
+
+
+def _protected(plan: Plan) -> str:
+    return f"each {unit_text(plan.facts.unit)}" if plan.claims else "nobody: nothing is guaranteed"
 
 
 def _unproven(plan: Plan) -> Iterator[ScreenSection]:
@@ -134,10 +138,11 @@ def change_line(figures: Mapping[str, JsonValue]) -> str:
             "variants_before": int(before),
             "variants_after": int(after),
         }:
+            becomes = "becomes" if before == 1 else "become"
             return (
                 f"{moved:,} of {counted(cases, 'case')}, {counted(edits, 'event')}"
                 f"{_least_possible(figures.get('gap'))}; {counted(before, 'variant')} "
-                f"become {after:,}"
+                f"{becomes} {after:,}"
             )
         case {"events": int(events), "events_kept": int(kept), "cases": int(cases)}:
             cases_kept = figures.get("cases_kept", cases)
