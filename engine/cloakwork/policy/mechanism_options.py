@@ -13,8 +13,8 @@ _PUBLISHED_TREE: Final = ("length", "threshold", "prefixes")
 
 OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "bound": (),
-    "kanon/auto": ("distance", "seconds", "gap", "parts", "among"),
-    "kanon/optimal": ("distance", "seconds", "gap", "parts"),
+    "kanon/auto": ("distance", "seconds", "gap", "split_cases", "among"),
+    "kanon/optimal": ("distance", "seconds", "gap", "split_cases"),
     "kanon/best-first": ("distance",),
     "kanon/a-star": ("distance", "seconds", "memory"),
     "kanon/pretsa": ("distance",),
