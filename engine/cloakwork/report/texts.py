@@ -34,14 +34,15 @@ INTERNAL: Final = "raw log: internal, never publish"
 NOTHING_EXPOSED: Final = "nothing: a guarantee covers all of it"
 NOTHING_CHARGED: Final = (
     "nothing is charged: no DP guarantee covers this release, "
-    "so no budget bounds what it discloses; the ledger lists it so"
+    "so no budget bounds what it discloses; the ledger lists it as such"
 )
 PARTLY_CHARGED: Final = (
     "the charge covers the columns of its guarantee alone; "
-    "no budget bounds what the rest of the release discloses, and the ledger lists it so"
+    "no budget bounds what the rest of the release discloses"
 )
 UNPROVEN_CHARGED: Final = (
-    "no budget bounds what this release discloses, for nothing is proved; the ledger lists it so"
+    "nothing is proved, so no budget bounds what this release discloses; "
+    "the ledger lists it as such"
 )
 
 _UNITS: Final = {"m": "min", "w": "weeks", "d": "days"}
