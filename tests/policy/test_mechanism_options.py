@@ -1,5 +1,6 @@
 """A misspelt option is an error where it stands; it never makes another mechanism run silently."""
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +87,21 @@ def test_a_value_that_rules_its_mechanism_out_makes_no_other_run() -> None:
     policy = parse_policy(POLICY.format(options="kanon/auto: {seconds: -1}"))
     with pytest.raises(PlanImpossible, match=r"kanon/auto: option seconds: .*greater than 0"):
         make_plan(policy)
+
+
+@pytest.mark.parametrize(
+    ("among", "said"),
+    [
+        ("[kanon/pretsa, pretsa]", "option among.1: input should be 'kanon/pretsa', 'kanon/best"),
+        ("[kanon/a-star]", "option among: the policy's lists of mechanisms allow none of it"),
+        ("kanon/pretsa", "option among: input should be a list"),
+    ],
+)
+def test_a_misspelt_algorithm_of_auto_is_refused(among: str, said: str) -> None:
+    """It is not left out silently, as one is that the policy denies."""
+    policy = POLICY.format(options=f"kanon/auto: {{among: {among}}}") + "    deny: [kanon/a-star]\n"
+    with pytest.raises(PlanImpossible, match=re.escape(said)):
+        make_plan(parse_policy(policy))
 
 
 def test_the_command_line_ends_with_3(cloakwork: Callable[..., Said], tmp_path: Path) -> None:

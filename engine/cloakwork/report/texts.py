@@ -205,7 +205,7 @@ def _presence(goal: DifferentialPrivacy, who: str) -> str:
     # Rounded up to a tenth of a point: the line may not claim more than the guarantee.
     advantage = guessing_advantage(goal.epsilon, goal.delta)
     points = math.ceil(round(1000 * advantage, 6)) / 10
-    rarely = f" but for outcomes of probability {RARE * goal.delta:g}" if goal.delta else ""
+    rarely = f", except for outcomes of probability {RARE * goal.delta:g}" if goal.delta else ""
     return (
         f"whether one {who} is in the log can hardly be told: a guess gains at most {points:g} "
         f"percentage points{rarely} ({_strength(goal)})"
