@@ -99,8 +99,8 @@ def _print_options(item: dict[str, Any]) -> None:
         click.echo(f"{heading}: none")
     else:
         click.echo(f"{heading}, defaults in brackets:")
-        for name, meaning in options.items():
-            _print_wrapped(f"  {name}: {meaning}")
+        for name, text in options.items():
+            _print_wrapped(f"  {name}: {text}")
 
 
 def _print_prose(text: str) -> None:
