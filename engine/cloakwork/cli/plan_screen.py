@@ -58,16 +58,20 @@ def first_screen(
     head = f"{log_name} under {meta.name} {meta.version}, dataset {meta.dataset}"
     sections = [
         *_unproven(plan),
-        ScreenSection("Plan", (head,), most_lines=2),
+        ScreenSection("Plan", (head,), most_lines=2, legible_lines=2),
         ScreenSection("Protected", (_protected(plan),), most_lines=2),
-        ScreenSection("Released", (released_line(plan),), most_lines=3),
+        ScreenSection("Released", (released_line(plan),), most_lines=3, legible_lines=2),
         _guarantees(plan),
         _not_protected(plan),
         ScreenSection("Steps", (", ".join(map(step_line, plan.steps)),), most_lines=4),
-        ScreenSection("Would change", tuple(_changes(previewed)), ALL, most_lines=3),
+        ScreenSection(
+            "Would change", tuple(_changes(previewed)), ALL, most_lines=3, legible_lines=2
+        ),
         ScreenSection("Profile", tuple(_profile(plan)), most_lines=2),
-        ScreenSection("Budget", tuple(_budget(plan, outlook))),
-        ScreenSection("Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3),
+        *_budget(plan, outlook),
+        ScreenSection(
+            "Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3, legible_lines=2
+        ),
         ScreenSection(
             "Next",
             (
@@ -106,8 +110,10 @@ def _not_protected(plan: Plan) -> ScreenSection:
     many all names.
     """
     lines = tuple(map(exposure_line, plan.exposed)) or (NOTHING_EXPOSED,)
+    if len(lines) == 1:
+        return ScreenSection("Not protected", lines, WHY, most_lines=3, legible_lines=2)
     if len(lines) <= MOST_REASONS:
-        return ScreenSection("Not protected", lines, WHY, most_lines=3 if len(lines) == 1 else 1)
+        return ScreenSection("Not protected", lines, WHY, most_lines=1)
     names = ", ".join(item.column for item in plan.exposed)
     return ScreenSection("Not protected", (f"{names} ({WHY}: reasons)",))
 
@@ -185,17 +191,22 @@ def _least_possible(gap: JsonValue) -> str:
     return f", within {gap:.1%} of the least possible"
 
 
-def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
+def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSection]:
     """Before, this release and after, a line a budget that pays; and what no budget bounds."""
-    budgets = (
-        () if outlook is None else zip(outlook.before, outlook.cost, outlook.after, strict=True)
-    )
-    for before, cost, after in budgets:
+    balances = tuple(_balances(outlook))
+    unbounded = unbounded_line(plan)
+    # Of a price the end says most, so that it is cut last; the rest can be read elsewhere.
+    yield ScreenSection("Budget", balances, most_lines=3, legible_lines=3)
+    if unbounded is not None:
+        yield ScreenSection("" if balances else "Budget", (unbounded,), most_lines=3)
+
+
+def _balances(outlook: "BudgetForecast | None") -> Iterator[str]:
+    if outlook is None:
+        return
+    for before, cost, after in zip(outlook.before, outlook.cost, outlook.after, strict=True):
         if cost.epsilon > 0 or cost.delta > 0:
             yield balance_line(before, cost, after)
-    unbounded = unbounded_line(plan)
-    if unbounded is not None:
-        yield unbounded
 
 
 def balance_line(before: "Balance", cost: Cost, after: "Balance") -> str:

@@ -34,14 +34,15 @@ INTERNAL: Final = "raw log: internal, never publish"
 NOTHING_EXPOSED: Final = "nothing: a guarantee covers all of it"
 NOTHING_CHARGED: Final = (
     "nothing is charged: no DP guarantee covers this release, "
-    "so no budget bounds what it discloses; the ledger lists it so"
+    "so no budget bounds what it discloses; the ledger lists it as such"
 )
 PARTLY_CHARGED: Final = (
     "the charge covers the columns of its guarantee alone; "
-    "no budget bounds what the rest of the release discloses, and the ledger lists it so"
+    "no budget bounds what the rest of the release discloses"
 )
 UNPROVEN_CHARGED: Final = (
-    "no budget bounds what this release discloses, for nothing is proved; the ledger lists it so"
+    "nothing is proved, so no budget bounds what this release discloses; "
+    "the ledger lists it as such"
 )
 
 _UNITS: Final = {"m": "min", "w": "weeks", "d": "days"}
@@ -204,7 +205,7 @@ def _presence(goal: DifferentialPrivacy, who: str) -> str:
     # Rounded up to a tenth of a point: the line may not claim more than the guarantee.
     advantage = guessing_advantage(goal.epsilon, goal.delta)
     points = math.ceil(round(1000 * advantage, 6)) / 10
-    rarely = f" but for outcomes of probability {RARE * goal.delta:g}" if goal.delta else ""
+    rarely = f", except for outcomes of probability {RARE * goal.delta:g}" if goal.delta else ""
     return (
         f"whether one {who} is in the log can hardly be told: a guess gains at most {points:g} "
         f"percentage points{rarely} ({_strength(goal)})"
