@@ -1,6 +1,4 @@
-"""What an attack on the kernel found: each test states what should hold, and fails as long as it
-does not.
-"""
+"""What an attack on the kernel found: each test failed once."""
 
 import pickle
 import threading
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from polars.exceptions import PanicException
-from pydantic import BaseModel as Params
+from pydantic import BaseModel
 
 from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Unit
@@ -43,6 +41,11 @@ from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace,
 from cloakwork.run.steps import Grant, measure
 from cloakwork.testing import prepare
 from cloakwork.testing.logs import log_of
+
+
+class Params(BaseModel):
+    """Nothing to set."""
+
 
 NOISE = DiscreteLaplace(scale=4.0)
 LOG = log_of([["a", "b"]] * 30 + [["a"]] * 5)
@@ -228,7 +231,7 @@ def test_nothing_is_answered_once_the_step_is_over() -> None:
     """What is recorded is read when ``measure`` returns: what is asked of the kernel later, as by
     variants that are made when they are needed, is drawn and stands in no statement.
     """
-    kept = []
+    kept: list[Kernel] = []
 
     class KeepsItsKernel:
         name = "toy/late"

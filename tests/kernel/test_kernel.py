@@ -7,10 +7,12 @@ from cloakwork.budget import Cost
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import (
     ONE,
+    Books,
     Clip,
     CustomQuery,
     Entries,
     Gaussian,
+    Kernel,
     Laplace,
     Truncated,
 )
@@ -317,12 +319,17 @@ def test_a_custom_question_sees_sorted_counts_alone():
     assert asked == [[5, 30, 40]]
 
 
-def test_a_custom_question_answers_what_it_said():
+def test_a_custom_question_that_answers_something_else_is_noise_alone():
     query = CustomQuery("counts", lambda counts: counts, 2, 1, "")
-    noise = Silent()
-    with pytest.raises(PlanUnsound, match="not 2 numbers"):
-        kernel_of(SEEN, LAPLACE, noise=noise).custom(query, Laplace(2.0))
-    assert noise.drawn == []
+    found = kernel_of(SEEN, LAPLACE, noise=Silent()).custom(query, Laplace(2.0))
+    assert found.tolist() == [0, 0]
+
+
+def test_a_custom_question_is_for_those_who_prove_it():
+    query = CustomQuery("cases", lambda counts: counts.sum(keepdims=True), 1, 1, "")
+    kernel = Kernel(SEEN, Books.of(LAPLACE), Silent(), 1, allows_custom=False)
+    with pytest.raises(PlanUnsound, match="asserted, and not enforced"):
+        kernel.custom(query, Laplace(2.0))
 
 
 def test_a_custom_question_is_charged_by_its_sensitivity():

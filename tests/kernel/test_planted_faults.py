@@ -5,6 +5,7 @@ anything is drawn, or is caught by the contract that every mechanism runs.
 import subprocess
 import sys
 from collections.abc import Callable
+from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
@@ -179,7 +180,7 @@ def test_the_number_of_raw_cases_used_as_a_default() -> None:
 
 def test_only_raw_returns_data() -> None:
     """By their types: no other method or attribute of a kernel returns frames, cases or sums."""
-    answers = (NoisySums, Selected, Growth, Kernel, int, NDArray[np.int64], PrivacyEvent)
+    answers = (NoisySums, Selected, Growth, Kernel, int, NoneType, NDArray[np.int64], PrivacyEvent)
     events = get_args(get_args(PrivacyEvent)[0])
     returned = {
         name: get_type_hints(_function(member))["return"]

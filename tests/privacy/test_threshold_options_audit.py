@@ -8,6 +8,7 @@ Draws are seeded: what is found is found in every run.
 from collections.abc import Callable
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.typing import NDArray
 
@@ -18,11 +19,12 @@ from cloakwork.audit.dp_audit import AuditResult, HalfLine, OutcomeSet, empirica
 from cloakwork.mechanisms.variants.threshold import (
     Kind,
     ThresholdParams,
+    VariantThreshold,
     calibrate_threshold,
-    select_variants,
     threshold_event,
 )
 from cloakwork.noise import Noise, reproducible
+from measuring import release
 
 RUNS = 24_000
 EPSILON, DELTA = 1.0, 1e-2
@@ -35,7 +37,8 @@ def noisy_counts(count: int, params: ThresholdParams, runs: int, noise: Noise) -
     """
     if count == 0:
         return np.zeros(runs, np.int64)
-    _, kept = select_variants(params, np.full(runs, count), noise)
+    summary = pl.DataFrame({"variant": [[str(run)] for run in range(runs)], "cases": count})
+    kept = release(VariantThreshold(), params, summary, noise).table["cases"].to_numpy()
     return np.concatenate([kept, np.zeros(runs - len(kept), np.int64)])
 
 
@@ -65,7 +68,7 @@ def counterpart(
 
 half_the_noise = counterpart(scale=lambda params: params.scale / 2)
 a_third_of_the_noise = counterpart(scale=lambda params: params.scale / 3)
-no_threshold = counterpart(tau=lambda params: 1)
+no_threshold = counterpart(tau=lambda params: 2)
 half_the_threshold = counterpart(tau=lambda params: params.tau // 2)
 
 WIDE = 0.3

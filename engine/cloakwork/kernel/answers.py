@@ -1,6 +1,7 @@
 """What a mechanism gets to see: sums with noise, and keys that were selected."""
 
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class Selected:
     noisy: Ints
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class NoisySums:
     """A vector of sums, each with noise of its own, read key by key.
 
@@ -41,6 +42,18 @@ class NoisySums:
     _codes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     _noisy: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     _by_label: dict[bytes, int] = field(default_factory=dict)
+
+    def __reduce__(self) -> NoReturn:
+        """A copy would draw noise of its own."""
+        raise PlanUnsound("a kernel's answer is not copied")
+
+    def __copy__(self) -> "NoisySums":
+        """The same answer."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "NoisySums":
+        """The same answer."""
+        return self
 
     def at(self, codes: Ints) -> Ints:
         """The noisy sums at keys that are numbers alone: int64, of the shape of ``codes``.

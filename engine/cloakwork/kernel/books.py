@@ -6,8 +6,11 @@ What fits no slot is refused before it is answered. Parameters are fixed beforeh
 holds however a mechanism chooses what it asks next (``privacy.md`` 9).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
+from typing import NoReturn
 
 from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.errors import PlanUnsound
@@ -32,6 +35,9 @@ class Books:
 
     slots: dict[PrivacyEvent, int]
     recorded: list[PrivacyEvent] = field(default_factory=list)
+    is_closed: bool = False
+    branches: list["Books"] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     @classmethod
     def of(cls, event: PrivacyEvent) -> "Books":
@@ -41,15 +47,35 @@ class Books:
     def record(self, *alternatives: PrivacyEvent) -> None:
         """Fill slots by an event, or by the first of several that all describe it.
 
-        Raises PlanUnsound where none fits: then nothing is drawn.
+        Raises PlanUnsound where none fits, and once the step is over: then nothing is drawn.
         """
-        for event in alternatives:
-            filled = self._filled(event)
-            if filled is not None:
-                self.slots = filled
-                self.recorded.append(event)
-                return
+        with self._lock:
+            if self.is_closed:
+                raise PlanUnsound("a step that is over asks for more")
+            for event in alternatives:
+                filled = self._filled(event)
+                if filled is not None:
+                    self.slots = filled
+                    self.recorded.append(event)
+                    return
         raise PlanUnsound(f"a step asked for what its plan does not list: {alternatives[0]!r}")
+
+    def close(self) -> None:
+        """The step is over: nothing more is answered."""
+        with self._lock:
+            self.is_closed = True
+        for books in self.branches:
+            books.close()
+
+    def branch(self, event: PrivacyEvent) -> "Books":
+        """Books of their own for a way to go on, which end with these."""
+        books = Books.of(event)
+        self.branches.append(books)
+        return books
+
+    def __reduce__(self) -> NoReturn:
+        """A copy would fill the same slots again."""
+        raise PlanUnsound("what a kernel keeps is not copied")
 
     def _filled(self, event: PrivacyEvent) -> dict[PrivacyEvent, int] | None:
         """The slots left when ``event`` is answered; None where it fits none."""
@@ -58,10 +84,24 @@ class Books:
             fitting = [slot for slot in left if left[slot] >= times and fits(leaf, slot)]
             if not fitting:
                 return None
-            # The slot that says the same, where there is one.
-            chosen = leaf if leaf in fitting else fitting[0]
+            # The slot that says the same, where there is one; else one that the others fit least.
+            chosen = leaf if leaf in fitting else min(fitting, key=_allowance)
             left[chosen] -= times
         return left
+
+
+def _allowance(slot: PrivacyEvent) -> tuple[float, float]:
+    """How much a slot (a leaf) allows for, to be compared with slots of the same kind."""
+    match slot:
+        case DiscreteLaplace() | TruncatedGeometric():
+            return slot.sensitivity / slot.scale, 0.0
+        case DiscreteGaussian():
+            return slot.sensitivity / slot.sigma, 0.0
+        case EpsilonDelta():
+            return slot.epsilon, slot.delta
+        case PoissonSampled():
+            return slot.rate, 0.0
+    return math.inf, 0.0
 
 
 def fits(event: PrivacyEvent, slot: PrivacyEvent) -> bool:

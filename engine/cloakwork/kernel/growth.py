@@ -24,7 +24,7 @@ from cloakwork.arrays import Ints
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Query
-from cloakwork.kernel.noises import AnswerNoise
+from cloakwork.kernel.noises import AnswerNoise, require_known
 from cloakwork.kernel.vectors import ONE, answered
 from cloakwork.noise import Noise
 
@@ -44,7 +44,7 @@ class Level:
     labels: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Growth:
     """The levels so far: ``_key`` holds the place of each case's key among those kept last, -1 if
     it was not.
@@ -94,6 +94,7 @@ class Growth:
         ``query``: each case's extension as the label of an entry's run (one event, or none).
         Raises PlanUnsound where the chance of a key of one unit alone is above what was charged.
         """
+        require_known(noise)
         if not noise.selection_delta(least, ONE, self._max_cases) <= self._delta:
             raise PlanUnsound(f"a threshold of {least:,} spends more delta than the plan lists")
         self._start_level(noise)
@@ -142,6 +143,7 @@ class Growth:
         """
         if self._latest is not None:
             raise PlanUnsound("a level is told once, and its keys are kept before the next")
+        require_known(noise)
         self._books.record(*noise.events(ONE, self._max_cases, None))
 
     def _extensions(self, query: Query, extensions: int | None) -> tuple[Ints, NDArray[np.bool_]]:

@@ -5,7 +5,9 @@ step's books, and only then draws the noise. What a mechanism cannot ask, it can
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ from cloakwork.kernel.answers import NoisySums, Selected
 from cloakwork.kernel.books import Books, composed, repeated
 from cloakwork.kernel.cases import Cases, Query
 from cloakwork.kernel.growth import Growth
-from cloakwork.kernel.noises import AnswerNoise, Laplace, selection_event
+from cloakwork.kernel.noises import AnswerNoise, Laplace, require_known, selection_event
 from cloakwork.kernel.randomness import Randomness
 from cloakwork.kernel.sampling import sampled_sums
 from cloakwork.kernel.vectors import ONE, Clip, Sums, vectors_of
@@ -91,15 +93,33 @@ class CustomQuery:
 class Kernel:
     """Answers questions about a log that a step of a plan was granted.
 
-    ``randomness``: for what a mechanism does with answers.
+    ``randomness``: for what a mechanism does with answers. ``allows_custom``: whether questions may
+    be asked whose sensitivity is proved on paper: of mechanisms that come with Cloakwork only.
     """
 
-    def __init__(self, measured: Measured, books: Books, noise: Noise, max_cases: int) -> None:
+    def __init__(
+        self,
+        measured: Measured,
+        books: Books,
+        noise: Noise,
+        max_cases: int,
+        *,
+        allows_custom: bool = True,
+    ) -> None:
+        self.__allows_custom = allows_custom
         self.__measured = measured
         self.__books = books
         self.__noise = noise
         self.__max_cases = max_cases
         self.randomness = Randomness(noise)
+
+    def close(self) -> None:
+        """The step is over: nothing more is answered."""
+        self.__books.close()
+
+    def __reduce__(self) -> NoReturn:
+        """A copy would have books of its own."""
+        raise PlanUnsound("a kernel is not copied")
 
     @property
     def recorded(self) -> PrivacyEvent:
@@ -116,7 +136,7 @@ class Kernel:
         if without:
             measured = measured.take(np.flatnonzero(measured.cases.among(without) < 0))
         measured = replace(measured, cases=measured.cases.within(labels))
-        return Kernel(measured, self.__books, self.__noise, self.__max_cases)
+        return self.__alike(measured, self.__books)
 
     def sum(
         self, query: Query, noise: AnswerNoise, clip: Clip = ONE, keys: int | None = None
@@ -128,6 +148,7 @@ class Kernel:
         sum by at most its cases times the clip, whatever ``query`` does. Raises PlanUnsound where
         the plan does not list this answer.
         """
+        require_known(noise)
         self.__books.record(*noise.events(clip, self.__max_cases, keys))
         return NoisySums(self.__sums(query, clip), noise, self.__noise, keys)
 
@@ -137,6 +158,7 @@ class Kernel:
         Only keys that occur have noise: what hides those of one unit alone is the threshold, whose
         delta is charged (Korolova et al. 2009; Desfontaines et al. 2022).
         """
+        require_known(noise)
         delta = noise.selection_delta(least, clip, self.__max_cases)
         if delta >= 1:
             raise PlanUnsound(f"a threshold of {least:,} hides no key of one unit alone")
@@ -191,6 +213,7 @@ class Kernel:
         """Noisy sums in ``times`` samples, each of which holds every unit independently with
         probability ``rate``: int64, shape (times, keys). A case counts for one key.
         """
+        require_known(noise)
         (event, *_) = noise.events(ONE, self.__max_cases, keys)
         sampled = PoissonSampled(rate=drawn_rate(rate), event=event)
         self.__books.record(repeated(times, sampled))
@@ -207,12 +230,19 @@ class Kernel:
         return noisy
 
     def custom(self, query: CustomQuery, noise: Laplace) -> Ints:
-        """The numbers of a question that is no sum over cases, each with noise."""
+        """The numbers of a question that is no sum over cases, each with noise; where it fails on
+        the log, or answers something else, noise alone, silently.
+        """
+        if not self.__allows_custom:
+            raise PlanUnsound(f"the sensitivity of '{query.name}' is asserted, and not enforced")
+        require_known(noise)
         clip = Clip("l1", query.sensitivity, query.size)
         self.__books.record(*noise.events(clip, self.__max_cases, query.size))
-        exact = np.asarray(query.compute(np.sort(self.__measured.counts)), np.int64)
-        if exact.shape != (query.size,):
-            raise PlanUnsound(f"{query.name} answers {exact.shape}, not {query.size} numbers")
+        exact = np.zeros(query.size, np.int64)
+        with suppress(Exception):
+            found = np.asarray(query.compute(np.sort(self.__measured.counts)), np.int64)
+            if found.shape == exact.shape:
+                exact = found
         return exact + noise.draw(self.__noise, query.size)
 
     def branch(self, event: PrivacyEvent, budget: Cost) -> "Kernel":
@@ -230,7 +260,7 @@ class Kernel:
         if spent.epsilon > budget.epsilon or spent.delta > budget.delta:
             raise PlanUnsound(f"a way to go on costs {spent}, more than {budget}")
         self.__books.record(EpsilonDelta(epsilon=budget.epsilon, delta=budget.delta))
-        return Kernel(self.__measured, Books.of(event), self.__noise, self.__max_cases)
+        return self.__alike(self.__measured, self.__books.branch(event))
 
     def raw(self) -> Measured:
         """All that the step was granted, without any noise: for mechanisms whose published form
@@ -238,6 +268,10 @@ class Kernel:
         """
         self.__books.record(NonPrivate(reason="the raw counts are looked at"))
         return self.__measured
+
+    def __alike(self, measured: Measured, books: Books) -> "Kernel":
+        allowed = self.__allows_custom
+        return Kernel(measured, books, self.__noise, self.__max_cases, allows_custom=allowed)
 
     def __sums(self, query: Query, clip: Clip) -> Sums:
         vectors = vectors_of(self.__measured.cases, query, clip)

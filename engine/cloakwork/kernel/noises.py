@@ -89,10 +89,12 @@ class Gaussian:
             return (repeated(clip.cells, one),)
         # Values are integers: no more of them than the sum of their sizes.
         cells = clip.cells if clip.norm == "l2" else min(clip.cells, clip.most)
-        moved = cases * cells if keys is None else min(cases * cells, keys)
+        # A question without keys is charged as one with a key.
+        moved = cases * cells if keys is None else max(1, min(cases * cells, keys))
         alone = (DiscreteGaussian(sigma=sigma, sensitivity=norm),) if cells == 1 else ()
         if sigma > LARGEST_SIGMA:
-            return (*alone, vector_event(sigma, norm, moved))
+            # The form that counts several cells first: another answer may need the slot of one.
+            return (vector_event(sigma, norm, moved), *alone)
         if not alone:
             raise PlanUnsound(
                 f"a vector needs Gaussian noise of more than {LARGEST_SIGMA:g} grid steps, not"
@@ -141,6 +143,15 @@ class Truncated:
 
 
 AnswerNoise = Laplace | Gaussian | Truncated
+
+
+_KNOWN: Final[tuple[type, ...]] = (Laplace, Gaussian, Truncated)
+
+
+def require_known(noise: AnswerNoise) -> None:
+    """Refuse noise of a class that is not the kernel's own: what it draws is its own matter."""
+    if type(noise) not in _KNOWN:
+        raise PlanUnsound(f"noise is Laplace, Gaussian or Truncated, not {type(noise).__name__}")
 
 
 def selection_event(delta: float) -> PrivacyEvent:

@@ -205,6 +205,9 @@ class Perturbing:
         shift: timedelta | None,
     ) -> None:
         protects = declared.protects
+        known = type(declared) is Perturbation and type(declared.grid) is Grid
+        if not (known and type(protects) in (OneTime, WholeCases)):
+            raise PlanUnsound("noise on times is declared by the kernel's own classes alone")
         if isinstance(protects, OneTime) and (shift is None or protects.shift < shift):
             raise PlanUnsound("noise on single times protects less than the plan claims")
         books.record(declared.event(max_cases))

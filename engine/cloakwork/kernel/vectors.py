@@ -10,11 +10,14 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cloakwork.arrays import Ints
+from cloakwork.arrays import Bools, Ints
 from cloakwork.kernel.cases import Cases, Entries, Query
 
 MOST: Final = 1 << 24
 """Grid steps: no value of a vector is larger, so that sums of squares stay within int64."""
+
+MOST_LABELS: Final = 1 << 20
+"""Labels in the keys of one case, all together: keys beyond are left out, silently."""
 
 MOST_CELLS: Final = 1 << 14
 
@@ -35,6 +38,8 @@ class Clip:
     sampled: bool = False
 
     def __post_init__(self) -> None:
+        if self.norm not in ("l1", "l2", "max"):
+            raise ValueError(f"a clip is in norm l1, l2 or max, not {self.norm}")
         if not (1 <= self.most <= MOST and 1 <= self.cells <= MOST_CELLS):
             raise ValueError(f"a clip lies between 1 and {MOST:,}, in 1 to {MOST_CELLS:,} cells")
         fits = {"l1": self.cells >= self.most, "l2": False, "max": self.most == 1}
@@ -123,7 +128,10 @@ def answered(cases: Cases, query: Query) -> Entries:
     """
     try:
         return _well_formed(cases, query(cases))
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        # What a library in Rust panics with is no Exception.
         return _answered_apart(cases, query)
 
 
@@ -133,7 +141,9 @@ def _answered_apart(cases: Cases, query: Query) -> Entries:
         one = cases.take(np.array([row]))
         try:
             entries = _well_formed(one, query(one))
-        except Exception:  # noqa: S112 - see ``answered``
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # noqa: S112 - see ``answered``
             continue
         first = cases.offsets[row]
         assert entries.start is not None  # noqa: S101 - ``_well_formed`` fills them in
@@ -178,7 +188,21 @@ def _well_formed(cases: Cases, found: Entries) -> Entries:
     good = is_case & (~has_run | own)
     # Without a run there are no labels, whatever ``start`` and ``stop`` say.
     start, stop = np.where(has_run, start, 0), np.where(has_run, stop, 0)
+    good &= _within_labels(row, np.where(good, stop - start, 0))
     return Entries(case[good], value[good], code[good], start[good], stop[good])
+
+
+def _within_labels(case: Ints, labels: Ints) -> Bools:
+    """Entries up to the one whose labels are more than ``MOST_LABELS``, with those of the same case
+    before it.
+    """
+    order = np.argsort(case, kind="stable")
+    total = np.cumsum(labels[order])
+    first = np.searchsorted(case[order], case[order])
+    in_case = total - (total - labels[order])[first]
+    within = np.empty(len(case), np.bool_)
+    within[order] = in_case <= MOST_LABELS
+    return within
 
 
 def bounded(cases: Cases, found: Entries, clip: Clip) -> Vectors:

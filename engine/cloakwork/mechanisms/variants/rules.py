@@ -191,5 +191,9 @@ def _steps_of(cases: Cases, length: int) -> tuple[Ints, Ints, Ints]:
     # Once is enough; where there is no event, the code is the one behind all others.
     width = len(cases.alphabet) + 1
     codes = np.append(cases.codes, width - 1)
-    _, first = np.unique((case * width + codes[before]) * width + codes[after], return_index=True)
+    step = codes[before] * width + codes[after]
+    order = np.lexsort((step, case))
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (np.diff(case[order]) != 0) | (np.diff(step[order]) != 0)
+    first = order[is_first]
     return case[first], before[first], after[first]
