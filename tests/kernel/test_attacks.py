@@ -110,6 +110,19 @@ def test_noise_is_drawn_by_the_kernel_alone() -> None:
         kernel().sum(Entries.one_each, HalvedNoise(4.0), keys=1)
 
 
+class LooseClip(Clip):
+    """It bounds less than it says to whoever charges for it."""
+
+
+def test_vectors_are_clipped_by_the_kernel_alone() -> None:
+    """A class of the mechanism's own may answer each question otherwise."""
+    loose = LooseClip("l1", 1, 1)
+    with pytest.raises(PlanUnsound, match="a clip is a Clip"):
+        kernel().sum(Entries.one_each, Laplace(4.0), loose, keys=1)
+    with pytest.raises(PlanUnsound, match="a clip is a Clip"):
+        kernel().select(Entries.one_each, Laplace(4.0), 100, loose)
+
+
 class FineGrid(Grid):
     """It rounds to other steps than it says."""
 
@@ -273,6 +286,9 @@ def test_markov_runs_with_equal_shares_and_several_cases_a_unit() -> None:
 
 def test_an_answer_printed_shows_no_exact_sum() -> None:
     """In a message of progress or of an error, which screens and public reports may hold."""
-    shown = repr(kernel().sum(Entries.one_each, Laplace(4.0), keys=1))
-    assert "35" not in shown, shown
-    assert "30" not in repr(kernel().grow())
+    answers = kernel().sum(Entries.one_each, Laplace(4.0), keys=1)
+    for held in (answers, kernel().grow()):
+        # Its class and where it lies in memory, which may hold any digits.
+        shown, _, address = repr(held).partition(" at 0x")
+        assert shown == f"<{type(held).__module__}.{type(held).__qualname__} object"
+        assert address.removesuffix(">").isalnum()

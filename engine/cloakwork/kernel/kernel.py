@@ -148,7 +148,7 @@ class Kernel:
         sum by at most its cases times the clip, whatever ``query`` does. Raises PlanUnsound where
         the plan does not list this answer.
         """
-        require_known(noise)
+        require_known(noise, clip)
         self.__books.record(*noise.events(clip, self.__max_cases, keys))
         return NoisySums(self.__sums(query, clip), noise, self.__noise, keys)
 
@@ -158,7 +158,7 @@ class Kernel:
         Only keys that occur have noise: what hides those of one unit alone is the threshold, whose
         delta is charged (Korolova et al. 2009; Desfontaines et al. 2022).
         """
-        require_known(noise)
+        require_known(noise, clip)
         delta = noise.selection_delta(least, clip, self.__max_cases)
         if delta >= 1:
             raise PlanUnsound(f"a threshold of {least:,} hides no key of one unit alone")

@@ -13,7 +13,7 @@ from cloakwork.accounting.gaussians import LARGEST_SIGMA
 from cloakwork.arrays import Ints
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel.books import repeated
-from cloakwork.kernel.vectors import Clip
+from cloakwork.kernel.vectors import ONE, Clip
 from cloakwork.noise import Noise, drawn_scale, drawn_sigma
 from cloakwork.privacy_event import (
     DiscreteGaussian,
@@ -148,8 +148,12 @@ AnswerNoise = Laplace | Gaussian | Truncated
 _KNOWN: Final[tuple[type, ...]] = (Laplace, Gaussian, Truncated)
 
 
-def require_known(noise: AnswerNoise) -> None:
-    """Refuse noise of a class that is not the kernel's own: what it draws is its own matter."""
+def require_known(noise: AnswerNoise, clip: Clip = ONE) -> None:
+    """Refuse noise or a clip of a class that is not the kernel's own: what it draws, or bounds, is
+    not known to be what it says.
+    """
+    if type(clip) is not Clip:
+        raise PlanUnsound(f"a clip is a Clip, not {type(clip).__name__}")
     if type(noise) not in _KNOWN:
         raise PlanUnsound(f"noise is Laplace, Gaussian or Truncated, not {type(noise).__name__}")
 

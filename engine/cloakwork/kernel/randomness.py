@@ -1,6 +1,5 @@
 """Randomness that a mechanism may use on answers: it has no data that this could hide or show."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +30,3 @@ class Randomness:
     def laplace_values(self, scale: float, size: int) -> Ints:
         """``size`` draws of discrete Laplace noise: int64."""
         return self.source.laplace_values(scale, size)
-
-    def names(self, size: int) -> Sequence[str]:
-        """``size`` distinct fresh random ids."""
-        return self.source.names(size)

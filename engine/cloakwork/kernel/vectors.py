@@ -56,7 +56,7 @@ ONE: Final = Clip("l1", 1, 1)
 """One case counts for one, at one key."""
 
 _SHORT: Final = 4
-"""Labels in runs that are told apart label by label."""
+"""Labels of the longest runs that are compared label by label."""
 
 Keys = list[bytes]
 """Keys as bytes, each of one spelling: a code in eight bytes, and labels with their lengths."""

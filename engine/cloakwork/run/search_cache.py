@@ -176,7 +176,7 @@ def _bytes_of(column: pl.Series) -> Iterator[bytes]:
     """The values of a column, lengths and missing values before them.
 
     Raises ValueError for types other than text, whole numbers, and lists of these: how others are
-    told apart in bytes was not thought about.
+    written as bytes, so that no two are the same, was not examined.
     """
     yield str(column.dtype).encode()
     yield len(column).to_bytes(8, "little")

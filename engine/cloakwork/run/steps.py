@@ -29,6 +29,7 @@ from cloakwork.mechanisms.base import (
     Rewrite,
 )
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
+from cloakwork.mechanisms.third_party import Watched
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import PrivacyEvent, charges_anything
 from cloakwork.run.search_cache import SearchCache, decide_with_cache
@@ -125,7 +126,7 @@ def measure(
 ) -> tuple[Measurement, PrivacyEvent]:
     """What a mechanism makes of a kernel's answers, and what these really cost."""
     # A sensitivity that is proved on paper needs a proof, and a check by exhaustion, of ours.
-    ours = not hasattr(mechanism, "package")
+    ours = not isinstance(mechanism, Watched)
     books = Books.of(grant.event)
     kernel = Kernel(seen, books, noise, grant.unit.max_cases, allows_custom=ours)
     found = mechanism.measure(params, kernel)
