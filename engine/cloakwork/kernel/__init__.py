@@ -8,6 +8,7 @@ from cloakwork.kernel.kernel import CustomQuery, Kernel, Measured, Owners
 from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated, vector_event
 from cloakwork.kernel.perturb import Perturbation
 from cloakwork.kernel.randomness import Randomness
+from cloakwork.kernel.steps import Descent
 from cloakwork.kernel.vectors import ONE, Clip, vectors_of
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Cases",
     "Clip",
     "CustomQuery",
+    "Descent",
     "Entries",
     "Gaussian",
     "Growth",

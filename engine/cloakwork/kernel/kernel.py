@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
-from cloakwork.arrays import Ints
+from cloakwork.arrays import Floats, Ints
 from cloakwork.budget import Cost
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel.answers import NoisySums, Selected
@@ -21,6 +20,7 @@ from cloakwork.kernel.growth import Growth
 from cloakwork.kernel.noises import AnswerNoise, Laplace, selection_event
 from cloakwork.kernel.randomness import Randomness
 from cloakwork.kernel.sampling import sampled_sums
+from cloakwork.kernel.steps import Descent, Gradient, Update
 from cloakwork.kernel.vectors import ONE, Clip, Sums, vectors_of
 from cloakwork.noise import Noise, drawn_rate
 from cloakwork.privacy_event import EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
@@ -187,7 +187,7 @@ class Kernel:
 
     def sample_sums(
         self, query: Query, noise: AnswerNoise, rate: float, times: int, keys: int
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         """Noisy sums in ``times`` samples, each of which holds every unit independently with
         probability ``rate``: int64, shape (times, keys). A case counts for one key.
         """
@@ -198,13 +198,36 @@ class Kernel:
         vectors = vectors_of(self.__measured.cases, query, ONE)
         noisy = np.empty((times, keys), np.int64)
         for sample in range(times):
-            # One coin a unit: all its cases are in the sample, or none.
-            drawn = self.__noise.coins(rate, owners.units)[owners.unit]
-            counts = np.zeros(len(self.__measured.cases), np.int64)
-            np.add.at(counts, owners.row[drawn], owners.cases[drawn])
-            sums = NoisySums(vectors.sums(counts), noise, self.__noise, keys)
-            noisy[sample] = sums.at(np.arange(keys))
+            sums = vectors.sums(self.__sample(owners, rate))
+            noisy[sample] = NoisySums(sums, noise, self.__noise, keys).at(np.arange(keys))
         return noisy
+
+    def steps(
+        self, gradient: Gradient, parameters: Floats, update: Update, descent: Descent
+    ) -> Floats:
+        """Parameters after gradient steps with noise, each on a sample of the units (DP-SGD).
+
+        ``parameters``: those to begin with, which follow from no data: float64, shape (size,).
+        One unit moves the sum of a step by at most its cases times the clip (L2), whatever
+        ``gradient`` does; what ``update`` makes of the noisy means is post-processing. A step
+        whose sample is empty is a step like any other.
+        """
+        shape, sampled = parameters.shape, descent.event(parameters.size, self.__max_cases)
+        self.__books.record(repeated(descent.times, sampled))
+        owners = self.__owners()
+        for _ in range(descent.times):
+            counts = self.__sample(owners, descent.rate)
+            drawn = np.flatnonzero(counts)
+            # A copy: what the gradient is given, it can neither keep up with nor change.
+            parameters = np.array(parameters, np.float64)
+            parameters.flags.writeable = False
+            moves = descent.clipped(gradient, parameters, self.__measured.cases.take(drawn))
+            noisy = counts[drawn] @ moves + descent.noise.draw(self.__noise, len(parameters))
+            mean = noisy * (descent.grid / descent.denominator)
+            parameters = update(parameters, mean)
+            if np.shape(parameters) != shape:
+                raise PlanUnsound("an update changes how many parameters there are")
+        return parameters
 
     def custom(self, query: CustomQuery, noise: Laplace) -> Ints:
         """The numbers of a question that is no sum over cases, each with noise."""
@@ -244,6 +267,14 @@ class Kernel:
         if clip.sampled:
             return sampled_sums(vectors, clip, self.__measured.counts, self.__noise)
         return vectors.sums(self.__measured.counts)
+
+    def __sample(self, owners: Owners, rate: float) -> Ints:
+        """How often each distinct case is in a Poisson sample of the units: int64."""
+        # One coin a unit: all its cases are in the sample, or none.
+        drawn = self.__noise.coins(rate, owners.units)[owners.unit]
+        counts = np.zeros(len(self.__measured.cases), np.int64)
+        np.add.at(counts, owners.row[drawn], owners.cases[drawn])
+        return counts
 
     def __owners(self) -> Owners:
         """Whose cases there are; where a unit has one case at most, each case is a unit."""
