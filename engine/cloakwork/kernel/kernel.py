@@ -223,7 +223,7 @@ class Kernel:
             parameters.flags.writeable = False
             moves = descent.clipped(gradient, parameters, self.__measured.cases.take(drawn))
             noisy = counts[drawn] @ moves + descent.noise.draw(self.__noise, len(parameters))
-            mean = noisy * (descent.grid / descent.denominator)
+            mean = np.asarray(noisy * (descent.grid / descent.denominator), np.float64)
             parameters = update(parameters, mean)
             if np.shape(parameters) != shape:
                 raise PlanUnsound("an update changes how many parameters there are")

@@ -1,12 +1,8 @@
 """Randomness that a mechanism may use on answers: it has no data that this could hide or show."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cloakwork.arrays import Ints
+from cloakwork.arrays import Bools, Ints
 from cloakwork.noise import Noise
 
 
@@ -20,7 +16,7 @@ class Randomness:
         """For each bound (int64 > 0) an independent uniform integer in [0, bound)."""
         return self.source.uniform(below)
 
-    def coins(self, rate: float, size: int) -> NDArray[np.bool_]:
+    def coins(self, rate: float, size: int) -> Bools:
         """``size`` independent coins, True with probability ``rate``."""
         return self.source.coins(rate, size)
 
@@ -31,7 +27,3 @@ class Randomness:
     def laplace_values(self, scale: float, size: int) -> Ints:
         """``size`` draws of discrete Laplace noise: int64."""
         return self.source.laplace_values(scale, size)
-
-    def names(self, size: int) -> Sequence[str]:
-        """``size`` distinct fresh random ids."""
-        return self.source.names(size)

@@ -97,8 +97,8 @@ def _within(values: Floats, grid: float, most: int) -> Ints:
     norms = np.maximum(np.sqrt(np.square(shares).sum(axis=1, keepdims=True)), 1.0)
     with np.errstate(over="ignore"):
         kept = np.minimum(norms * (largest / grid), most)
-    steps = np.trunc(shares * (kept / norms)).astype(np.int64)
+    steps: Ints = np.trunc(shares * (kept / norms)).astype(np.int64)
     # Floats may have come out a step too long: integers decide.
-    while (too_long := np.square(steps).sum(axis=1) > most**2).any():
+    while (too_long := (steps * steps).sum(axis=1) > most**2).any():
         steps[too_long] -= np.sign(steps[too_long])
     return steps
