@@ -127,11 +127,28 @@ def test_raw_counts_in_post_processing() -> None:
 
 
 def test_a_column_read_that_lineage_does_not_grant() -> None:
-    """Cases have a control flow and nothing else; units are there where they were granted."""
+    """Cases have a control flow, and what else was granted; so with units. A query that asks for
+    more finds nothing, and the contract tells.
+    """
     asked = kernel(Repeated(times=3, event=_sampled()), max_cases=2)
     with pytest.raises(PlanUnsound, match="must be granted"):
         asked.sample_sums(Entries.one_each, Laplace(4.0), 0.5, 3, 1)
-    assert Cases.__dataclass_fields__.keys() == {"alphabet", "codes", "offsets"}
+    assert Cases.__dataclass_fields__.keys() == {"alphabet", "codes", "offsets", "columns"}
+    with pytest.raises(PlanUnsound, match="which it was not granted"):
+        kernel(NOISE).sum(Entries.one_each, Laplace(4.0), labels="org:resource")
+
+    def by_day(cases: Cases) -> Entries:
+        return Entries.one_each(cases, cases.times.values % 2)
+
+    # The same seed draws the same noise: of no case an entry is left.
+    full, empty = (
+        kernel(NOISE, log).sum(by_day, Laplace(4.0), keys=2) for log in (LOG, log_of([]))
+    )
+    assert (full.at(np.arange(2)) == empty.at(np.arange(2))).all()
+    contract = TestAQueryThatIsPure()
+    contract.mechanism = CountsVariants(by_day)  # type: ignore[misc]
+    with pytest.raises(AssertionError):
+        contract.test_queries_ask_for_what_was_granted()
     with pytest.raises(PlanUnsound, match="nothing that it can measure"):
         run_step(MeasuresTimes(), NoParams(), LOG, reproducible(1))
 

@@ -2,7 +2,7 @@
 
 from cloakwork.kernel.answers import NoisySums, Selected
 from cloakwork.kernel.books import Books
-from cloakwork.kernel.cases import Cases, Entries, Query
+from cloakwork.kernel.cases import Cases, Column, Columns, Entries, NotGranted, Query
 from cloakwork.kernel.growth import Growth, Level
 from cloakwork.kernel.kernel import CustomQuery, Kernel, Measured, Owners
 from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated, vector_event
@@ -17,6 +17,8 @@ __all__ = [
     "Books",
     "Cases",
     "Clip",
+    "Column",
+    "Columns",
     "CustomQuery",
     "Descent",
     "Entries",
@@ -27,6 +29,7 @@ __all__ = [
     "Level",
     "Measured",
     "NoisySums",
+    "NotGranted",
     "Owners",
     "Perturbation",
     "Query",

@@ -4,8 +4,11 @@ Each method asks one question, bounds what a case can change in the answer, ente
 step's books, and only then draws the noise. What a mechanism cannot ask, it cannot leak.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Final
 
 import numpy as np
 
@@ -21,9 +24,12 @@ from cloakwork.kernel.noises import AnswerNoise, Laplace, selection_event
 from cloakwork.kernel.randomness import Randomness
 from cloakwork.kernel.sampling import sampled_sums
 from cloakwork.kernel.steps import Descent, Gradient, Update
-from cloakwork.kernel.vectors import ONE, Clip, Sums, vectors_of
+from cloakwork.kernel.vectors import ONE, Clip, Sums, added_up, vectors_of
 from cloakwork.noise import Noise, drawn_rate
 from cloakwork.privacy_event import EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
+
+AT_ONCE: Final = 1 << 16
+"""Cases in a batch, where each case is by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +53,24 @@ class Owners:
 class Measured:
     """What a kernel answers from; nothing but the kernel touches it.
 
-    ``cases``: distinct cases, in random order; ``counts``: int64, how often each occurs.
-    ``owners``: where the step was granted the unit.
+    ``cases``: distinct cases, in random order; ``counts``: int64, how often each occurs. Where the
+    step was granted more than the control flow, each case is by itself, and a query is shown
+    ``at_once`` of them at most. ``owners``: where the step was granted the unit.
     """
 
     cases: Cases
     counts: Ints
     owners: Owners | None = None
+    at_once: int = AT_ONCE
+
+    def batches(self) -> Iterator["Measured"]:
+        """The same in parts that a query is asked of, one after another; without owners."""
+        if not self.cases.columns or len(self.counts) <= self.at_once:
+            yield self
+            return
+        for start in range(0, len(self.counts), self.at_once):
+            rows = np.arange(start, min(start + self.at_once, len(self.counts)))
+            yield Measured(self.cases.take(rows), self.counts[rows])
 
     def take(self, rows: Ints) -> "Measured":
         """The cases at ``rows`` (ascending)."""
@@ -62,13 +79,20 @@ class Measured:
             place = np.searchsorted(rows, owners.row)
             kept = np.isin(owners.row, rows)
             owners = Owners(place[kept], owners.unit[kept], owners.cases[kept])
-        return Measured(self.cases.take(rows), self.counts[rows], owners)
+        return Measured(self.cases.take(rows), self.counts[rows], owners, self.at_once)
 
     def by_variant(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The activity sequences, ascending, and how many cases follow each (int64)."""
-        variants = self.cases.variants()
-        order = sorted(range(len(variants)), key=variants.__getitem__)
-        return [variants[row] for row in order], self.counts[np.array(order, np.int64)]
+        counted: Counter[tuple[str, ...]] = Counter()
+        for variant, cases in zip(self.cases.variants(), self.counts.tolist(), strict=True):
+            counted[variant] += cases
+        variants = sorted(counted)
+        return variants, np.array([counted[variant] for variant in variants], np.int64)
+
+    @property
+    def variant_counts(self) -> Ints:
+        """How many cases follow each distinct activity sequence: int64."""
+        return self.by_variant()[1] if self.cases.columns else self.counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,24 +143,41 @@ class Kernel:
         return Kernel(measured, self.__books, self.__noise, self.__max_cases)
 
     def sum(
-        self, query: Query, noise: AnswerNoise, clip: Clip = ONE, keys: int | None = None
+        self,
+        query: Query,
+        noise: AnswerNoise,
+        clip: Clip = ONE,
+        keys: int | None = None,
+        labels: str | None = None,
     ) -> NoisySums:
         """The sum over all cases of what ``query`` finds in each, clipped to ``clip``; each key has
         noise.
 
         ``keys``: how many there are (0 to keys - 1), where they are so declared. One unit moves the
-        sum by at most its cases times the clip, whatever ``query`` does. Raises PlanUnsound where
-        the plan does not list this answer.
+        sum by at most its cases times the clip, whatever ``query`` does. ``labels``: the column
+        whose texts label the keys; None: the activities, which are other labels, however they are
+        spelled. Raises PlanUnsound where the plan does not list this answer, or grants no such
+        column.
         """
+        self.__require_granted(labels)
         self.__books.record(*noise.events(clip, self.__max_cases, keys))
-        return NoisySums(self.__sums(query, clip), noise, self.__noise, keys)
+        return NoisySums(self.__sums(query, clip, labels), noise, self.__noise, keys)
 
-    def select(self, query: Query, noise: AnswerNoise, least: int, clip: Clip = ONE) -> Selected:
-        """The keys that occur and whose noisy sums reach ``least`` (grid steps), with these.
+    def select(
+        self,
+        query: Query,
+        noise: AnswerNoise,
+        least: int,
+        clip: Clip = ONE,
+        labels: str | None = None,
+    ) -> Selected:
+        """The keys that occur and whose noisy sums reach ``least`` (grid steps), with these;
+        ``labels`` as of ``sum``.
 
         Only keys that occur have noise: what hides those of one unit alone is the threshold, whose
         delta is charged (Korolova et al. 2009; Desfontaines et al. 2022).
         """
+        self.__require_granted(labels)
         delta = noise.selection_delta(least, clip, self.__max_cases)
         if delta >= 1:
             raise PlanUnsound(f"a threshold of {least:,} hides no key of one unit alone")
@@ -144,7 +185,7 @@ class Kernel:
         if delta > 0:
             events = tuple(composed([event, selection_event(delta)]) for event in events)
         self.__books.record(*events)
-        sums = self.__sums(query, clip)
+        sums = self.__sums(query, clip, labels)
         if (sums.sums < 0).any():
             sums = replace(sums, sums=np.maximum(sums.sums, 0))
         noisy = sums.sums + noise.draw(self.__noise, len(sums.sums))
@@ -233,7 +274,7 @@ class Kernel:
         """The numbers of a question that is no sum over cases, each with noise."""
         clip = Clip("l1", query.sensitivity, query.size)
         self.__books.record(*noise.events(clip, self.__max_cases, query.size))
-        exact = np.asarray(query.compute(np.sort(self.__measured.counts)), np.int64)
+        exact = np.asarray(query.compute(np.sort(self.__measured.variant_counts)), np.int64)
         if exact.shape != (query.size,):
             raise PlanUnsound(f"{query.name} answers {exact.shape}, not {query.size} numbers")
         return exact + noise.draw(self.__noise, query.size)
@@ -262,11 +303,20 @@ class Kernel:
         self.__books.record(NonPrivate(reason="the raw counts are looked at"))
         return self.__measured
 
-    def __sums(self, query: Query, clip: Clip) -> Sums:
-        vectors = vectors_of(self.__measured.cases, query, clip)
+    def __sums(self, query: Query, clip: Clip, labels: str | None = None) -> Sums:
+        """Batch by batch: sums are merged, whatever batches there are."""
+        parts = (self.__sums_of(part, query, clip, labels) for part in self.__measured.batches())
+        return reduce(lambda one, other: added_up([one, other]), parts)
+
+    def __sums_of(self, part: Measured, query: Query, clip: Clip, labels: str | None) -> Sums:
+        vectors = vectors_of(part.cases, query, clip, labels)
         if clip.sampled:
-            return sampled_sums(vectors, clip, self.__measured.counts, self.__noise)
-        return vectors.sums(self.__measured.counts)
+            return sampled_sums(vectors, clip, part.counts, self.__noise)
+        return vectors.sums(part.counts)
+
+    def __require_granted(self, labels: str | None) -> None:
+        if labels is not None and labels not in self.__measured.cases.columns:
+            raise PlanUnsound(f"a step asked for '{labels}', which it was not granted")
 
     def __sample(self, owners: Owners, rate: float) -> Ints:
         """How often each distinct case is in a Poisson sample of the units: int64."""
