@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 import polars as pl
 
+from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import Clip, Entries, Gaussian, Laplace
-from cloakwork.kernel.summary import measured_of
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP
 from cloakwork.mechanisms.aggregates import CaseRows

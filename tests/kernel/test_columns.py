@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace, NotGranted
-from cloakwork.kernel.summary import measured_of
 from cloakwork.kernel.vectors import Sums, added_up, answered, key_of
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.limits import ENVIRONMENT

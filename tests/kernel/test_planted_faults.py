@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
+from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
@@ -27,7 +28,6 @@ from cloakwork.kernel import (
     NoisySums,
     Selected,
 )
-from cloakwork.kernel.summary import measured_of
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts

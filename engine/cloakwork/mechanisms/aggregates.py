@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.kernel.summary import COLUMN
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.limits import current_limits
@@ -19,6 +18,8 @@ VARIANT: Final = "variant"
 CASES: Final = "cases"
 UNIT: Final = "unit"
 INDEX: Final = "index"
+COLUMN: Final = "column:"
+"""Before the name of a column that was granted."""
 _ROW: Final = "row"
 VARIANT_COUNTS_SCHEMA: Final = pl.Schema([(VARIANT, pl.List(pl.String())), (CASES, pl.Int64())])
 

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
+from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import Engine
 from cloakwork.engines.noise_on_times import noise_on_times
 from cloakwork.errors import MechanismError, PlanUnsound
@@ -15,7 +16,6 @@ from cloakwork.facts import Facts, Unit
 from cloakwork.kernel import Books, Kernel, Measured, Perturbation
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.perturb import OneTime, Perturbing
-from cloakwork.kernel.summary import measured_of
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.from_variants import log_of_variants

@@ -1,25 +1,20 @@
 """From the variant histogram of a log, or from its cases, to what a kernel answers from."""
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 import polars as pl
 
 from cloakwork.arrays import Ints
+from cloakwork.kernel import Measured, Owners
 from cloakwork.kernel.cases import Cases, Column, Columns
-from cloakwork.kernel.kernel import Measured, Owners
 from cloakwork.log.naming import values_of
+from cloakwork.mechanisms.aggregates import CASES, COLUMN, INDEX, UNIT, VARIANT
 from cloakwork.noise import Noise
-
-VARIANT, CASES, UNIT, INDEX = "variant", "cases", "unit", "index"
-
-COLUMN: Final = "column:"
-"""Before the name of a column that was granted."""
 
 
 def measured_of(summary: pl.DataFrame, noise: Noise) -> Measured:
-    """What a kernel answers from, of a variant histogram (``mechanisms.aggregates.VariantCounts``),
+    """What a kernel answers from, of a variant histogram (``VariantCounts``),
     or of rows of cases (``CaseRows``); where it has a column ``unit``, units are granted.
 
     The distinct cases come in random order, drawn from ``noise``.
