@@ -196,7 +196,8 @@ def test_the_number_of_raw_cases_used_as_a_default() -> None:
 
 def test_only_raw_returns_data() -> None:
     """By their types: no other method or attribute of a kernel returns frames, cases or sums."""
-    answers = (NoisySums, Selected, Growth, Kernel, int, NDArray[np.int64], PrivacyEvent)
+    arrays = (NDArray[np.int64], NDArray[np.float64])
+    answers = (NoisySums, Selected, Growth, Kernel, int, *arrays, PrivacyEvent)
     events = get_args(get_args(PrivacyEvent)[0])
     returned = {
         name: get_type_hints(_function(member))["return"]

@@ -24,7 +24,7 @@ from cloakwork.errors import PlanUnsound
 from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Query
 from cloakwork.kernel.noises import AnswerNoise
-from cloakwork.kernel.vectors import ONE, answered
+from cloakwork.kernel.vectors import ONE, answered, parts_of_keys
 from cloakwork.noise import Noise
 
 
@@ -147,8 +147,6 @@ class Growth:
     def _first_entries(self, query: Query) -> tuple[Ints, Ints, Ints, Ints]:
         """Of each case that has one the first entry: its case, number, and run of events."""
         found = answered(self._cases, query)
-        assert found.code is not None  # noqa: S101 - ``answered`` fills them in
-        assert found.start is not None  # noqa: S101
-        assert found.stop is not None  # noqa: S101
         case, first = np.unique(found.case, return_index=True)
-        return case, found.code[first], found.start[first], found.stop[first]
+        code, start, stop = parts_of_keys(found)
+        return case, code[first], start[first], stop[first]

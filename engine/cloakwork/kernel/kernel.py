@@ -186,8 +186,7 @@ class Kernel:
             events = tuple(composed([event, selection_event(delta)]) for event in events)
         self.__books.record(*events)
         sums = self.__sums(query, clip, labels)
-        if (sums.sums < 0).any():
-            sums = replace(sums, sums=np.maximum(sums.sums, 0))
+        sums = replace(sums, sums=np.maximum(sums.sums, 0))
         noisy = sums.sums + noise.draw(self.__noise, len(sums.sums))
         # A key that no case counts for (of value 0) does not occur.
         reached = np.flatnonzero((noisy >= least) & (sums.sums > 0))
@@ -202,14 +201,8 @@ class Kernel:
             raise PlanUnsound("thresholds that may spend a delta of 1 hide no key of one unit")
         if delta > 0:
             self.__books.record(selection_event(delta))
-        return Growth(
-            self.__measured.cases,
-            self.__measured.counts,
-            self.__books,
-            self.__noise,
-            self.__max_cases,
-            delta,
-        )
+        cases, counts = self.__measured.cases, self.__measured.counts
+        return Growth(cases, counts, self.__books, self.__noise, self.__max_cases, delta)
 
     def choose(self, query: Query, keys: int, most: int, epsilon: float) -> int:
         """A key from 0 to ``keys`` - 1 whose sum is among the largest: that of the largest noisy
@@ -218,11 +211,9 @@ class Kernel:
         Every value of a case is clipped to ``most``, so one unit moves each sum by at most its
         cases times ``most``; noise of twice that over ``epsilon`` is drawn.
         """
-        moved = self.__max_cases * most
         self.__books.record(EpsilonDelta(epsilon=epsilon))
-        clip = Clip("max", most, keys)
-        sums = self.__sums(query, clip)
-        noise = Laplace(np.nextafter(2 * moved / epsilon, np.inf))
+        sums = self.__sums(query, Clip("max", most, keys))
+        noise = Laplace(np.nextafter(2 * self.__max_cases * most / epsilon, np.inf))
         noisy = sums.at(np.arange(keys)) + noise.draw(self.__noise, keys)
         return int(np.argmax(noisy))
 
@@ -253,20 +244,17 @@ class Kernel:
         ``gradient`` does; what ``update`` makes of the noisy means is post-processing. A step
         whose sample is empty is a step like any other.
         """
-        shape, sampled = parameters.shape, descent.event(parameters.size, self.__max_cases)
-        self.__books.record(repeated(descent.times, sampled))
+        size = len(parameters)
+        self.__books.record(repeated(descent.times, descent.event(size, self.__max_cases)))
         owners = self.__owners()
         for _ in range(descent.times):
             counts = self.__sample(owners, descent.rate)
             drawn = np.flatnonzero(counts)
-            # A copy: what the gradient is given, it can neither keep up with nor change.
-            parameters = np.array(parameters, np.float64)
-            parameters.flags.writeable = False
             moves = descent.clipped(gradient, parameters, self.__measured.cases.take(drawn))
-            noisy = counts[drawn] @ moves + descent.noise.draw(self.__noise, len(parameters))
+            noisy = counts[drawn] @ moves + descent.noise.draw(self.__noise, size)
             mean = np.asarray(noisy * (descent.grid / descent.denominator), np.float64)
             parameters = update(parameters, mean)
-            if np.shape(parameters) != shape:
+            if np.shape(parameters) != (size,):
                 raise PlanUnsound("an update changes how many parameters there are")
         return parameters
 

@@ -60,6 +60,9 @@ class Descent:
 
         A case that it fails on has zeros, silently: that it failed would tell of one case.
         """
+        # A copy that is read-only: a gradient changes nothing that the next one is told.
+        parameters = np.array(parameters, np.float64)
+        parameters.flags.writeable = False
         try:
             found = _well_formed(gradient(parameters, cases), (len(cases), len(parameters)))
         except Exception:

@@ -161,10 +161,8 @@ def _answered_apart(cases: Cases, query: Query, labels: str | None) -> Entries:
         except Exception:  # noqa: S112 - see ``answered``
             continue
         first = offsets[row]
-        assert entries.start is not None  # noqa: S101 - ``_well_formed`` fills them in
-        assert entries.stop is not None  # noqa: S101
-        start, stop = entries.start + first, entries.stop + first
-        found.append(Entries(entries.case + row, entries.value, entries.code, start, stop))
+        code, start, stop = parts_of_keys(entries)
+        found.append(Entries(entries.case + row, entries.value, code, start + first, stop + first))
     return joined(found)
 
 
@@ -211,6 +209,13 @@ def _well_formed(cases: Cases, found: Entries, labels: str | None) -> Entries:
     # Without a run there are no labels, whatever ``start`` and ``stop`` say.
     start, stop = np.where(has_run, start, 0), np.where(has_run, stop, 0)
     return Entries(case[good], value[good], code[good], start[good], stop[good])
+
+
+def parts_of_keys(found: Entries) -> tuple[Ints, Ints, Ints]:
+    """Number, start and stop of each entry: ``answered`` fills in what a query leaves out."""
+    if found.code is None or found.start is None or found.stop is None:
+        raise TypeError("entries that nothing has filled in")
+    return found.code, found.start, found.stop
 
 
 def bounded(cases: Cases, found: Entries, clip: Clip, labels: str | None = None) -> Vectors:
@@ -274,11 +279,9 @@ def _sum_of_squares(vector: Ints, size: Ints) -> Ints:
 
 def _keys_of(cases: Cases, found: Entries, labels: str | None) -> tuple[Keys | Ints, Ints]:
     """The distinct keys, ascending, and the place of each entry's among them."""
-    assert found.code is not None  # noqa: S101 - ``_well_formed`` fills them in
-    assert found.start is not None  # noqa: S101
-    assert found.stop is not None  # noqa: S101
-    if not (found.start < found.stop).any():
-        numbers, place = np.unique(found.code, return_inverse=True)
+    code_of, start_of, stop_of = parts_of_keys(found)
+    if not (start_of < stop_of).any():
+        numbers, place = np.unique(code_of, return_inverse=True)
         return numbers, place.astype(np.int64)
     alphabet, codes, _ = cases.texts(labels)
     first, place = _distinct_runs(codes, len(alphabet), found)
@@ -287,38 +290,32 @@ def _keys_of(cases: Cases, found: Entries, labels: str | None) -> tuple[Keys | I
         code.to_bytes(8, "big", signed=True)
         + b"".join(spelled_labels[each] for each in codes[start:stop].tolist())
         for code, start, stop in zip(
-            found.code[first].tolist(),
-            found.start[first].tolist(),
-            found.stop[first].tolist(),
-            strict=True,
+            *(each[first].tolist() for each in (code_of, start_of, stop_of)), strict=True
         )
     ]
     order = sorted(range(len(spelled)), key=spelled.__getitem__)
-    place_of = np.empty(len(order), np.int64)
-    place_of[order] = np.arange(len(order))
-    return [spelled[each] for each in order], place_of[place]
+    # Sorting an order gives the place of each.
+    return [spelled[each] for each in order], np.argsort(order)[place]
 
 
 def _distinct_runs(labels: Ints, alphabet: int, found: Entries) -> tuple[Ints, Ints]:
     """The first entry of each distinct number and run of ``labels`` (from 0 to ``alphabet`` - 1),
     and for each entry which of these it has.
     """
-    assert found.code is not None  # noqa: S101 - ``_well_formed`` fills them in
-    assert found.start is not None  # noqa: S101
-    assert found.stop is not None  # noqa: S101
-    longest = int((found.stop - found.start).max(initial=0))
+    code_of, start_of, stop_of = parts_of_keys(found)
+    longest = int((stop_of - start_of).max(initial=0))
     if longest > _SHORT:
         codes = labels.tolist()
-        runs = zip(found.code.tolist(), found.start.tolist(), found.stop.tolist(), strict=True)
+        runs = zip(code_of.tolist(), start_of.tolist(), stop_of.tolist(), strict=True)
         seen: dict[tuple[int, ...], int] = {}
         place = [seen.setdefault((code, *codes[begin:end]), len(seen)) for code, begin, end in runs]
         return np.unique(np.array(place, np.int64), return_index=True)[1], np.array(place, np.int64)
-    key = found.code
+    key = code_of
     for step in range(longest):
         _, key = np.unique(key, return_inverse=True)
-        event = found.start + step
+        event = start_of + step
         label = labels[np.minimum(event, len(labels) - 1)]
-        key = key * (alphabet + 1) + np.where(event < found.stop, label + 1, 0)
+        key = key * (alphabet + 1) + np.where(event < stop_of, label + 1, 0)
     _, first, place_of_run = np.unique(key, return_index=True, return_inverse=True)
     return first, place_of_run
 
