@@ -12,6 +12,10 @@ import platform
 import time
 
 import numpy as np
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_laplace
+from opendp.metrics import l1_distance, l2_distance
+from opendp.mod import enable_features
 
 from cloakwork.noise import secret
 
@@ -30,19 +34,29 @@ def rate(draw, size):
     return size / min(times)
 
 
+def opendp_measurement(kind, scale):
+    """OpenDP's noise on integers."""
+    enable_features("contrib")
+    integers = vector_domain(atom_domain(T="i64"))
+    if kind == "laplace":
+        return make_laplace(integers, l1_distance(T="i64"), scale)
+    return make_gaussian(integers, l2_distance(T="i64"), scale)
+
+
 def measure(size):
     """One row a kind of noise and a scale or sigma (grid steps)."""
     noise = secret()
     kinds = (
-        ("laplace", SCALES, noise.laplace_values, noise.laplace_counts),
-        ("gaussian", SIGMAS, noise.gaussian_values, noise.gaussian_counts),
+        ("laplace", SCALES, noise.laplace_values),
+        ("gaussian", SIGMAS, noise.gaussian_values),
     )
     rows = []
-    for kind, scales, values, counts in kinds:
+    for kind, scales, values in kinds:
         for scale in scales:
             ours = rate(lambda n, s=scale, draw=values: draw(s, n), size)
+            measurement = opendp_measurement(kind, scale)
             zeros = np.zeros(max(1000, size // 20), dtype=np.int64)
-            theirs = rate(lambda n, s=scale, draw=counts, z=zeros: draw(z[:n], s), zeros.size)
+            theirs = rate(lambda n, draw=measurement, z=zeros: draw(z[:n]), zeros.size)
             rows.append(
                 {
                     "noise": kind,

@@ -118,6 +118,13 @@ class PlanMoved(CloakworkError):
     exit_code = 3
 
 
+_CURRENCY_WORDS: Final = {
+    "unit": "differential privacy",
+    "metric": "metric privacy of a value",
+    "local": "local privacy of a value",
+}
+
+
 class BudgetExceeded(CloakworkError):
     """The dataset's budget does not cover the release; carries what was asked and what is left."""
 
@@ -140,7 +147,8 @@ class BudgetExceeded(CloakworkError):
         self.reason = reason
         self.unit = unit
         asked, left = _distinguishable(requested, remaining)
-        book = currency if unit is None else f"{currency}, per '{unit}'"
+        what = _CURRENCY_WORDS.get(currency, currency)
+        book = what if unit is None else f"{what}, per '{unit}'"
         exhausted = f"budget of dataset '{dataset}' ({book}) is exhausted"
         why = f"; {reason}" if reason else ""
         super().__init__(f"{exhausted}: this release costs {asked}; left are {left}{why}")

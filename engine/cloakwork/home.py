@@ -5,6 +5,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from cloakwork.errors import OutputError
@@ -16,7 +17,7 @@ def home() -> Path:
     """
     if chosen := os.environ.get("CLOAKWORK_HOME"):
         return Path(chosen)
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "cloakwork"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or _user_home() / ".config") / "cloakwork"
 
 
 def data_home() -> Path:
@@ -28,36 +29,46 @@ def data_home() -> Path:
     if chosen := os.environ.get("CLOAKWORK_HOME"):
         return Path(chosen)
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "cloakwork"
+        return _user_home() / "Library" / "Application Support" / "cloakwork"
     variable = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_DATA_HOME"
     platform_folder = os.environ.get(variable)
-    return Path(platform_folder or Path.home() / ".local" / "share") / "cloakwork"
+    return Path(platform_folder or _user_home() / ".local" / "share") / "cloakwork"
 
 
-def secret_made_once(path: Path, make: Callable[[], bytes]) -> bytes:
+def _user_home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise OutputError("you have no home directory; set CLOAKWORK_HOME") from error
+
+
+def secret_made_once(path: Path, make: Callable[[], bytes], *, length: int | None = None) -> bytes:
     """The content of ``path``; made on first use, readable by its owner only (0600).
 
-    Safe when many processes ask at once: one of them wins, all read the same secret, none reads
-    half of it.
+    ``length``: bytes that it must have, where these are always as many; what has another length was
+    damaged, and raises OutputError. Safe when many processes ask at once: one of them wins, all
+    read the same secret, none reads half of it.
     """
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             # mkstemp gives the mode 0600 from the start.
             handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            with os.fdopen(handle, "wb") as file:
-                file.write(make())
             try:
-                os.link(draft, path)
-            except FileExistsError:
-                pass
+                with os.fdopen(handle, "wb") as file:
+                    file.write(make())
+                with suppress(FileExistsError):
+                    os.link(draft, path)
             finally:
                 Path(draft).unlink()
     except OSError as error:
         raise OutputError(
             f"{path}: the secret cannot be kept there ({error.strerror}); set CLOAKWORK_HOME"
         ) from error
-    return private_secret(path)
+    secret = private_secret(path)
+    if length is not None and len(secret) != length:
+        raise OutputError(f"{path}: this secret has {len(secret)} bytes, not {length}: delete it")
+    return secret
 
 
 def private_secret(path: Path) -> bytes:

@@ -65,7 +65,7 @@ def environment() -> dict[str, str]:
 
 SERVER = """
 import os, sys
-import polars, pydantic, sqlalchemy.dialects.sqlite, opendp.measurements
+import polars, pydantic, sqlalchemy.dialects.sqlite
 import cryptography.hazmat.primitives.asymmetric.ed25519
 import cloakwork.api, cloakwork.cli.apply, cloakwork.publishing.publish, cloakwork.report.html
 import cloakwork.accounting.ledger

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cloakwork.audit.times import TimeUtility
 from cloakwork.audit.utility import Utility
 from cloakwork.cli.outcome import inside_lines
 from cloakwork.run.release import Internal, StepRecord
@@ -49,9 +50,18 @@ def test_the_outcome_tells_what_is_left() -> None:
     """Cases, variants, similarity and events, marked as internal first."""
     text = said(KEPT)
     assert text.startswith("internal")
-    assert "1,000 of 1,000 cases; 31 of 117 variants, 1 of them not in the log" in text
-    assert "similarity 0.98" in text and "187 events" in text
-    assert "warning" not in text
+    assert (
+        "1,000 cases (the log has 1,000); 31 variants (the log has 117), 1 of them not in" in text
+    )
+    assert "similarity 0.98 (1 is best); 187 events differ (4% of the log's)" in text
+    assert "warning" not in text and "take less than" not in text
+
+
+def test_how_long_cases_take_stands_beside_the_log() -> None:
+    """Noise on starts moves times far; an analyst of durations asks for the other figure."""
+    times = TimeUtility(duration_source_median=6.1, duration_released_median=24.0)
+    text = said(KEPT.model_copy(update={"times": times}))
+    assert "half of the cases take less than 24 h (in the log: 6.1 h)" in text
 
 
 @pytest.mark.parametrize(

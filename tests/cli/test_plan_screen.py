@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from cloakwork.accounting.account import BudgetForecast
-from cloakwork.api import load_policy, make_plan
+from cloakwork.api import budget, load_policy, make_plan
 from cloakwork.cli.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
 from cloakwork.cli.screen import ScreenSection, fitted
 from cloakwork.policy.model import Policy
 from cloakwork.report.texts import duration, guarantee_line, warning_lines
+from cloakwork.run.release import StepRecord
 from conftest import EXAMPLES, ROOT, SHARED, Said
 
 POLICIES = sorted((ROOT / "policies").glob("*.yaml"))
@@ -165,6 +166,26 @@ def test_a_screen_gives_way_where_it_is_longest() -> None:
     assert len(shown) == 6
     assert shown[-1].strip() == "and 5 more (--all)"
     assert fitted([few], 0, 80) == (few,), "what may not give way stays"
+
+
+def test_what_is_of_no_use_when_cut_gives_way_last() -> None:
+    """A price ends with what is left: its beginning alone says nothing."""
+    price = ScreenSection("Price", ("word " * 40,), most_lines=3, legible_lines=3)
+    steps = ScreenSection("Steps", ("word " * 40,), most_lines=3)
+    kept = [section.most_lines for section in fitted([price, steps], 4, 80)]
+    assert kept == [3, 1]
+    assert sum(len(section.lines(80)) for section in fitted([price, steps], 3, 80)) == 3
+
+
+def test_the_price_is_whole_beside_figures_of_the_log(tmp_path: Path) -> None:
+    """The longest of the shipped screens, previewed and with an earlier release."""
+    plan = make_plan(load_policy("kanon-dp-timestamps"))
+    previewed = [StepRecord(mechanism="kanon/auto", seconds=0, figures=FIGURES)]
+    outlook = replace(budget(plan, ledger=str(tmp_path / "ledger.db")), without_dp=1)
+    sections = first_screen(plan, "hospital.xes.gz", previewed, outlook, 80, "cloakwork apply")
+    lines = [line for section in sections for line in section.lines(80)]
+    assert len(lines) <= MOST_LINES
+    assert "then 3 (delta 0.0001) left" in " ".join(" ".join(lines).split())
 
 
 @pytest.mark.parametrize(("value", "text"), [(7200, "2 h"), (60, "1 min"), (86400, "1 day")])

@@ -229,7 +229,7 @@ def test_all_times_of_a_case_count_in_the_metric_book(
     assert cloakwork("apply", first, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
     said = cloakwork("apply", second, log, "--out", tmp_path / "two", "--ledger", ledger)
     assert said.code == 4, said.out
-    assert "(metric)" in said.err
+    assert "(metric privacy of a value)" in said.err
 
 
 def spent_per_case(cloakwork: Cloakwork, ledger: Path) -> float:

@@ -1,5 +1,6 @@
 """A misspelt option is an error where it stands; it never makes another mechanism run silently."""
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,13 @@ def accepted(name: str) -> set[str]:
     mechanism: Any = catalogue()[name]
     if isinstance(mechanism, Anonymiser):
         return set(mechanism.Params.model_fields) - set(SET_BY_GOAL)
+    own = {"kanon/closeness": set(CLOSENESS), "timestamps/laplace": {NOISED, START_SHARE}}
+    return own.get(name) or set(fields(name))
+
+
+def fields(name: str) -> dict[str, Any]:
+    """The fields of the model that reads a mechanism's options, where there is one."""
+    mechanism: Any = catalogue()[name]
     if isinstance(mechanism, VariantRelease):
         goal = DifferentialPrivacy(
             kind="differential-privacy", epsilon=1, delta=1e-6, over=("control-flow",)
@@ -48,15 +56,29 @@ def accepted(name: str) -> set[str]:
         with pytest.raises(ValidationError) as refused:
             mechanism.meet(goal, Facts(), {"no such option": 1})
         model = getattr(sys.modules[type(mechanism).__module__], refused.value.title)
-        return set(model.model_fields)
-    own = {"kanon/closeness": set(CLOSENESS), "timestamps/laplace": {NOISED, START_SHARE}}
-    return own.get(name, set())
+        return dict(model.model_fields)
+    if isinstance(mechanism, Anonymiser) or name == "kanon/closeness":
+        return dict(mechanism.Params.model_fields)
+    return {}
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_table_is_what_the_mechanisms_accept(name: str) -> None:
     """An option too few would refuse a good policy, one too many would let a misspelt one pass."""
     assert set(OPTIONS[name]) == accepted(name)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_meaning_of_an_option_ends_with_its_default(name: str) -> None:
+    """Where the default is one value; it may change in the code alone."""
+    found = fields(name)
+    for option, meaning in OPTIONS[name].items():
+        assert meaning == meaning.strip().rstrip("."), (name, option)
+        default = found[option].default if option in found else None
+        if isinstance(default, bool | int | float | str):
+            shown = f"{default:,g}" if isinstance(default, float) else str(default).lower()
+            shown = f"{default:,}" if type(default) is int else shown
+            assert meaning.endswith(f"({shown})"), (name, option, default)
 
 
 def test_a_misspelt_option_is_refused_with_its_place() -> None:
@@ -86,6 +108,21 @@ def test_a_value_that_rules_its_mechanism_out_makes_no_other_run() -> None:
     policy = parse_policy(POLICY.format(options="kanon/auto: {seconds: -1}"))
     with pytest.raises(PlanImpossible, match=r"kanon/auto: option seconds: .*greater than 0"):
         make_plan(policy)
+
+
+@pytest.mark.parametrize(
+    ("among", "said"),
+    [
+        ("[kanon/pretsa, pretsa]", "option among.1: input should be 'kanon/pretsa', 'kanon/best"),
+        ("[kanon/a-star]", "option among: the policy's lists of mechanisms allow none of it"),
+        ("kanon/pretsa", "option among: input should be a list"),
+    ],
+)
+def test_a_misspelt_algorithm_of_auto_is_refused(among: str, said: str) -> None:
+    """It is not left out silently, as one is that the policy denies."""
+    policy = POLICY.format(options=f"kanon/auto: {{among: {among}}}") + "    deny: [kanon/a-star]\n"
+    with pytest.raises(PlanImpossible, match=re.escape(said)):
+        make_plan(parse_policy(policy))
 
 
 def test_the_command_line_ends_with_3(cloakwork: Callable[..., Said], tmp_path: Path) -> None:

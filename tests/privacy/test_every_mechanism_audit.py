@@ -133,14 +133,8 @@ class Quiet:
     def __init__(self) -> None:
         self.source = reproducible(2)
 
-    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        return self.source.laplace_counts(counts, scale / 40)
-
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
         return self.source.laplace_values(scale / 40, size)
-
-    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
-        return self.source.gaussian_counts(counts, sigma / 40)
 
     def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
         return self.source.gaussian_values(sigma / 40, size)

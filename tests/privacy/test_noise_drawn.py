@@ -66,17 +66,9 @@ class Recorder:
         self.rates: list[float] = []
         self.source = reproducible(1)
 
-    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        self.scales.add(drawn_scale(scale))
-        return self.source.laplace_counts(counts, scale)
-
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
         self.scales.add(drawn_scale(scale))
         return self.source.laplace_values(scale, size)
-
-    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
-        self.scales.add(drawn_sigma(sigma))
-        return self.source.gaussian_counts(counts, sigma)
 
     def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
         self.scales.add(drawn_sigma(sigma))

@@ -151,14 +151,8 @@ class OneSided:
     def __init__(self, source: Noise) -> None:
         self.source = source
 
-    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        return counts + self.laplace_values(scale, len(counts))
-
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
         return np.abs(self.source.laplace_values(scale, size))
-
-    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
-        return counts + self.gaussian_values(sigma, len(counts))
 
     def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
         return np.abs(self.source.gaussian_values(sigma, size))

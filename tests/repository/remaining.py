@@ -145,9 +145,20 @@ def _prose_of_python(source: str) -> str:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type in PROSE:
             begin = starts[token.start[0] - 1] + token.start[1]
-            text = _without_syntax(token.string) if token.type == tokenize.STRING else token.string
+            text = _without_escapes(token)
             kept[begin : begin + len(text)] = text
     return "".join(kept)
+
+
+def _without_escapes(token: tokenize.TokenInfo) -> str:
+    """The text of a token, as long as it was; an f-string's text is one of several tokens from
+    Python 3.12 on.
+    """
+    if token.type == tokenize.STRING:
+        return _without_syntax(token.string)
+    if token.type == tokenize.COMMENT:
+        return token.string
+    return re.sub(r"\\[^\n]", "  ", token.string)
 
 
 def _without_syntax(literal: str) -> str:

@@ -70,7 +70,7 @@ BY_KEYWORD = {"by", "subset", "on", "left_on", "right_on", "index", "order_by", 
 """Keywords that take names, of whichever method."""
 READERS = {"read_csv", "read_parquet", "read_ipc", "read_csv_batched"}
 ENGINE = ROOT / "engine" / "cloakwork"
-NOT_POLARS = {"np", "numpy"}
+NOT_POLARS = {"np", "numpy", "kernel"}
 
 
 def faults(source: str) -> Iterator[tuple[int, str]]:

@@ -311,7 +311,7 @@ class Ledger(ReadableLedger):
             path = home() / "ledger-fingerprints.key"
         else:
             path = file.with_name(f"{file.name}.key")
-        return secret_made_once(path, lambda: secrets.token_bytes(32))
+        return secret_made_once(path, lambda: secrets.token_bytes(32), length=32)
 
 
 def _location_fields(folder: Path) -> dict[str, str]:

@@ -17,6 +17,7 @@ _DAY: Final = 86_400_000_000
 _HALF_YEAR: Final = 182 * _DAY
 _UNITS: Final = (3_600_000_000, 900_000_000, 60_000_000, 1_000_000, 1_000)
 """Microseconds of an hour, a quarter, a minute, a second and a millisecond."""
+_TIMES: Final = pl.List(pl.Int64())
 _QUARTERS: Final = 1
 """Where a quarter stands among the units."""
 
@@ -58,14 +59,21 @@ def _has_plausible_time(log: EventLog) -> NDArray[np.bool_]:
     stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
     has_time = stamps.is_not_null().to_numpy()
     rows = _time_rows(log, stamps.fill_null(0).to_numpy(), has_time & log.kept)
-    joined = rows.join(_kept_times(rows), "activity", how="left", maintain_order="left")
+    times_of_activity = _kept_times(rows)
+    kept_rows = rows.filter("kept").join(
+        times_of_activity.filter(pl.col("times_of_day").is_not_null()), "activity", how="semi"
+    )
+    seasons = _seasons(kept_rows)
+    joined = rows.join(times_of_activity, "activity", how="left", maintain_order="left")
+    joined = joined.join(seasons, "activity", how="left", maintain_order="left")
+    times_of_day = pl.coalesce("times_of_season", "times_of_day")
     is_plausible = (
-        pl.when(pl.col("times_of_day").is_not_null())
-        .then(pl.col("times_of_day").list.contains(pl.col("time_of_day")))
+        pl.when(times_of_day.is_not_null())
+        .then(times_of_day.list.contains(pl.col("time_of_day")))
         .otherwise(pl.col("fineness") <= pl.col("finest"))
         .fill_null(value=False)
     )
-    found = joined.select(is_plausible).to_series().to_numpy() & _is_in_season(rows)
+    found = joined.select(is_plausible).to_series().to_numpy() & _is_in_season(joined)
     return np.asarray(found | ~has_time, np.bool_)
 
 
@@ -113,48 +121,80 @@ def _kept_times(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_in_season(rows: pl.DataFrame) -> NDArray[np.bool_]:
-    """Whether the kept events of the activity before and after each event have its time of day,
-    where the activity follows seasons. Elsewhere True.
+    """Whether the kept events of its season before and after each event have its time of day.
+    Elsewhere than in a season True.
 
-    ``rows``: as ``_time_rows`` gives them.
+    ``rows``: as ``_time_rows`` gives them, with ``season``.
     """
-    ordered = rows.with_row_index("row").sort("activity", "time")
+    ordered = rows.with_row_index("row").sort("season", "time")
     # At a time that a kept event has, the season is known.
     time_of_kept = pl.when("kept").then("time_of_day").max()
-    ordered = ordered.with_columns(time_of_kept=time_of_kept.over("activity", "time"))
+    ordered = ordered.with_columns(time_of_kept=time_of_kept.over("season", "time"))
     ordered = ordered.with_columns(
-        before=pl.col("time_of_kept").forward_fill().over("activity"),
-        after=pl.col("time_of_kept").backward_fill().over("activity"),
-    )
-    joined = ordered.join(
-        _seasonal_activities(ordered), "activity", how="left", maintain_order="left"
+        before=pl.col("time_of_kept").forward_fill().over("season"),
+        after=pl.col("time_of_kept").backward_fill().over("season"),
     )
     # Before the first kept event, and behind the last, the other neighbour decides alone.
     before = pl.col("before").fill_null(pl.col("after"))
     after = pl.col("after").fill_null(pl.col("before"))
     has_their_time = (before == pl.col("time_of_day")) & (after == pl.col("time_of_day"))
-    is_seasonal = pl.col("is_seasonal").fill_null(value=False)
-    in_season = joined.select("row", in_season=~is_seasonal | has_their_time)
+    in_season = ordered.select("row", in_season=pl.col("season").is_null() | has_their_time)
     return in_season.sort("row")["in_season"].to_numpy()
 
 
-def _seasonal_activities(ordered: pl.DataFrame) -> pl.DataFrame:
-    """For each activity ``is_seasonal``: whether its kept events have two times of day, an hour
-    apart, that change twice a year at most: midnight of a zone with summer time.
+def _seasons(kept: pl.DataFrame) -> pl.DataFrame:
+    """The activities whose times of day follow a season: ``activity``, ``season``, a number that
+    activities of one season share, and ``times_of_season``, its two times of day.
 
-    ``ordered``: as ``_time_rows`` gives them, by activity and time.
+    ``kept``: rows as ``_time_rows`` gives them, of kept events whose times of day identify them.
+    A season is one of all activities that have no other times of day than two an hour apart; where
+    these change more often than seasons do, of each activity alone.
     """
-    kept = ordered.filter("kept").group_by("activity", maintain_order=True)
-    seasons = kept.agg(
-        apart=pl.col("time_of_day").max() - pl.col("time_of_day").min(),
-        times_of_day=pl.col("time_of_day").n_unique(),
-        changes=(pl.col("time_of_day").diff() != 0).sum(),
-        half_years=(pl.col("time").max() - pl.col("time").min()) // _HALF_YEAR + 1,
-    )
+    columns = {"activity": kept.schema["activity"], "season": pl.Int64(), "times_of_season": _TIMES}
+    schema = pl.Schema(columns)
+    found = pl.DataFrame(schema=schema)
+    counted = kept.group_by("time_of_day").len()
+    # The season of the most events first.
+    frequent = counted.sort(-pl.col("len").cast(pl.Int64), "time_of_day")["time_of_day"]
+    groups = [kept.filter(_only_within_hour(earlier)) for earlier in frequent]
+    groups += kept.partition_by("activity", maintain_order=True)
+    for season, group in enumerate(groups):
+        unassigned = group.join(found, "activity", how="anti")
+        if not _follows_season(unassigned):
+            continue
+        activities = unassigned["activity"].unique()
+        times = unassigned["time_of_day"].unique().to_list()
+        members = pl.DataFrame(
+            {
+                "activity": activities,
+                "season": [season] * len(activities),
+                "times_of_season": [times] * len(activities),
+            },
+            schema,
+        )
+        found = found.vstack(members)
+    return found
+
+
+def _only_within_hour(earlier: int) -> pl.Expr:
+    """Rows of activities all of whose times of day are ``earlier`` or an hour later."""
+    return pl.col("time_of_day").is_in([earlier, (earlier + _HOUR) % _DAY]).all().over("activity")
+
+
+def _follows_season(kept: pl.DataFrame) -> bool:
+    """Whether times have two times of day, an hour apart, that change twice a year at most:
+    midnight of a zone with summer time.
+    """
+    ordered = kept.sort("time")
+    times_of_day = sorted(set(ordered["time_of_day"].to_list()))
+    if len(times_of_day) != 2:
+        return False
     # Around midnight, an hour apart are 23 hours.
-    hour_apart = pl.col("apart").is_in([_HOUR, _DAY - _HOUR]) & (pl.col("times_of_day") == 2)
-    is_seasonal = hour_apart & (pl.col("changes") <= pl.col("half_years") + 1)
-    return seasons.select("activity", is_seasonal=is_seasonal)
+    if times_of_day[1] - times_of_day[0] not in (_HOUR, _DAY - _HOUR):
+        return False
+    half_years = (int(ordered["time"][-1]) - int(ordered["time"][0])) // _HALF_YEAR + 1
+    changes = int((ordered["time_of_day"].diff() != 0).sum())
+    return changes <= half_years + 1
 
 
 def without_their_values(log: EventLog, attribute: str | None) -> EventLog:

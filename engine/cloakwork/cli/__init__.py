@@ -35,14 +35,14 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "cloakwork.cli.policy:policy", "Write, check, explain and compare privacy policies."
     ),
     "profile": CommandLocation(
-        "cloakwork.cli.profile:profile", "Buy noisy figures of a log, for planning to go by."
+        "cloakwork.cli.profile:profile", "Measure noisy figures of a log, for 'plan' to go by."
     ),
     "plan": CommandLocation(
         "cloakwork.cli.plan:plan",
         "Say what would be done to a log, what it gives and what it costs.",
     ),
     "apply": CommandLocation(
-        "cloakwork.cli.apply:apply", "Do it: write a release folder, or nothing."
+        "cloakwork.cli.apply:apply", "Anonymize a log: write a release folder, or nothing."
     ),
     "verify": CommandLocation(
         "cloakwork.cli.verify:verify", "Check that a release is what its statement says."
@@ -55,7 +55,9 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "cloakwork.cli.ledger:ledger",
         "Show, verify and reconcile the budget that releases have spent.",
     ),
-    "keys": CommandLocation("cloakwork.cli.keys:keys", "Show and say whose signatures count."),
+    "keys": CommandLocation(
+        "cloakwork.cli.keys:keys", "List whose signatures count here, and change that."
+    ),
     "audit": CommandLocation(
         "cloakwork.cli.audit:audit",
         "Test whether a mechanism keeps its claim, by running it many times.",

@@ -10,7 +10,7 @@ from cloakwork.cli.options import json_option
 
 @click.group()
 def keys() -> None:
-    """Show and say whose signatures count here."""
+    """List whose signatures count here, and change that."""
 
 
 @keys.command("list")

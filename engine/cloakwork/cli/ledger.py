@@ -11,6 +11,7 @@ import click
 
 from cloakwork.cli.ledger_json import reconciliation_json, record_json, summary_json
 from cloakwork.cli.ledger_text import history_lines, print_lines, summary_lines
+from cloakwork.cli.options import LEDGER_HELP, json_option
 from cloakwork.errors import VerificationFailed
 from cloakwork.report.texts import counted
 
@@ -27,12 +28,8 @@ def ledger() -> None:
 
 
 def _options(command: Callable[_P, None]) -> Callable[_P, None]:
-    where = (
-        "Where the ledger lives. Default: $CLOAKWORK_LEDGER, else ledger.db in your data folder."
-    )
-    url = click.option("--ledger", "url", metavar="URL", help=where)
-    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-    return url(as_json(command))
+    url = click.option("--ledger", "url", metavar="URL", help=LEDGER_HELP)
+    return url(json_option(command))
 
 
 _of_dataset = click.option("--dataset", metavar="NAME", help="Only this dataset.")
@@ -131,10 +128,10 @@ def reconcile(
 ) -> None:
     """Bring the ledger and the releases below each DIR to agreement, after a crash.
 
-    Commits entries whose folder stands there; closes, as spent, those that were aimed there and
-    have neither a folder nor a running process; removes the drafts of dead processes. Exit 1 where
-    a release is found that this ledger does not know, or whose files are not those that its
-    statement signs.
+    Commits entries whose folder stands there; closes, as spent, those that were to be written
+    there and have neither a folder nor a running process; removes the drafts of dead processes.
+    Exit 1 where a release is found that this ledger does not know, or whose files are not those
+    that its statement signs.
     """
     from cloakwork.publishing.reconcile import reconcile as bring_to_agreement
 

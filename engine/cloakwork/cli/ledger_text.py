@@ -86,10 +86,10 @@ def _is_listed(balance: "Balance") -> bool:
 
 
 def _balance_text(balance: "Balance") -> str:
-    spent = cost_text(balance.spent)
+    spent = cost_text(balance.spent, digits=6)
     if balance.left is None:
         return f"{budget_name(balance)}: {spent} spent, no total declared"
-    left, total = cost_text(balance.left), cost_text(balance.total)
+    left, total = cost_text(balance.left, digits=6), cost_text(balance.total, digits=6)
     return f"{budget_name(balance)}: {spent} spent; left: {left}; total: {total}"
 
 
@@ -125,8 +125,8 @@ def _without_release(summary: "Summary") -> Iterator[str]:
             yield f"  {record.id} ({record.state}): {why}"
     if summary.without_dp:
         yield (
-            f"{len(summary.without_dp)} without a DP guarantee; no budget bounds what these "
-            "disclose:"
+            f"{counted(len(summary.without_dp), 'release')} without a DP guarantee; "
+            "no budget bounds what is disclosed by:"
         )
         for record in summary.without_dp:
             yield f"  {_entry(record)}"
@@ -248,7 +248,7 @@ def charge_text(charge: "Charge") -> str:
         name = _name_per_unit(charge.unit)
     elif charge.shift:
         name += f", per {duration(charge.shift)}"
-    return f"{name}: {cost_text(charge.cost)}"
+    return f"{name}: {cost_text(charge.cost, digits=6)}"
 
 
 def date_text(moment: datetime) -> str:

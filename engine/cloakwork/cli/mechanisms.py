@@ -48,6 +48,7 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 
 def _describe(mechanism: Any) -> dict[str, Any]:
     schema = mechanism.Params.model_json_schema()
+    known = OPTIONS.get(mechanism.name)
     return {
         "name": mechanism.name,
         "summary": mechanism.summary,
@@ -57,6 +58,7 @@ def _describe(mechanism: Any) -> dict[str, Any]:
         "theorem": mechanism.theorem.statement,
         "source": mechanism.theorem.source,
         "about": _plain(mechanism.__doc__),
+        "options": None if known is None else dict(known),
         "parameters": {
             key: {
                 "type": value.get("type", "see schema"),
@@ -84,18 +86,24 @@ def _print_mechanism(item: dict[str, Any], *, verbose: bool) -> None:
     _print_prose(f"\n{item['about']}\n")
     _print_wrapped(f"Gives: {item['theorem']}")
     _print_wrapped(f"Source: {item['source']}")
-    _print_wrapped(f"Options that a policy may set under mechanisms.parameters: {_options(item)}")
+    _print_options(item)
     _print_prose(f"\nParameters that a plan holds: {item['parameters_say']}")
     for key, value in item["parameters"].items():
         click.echo(f"  {key} ({value['type']}{', required' if value['required'] else ''})")
 
 
-def _options(item: dict[str, Any]) -> str:
-    """The options by name; what a mechanism of another package accepts is not known here."""
-    known = OPTIONS.get(item["name"])
-    if known is None:
-        return f"see the package {item['package']}"
-    return ", ".join(known) or "none"
+def _print_options(item: dict[str, Any]) -> None:
+    """What a policy may set; what a mechanism of another package accepts is not known here."""
+    heading = "\nOptions under mechanisms.parameters of a policy"
+    options = item["options"]
+    if options is None:
+        click.echo(f"{heading}: see the package {item['package']}")
+    elif not options:
+        click.echo(f"{heading}: none")
+    else:
+        click.echo(f"{heading}, defaults in brackets:")
+        for name, text in options.items():
+            _print_wrapped(f"  {name}: {text}")
 
 
 def _print_prose(text: str) -> None:

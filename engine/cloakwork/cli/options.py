@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,12 +18,11 @@ from cloakwork.policy.load import load_policy
 if TYPE_CHECKING:
     from cloakwork.accounting.ledger import Ledger
 
-ledger_option = click.option(
-    "--ledger",
-    metavar="URL",
-    help="Budget ledger: a database address or a file; default: $CLOAKWORK_LEDGER, "
-    "else ledger.db in your data folder.",
+LEDGER_HELP: Final = (
+    "Budget ledger: a database address or a file; default: $CLOAKWORK_LEDGER, "
+    "else ledger.db in your data folder."
 )
+ledger_option = click.option("--ledger", metavar="URL", help=LEDGER_HELP)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else."
 )

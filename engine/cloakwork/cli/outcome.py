@@ -110,7 +110,7 @@ def inside_lines(internal: "Internal") -> Iterator[str]:
     utility = Utility.model_validate(dict(internal.utility)) if internal.utility else None
     lines = [
         *_steps(internal, beside_utility=utility is not None),
-        *(_kept(utility) if utility else ()),
+        *(_kept(utility, _changed_events(internal.source, utility)) if utility else ()),
         *_little(internal, utility),
     ]
     if lines:
@@ -126,25 +126,44 @@ def _steps(internal: "Internal", *, beside_utility: bool) -> Iterator[str]:
             yield f"{record.mechanism}: {change_line(record.figures)}"
 
 
-def _kept(utility: Utility) -> Iterator[str]:
-    """Cases, variants, similarity and times, as far as they were measured."""
+def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
+    """Cases, variants, similarity and times, as far as they were measured.
+
+    ``changed``: the share of the log's events that differ, where it is known.
+    """
     if utility.source_cases is not None and utility.source_variants is not None:
         variants = (utility.true_variants or 0) + (utility.fake_variants or 0)
+        # A release under noise may hold more than the log, so neither is a part of the other.
         yield (
-            f"{utility.released_cases:,} of {counted(utility.source_cases, 'case')}; "
-            f"{variants:,} of {counted(utility.source_variants, 'variant')}, "
+            f"{counted(utility.released_cases or 0, 'case')} "
+            f"(the log has {utility.source_cases:,}); "
+            f"{counted(variants, 'variant')} (the log has {utility.source_variants:,}), "
             f"{utility.fake_variants or 0:,} of them not in the log"
         )
     if utility.relative_log_similarity is not None:
-        changed = utility.absolute_log_difference
-        edits = "" if changed is None else f"; {counted(changed, 'event')} differ"
-        yield f"similarity {utility.relative_log_similarity:.2f} (1 is best){edits}"
+        edits = utility.absolute_log_difference
+        share = "" if changed is None else f" ({_percent(changed)} of the log's)"
+        differ = "" if edits is None else f"; {counted(edits, 'event')} differ{share}"
+        yield f"similarity {utility.relative_log_similarity:.2f} (1 is best){differ}"
     times = utility.times
-    if times is not None and times.error_mean is not None and times.error_median is not None:
+    if times is None:
+        return
+    if times.error_mean is not None and times.error_median is not None:
         yield (
             f"a released time is off by {hours(times.error_mean)} on average, "
             f"half of them by less than {hours(times.error_median)}"
         )
+    before, after = times.duration_source_median, times.duration_released_median
+    if before is not None and after is not None:
+        yield f"half of the cases take less than {hours(after)} (in the log: {hours(before)})"
+
+
+def _percent(share: float) -> str:
+    """
+    >>> _percent(0.254), _percent(0.0004), _percent(0)
+    ('25%', 'less than 1%', '0%')
+    """
+    return "less than 1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
 def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:

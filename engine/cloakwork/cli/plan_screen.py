@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from cloakwork.run.release import StepRecord
 
 MOST_LINES: Final = 25
+MOST_REASONS: Final = 4
+"""Columns that are released without protection whose reasons are shown beside them."""
 LITTLE_SIMILARITY: Final = 0.5
 """A predicted similarity to the log below which little is left of it."""
 
@@ -56,16 +58,20 @@ def first_screen(
     head = f"{log_name} under {meta.name} {meta.version}, dataset {meta.dataset}"
     sections = [
         *_unproven(plan),
-        ScreenSection("Plan", (head,), most_lines=2),
-        ScreenSection("Protected", (f"each {unit_text(plan.facts.unit)}",), most_lines=2),
-        ScreenSection("Released", (released_line(plan),), most_lines=3),
+        ScreenSection("Plan", (head,), most_lines=2, legible_lines=2),
+        ScreenSection("Protected", (_protected(plan),), most_lines=2),
+        ScreenSection("Released", (released_line(plan),), most_lines=3, legible_lines=2),
         _guarantees(plan),
         _not_protected(plan),
         ScreenSection("Steps", (", ".join(map(step_line, plan.steps)),), most_lines=4),
-        ScreenSection("Would change", tuple(_changes(previewed)), ALL, most_lines=3),
+        ScreenSection(
+            "Would change", tuple(_changes(previewed)), ALL, most_lines=3, legible_lines=2
+        ),
         ScreenSection("Profile", tuple(_profile(plan)), most_lines=2),
-        ScreenSection("Budget", tuple(_budget(plan, outlook)), most_lines=3),
-        ScreenSection("Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3),
+        *_budget(plan, outlook),
+        ScreenSection(
+            "Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3, legible_lines=2
+        ),
         ScreenSection(
             "Next",
             (
@@ -84,6 +90,10 @@ def _that_fits(command: str, width: int) -> str:
     return "cloakwork apply: the same policy, log and options, and --out DIR"
 
 
+def _protected(plan: Plan) -> str:
+    return f"each {unit_text(plan.facts.unit)}" if plan.claims else "nobody: nothing is guaranteed"
+
+
 def _unproven(plan: Plan) -> Iterator[ScreenSection]:
     if plan.unproven:
         entries = [f"{unproven_sentence(each)} {unproven_cost(each)}" for each in plan.unproven]
@@ -96,9 +106,16 @@ def _guarantees(plan: Plan) -> ScreenSection:
 
 
 def _not_protected(plan: Plan) -> ScreenSection:
-    """Every column that is released without protection: of several, a line each."""
+    """Every column that is released without protection: of a few, a line each with the reason; of
+    many all names.
+    """
     lines = tuple(map(exposure_line, plan.exposed)) or (NOTHING_EXPOSED,)
-    return ScreenSection("Not protected", lines, WHY, most_lines=3 if len(lines) == 1 else 1)
+    if len(lines) == 1:
+        return ScreenSection("Not protected", lines, WHY, most_lines=3, legible_lines=2)
+    if len(lines) <= MOST_REASONS:
+        return ScreenSection("Not protected", lines, WHY, most_lines=1)
+    names = ", ".join(item.column for item in plan.exposed)
+    return ScreenSection("Not protected", (f"{names} ({WHY}: reasons)",))
 
 
 def _profile(plan: Plan) -> Iterator[str]:
@@ -127,10 +144,11 @@ def change_line(figures: Mapping[str, JsonValue]) -> str:
             "variants_before": int(before),
             "variants_after": int(after),
         }:
+            becomes = "becomes" if before == 1 else "become"
             return (
                 f"{moved:,} of {counted(cases, 'case')}, {counted(edits, 'event')}"
                 f"{_least_possible(figures.get('gap'))}; {counted(before, 'variant')} "
-                f"become {after:,}"
+                f"{becomes} {after:,}"
             )
         case {"events": int(events), "events_kept": int(kept), "cases": int(cases)}:
             cases_kept = figures.get("cases_kept", cases)
@@ -173,17 +191,22 @@ def _least_possible(gap: JsonValue) -> str:
     return f", within {gap:.1%} of the least possible"
 
 
-def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
+def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSection]:
     """Before, this release and after, a line a budget that pays; and what no budget bounds."""
-    budgets = (
-        () if outlook is None else zip(outlook.before, outlook.cost, outlook.after, strict=True)
-    )
-    for before, cost, after in budgets:
+    balances = tuple(_balances(outlook))
+    unbounded = unbounded_line(plan)
+    # Of a price the end says most, so that it is cut last; the rest can be read elsewhere.
+    yield ScreenSection("Budget", balances, most_lines=3, legible_lines=3)
+    if unbounded is not None:
+        yield ScreenSection("" if balances else "Budget", (unbounded,), most_lines=3)
+
+
+def _balances(outlook: "BudgetForecast | None") -> Iterator[str]:
+    if outlook is None:
+        return
+    for before, cost, after in zip(outlook.before, outlook.cost, outlook.after, strict=True):
         if cost.epsilon > 0 or cost.delta > 0:
             yield balance_line(before, cost, after)
-    unbounded = unbounded_line(plan)
-    if unbounded is not None:
-        yield unbounded
 
 
 def balance_line(before: "Balance", cost: Cost, after: "Balance") -> str:

@@ -55,7 +55,10 @@ def init(out: Path, name: str, force: bool) -> None:
 
     if name not in list_policies():
         guess = did_you_mean(name, list_policies())
-        raise click.BadParameter(f"no policy '{name}' is shipped{guess}", param_hint="--from")
+        raise click.BadParameter(
+            f"no policy '{name}' is shipped{guess}; 'cloakwork policy list' shows them",
+            param_hint="--from",
+        )
     text = _starter((shipped("policies") / f"{name}.yaml").read_text("utf-8"), out)
     parse_policy(text, str(out))
     _write(out, text, force=force)

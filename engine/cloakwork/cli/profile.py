@@ -90,8 +90,8 @@ def _show(made: "Profile", out: Path) -> None:
             which = "the most frequent variant holds"
         click.echo(f"  {which} about {held:,} (noise of scale {scale})")
     if found.alphabet is not None:
-        shown = f"{len(found.alphabet):,} activities"
-        click.echo(f"  {shown}, each in at least about {noise.tau:,} cases")
+        shown = f"{len(found.alphabet):,}"
+        click.echo(f"  activities that at least about {noise.tau:,} cases have: {shown}")
     click.echo(
         f"charged: epsilon {noise.epsilon:g}, delta {noise.delta:g}, "
         f"as release {made.release} of the ledger"

@@ -25,6 +25,8 @@ class ScreenSection:
 
     ``rest_under``: the option that shows all entries; empty where none may be left out. ``hidden``:
     how many are left out. ``most_lines``: lines that one entry may take; None for any number.
+    ``legible_lines``: lines that an entry needs to be of use; it gets fewer only where nothing else
+    can give way.
     """
 
     label: str
@@ -32,6 +34,7 @@ class ScreenSection:
     rest_under: str = ""
     hidden: int = 0
     most_lines: int | None = None
+    legible_lines: int = 1
 
     def lines(self, columns: int) -> list[str]:
         """The section as printed; nothing where it has no entries."""
@@ -58,6 +61,11 @@ class ScreenSection:
     def may_be_cut(self) -> bool:
         """Whether its entries may end in dots sooner."""
         return self.most_lines is not None and self.most_lines > 1
+
+    @property
+    def stays_legible(self) -> bool:
+        """Whether its entries are of use with one line less."""
+        return self.most_lines is not None and self.most_lines > self.legible_lines
 
 
 def columns() -> int:
@@ -127,6 +135,7 @@ def fitted(sections: Sequence[ScreenSection], most: int, width: int) -> tuple[Sc
 
     The section with the most lines gives way first: its last entry is hidden, and where no section
     may hide one, its entries end in dots sooner. Where none may do that, the screen is longer.
+    Sections whose entries would lose their use that way come last.
     """
     kept = list(sections)
     while sum(len(section.lines(width)) for section in kept) > most:
@@ -134,7 +143,8 @@ def fitted(sections: Sequence[ScreenSection], most: int, width: int) -> tuple[Sc
         cuttable = [place for place, section in enumerate(kept) if section.may_be_cut]
         if not shrinkable and not cuttable:
             break
-        longest = max(shrinkable or cuttable, key=lambda place: len(kept[place].lines(width)))
+        first = shrinkable or [place for place in cuttable if kept[place].stays_legible]
+        longest = max(first or cuttable, key=lambda place: len(kept[place].lines(width)))
         found = kept[longest]
         kept[longest] = found.shorter() if shrinkable else found.cut()
     return tuple(kept)

@@ -110,7 +110,7 @@ def _lowest_priorities(table: pl.DataFrame, *groups: str) -> pl.DataFrame:
     """
     highest_kept = pl.col(_PRIORITY).bottom_k(SAMPLED).max().alias("highest_kept")
     of_group = table.group_by(named(*groups)).agg(highest_kept)
-    rows = table.join(of_group, on=list(groups), how="left")
+    rows = table.join(of_group, on=named(*groups), how="left")
     return rows.filter(pl.col(_PRIORITY) <= pl.col("highest_kept")).drop("highest_kept")
 
 

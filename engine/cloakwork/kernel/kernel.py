@@ -191,7 +191,7 @@ class Kernel:
         noisy = sums.sums + noise.draw(self.__noise, len(sums.sums))
         # A key that no case counts for (of value 0) does not occur.
         reached = np.flatnonzero((noisy >= least) & (sums.sums > 0))
-        return Selected(*sums.parts(reached), noisy[reached])
+        return Selected(*sums.at_rows(reached), noisy[reached])
 
     def grow(self, delta: float = 0.0) -> Growth:
         """Keys that grow level by level; ``delta``: what their thresholds may spend, all together.

@@ -83,13 +83,13 @@ class Sums:
         place = {key: row for row, key in enumerate(self.keys)}
         return np.array([self.sums[place[key]] if key in place else 0 for key in keys], np.int64)
 
-    def parts(self, rows: Ints) -> tuple[Ints, tuple[tuple[str, ...], ...]]:
+    def at_rows(self, rows: Ints) -> tuple[Ints, tuple[tuple[str, ...], ...]]:
         """The number and the labels of each of the keys at ``rows``."""
         if isinstance(self.keys, np.ndarray):
             return self.keys[rows], ((),) * len(rows)
-        parts = [parts_of(self.keys[row]) for row in rows.tolist()]
-        codes = np.array([code for code, _ in parts], np.int64)
-        return codes, tuple(labels for _, labels in parts)
+        spelled = [parts_of(self.keys[row]) for row in rows.tolist()]
+        codes = np.array([code for code, _ in spelled], np.int64)
+        return codes, tuple(labels for _, labels in spelled)
 
 
 def added_up(parts: Sequence[Sums]) -> Sums:
@@ -168,12 +168,12 @@ def _answered_apart(cases: Cases, query: Query, labels: str | None) -> Entries:
     return joined(found)
 
 
-def joined(parts: list[Entries]) -> Entries:
+def joined(batches: list[Entries]) -> Entries:
     """Entries of several batches, one after another."""
     empty = np.zeros(0, np.int64)
 
     def column(name: str) -> Ints:
-        return np.concatenate([empty, *(getattr(part, name) for part in parts)])
+        return np.concatenate([empty, *(getattr(batch, name) for batch in batches)])
 
     return Entries(*map(column, ("case", "value", "code", "start", "stop")))
 

@@ -1,9 +1,8 @@
 """The only source of privacy noise, and the only place that draws random bits for it.
 
 Everything a guarantee rests on (noise, which cases stay, which identical case moves, ids, row
-order) is drawn here. Released counts go through OpenDP; noise per value on millions of events
-through our own exact sampler (``sampler``). No floating-point noise, no truncation, no numpy or
-``random`` generator (``privacy.md`` section 5).
+order) is drawn here, the noise by one exact sampler (``sampler``). No floating-point noise, no
+truncation, no numpy or ``random`` generator (``privacy.md`` section 5).
 """
 
 import hashlib
@@ -13,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,24 +37,12 @@ class Noise(Protocol):
         """Whether it draws the operating system's entropy; False stamps a release NOT PRIVATE."""
         ...
 
-    def laplace_counts(self, counts: Ints, scale: float) -> Ints:
-        """``counts`` (int64, any length) plus discrete Laplace noise of ``scale``, by OpenDP's
-        sampler; sums saturate.
-        """
-        ...
-
     def laplace_values(self, scale: float, size: int) -> Ints:
         """``size`` draws (int64) of discrete Laplace noise, exact, vectorised: P[x] proportional to
         exp(-|x|/scale).
 
-        Both kinds of noise are drawn at ``drawn_scale(scale)``, which is ``scale`` itself from
+        It is drawn at ``drawn_scale(scale)``, which is ``scale`` itself from
         2**-7 to 2**53 grid steps.
-        """
-        ...
-
-    def gaussian_counts(self, counts: Ints, sigma: float) -> Ints:
-        """``counts`` (int64, any length) plus discrete Gaussian noise of ``sigma``, by OpenDP's
-        sampler; sums saturate.
         """
         ...
 
@@ -63,7 +50,7 @@ class Noise(Protocol):
         """``size`` draws (int64) of discrete Gaussian noise, exact, vectorised: P[x] proportional
         to exp(-x^2/(2 sigma^2)).
 
-        Both kinds of noise are drawn at ``drawn_sigma(sigma)``, which is ``sigma`` itself from
+        It is drawn at ``drawn_sigma(sigma)``, which is ``sigma`` itself from
         2**-7 to 2**53 grid steps.
         """
         ...
@@ -200,21 +187,9 @@ class _Source:
     private: bool
     keys: Callable[[], bytes] = _new_key
 
-    def laplace_counts(self, counts: Ints, scale: float) -> Ints:
-        counts = np.asarray(counts, dtype=np.int64)
-        if self.private:
-            return _by_opendp("laplace", counts, drawn_scale(scale))
-        return _saturating_sum(counts, self.laplace_values(scale, counts.size))
-
     def laplace_values(self, scale: float, size: int) -> Ints:
         drawn_scale(scale)
         return sampler.discrete_laplace(sampler.exact_scale(scale), size, self.words)
-
-    def gaussian_counts(self, counts: Ints, sigma: float) -> Ints:
-        counts = np.asarray(counts, dtype=np.int64)
-        if self.private:
-            return _by_opendp("gaussian", counts, drawn_sigma(sigma))
-        return _saturating_sum(counts, self.gaussian_values(sigma, counts.size))
 
     def gaussian_values(self, sigma: float, size: int) -> Ints:
         drawn_sigma(sigma)
@@ -263,32 +238,3 @@ def _draw_letters(size: int, words: coins.WordSource) -> NDArray[np.uint8]:
         fair = drawn[drawn < 26 * 9]
         accepted = np.concatenate([accepted, fair])
     return accepted[:size] % np.uint8(26) + np.uint8(ord("a"))
-
-
-def _by_opendp(kind: Literal["laplace", "gaussian"], counts: Ints, scale: float) -> Ints:
-    """``counts`` plus OpenDP's noise on integers; it takes ``scale`` as the float's exact value,
-    and its sums saturate.
-    """
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_gaussian, make_laplace
-    from opendp.metrics import l1_distance, l2_distance
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    integers = vector_domain(atom_domain(T="i64"))
-    if kind == "laplace":
-        measurement = make_laplace(integers, l1_distance(T="i64"), scale)
-    else:
-        measurement = make_gaussian(integers, l2_distance(T="i64"), scale)
-    # OpenDP refuses arrays that are read-only, as a data frame's column may be; a copy never is.
-    writable = np.array(counts, dtype=np.int64)
-    return np.array(measurement(writable), dtype=np.int64)
-
-
-def _saturating_sum(counts: Ints, noise: Ints) -> Ints:
-    """``counts + noise``, held at the ends of int64 instead of wrapping."""
-    limits = np.iinfo(np.int64)
-    # How far each count may go up or down; neither difference can itself wrap.
-    most = limits.max - np.maximum(counts, 0)
-    least = limits.min - np.minimum(counts, 0)
-    return counts + np.clip(noise, least, most)

@@ -184,7 +184,8 @@ def _options_for(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, Js
         return options
     asked = options.get("among", [*delegates])
     if isinstance(asked, list):
-        asked = [name for name in asked if allowed.allows(str(name))]
+        # What is no delegate at all stays, for the mechanism to refuse by name.
+        asked = [name for name in asked if name not in delegates or allowed.allows(str(name))]
     return options | {"among": asked}
 
 

@@ -89,7 +89,8 @@ class Mechanisms(Frozen):
         tuple[MechanismName, ...], Field(description="Tried first, in this order")
     ] = ()
     parameters: Annotated[
-        dict[str, dict[str, Value]], Field(description="Options by mechanism name")
+        dict[str, dict[str, Value]],
+        Field(description="Options by mechanism name; 'cloakwork mechanisms NAME' lists them"),
     ] = {}
     accept_unproven: Annotated[
         Boolean,

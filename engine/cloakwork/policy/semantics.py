@@ -121,7 +121,7 @@ def options_exist(content: Content) -> Iterator[ShapeError]:
                 yield _unknown_option(name, option, known)
 
 
-def _unknown_option(name: str, option: str, known: tuple[str, ...]) -> ShapeError:
+def _unknown_option(name: str, option: str, known: Collection[str]) -> ShapeError:
     guess = did_you_mean(option, known)
     message = f"unknown option {shown_value(option)}{guess}"
     hint = f"its options are {', '.join(known)}" if known else "the mechanism has no options"

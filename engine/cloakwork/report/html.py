@@ -20,9 +20,8 @@ from cloakwork.report.model import (
     PublicReport,
     PublicStep,
     public_steps,
-    warnings_of,
 )
-from cloakwork.report.texts import guarantee_line, unit_text
+from cloakwork.report.texts import guarantee_line, unit_text, warning_lines
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -104,12 +103,12 @@ def public_html(report: PublicReport) -> str:
 def internal_html(report: InternalReport, others: int | None = None) -> str:
     """The internal report as a page; its first line says that it must not be published.
 
-    ``others``: as for ``warnings_of``.
+    ``others``: as ``other_unbounded_releases`` counts them.
     """
     return page(
         "internal.html",
         report=report,
-        warnings=warnings_of(report.plan, others),
+        warnings=warning_lines(report.plan, others, which="other"),
         bars=bars(report.statement.budget),
         pipeline=pipeline(public_steps(report.plan)),
         utility=lines(report.utility),

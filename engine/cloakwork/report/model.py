@@ -12,10 +12,10 @@ from cloakwork.audit.utility import Utility
 from cloakwork.errors import LedgerError
 from cloakwork.mechanisms.base import Proof
 from cloakwork.plan.model import Plan
-from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.publishing.release_properties import properties_of
 from cloakwork.publishing.statement import PrivacyStatement, Statement
 from cloakwork.quantities import Frozen
+from cloakwork.report.texts import warning_lines
 from cloakwork.run.release import Release
 
 INTERNAL_BANNER: Final = "INTERNAL: holds figures from the raw log. Never publish."
@@ -116,29 +116,17 @@ def other_unbounded_releases(ledger: Ledger | None, statement: PrivacyStatement)
     return sum(record.without_dp for record in records if record.id != statement.release)
 
 
-def warnings_of(plan: Plan, others: int | None) -> tuple[str, ...]:
-    """What the guarantees leave open: that two releases can be intersected only where there are two
-    or nobody knows.
-
-    ``others``: as ``other_unbounded_releases`` counts them.
-    """
-    return tuple(
-        caveat_in_words(caveat)
-        for caveat in plan.warnings
-        if caveat.kind != "intersection" or others != 0
-    )
-
-
 def public_report(
     statement: Statement, plan: Plan, keyids: tuple[str, ...], others: int | None = None
 ) -> PublicReport:
-    """What ``statement`` and ``plan`` say; both are public. ``others``: as for ``warnings_of``."""
+    """What ``statement`` and ``plan`` say; both are public. ``others``: as
+    ``other_unbounded_releases`` counts them."""
     return PublicReport(
         statement=statement.predicate,
         files=statement.digests(),
         keyids=keyids,
         steps=public_steps(plan),
-        warnings=warnings_of(plan, others),
+        warnings=warning_lines(plan, others, which="other"),
         advisories=tuple(
             f"{finding}: {finding.advisory.says}" for finding in advisories_for(properties_of(plan))
         ),

@@ -34,14 +34,15 @@ INTERNAL: Final = "raw log: internal, never publish"
 NOTHING_EXPOSED: Final = "nothing: a guarantee covers all of it"
 NOTHING_CHARGED: Final = (
     "nothing is charged: no DP guarantee covers this release, "
-    "so no budget bounds what it discloses; the ledger lists it so"
+    "so no budget bounds what it discloses; the ledger lists it as such"
 )
 PARTLY_CHARGED: Final = (
     "the charge covers the columns of its guarantee alone; "
-    "no budget bounds what the rest of the release discloses, and the ledger lists it so"
+    "no budget bounds what the rest of the release discloses"
 )
 UNPROVEN_CHARGED: Final = (
-    "no budget bounds what this release discloses, for nothing is proved; the ledger lists it so"
+    "nothing is proved, so no budget bounds what this release discloses; "
+    "the ledger lists it as such"
 )
 
 _UNITS: Final = {"m": "min", "w": "weeks", "d": "days"}
@@ -204,7 +205,7 @@ def _presence(goal: DifferentialPrivacy, who: str) -> str:
     # Rounded up to a tenth of a point: the line may not claim more than the guarantee.
     advantage = guessing_advantage(goal.epsilon, goal.delta)
     points = math.ceil(round(1000 * advantage, 6)) / 10
-    rarely = f" but for outcomes of probability {RARE * goal.delta:g}" if goal.delta else ""
+    rarely = f", except for outcomes of probability {RARE * goal.delta:g}" if goal.delta else ""
     return (
         f"whether one {who} is in the log can hardly be told: a guess gains at most {points:g} "
         f"percentage points{rarely} ({_strength(goal)})"
@@ -271,25 +272,25 @@ def unbounded_line(plan: Plan) -> str | None:
     return PARTLY_CHARGED if plan.charges else NOTHING_CHARGED
 
 
-def warning_lines(plan: Plan, earlier_without_bound: int | None) -> tuple[str, ...]:
+def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier") -> tuple[str, ...]:
     """The warnings that are true now.
 
-    ``earlier_without_bound``: releases of the dataset that no budget bounds, None where unknown.
-    Two such releases can be intersected, one alone cannot.
+    ``without_bound``: how many releases of the dataset, ``which`` ones, no budget bounds; None
+    where unknown. Two such releases can be intersected, one alone cannot.
     """
     always = [
         caveat_in_words(caveat)
         for caveat in plan.warnings
-        if caveat.kind != "intersection" or earlier_without_bound is None
+        if caveat.kind != "intersection" or without_bound is None
     ]
-    if not earlier_without_bound:
+    if not without_bound:
         return tuple(always)
-    return (_beside_earlier(earlier_without_bound, bounded=plan.bounded), *always)
+    return (_beside_others(without_bound, which, bounded=plan.bounded), *always)
 
 
-def _beside_earlier(count: int, *, bounded: bool) -> str:
-    """What earlier releases of the dataset mean that no budget bounds."""
-    many = counted(count, "earlier release")
+def _beside_others(count: int, which: str, *, bounded: bool) -> str:
+    """What other releases of the dataset mean that no budget bounds."""
+    many = counted(count, f"{which} release")
     carry = "carries" if count == 1 else "carry"
     line = f"{many} of this dataset {carry} no DP guarantee"
     if bounded:

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -41,6 +41,7 @@ LONGEST_KEPT: Final = 7 * 24 * 3600
 REUSED: Final = "found by an earlier run on this log"
 
 _FORMAT: Final = "cloakwork search 1"
+_SECRET_LENGTH: Final = 32
 _SUFFIX: Final = ".search"
 _MAC_LENGTH: Final = 2 * hashlib.sha256().digest_size
 _SEARCHING_CODE: Final = "cloakwork.mechanisms.kanon"
@@ -65,11 +66,15 @@ class SearchCache:
         """
         if os.environ.get("CLOAKWORK_NO_CACHE"):
             return None
-        folder = data_home() / "search-cache"
         try:
-            return cls(folder, secret_made_once(folder / "key", lambda: secrets.token_bytes(32)))
+            folder = data_home() / "search-cache"
+            make = partial(secrets.token_bytes, _SECRET_LENGTH)
+            searches = cls(folder, secret_made_once(folder / "key", make, length=_SECRET_LENGTH))
         except OutputError:
             return None
+        with suppress(OSError):
+            searches._evict()
+        return searches
 
     def name_of(self, mechanism: str, params: BaseModel, summary: pl.DataFrame) -> str:
         """The name of the entry for one search: the same for the same mechanism, parameters,

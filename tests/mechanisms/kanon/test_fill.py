@@ -289,7 +289,8 @@ def test_a_time_without_room_is_stripped() -> None:
 @given(data=st.data())
 def test_times_keep_order_and_precision(data: st.DataObject) -> None:
     """Ascending in each case, wherever events are inserted; never shown by precision where a whole
-    unit lies between.
+    unit lies between. Between two events of a case no midnight may lie, so an activity all of whose
+    kept times are quarters of an hour is left aside.
     """
     units = data.draw(st.lists(st.sampled_from([60_000, 1_000, 1]), min_size=3, max_size=3))
     size = data.draw(st.integers(1, 12))
@@ -325,7 +326,10 @@ def test_times_keep_order_and_precision(data: st.DataObject) -> None:
         .otherwise(0)
     )
     for part in finest.drop_nulls("ms").partition_by(ACTIVITY):
-        assert part.filter("kept")["unit"].min() <= part["unit"].min()  # type: ignore[operator]
+        kept = part.filter("kept")
+        if (kept["ms"] % 900_000 == 0).all():
+            continue
+        assert kept["unit"].min() <= part["unit"].min()  # type: ignore[operator]
 
 
 def test_nothing_inserted_changes_nothing() -> None:

@@ -180,4 +180,4 @@ def test_it_tells_how_far_it_is() -> None:
     with heard_by(heard.append):
         OPTIMAL.solve(OptimalParams(k=8, seconds=3), random_problem(200, 8))
     assert heard[-1].startswith("optimal: ")
-    assert heard[-1].endswith(" % above the least possible")
+    assert heard[-1].endswith("% above the least possible")

@@ -195,7 +195,7 @@ def _with_times(
                 path,
                 "the timestamp cannot be read",
                 line=line_of(int(bad[0])) if line_of else None,
-                hint=TIME_HINT,
+                hint=f"{TIME_HINT}; how to convert a table: 'reading logs' in the documentation",
             )
         times, zoneless = read.values, read.zoneless
     elif times.dtype in (pl.Date, pl.Datetime):

@@ -163,7 +163,8 @@ def _linked_key(dataset: str, attribute: str) -> bytes:
     # One key for an attribute of events and of cases: the same person may stand in both.
     owner = f"{dataset}\n{attribute.removeprefix(CASE_PREFIX)}"
     name = hashlib.sha256(owner.encode()).hexdigest()[:32]
-    return secret_made_once(home() / "pseudonym-keys" / f"{name}.key", lambda: urandom(32))
+    path = home() / "pseudonym-keys" / f"{name}.key"
+    return secret_made_once(path, lambda: urandom(32), length=32)
 
 
 def _generalised_values(values: pl.Series, rule: Treatment) -> pl.Series:

@@ -212,4 +212,4 @@ def _explain_choice(
         return f"{size}; the one that changes least was kept; nothing is proved about better ones"
     if gap == 0:
         return f"{size}; the one kept changes as little as possible"
-    return f"{size}; the one kept changes at most {100 * gap:.2g} % more than the least possible"
+    return f"{size}; the one kept changes at most {100 * gap:.2g}% more than the least possible"

@@ -265,4 +265,8 @@ def _describe_first_fault(error: ValidationError, params: type[Any]) -> str:
     if fault["type"] == "extra_forbidden":
         known = [option for option in params.model_fields if option not in _SET_BY_GOAL]
         return f"it has no option '{name}'; it has {', '.join(known)}"
+    if fault["type"] == "tuple_type":
+        return f"option {name}: input should be a list"
+    if fault["type"] == "too_short":
+        return f"option {name}: the policy's lists of mechanisms allow none of it"
     return f"option {name}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"

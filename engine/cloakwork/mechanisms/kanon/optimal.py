@@ -314,13 +314,13 @@ class _OptimalSearch:
         self.last_report = time.monotonic()
         edits = self.cost if distance is None else distance
         above = relative_gap(edits, self.bound) if self.bound else None
-        proof = "" if above is None else f", at most {100 * above:.1f} % above the least possible"
-        say(f"optimal: {edits} edits{proof}")
+        proof = "" if above is None else f", at most {above:.1%} above the least possible"
+        say(f"optimal: {edits:,} edits{proof}")
 
     def best_solution(self) -> Solution:
         """The best answer so far, its bound, and why the search ended."""
         above = relative_gap(self.cost, self.bound) or 0.0
-        within = f"within {100 * above:.1f} % of the least possible"
+        within = f"within {above:.1%} of the least possible"
         if above == 0:
             stop_reason = "proved optimal"
         elif self._is_gap_reached():

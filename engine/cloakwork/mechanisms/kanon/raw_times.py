@@ -3,7 +3,8 @@ events.
 
 An activity is daily if all its kept times are on quarters of an hour, at one or two times of day:
 midnight, in UTC or in any zone, in summer and in winter. An inserted event of it has such a time of
-day: where they follow the season, that of the kept events before and after it. Of any other
+day. Where times of day follow the season, it is the season of the log: that of the kept events of
+all activities with these times of day, before and after the inserted one. Of any other
 activity, a time is as precise as a kept one: in hours, quarters of an hour, minutes, seconds,
 milliseconds or microseconds. An inserted event repeats what is left of the next coarser unit in a
 kept time, if its place in the case allows; it is never more precise than all kept ones.
@@ -40,8 +41,8 @@ class TimePrecisions:
     - ``codes``: int64, ascending; the distinct triples of activity, unit and rest of the period, as
       one number each: (activity * units + unit) * a day + rest.
     - ``is_daily``: bool, shape (activities,).
-    - ``by_season``: the kept times, ascending, of each activity whose time of day follows the
-      season.
+    - ``by_season``: for each activity whose time of day follows a season, the kept times of all
+      activities that follow it, ascending.
     """
 
     codes: Ints
@@ -56,13 +57,16 @@ class TimePrecisions:
         is_daily = _is_daily(time, activity)
         unit = units_of(time, is_daily[activity])
         codes = (activity * len(UNITS) + unit) * _DAY + time % _PERIODS[unit]
-        times_of = {int(each): np.sort(time[activity == each]) for each in np.flatnonzero(is_daily)}
-        by_season = {each: times for each, times in times_of.items() if _follow_season(times)}
-        return cls(np.unique(codes), is_daily, by_season)
+        by_season = _kept_by_season(time, activity, is_daily)
+        # Both times of day of a season are times of day of each activity that follows it.
+        of_season = [
+            (each * len(UNITS)) * _DAY + np.unique(kept % _DAY) for each, kept in by_season.items()
+        ]
+        return cls(np.unique(np.concatenate([codes, *of_season])), is_daily, by_season)
 
     def in_season(self, time: Ints, activity: Ints) -> Bools:
-        """Whether the kept events of the activity before and after a time have its time of day:
-        bool, shape (n,); True where the activity's times of day do not follow the season.
+        """Whether the kept events before and after a time that follow the season of the activity
+        have its time of day: bool, shape (n,); True where the activity follows none.
         """
         fits = np.ones(len(time), np.bool_)
         for each, kept in self.by_season.items():
@@ -182,6 +186,29 @@ def _is_daily(time: Ints, activity: Ints) -> Bools:
     times_of_day = np.bincount(pairs // _DAY, minlength=size)
     is_repeated = (off_midnight == 0) | (events >= 3 * times_of_day)
     return np.asarray((off_quarter == 0) & (times_of_day <= 2) & is_repeated)
+
+
+def _kept_by_season(time: Ints, activity: Ints, is_daily: Bools) -> dict[int, Ints]:
+    """``TimePrecisions.by_season``: of the activities that have no other times of day than two an
+    hour apart, all together where they follow one season, else those that do so alone.
+    """
+    time_of_day = time % _DAY
+    found: dict[int, Ints] = {}
+    of_daily, events = np.unique(time_of_day[is_daily[activity]], return_counts=True)
+    # The season of the most events first.
+    for earlier in of_daily[np.argsort(-events, kind="stable")]:
+        has_other = np.zeros(len(is_daily), np.bool_)
+        has_other[activity[~np.isin(time_of_day, [earlier, (earlier + _HOUR) % _DAY])]] = True
+        together = is_daily & ~has_other
+        together[list(found)] = False
+        times = np.sort(time[together[activity]])
+        if _follow_season(times):
+            found |= dict.fromkeys(np.unique(activity[together[activity]]).tolist(), times)
+    for each in set(np.flatnonzero(is_daily).tolist()) - found.keys():
+        times = np.sort(time[activity == each])
+        if _follow_season(times):
+            found[each] = times
+    return found
 
 
 def _kept_around(time: Ints, kept: Ints) -> tuple[Ints, Ints]:

@@ -110,8 +110,8 @@ _MEASURED: Final = {
 }
 _MEASURED_WITHOUT_INSERTED: Final = {
     "groups": (
-        "the check was repeated before the release without the inserted events that show by what "
-        "they lack, or by the precision of times released as they are; "
+        "the check was repeated before the release, leaving out inserted events that a missing "
+        "attribute, or the precision of a time released as it is, would give away; "
         "a file does not tell which those are"
     ),
     "classes": (
