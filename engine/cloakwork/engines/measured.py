@@ -7,7 +7,8 @@ import polars as pl
 
 from cloakwork.arrays import Ints
 from cloakwork.kernel import Measured, Owners
-from cloakwork.kernel.cases import Cases, Column, Columns
+from cloakwork.kernel.cases import Cases
+from cloakwork.kernel.columns import Column, Columns
 from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.aggregates import CASES, COLUMN, INDEX, UNIT, VARIANT
 from cloakwork.noise import Noise

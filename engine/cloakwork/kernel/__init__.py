@@ -2,7 +2,8 @@
 
 from cloakwork.kernel.answers import NoisySums, Selected
 from cloakwork.kernel.books import Books
-from cloakwork.kernel.cases import Cases, Column, Columns, Entries, NotGranted, Query
+from cloakwork.kernel.cases import Cases, Entries, Query
+from cloakwork.kernel.columns import Column, Columns, NotGranted
 from cloakwork.kernel.growth import Growth, Level
 from cloakwork.kernel.kernel import CustomQuery, Kernel, Measured, Owners
 from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated, vector_event

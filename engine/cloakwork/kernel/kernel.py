@@ -293,14 +293,15 @@ class Kernel:
 
     def __sums(self, query: Query, clip: Clip, labels: str | None = None) -> Sums:
         """Batch by batch: sums are merged, whatever batches there are."""
-        parts = (self.__sums_of(part, query, clip, labels) for part in self.__measured.batches())
-        return reduce(lambda one, other: added_up([one, other]), parts)
+        batches = self.__measured.batches()
+        sums = (self.__sums_of(batch, query, clip, labels) for batch in batches)
+        return reduce(lambda one, other: added_up([one, other]), sums)
 
-    def __sums_of(self, part: Measured, query: Query, clip: Clip, labels: str | None) -> Sums:
-        vectors = vectors_of(part.cases, query, clip, labels)
+    def __sums_of(self, batch: Measured, query: Query, clip: Clip, labels: str | None) -> Sums:
+        vectors = vectors_of(batch.cases, query, clip, labels)
         if clip.sampled:
-            return sampled_sums(vectors, clip, part.counts, self.__noise)
-        return vectors.sums(part.counts)
+            return sampled_sums(vectors, clip, batch.counts, self.__noise)
+        return vectors.sums(batch.counts)
 
     def __require_granted(self, labels: str | None) -> None:
         if labels is not None and labels not in self.__measured.cases.columns:

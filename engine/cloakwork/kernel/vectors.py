@@ -92,15 +92,15 @@ class Sums:
         return codes, tuple(labels for _, labels in spelled)
 
 
-def added_up(parts: Sequence[Sums]) -> Sums:
+def added_up(batches: Sequence[Sums]) -> Sums:
     """The sums of several batches, added up by key."""
-    numbers = [part.keys for part in parts if isinstance(part.keys, np.ndarray)]
-    sums = np.concatenate([part.sums for part in parts])
+    numbers = [batch.keys for batch in batches if isinstance(batch.keys, np.ndarray)]
+    sums = np.concatenate([batch.sums for batch in batches])
     keys: Keys | Ints
-    if len(numbers) == len(parts):
+    if len(numbers) == len(batches):
         keys, place = np.unique(np.concatenate(numbers), return_inverse=True)
     else:
-        spelled = [key for part in parts for key in _spelled(part.keys)]
+        spelled = [key for batch in batches for key in _spelled(batch.keys)]
         keys = sorted(set(spelled))
         row = {key: each for each, key in enumerate(keys)}
         place = np.array([row[key] for key in spelled], np.int64)
