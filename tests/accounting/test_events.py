@@ -210,9 +210,8 @@ def test_coarse_gaussians_are_charged_closely():
     mixed = Composed(events=(event, DiscreteLaplace(scale=10.0)))
     assert alone < cost(mixed, 1e-6).epsilon < alone + 0.2
     assert cost(PoissonSampled(rate=0.5, event=event), 1e-6).epsilon <= alone
-    assert cost(PoissonSampled(rate=0.5, event=Repeated(times=3, event=event)), 1e-6) == Cost(
-        epsilon=cost(Repeated(times=3, event=event), 1e-6).epsilon, delta=1e-6
-    )
+    three = Repeated(times=3, event=event)
+    assert cost(PoissonSampled(rate=0.5, event=three), 1e-6).epsilon < cost(three, 1e-6).epsilon
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from cloakwork.mechanisms.profile import ProfileParams, measure_profile
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.privacy_event import FREE
+from kernel.gaps import MeasuresGaps, NoParams, universe, with_columns
 from kernel.small import Silent, all_variants, measured
 
 LABELS = ("a", "b", "z")
@@ -84,7 +85,8 @@ class Asked:
 
     def sums(self, seen):
         """The sums without noise, by key as bytes or as a number."""
-        sums = self.kernel(seen).sum(self.query, NOTHING, self.clip)._sums
+        labels = self.argument(4, "labels") if self.how in {"sum", "select"} else None
+        sums = self.kernel(seen).sum(self.query, NOTHING, self.clip, labels=labels)._sums
         found = zip(sums.keys, sums.sums.tolist(), strict=True)
         return {key if isinstance(key, bytes) else int(key): value for key, value in found if value}
 
@@ -185,6 +187,15 @@ def questions_of_profile():
     asked = []
     kernel = Kernel(whole_universe(2), Books.of(params.event()), reproducible(1), 2)
     measure_profile(params, Recorder(kernel, asked))
+    return asked
+
+
+def questions_about_columns():
+    """What the toy asks that is granted times and attributes, of units of two cases."""
+    toy, facts, asked = MeasuresGaps(), Facts(unit=PERSONS), []
+    books = Books.of(toy.event(NoParams(), facts))
+    kernel = Kernel(with_columns(universe("az", 1)), books, reproducible(1), 2)
+    toy.measure(NoParams(), Recorder(kernel, asked))
     return asked
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cloakwork.kernel.summary import measured_of
 from polars.exceptions import PanicException
 from pydantic import BaseModel
 
@@ -30,7 +31,6 @@ from cloakwork.kernel import (
     vectors_of,
 )
 from cloakwork.kernel.perturb import Grid, OneTime, Perturbing
-from cloakwork.kernel.summary import measured_of
 from cloakwork.lineage import CONTROL_FLOW, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts

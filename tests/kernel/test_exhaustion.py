@@ -13,7 +13,16 @@ import numpy as np
 import pytest
 
 from cloakwork.kernel import CustomQuery, Kernel, noises
-from kernel.asking import NOTHING, PROFILE, UNIVERSE, Open, questions, that_measure
+from kernel.asking import (
+    NOTHING,
+    PROFILE,
+    UNIVERSE,
+    Open,
+    questions,
+    questions_about_columns,
+    that_measure,
+)
+from kernel.gaps import universe, with_columns
 from kernel.small import Silent, all_variants, batch, measured, size_of
 from kernel.test_growth import at_place, label_at
 
@@ -99,6 +108,63 @@ def test_exhaust_sums_of_one_unit(asked):
             with_pair = each.sums(seen([*UNIVERSE, *pair]))
             moved = {k: v for k, v in added(alone[case] for case in pair).items() if v}
             assert added([everything, moved]) == added([with_pair])
+
+
+GAPS = universe("az", 3) if LONG else sorted({*universe("a", 3), *universe("az", 2)}, key=repr)
+"""All cases of up to three events, of up to two where they have two labels, with ties, missing
+values, two roles and two ages: some millions of pairs.
+"""
+
+WHOLE = with_columns(GAPS)
+
+
+@pytest.fixture(scope="module")
+def asked_of_columns():
+    """What the toy asks that is granted times and attributes."""
+    return questions_about_columns()
+
+
+def test_exhaust_questions_about_columns(asked_of_columns):
+    """So that what follows is not about nothing."""
+    assert [each.how for each in asked_of_columns] == ["sum", "sum", "select", "sum"]
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_exhaust_sums_of_one_unit_with_columns(asked_of_columns, place):
+    """Whatever two cases a unit has, by gaps, ties, missing values and texts, they move a sum by at
+    most twice its clip; and each case finds the same by itself as among all others.
+    """
+    each, clip = asked_of_columns[place], asked_of_columns[place].clip
+    alone = alone_of(each)
+    assert max(map(len, alone)) <= clip.cells
+    everything = added([each.sums(WHOLE)])
+    assert everything == added(alone)
+    keys = sorted({key for one in alone for key in one})
+    vectors = np.array([[one.get(key, 0) for key in keys] for one in alone])
+    for row in range(len(GAPS)):
+        moved = np.abs(vectors[row] + vectors[row:])
+        if clip.norm == "l2":
+            assert (moved * moved).sum(1).max() <= (2 * clip.most) ** 2
+        else:
+            assert moved.sum(1).max() <= 2 * clip.most
+        assert (moved > 0).sum(1).max() <= 2 * clip.cells
+    # The whole way, on top of all other cases, for some of the pairs.
+    for one, other in np.random.default_rng(1).integers(0, len(GAPS), (12, 2)).tolist():
+        with_pair = each.sums(with_columns([*GAPS, GAPS[one], GAPS[other]]))
+        assert added([everything, alone[one], alone[other]]) == added([with_pair])
+
+
+def alone_of(each):
+    """What is found in each case of the universe by itself."""
+    return [each.sums(WHOLE.take(np.array([row]))) for row in range(len(GAPS))]
+
+
+def test_exhaust_the_toy_reaches_its_clips(asked_of_columns):
+    """Cases of which more is found than counts: else clipping was not about anything."""
+    for each in asked_of_columns:
+        sizes = [size_of(one.values(), each.clip.norm) for one in alone_of(each)]
+        most = each.clip.most**2 if each.clip.norm == "l2" else each.clip.most
+        assert 0.9 * most <= max(sizes) <= most
 
 
 def added(vectors):

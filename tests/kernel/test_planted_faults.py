@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
+from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
@@ -28,7 +29,6 @@ from cloakwork.kernel import (
     NoisySums,
     Selected,
 )
-from cloakwork.kernel.summary import measured_of
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
@@ -128,11 +128,28 @@ def test_raw_counts_in_post_processing() -> None:
 
 
 def test_a_column_read_that_lineage_does_not_grant() -> None:
-    """Cases have a control flow and nothing else; units are there where they were granted."""
+    """Cases have a control flow, and what else was granted; so with units. A query that asks for
+    more finds nothing, and the contract tells.
+    """
     asked = kernel(Repeated(times=3, event=_sampled()), max_cases=2)
     with pytest.raises(PlanUnsound, match="must be granted"):
         asked.sample_sums(Entries.one_each, Laplace(4.0), 0.5, 3, 1)
-    assert Cases.__dataclass_fields__.keys() == {"alphabet", "codes", "offsets"}
+    assert Cases.__dataclass_fields__.keys() == {"alphabet", "codes", "offsets", "columns"}
+    with pytest.raises(PlanUnsound, match="which it was not granted"):
+        kernel(NOISE).sum(Entries.one_each, Laplace(4.0), labels="org:resource")
+
+    def by_day(cases: Cases) -> Entries:
+        return Entries.one_each(cases, cases.times.values % 2)
+
+    # The same seed draws the same noise: of no case an entry is left.
+    full, empty = (
+        kernel(NOISE, log).sum(by_day, Laplace(4.0), keys=2) for log in (LOG, log_of([]))
+    )
+    assert (full.at(np.arange(2)) == empty.at(np.arange(2))).all()
+    contract = TestAQueryThatIsPure()
+    contract.mechanism = CountsVariants(by_day)  # type: ignore[misc]
+    with pytest.raises(AssertionError):
+        contract.test_queries_ask_for_what_was_granted()
     with pytest.raises(PlanUnsound, match="nothing that it can measure"):
         run_step(MeasuresTimes(), NoParams(), LOG, reproducible(1))
 
@@ -180,7 +197,8 @@ def test_the_number_of_raw_cases_used_as_a_default() -> None:
 
 def test_only_raw_returns_data() -> None:
     """By their types: no other method or attribute of a kernel returns frames, cases or sums."""
-    answers = (NoisySums, Selected, Growth, Kernel, int, NoneType, NDArray[np.int64], PrivacyEvent)
+    arrays = (NDArray[np.int64], NDArray[np.float64])
+    answers = (NoisySums, Selected, Growth, Kernel, int, NoneType, *arrays, PrivacyEvent)
     events = get_args(get_args(PrivacyEvent)[0])
     returned = {
         name: get_type_hints(_function(member))["return"]

@@ -13,11 +13,11 @@ import pytest
 from cloakwork.accounting.events import cost
 from cloakwork.arrays import Ints
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.engines.measured import measured_of
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Kernel, Laplace
-from cloakwork.kernel.summary import measured_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA, VariantCounts
 from cloakwork.mechanisms.base import Offer

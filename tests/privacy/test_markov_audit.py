@@ -25,6 +25,7 @@ from cloakwork.accounting.events import cost
 from cloakwork.arrays import Floats, Ints
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.budget import Cost
+from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
@@ -38,7 +39,6 @@ from cloakwork.kernel import (
     Query,
     vectors_of,
 )
-from cloakwork.kernel.summary import measured_of
 from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants import chain, markov_params

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, empirical_epsilon
+from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Unit
 from cloakwork.kernel import Books, Kernel, Measured
-from cloakwork.kernel.summary import measured_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.profile import (

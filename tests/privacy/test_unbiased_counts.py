@@ -17,10 +17,10 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+from cloakwork.engines.measured import measured_of
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Gaussian, Kernel, vector_event
-from cloakwork.kernel.summary import measured_of
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Mechanism, Offer
 from cloakwork.mechanisms.registry import catalogue

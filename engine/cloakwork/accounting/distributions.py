@@ -90,7 +90,7 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
     match leaf:
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if sensitivity <= LARGEST_SHIFT:
             laplace = pld.from_discrete_laplace_mechanism(1 / scale, sensitivity, **sampling)
-            found = _from_dp_accounting(laplace, step, 1)
+            found = from_dp_accounting(laplace, step, 1)
             # Its losses are bounded: a mass at infinity is rounding alone, and what rounding took
             # is made up for.
             remove = replace(found.remove, infinite=0.0)
@@ -102,7 +102,7 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
             reach = math.ceil(11.6 * sigma) + sensitivity
             gaussian = pld.from_discrete_gaussian_mechanism(sigma, sensitivity, reach, **sampling)
             surcharge = _STEEP if sigma < 0.5 else 0.0
-            return _from_dp_accounting(gaussian, step, 2 * reach + 2, surcharge)
+            return from_dp_accounting(gaussian, step, 2 * reach + 2, surcharge)
         case Composed() | Repeated() | PoissonSampled():
             return _sampled_distribution(distribution_of(leaves_of(leaf), step), rate)
     figure = closed_form_cost(event)
@@ -110,10 +110,10 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
         raise TypeError(f"no privacy loss distribution for {event.kind}")
     bounds = common.DifferentialPrivacyParameters(*(rounded_up(number) for number in figure))
     two_point = pld.from_privacy_parameters(bounds, value_discretization_interval=step)
-    return _from_dp_accounting(two_point, step, 1)
+    return from_dp_accounting(two_point, step, 1)
 
 
-def _from_dp_accounting(
+def from_dp_accounting(
     found: Any, step: float, summands: int, certain: float = 0.0
 ) -> Distribution:
     """A leaf of ``dp_accounting``, raised by more than its floating-point arithmetic can have

@@ -12,7 +12,9 @@ every figure here is an upper bound. Three cases have no PLD of workable size, a
 - a discrete Gaussian with a sigma above ``gaussians.LARGEST_SIGMA`` grid steps, or a sensitivity
   above ``gaussians.LARGEST_RATIO`` sigmas: charged by the continuous Gaussian with a proved
   surcharge or by its zero-concentrated DP, rho = sensitivity**2 / (2 sigma**2) (Canonne, Kamath and
-  Steinke 2020, theorem 4), whichever is less; without amplification by sampling;
+  Steinke 2020, theorem 4), whichever is less; Poisson samples with such by those with the
+  continuous Gaussian (``sampled_gaussians``), or without amplification where other events are in
+  them;
 - a Poisson sample from which several measurements are taken: the PLD of the measurements is turned
   into that of their sampled form (Zhu, Dong and Wang 2022, theorem 11).
 
@@ -30,8 +32,9 @@ from cloakwork.accounting.distributions import distribution_of
 from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
 from cloakwork.accounting.gaussians import epsilon_of_gaussians, is_coarse
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, is_unbounded, leaves_of
+from cloakwork.accounting.sampled_gaussians import epsilon_of_samples
 from cloakwork.budget import Cost
-from cloakwork.privacy_event import PrivacyEvent
+from cloakwork.privacy_event import PoissonSampled, PrivacyEvent
 
 
 def cost(event: PrivacyEvent, delta: float) -> Cost:
@@ -145,13 +148,20 @@ def _accounted_epsilon(leaves: LeafCounts, delta: float) -> float:
     if not coarse:
         return _epsilon_of_pld(fine, delta)
     if not fine:
-        return epsilon_of_gaussians(coarse, delta)
-    found = epsilon_of_gaussians(coarse, delta / 2) + _epsilon_of_pld(fine, delta / 2)
+        return _epsilon_of_coarse(coarse, delta)
+    found = _epsilon_of_coarse(coarse, delta / 2) + _epsilon_of_pld(fine, delta / 2)
     if _have_closed_form(fine):
         own = _summed_cost(fine, 0.0)
         left = rounded_down(exactly(delta) - exactly(own.delta))
         if left > 0:
-            found = min(found, epsilon_of_gaussians(coarse, left) + own.epsilon)
+            found = min(found, _epsilon_of_coarse(coarse, left) + own.epsilon)
+    return found
+
+
+def _epsilon_of_coarse(leaves: LeafCounts, delta: float) -> float:
+    found = epsilon_of_gaussians(leaves, delta)
+    if any(isinstance(event, PoissonSampled) for event, _ in leaves):
+        return min(found, epsilon_of_samples(leaves, delta))
     return found
 
 

@@ -3,11 +3,13 @@
 from cloakwork.kernel.answers import NoisySums, Selected
 from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Entries, Query
+from cloakwork.kernel.columns import Column, Columns, NotGranted
 from cloakwork.kernel.growth import Growth, Level
 from cloakwork.kernel.kernel import CustomQuery, Kernel, Measured, Owners
 from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated, vector_event
 from cloakwork.kernel.perturb import Perturbation
 from cloakwork.kernel.randomness import Randomness
+from cloakwork.kernel.steps import Descent
 from cloakwork.kernel.vectors import ONE, Clip, vectors_of
 
 __all__ = [
@@ -16,7 +18,10 @@ __all__ = [
     "Books",
     "Cases",
     "Clip",
+    "Column",
+    "Columns",
     "CustomQuery",
+    "Descent",
     "Entries",
     "Gaussian",
     "Growth",
@@ -25,6 +30,7 @@ __all__ = [
     "Level",
     "Measured",
     "NoisySums",
+    "NotGranted",
     "Owners",
     "Perturbation",
     "Query",

@@ -5,26 +5,31 @@ returns for a case must follow from that case alone.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
 from cloakwork.arrays import Ints
+from cloakwork.kernel.columns import Column, Columns
+from cloakwork.lineage import TIMESTAMPS
+from cloakwork.log.naming import CASE_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
 class Cases:
     """A batch of cases; where several cases are alike they may come once. All arrays are read-only.
 
-    - ``alphabet``: the labels that occur in the batch, in no order that means anything.
+    - ``alphabet``: labels, those of the batch among them, in no order that means anything.
     - ``codes``: int64, shape (events,): the place of each event's label in ``alphabet``.
     - ``offsets``: int64, shape (cases + 1,): case i has the events ``offsets[i]:offsets[i + 1]``.
+    - ``columns``: what else the step was granted.
     """
 
     alphabet: tuple[str, ...]
     codes: Ints
     offsets: Ints
+    columns: Columns = field(default_factory=Columns)
 
     def __post_init__(self) -> None:
         for array in (self.codes, self.offsets):
@@ -57,6 +62,35 @@ class Cases:
         """Where each event stands in its case, from 0: int64, shape (events,)."""
         return np.arange(len(self.codes)) - np.repeat(self.offsets[:-1], self.lengths)
 
+    @property
+    def times(self) -> Column:
+        """When each event took place: microseconds since 1970, int64."""
+        return self.columns[TIMESTAMPS]
+
+    @property
+    def gaps(self) -> Column:
+        """The time from the event before it in its case that has a time: microseconds, int64;
+        missing of the first one, and of events without a time.
+        """
+        times = self.times
+        known = np.flatnonzero(~times.is_missing)
+        follows = np.diff(self.case_of[known]) == 0
+        gaps, is_missing = np.zeros(len(self.codes), np.int64), np.ones(len(self.codes), np.bool_)
+        gaps[known[1:][follows]] = np.diff(times.values[known])[follows]
+        is_missing[known[1:][follows]] = False
+        return Column.of_times(gaps, is_missing)
+
+    def texts(self, column: str | None) -> tuple[tuple[str, ...], Ints, Ints]:
+        """What keys may be labelled with, the activities where None: alphabet, codes, and offsets
+        as of events.
+        """
+        if column is None:
+            return self.alphabet, self.codes, self.offsets
+        found = self.columns[column]
+        one_each = np.arange(len(self) + 1)
+        offsets = one_each if column.startswith(CASE_PREFIX) else self.offsets
+        return found.alphabet, found.codes, offsets
+
     def coded(self, labels: Sequence[str]) -> Ints:
         """The place of each event's label in ``labels``; -1 where it is not there."""
         place = {label: code for code, label in enumerate(labels)}
@@ -83,10 +117,10 @@ class Cases:
         codes = self.coded(labels)
         known = codes >= 0
         if known.all():
-            return Cases(tuple(labels), codes, self.offsets)
+            return Cases(tuple(labels), codes, self.offsets, self.columns)
         lengths = np.bincount(self.case_of[known], minlength=len(self))
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return Cases(tuple(labels), codes[known], offsets)
+        return Cases(tuple(labels), codes[known], offsets, self.columns.at(known))
 
     def take(self, rows: Ints) -> "Cases":
         """The cases at ``rows``, in that order."""
@@ -95,7 +129,8 @@ class Cases:
         # The events of each case follow its first one.
         within_case = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         events = np.repeat(self.offsets[:-1][rows], lengths) + within_case
-        return Cases(self.alphabet, self.codes[events], offsets)
+        columns = self.columns.at(events, rows)
+        return Cases(self.alphabet, self.codes[events], offsets, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +140,8 @@ class Entries:
     ``case``: int64, whose vector an entry is of. ``value``: its size, an integer number of grid
     steps. Its key is ``code``, a number that the mechanism chose, together with the labels of the
     case's own events ``start:stop`` (places in ``Cases.codes``), if any. Entries of one case and
-    key add up.
+    key add up. Where the question takes its labels from a column, ``start:stop`` are places in
+    that; an entry with a missing label is none.
     """
 
     case: Ints

@@ -18,14 +18,13 @@ theorem 1).
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cloakwork.arrays import Ints
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Query
 from cloakwork.kernel.noises import AnswerNoise, require_known
-from cloakwork.kernel.vectors import ONE, answered
+from cloakwork.kernel.vectors import ONE, answered, parts_of_keys
 from cloakwork.noise import Noise
 
 
@@ -74,12 +73,12 @@ class Growth:
         """
         asked = np.arange(extensions) if among is None else np.asarray(among, np.int64)
         # A key told twice would have two draws, and one case would move both.
-        if len(asked) and not (
-            asked[0] >= 0 and asked[-1] < extensions and (np.diff(asked) > 0).all()
-        ):
+        if ((asked < 0) | (asked >= extensions)).any() or (np.diff(asked) <= 0).any():
             raise PlanUnsound("extensions are asked for in ascending order, each once")
         self._start_level(noise)
-        code, _ = self._extensions(query, extensions)
+        case, number, _, _ = self._first_entries(query)
+        code = np.full(len(self._cases), -1)
+        code[case] = np.where(number < extensions, number, -1)
         keys = (np.arange(self._kept)[:, None] * extensions + asked).ravel()
         own = np.where((self._key >= 0) & (code >= 0), self._key * extensions + code, -1)
         counts = np.zeros(self._kept * extensions, np.int64)
@@ -98,15 +97,18 @@ class Growth:
         if not noise.selection_delta(least, ONE, self._max_cases) <= self._delta:
             raise PlanUnsound(f"a threshold of {least:,} spends more delta than the plan lists")
         self._start_level(noise)
-        code, has_extension = self._extensions(query, None)
-        width = len(self._cases.alphabet) + 1
-        counted = (self._key >= 0) & has_extension
-        # Labels by their own order, and not by that of the log.
-        order = sorted(range(width - 1), key=self._cases.alphabet.__getitem__)
-        rank = np.empty(width - 1, np.int64)
-        rank[order] = np.arange(width - 1)
-        by_rank = np.where(code >= 0, rank[np.maximum(code, 0)], -1) if width > 1 else code
-        own = np.where(counted, self._key * width + by_rank + 1, -1)
+        alphabet = self._cases.alphabet
+        case, _, start, stop = self._first_entries(query)
+        has_label = start < stop
+        # By rank, so by the labels' own order and not by that of the log; -1 is no label.
+        order = sorted(range(len(alphabet)), key=alphabet.__getitem__)
+        rank = np.full(len(self._cases), -1)
+        rank[case[has_label]] = np.argsort(order)[self._cases.codes[start[has_label]]]
+        has_entry = np.zeros(len(self._cases), np.bool_)
+        has_entry[case] = True
+        width = len(alphabet) + 1
+        counted = (self._key >= 0) & has_entry
+        own = np.where(counted, self._key * width + rank + 1, -1)
         keys, place = np.unique(own[counted], return_inverse=True)
         counts = np.zeros(len(keys), np.int64)
         np.add.at(counts, place, self._counts[counted])
@@ -116,7 +118,7 @@ class Growth:
         self._latest = (keys, own)
         extension = keys % width - 1
         shown = np.unique(extension[extension >= 0])
-        labels = tuple(self._cases.alphabet[order[each]] for each in shown.tolist())
+        labels = tuple(alphabet[order[each]] for each in shown.tolist())
         named = np.where(extension >= 0, np.searchsorted(shown, extension), -1)
         return Level(keys // width, named, noisy, labels)
 
@@ -129,11 +131,9 @@ class Growth:
         keys, own = self._latest
         kept = keys[rows]
         self._latest, self._kept = None, len(kept)
-        if not len(kept):
-            self._key = np.full(len(own), -1)
-            return
-        place = np.minimum(np.searchsorted(kept, own), len(kept) - 1)
-        self._key = np.where((own >= 0) & (kept[place] == own), place, -1)
+        place = np.searchsorted(kept, own)
+        # No key is -2: nothing is found beyond the last one.
+        self._key = np.where(np.append(kept, -2)[place] == own, place, -1)
 
     def _start_level(self, noise: AnswerNoise) -> None:
         """Enter one level in the books.
@@ -146,25 +146,9 @@ class Growth:
         require_known(noise)
         self._books.record(*noise.events(ONE, self._max_cases, None))
 
-    def _extensions(self, query: Query, extensions: int | None) -> tuple[Ints, NDArray[np.bool_]]:
-        """Each case's extension: a number, or the place of a label in the cases' alphabet, -1 for
-        none; and whether it has one. Of several the first counts.
-        """
+    def _first_entries(self, query: Query) -> tuple[Ints, Ints, Ints, Ints]:
+        """Of each case that has one the first entry: its case, number, and run of events."""
         found = answered(self._cases, query)
-        assert found.code is not None  # noqa: S101 - ``answered`` fills them in
-        assert found.start is not None  # noqa: S101
-        assert found.stop is not None  # noqa: S101
         case, first = np.unique(found.case, return_index=True)
-        code = np.full(len(self._cases), -1)
-        has_one = np.zeros(len(self._cases), np.bool_)
-        if extensions is not None:
-            named = found.code[first]
-            good = (named >= 0) & (named < extensions)
-            code[case[good]] = named[good]
-        else:
-            one_event = found.start[first] < found.stop[first]
-            events = found.start[first][one_event]
-            code[case[one_event]] = self._cases.codes[events]
-            good = np.ones(len(case), np.bool_)
-        has_one[case[good]] = True
-        return code, has_one
+        code, start, stop = parts_of_keys(found)
+        return case, code[first], start[first], stop[first]

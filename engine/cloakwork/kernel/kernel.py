@@ -4,28 +4,33 @@ Each method asks one question, bounds what a case can change in the answer, ente
 step's books, and only then draws the noise. What a mechanism cannot ask, it cannot leak.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from functools import reduce
+from typing import Final, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
-from cloakwork.arrays import Ints
+from cloakwork.arrays import Floats, Ints
 from cloakwork.budget import Cost
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel.answers import NoisySums, Selected
 from cloakwork.kernel.books import Books, composed, repeated
 from cloakwork.kernel.cases import Cases, Query
 from cloakwork.kernel.growth import Growth
-from cloakwork.kernel.noises import AnswerNoise, Laplace, require_known, selection_event
+from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, require_known, selection_event
 from cloakwork.kernel.randomness import Randomness
 from cloakwork.kernel.sampling import sampled_sums
-from cloakwork.kernel.vectors import ONE, Clip, Sums, vectors_of
+from cloakwork.kernel.silence import Silently
+from cloakwork.kernel.steps import Descent, Gradient, Update
+from cloakwork.kernel.vectors import ONE, Clip, Sums, added_up, vectors_of
 from cloakwork.noise import Noise, drawn_rate
 from cloakwork.privacy_event import EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
+
+AT_ONCE: Final = 1 << 16
+"""Cases in a batch, where each case is by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +54,24 @@ class Owners:
 class Measured:
     """What a kernel answers from; nothing but the kernel touches it.
 
-    ``cases``: distinct cases, in random order; ``counts``: int64, how often each occurs.
-    ``owners``: where the step was granted the unit.
+    ``cases``: distinct cases, in random order; ``counts``: int64, how often each occurs. Where the
+    step was granted more than the control flow, each case is by itself, and a query is shown
+    ``at_once`` of them at most. ``owners``: where the step was granted the unit.
     """
 
     cases: Cases
     counts: Ints
     owners: Owners | None = None
+    at_once: int = AT_ONCE
+
+    def batches(self) -> Iterator["Measured"]:
+        """The same in parts that a query is asked of, one after another; without owners."""
+        if not self.cases.columns or len(self.counts) <= self.at_once:
+            yield self
+            return
+        for start in range(0, len(self.counts), self.at_once):
+            rows = np.arange(start, min(start + self.at_once, len(self.counts)))
+            yield Measured(self.cases.take(rows), self.counts[rows])
 
     def take(self, rows: Ints) -> "Measured":
         """The cases at ``rows`` (ascending)."""
@@ -64,13 +80,20 @@ class Measured:
             place = np.searchsorted(rows, owners.row)
             kept = np.isin(owners.row, rows)
             owners = Owners(place[kept], owners.unit[kept], owners.cases[kept])
-        return Measured(self.cases.take(rows), self.counts[rows], owners)
+        return Measured(self.cases.take(rows), self.counts[rows], owners, self.at_once)
 
     def by_variant(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The activity sequences, ascending, and how many cases follow each (int64)."""
-        variants = self.cases.variants()
-        order = sorted(range(len(variants)), key=variants.__getitem__)
-        return [variants[row] for row in order], self.counts[np.array(order, np.int64)]
+        counted: Counter[tuple[str, ...]] = Counter()
+        for variant, cases in zip(self.cases.variants(), self.counts.tolist(), strict=True):
+            counted[variant] += cases
+        variants = sorted(counted)
+        return variants, np.array([counted[variant] for variant in variants], np.int64)
+
+    @property
+    def variant_counts(self) -> Ints:
+        """How many cases follow each distinct activity sequence: int64."""
+        return self.by_variant()[1] if self.cases.columns else self.counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,26 +162,43 @@ class Kernel:
         return self.__alike(measured, self.__books)
 
     def sum(
-        self, query: Query, noise: AnswerNoise, clip: Clip = ONE, keys: int | None = None
+        self,
+        query: Query,
+        noise: AnswerNoise,
+        clip: Clip = ONE,
+        keys: int | None = None,
+        labels: str | None = None,
     ) -> NoisySums:
         """The sum over all cases of what ``query`` finds in each, clipped to ``clip``; each key has
         noise.
 
         ``keys``: how many there are (0 to keys - 1), where they are so declared. One unit moves the
-        sum by at most its cases times the clip, whatever ``query`` does. Raises PlanUnsound where
-        the plan does not list this answer.
+        sum by at most its cases times the clip, whatever ``query`` does. ``labels``: the column
+        whose texts label the keys; None: the activities, which are other labels, however they are
+        spelled. Raises PlanUnsound where the plan does not list this answer, or grants no such
+        column.
         """
         require_known(noise, clip)
+        self.__require_granted(labels)
         self.__books.record(*noise.events(clip, self.__max_cases, keys))
-        return NoisySums(self.__sums(query, clip), noise, self.__noise, keys)
+        return NoisySums(self.__sums(query, clip, labels), noise, self.__noise, keys)
 
-    def select(self, query: Query, noise: AnswerNoise, least: int, clip: Clip = ONE) -> Selected:
-        """The keys that occur and whose noisy sums reach ``least`` (grid steps), with these.
+    def select(
+        self,
+        query: Query,
+        noise: AnswerNoise,
+        least: int,
+        clip: Clip = ONE,
+        labels: str | None = None,
+    ) -> Selected:
+        """The keys that occur and whose noisy sums reach ``least`` (grid steps), with these;
+        ``labels`` as of ``sum``.
 
         Only keys that occur have noise: what hides those of one unit alone is the threshold, whose
         delta is charged (Korolova et al. 2009; Desfontaines et al. 2022).
         """
         require_known(noise, clip)
+        self.__require_granted(labels)
         delta = noise.selection_delta(least, clip, self.__max_cases)
         if delta >= 1:
             raise PlanUnsound(f"a threshold of {least:,} hides no key of one unit alone")
@@ -166,9 +206,8 @@ class Kernel:
         if delta > 0:
             events = tuple(composed([event, selection_event(delta)]) for event in events)
         self.__books.record(*events)
-        sums = self.__sums(query, clip)
-        if (sums.sums < 0).any():
-            sums = replace(sums, sums=np.maximum(sums.sums, 0))
+        sums = self.__sums(query, clip, labels)
+        sums = replace(sums, sums=np.maximum(sums.sums, 0))
         noisy = sums.sums + noise.draw(self.__noise, len(sums.sums))
         # A key that no case counts for (of value 0) does not occur.
         reached = np.flatnonzero((noisy >= least) & (sums.sums > 0))
@@ -183,14 +222,8 @@ class Kernel:
             raise PlanUnsound("thresholds that may spend a delta of 1 hide no key of one unit")
         if delta > 0:
             self.__books.record(selection_event(delta))
-        return Growth(
-            self.__measured.cases,
-            self.__measured.counts,
-            self.__books,
-            self.__noise,
-            self.__max_cases,
-            delta,
-        )
+        cases, counts = self.__measured.cases, self.__measured.counts
+        return Growth(cases, counts, self.__books, self.__noise, self.__max_cases, delta)
 
     def choose(self, query: Query, keys: int, most: int, epsilon: float) -> int:
         """A key from 0 to ``keys`` - 1 whose sum is among the largest: that of the largest noisy
@@ -199,17 +232,15 @@ class Kernel:
         Every value of a case is clipped to ``most``, so one unit moves each sum by at most its
         cases times ``most``; noise of twice that over ``epsilon`` is drawn.
         """
-        moved = self.__max_cases * most
         self.__books.record(EpsilonDelta(epsilon=epsilon))
-        clip = Clip("max", most, keys)
-        sums = self.__sums(query, clip)
-        noise = Laplace(np.nextafter(2 * moved / epsilon, np.inf))
+        sums = self.__sums(query, Clip("max", most, keys))
+        noise = Laplace(np.nextafter(2 * self.__max_cases * most / epsilon, np.inf))
         noisy = sums.at(np.arange(keys)) + noise.draw(self.__noise, keys)
         return int(np.argmax(noisy))
 
     def sample_sums(
         self, query: Query, noise: AnswerNoise, rate: float, times: int, keys: int
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         """Noisy sums in ``times`` samples, each of which holds every unit independently with
         probability ``rate``: int64, shape (times, keys). A case counts for one key.
         """
@@ -221,13 +252,35 @@ class Kernel:
         vectors = vectors_of(self.__measured.cases, query, ONE)
         noisy = np.empty((times, keys), np.int64)
         for sample in range(times):
-            # One coin a unit: all its cases are in the sample, or none.
-            drawn = self.__noise.coins(rate, owners.units)[owners.unit]
-            counts = np.zeros(len(self.__measured.cases), np.int64)
-            np.add.at(counts, owners.row[drawn], owners.cases[drawn])
-            sums = NoisySums(vectors.sums(counts), noise, self.__noise, keys)
-            noisy[sample] = sums.at(np.arange(keys))
+            sums = vectors.sums(self.__sample(owners, rate))
+            noisy[sample] = NoisySums(sums, noise, self.__noise, keys).at(np.arange(keys))
         return noisy
+
+    def steps(
+        self, gradient: Gradient, parameters: Floats, update: Update, descent: Descent
+    ) -> Floats:
+        """Parameters after gradient steps with noise, each on a sample of the units (DP-SGD).
+
+        ``parameters``: those to begin with, which follow from no data: float64, shape (size,).
+        One unit moves the sum of a step by at most its cases times the clip (L2), whatever
+        ``gradient`` does; what ``update`` makes of the noisy means is post-processing. A step
+        whose sample is empty is a step like any other.
+        """
+        if type(descent) is not Descent or type(descent.noise) is not Gaussian:
+            raise PlanUnsound("gradient steps are taken by a Descent, with Gaussian noise")
+        size = len(parameters)
+        self.__books.record(repeated(descent.times, descent.event(size, self.__max_cases)))
+        owners = self.__owners()
+        for _ in range(descent.times):
+            counts = self.__sample(owners, descent.rate)
+            drawn = np.flatnonzero(counts)
+            moves = descent.clipped(gradient, parameters, self.__measured.cases.take(drawn))
+            noisy = counts[drawn] @ moves + descent.noise.draw(self.__noise, size)
+            mean = np.asarray(noisy * (descent.grid / descent.denominator), np.float64)
+            parameters = update(parameters, mean)
+            if np.shape(parameters) != (size,):
+                raise PlanUnsound("an update changes how many parameters there are")
+        return parameters
 
     def custom(self, query: CustomQuery, noise: Laplace) -> Ints:
         """The numbers of a question that is no sum over cases, each with noise; where it fails on
@@ -239,8 +292,8 @@ class Kernel:
         clip = Clip("l1", query.sensitivity, query.size)
         self.__books.record(*noise.events(clip, self.__max_cases, query.size))
         exact = np.zeros(query.size, np.int64)
-        with suppress(Exception):
-            found = np.asarray(query.compute(np.sort(self.__measured.counts)), np.int64)
+        with Silently():
+            found = np.asarray(query.compute(np.sort(self.__measured.variant_counts)), np.int64)
             if found.shape == exact.shape:
                 exact = found
         return exact + noise.draw(self.__noise, query.size)
@@ -273,11 +326,29 @@ class Kernel:
         allowed = self.__allows_custom
         return Kernel(measured, books, self.__noise, self.__max_cases, allows_custom=allowed)
 
-    def __sums(self, query: Query, clip: Clip) -> Sums:
-        vectors = vectors_of(self.__measured.cases, query, clip)
+    def __sums(self, query: Query, clip: Clip, labels: str | None = None) -> Sums:
+        """Batch by batch: sums are merged, whatever batches there are."""
+        batches = self.__measured.batches()
+        sums = (self.__sums_of(batch, query, clip, labels) for batch in batches)
+        return reduce(lambda one, other: added_up([one, other]), sums)
+
+    def __sums_of(self, batch: Measured, query: Query, clip: Clip, labels: str | None) -> Sums:
+        vectors = vectors_of(batch.cases, query, clip, labels)
         if clip.sampled:
-            return sampled_sums(vectors, clip, self.__measured.counts, self.__noise)
-        return vectors.sums(self.__measured.counts)
+            return sampled_sums(vectors, clip, batch.counts, self.__noise)
+        return vectors.sums(batch.counts)
+
+    def __require_granted(self, labels: str | None) -> None:
+        if labels is not None and labels not in self.__measured.cases.columns:
+            raise PlanUnsound(f"a step asked for '{labels}', which it was not granted")
+
+    def __sample(self, owners: Owners, rate: float) -> Ints:
+        """How often each distinct case is in a Poisson sample of the units: int64."""
+        # One coin a unit: all its cases are in the sample, or none.
+        drawn = self.__noise.coins(rate, owners.units)[owners.unit]
+        counts = np.zeros(len(self.__measured.cases), np.int64)
+        np.add.at(counts, owners.row[drawn], owners.cases[drawn])
+        return counts
 
     def __owners(self) -> Owners:
         """Whose cases there are; where a unit has one case at most, each case is a unit."""

@@ -77,11 +77,7 @@ class Gaussian:
 
     def events(self, clip: Clip, cases: int, keys: int | None) -> tuple[PrivacyEvent, ...]:
         """What an answer costs whose vectors ``clip`` bounds, for units of ``cases`` cases; several
-        where several forms of it hold.
-
-        Raises PlanUnsound for vectors of several cells under noise so fine that the accountant
-        goes by its distribution: there no split of a norm over cells bounds all others (sigma 1:
-        one cell moved by 2 costs more than four moved by 1).
+        where several forms of it hold. Raises PlanUnsound as ``event_of_vector`` does.
         """
         sigma, norm = drawn_sigma(self.sigma), cases * clip.most
         if clip.norm == "max":
@@ -91,16 +87,28 @@ class Gaussian:
         cells = clip.cells if clip.norm == "l2" else min(clip.cells, clip.most)
         # A question without keys is charged as one with a key.
         moved = cases * cells if keys is None else max(1, min(cases * cells, keys))
-        alone = (DiscreteGaussian(sigma=sigma, sensitivity=norm),) if cells == 1 else ()
-        if sigma > LARGEST_SIGMA:
-            # The form that counts several cells first: another answer may need the slot of one.
-            return (vector_event(sigma, norm, moved), *alone)
-        if not alone:
+        if cells > 1:
+            return (self.event_of_vector(norm, moved),)
+        alone = DiscreteGaussian(sigma=sigma, sensitivity=norm)
+        if sigma <= LARGEST_SIGMA:
+            return (alone,)
+        # The form that counts several cells first: another answer may need the slot of one.
+        return (vector_event(sigma, norm, moved), alone)
+
+    def event_of_vector(self, norm: int, cells: int) -> PrivacyEvent:
+        """What a vector costs that moves by at most ``norm`` (L2), in at most ``cells`` cells.
+
+        Raises PlanUnsound for several cells under noise so fine that the accountant goes by its
+        distribution: there no split of a norm over cells bounds all others (sigma 1: one cell moved
+        by 2 costs more than four moved by 1).
+        """
+        sigma = drawn_sigma(self.sigma)
+        if cells > 1 and sigma <= LARGEST_SIGMA:
             raise PlanUnsound(
                 f"a vector needs Gaussian noise of more than {LARGEST_SIGMA:g} grid steps, not"
                 f" {sigma:g}: below, what it costs depends on how a case spreads it"
             )
-        return alone
+        return vector_event(sigma, norm, cells)
 
     def selection_delta(self, tau: int, clip: Clip, cases: int) -> float:
         """The probability, at most, that a key is told which one unit alone has: see

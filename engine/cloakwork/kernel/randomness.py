@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cloakwork.arrays import Ints
+from cloakwork.arrays import Bools, Ints
 from cloakwork.noise import Noise
 
 
@@ -19,7 +16,7 @@ class Randomness:
         """For each bound (int64 > 0) an independent uniform integer in [0, bound)."""
         return self.source.uniform(below)
 
-    def coins(self, rate: float, size: int) -> NDArray[np.bool_]:
+    def coins(self, rate: float, size: int) -> Bools:
         """``size`` independent coins, True with probability ``rate``."""
         return self.source.coins(rate, size)
 

@@ -5,6 +5,7 @@ down to the clip where it is longer, each value rounded towards zero (``privacy.
 the nearest after clipping can raise the norm).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from cloakwork.arrays import Bools, Ints
 from cloakwork.kernel.cases import Cases, Entries, Query
+from cloakwork.kernel.silence import Silently
 
 MOST: Final = 1 << 24
 """Grid steps: no value of a vector is larger, so that sums of squares stay within int64."""
@@ -96,6 +98,27 @@ class Sums:
         return codes, tuple(labels for _, labels in spelled)
 
 
+def added_up(batches: Sequence[Sums]) -> Sums:
+    """The sums of several batches, added up by key."""
+    numbers = [batch.keys for batch in batches if isinstance(batch.keys, np.ndarray)]
+    sums = np.concatenate([batch.sums for batch in batches])
+    keys: Keys | Ints
+    if len(numbers) == len(batches):
+        keys, place = np.unique(np.concatenate(numbers), return_inverse=True)
+    else:
+        spelled = [key for batch in batches for key in _spelled(batch.keys)]
+        keys = sorted(set(spelled))
+        row = {key: each for each, key in enumerate(keys)}
+        place = np.array([row[key] for key in spelled], np.int64)
+    total = np.zeros(len(keys), np.int64)
+    np.add.at(total, place, sums)
+    return Sums(keys, total)
+
+
+def _spelled(keys: Keys | Ints) -> Keys:
+    return [key_of(key, ()) for key in keys.tolist()] if isinstance(keys, np.ndarray) else keys
+
+
 @dataclass(frozen=True, slots=True)
 class Vectors:
     """The bounded vectors of cases: ``case`` and ``key`` (places in ``keys``) of each entry, and
@@ -114,42 +137,37 @@ class Vectors:
         return Sums(self.keys, total)
 
 
-def vectors_of(cases: Cases, query: Query, clip: Clip) -> Vectors:
+def vectors_of(cases: Cases, query: Query, clip: Clip, labels: str | None = None) -> Vectors:
     """What ``query`` finds in each of ``cases``, bounded by ``clip``; whole, where the clip is
     sampled. A case that it fails on has no entry.
+
+    ``labels``: the column whose texts label keys; None: the activities.
     """
-    return bounded(cases, answered(cases, query), clip)
+    return bounded(cases, answered(cases, query, labels), clip, labels)
 
 
-def answered(cases: Cases, query: Query) -> Entries:
+def answered(cases: Cases, query: Query, labels: str | None = None) -> Entries:
     """The query's entries; where it fails on the batch, those of each case by itself.
 
     A failure is silent, and counts as an empty vector: that it occurred would tell of one case.
     """
-    try:
-        return _well_formed(cases, query(cases))
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:
-        # What a library in Rust panics with is no Exception.
-        return _answered_apart(cases, query)
+    with Silently():
+        return _well_formed(cases, query(cases), labels)
+    return _answered_apart(cases, query, labels)
 
 
-def _answered_apart(cases: Cases, query: Query) -> Entries:
+def _answered_apart(cases: Cases, query: Query, labels: str | None) -> Entries:
     found: list[Entries] = []
+    _, _, offsets = cases.texts(labels)
     for row in range(len(cases)):
         one = cases.take(np.array([row]))
-        try:
-            entries = _well_formed(one, query(one))
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:  # noqa: S112 - see ``answered``
-            continue
-        first = cases.offsets[row]
-        assert entries.start is not None  # noqa: S101 - ``_well_formed`` fills them in
-        assert entries.stop is not None  # noqa: S101
-        start, stop = entries.start + first, entries.stop + first
-        found.append(Entries(entries.case + row, entries.value, entries.code, start, stop))
+        first = offsets[row]
+        with Silently():
+            entries = _well_formed(one, query(one), labels)
+            code, start, stop = parts_of_keys(entries)
+            found.append(
+                Entries(entries.case + row, entries.value, code, start + first, stop + first)
+            )
     return joined(found)
 
 
@@ -163,8 +181,10 @@ def joined(batches: list[Entries]) -> Entries:
     return Entries(*map(column, ("case", "value", "code", "start", "stop")))
 
 
-def _well_formed(cases: Cases, found: Entries) -> Entries:
-    """All columns as int64, of one length; only entries whose run lies in their own case."""
+def _well_formed(cases: Cases, found: Entries, labels: str | None) -> Entries:
+    """All columns as int64, of one length; only entries whose run lies in their own case, and has
+    no missing label.
+    """
     case = np.asarray(found.case)
     zeros = np.zeros(len(case), np.int64)
     size = np.nan_to_num(np.asarray(found.value, np.float64), posinf=MOST, neginf=-MOST)
@@ -181,11 +201,16 @@ def _well_formed(cases: Cases, found: Entries) -> Entries:
     is_case = (case >= 0) & (case < len(cases))
     row = np.where(is_case, case, 0)
     has_run = start < stop
+    _, texts, offsets = cases.texts(labels)
     if len(cases):
-        own = (start >= cases.offsets[row]) & (stop <= cases.offsets[row + 1])
+        own = (start >= offsets[row]) & (stop <= offsets[row + 1])
     else:
         own = np.zeros(len(case), np.bool_)
     good = is_case & (~has_run | own)
+    if labels is not None:
+        missing = np.concatenate([[0], np.cumsum(texts < 0)])
+        inside = np.where(good & has_run, [start, stop], 0)
+        good &= missing[inside[0]] == missing[inside[1]]
     # Without a run there are no labels, whatever ``start`` and ``stop`` say.
     start, stop = np.where(has_run, start, 0), np.where(has_run, stop, 0)
     good &= _within_labels(row, np.where(good, stop - start, 0))
@@ -205,9 +230,16 @@ def _within_labels(case: Ints, labels: Ints) -> Bools:
     return within
 
 
-def bounded(cases: Cases, found: Entries, clip: Clip) -> Vectors:
+def parts_of_keys(found: Entries) -> tuple[Ints, Ints, Ints]:
+    """Number, start and stop of each entry: ``answered`` fills in what a query leaves out."""
+    if found.code is None or found.start is None or found.stop is None:
+        raise TypeError("entries that nothing has filled in")
+    return found.code, found.start, found.stop
+
+
+def bounded(cases: Cases, found: Entries, clip: Clip, labels: str | None = None) -> Vectors:
     """The vectors of ``found`` (well-formed), each within ``clip``."""
-    keys, key = _keys_of(cases, found)
+    keys, key = _keys_of(cases, found, labels)
     case, key, value = _added_up(found.case, key, found.value)
     if clip.sampled:
         # What is drawn is drawn by each case for itself, so it is none of the distinct cases'.
@@ -264,52 +296,45 @@ def _sum_of_squares(vector: Ints, size: Ints) -> Ints:
     return total
 
 
-def _keys_of(cases: Cases, found: Entries) -> tuple[Keys | Ints, Ints]:
+def _keys_of(cases: Cases, found: Entries, labels: str | None) -> tuple[Keys | Ints, Ints]:
     """The distinct keys, ascending, and the place of each entry's among them."""
-    assert found.code is not None  # noqa: S101 - ``_well_formed`` fills them in
-    assert found.start is not None  # noqa: S101
-    assert found.stop is not None  # noqa: S101
-    if not (found.start < found.stop).any():
-        numbers, place = np.unique(found.code, return_inverse=True)
+    code_of, start_of, stop_of = parts_of_keys(found)
+    if not (start_of < stop_of).any():
+        numbers, place = np.unique(code_of, return_inverse=True)
         return numbers, place.astype(np.int64)
-    first, place = _distinct_runs(cases, found)
-    labels = [_label_bytes(label) for label in cases.alphabet]
+    alphabet, codes, _ = cases.texts(labels)
+    first, place = _distinct_runs(codes, len(alphabet), found)
+    spelled_labels = [_label_bytes(label) for label in alphabet]
     spelled = [
         code.to_bytes(8, "big", signed=True)
-        + b"".join(labels[each] for each in cases.codes[start:stop].tolist())
+        + b"".join(spelled_labels[each] for each in codes[start:stop].tolist())
         for code, start, stop in zip(
-            found.code[first].tolist(),
-            found.start[first].tolist(),
-            found.stop[first].tolist(),
-            strict=True,
+            *(each[first].tolist() for each in (code_of, start_of, stop_of)), strict=True
         )
     ]
     order = sorted(range(len(spelled)), key=spelled.__getitem__)
-    place_of = np.empty(len(order), np.int64)
-    place_of[order] = np.arange(len(order))
-    return [spelled[each] for each in order], place_of[place]
+    # Sorting an order gives the place of each.
+    return [spelled[each] for each in order], np.argsort(order)[place]
 
 
-def _distinct_runs(cases: Cases, found: Entries) -> tuple[Ints, Ints]:
-    """The first entry of each distinct number and run of labels, and for each entry which of these
-    it has.
+def _distinct_runs(labels: Ints, alphabet: int, found: Entries) -> tuple[Ints, Ints]:
+    """The first entry of each distinct number and run of ``labels`` (from 0 to ``alphabet`` - 1),
+    and for each entry which of these it has.
     """
-    assert found.code is not None  # noqa: S101 - ``_well_formed`` fills them in
-    assert found.start is not None  # noqa: S101
-    assert found.stop is not None  # noqa: S101
-    longest = int((found.stop - found.start).max(initial=0))
+    code_of, start_of, stop_of = parts_of_keys(found)
+    longest = int((stop_of - start_of).max(initial=0))
     if longest > _SHORT:
-        codes = cases.codes.tolist()
-        runs = zip(found.code.tolist(), found.start.tolist(), found.stop.tolist(), strict=True)
+        codes = labels.tolist()
+        runs = zip(code_of.tolist(), start_of.tolist(), stop_of.tolist(), strict=True)
         seen: dict[tuple[int, ...], int] = {}
         place = [seen.setdefault((code, *codes[begin:end]), len(seen)) for code, begin, end in runs]
         return np.unique(np.array(place, np.int64), return_index=True)[1], np.array(place, np.int64)
-    key = found.code
+    key = code_of
     for step in range(longest):
         _, key = np.unique(key, return_inverse=True)
-        event = found.start + step
-        label = cases.codes[np.minimum(event, len(cases.codes) - 1)]
-        key = key * (len(cases.alphabet) + 1) + np.where(event < found.stop, label + 1, 0)
+        event = start_of + step
+        label = labels[np.minimum(event, len(labels) - 1)]
+        key = key * (alphabet + 1) + np.where(event < stop_of, label + 1, 0)
     _, first, place_of_run = np.unique(key, return_index=True, return_inverse=True)
     return first, place_of_run
 

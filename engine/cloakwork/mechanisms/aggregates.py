@@ -7,14 +7,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.naming import named, values_of
+from cloakwork.log.limits import current_limits
+from cloakwork.log.naming import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, named, values_of
+from cloakwork.log.spelling import keeps_spelling
 from cloakwork.log.variants import Variants, variants_of
 
 VARIANT: Final = "variant"
 CASES: Final = "cases"
 UNIT: Final = "unit"
 INDEX: Final = "index"
+COLUMN: Final = "column:"
+"""Before the name of a column that was granted."""
 _ROW: Final = "row"
 VARIANT_COUNTS_SCHEMA: Final = pl.Schema([(VARIANT, pl.List(pl.String())), (CASES, pl.Int64())])
 
@@ -65,6 +70,53 @@ class VariantCounts:
         if INDEX in summaries.columns:
             figures.append(pl.col(INDEX).explode(empty_as_null=False, keep_nulls=False).sort())
         return summaries.group_by(named(*by)).agg(figures).sort(named(*by))
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRows:
+    """Each case by itself, with ``columns`` (names of a lineage): for a kernel alone.
+
+    A summary has one row a case: ``index`` (Int64, where it stands in the whole log), ``variant``
+    as in ``VariantCounts``, ``unit`` where one is named, and each column, of events in lists.
+    """
+
+    columns: tuple[str, ...]
+    unit: str | None = None
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """The cases of one batch."""
+        labels = batch.events[ACTIVITY].cast(pl.String)
+        rows = {INDEX: pl.Series(batch.index_of_case), VARIANT: as_lists(labels, batch.offsets)}
+        if self.unit is not None:
+            rows[UNIT] = case_texts(batch, self.unit)
+        for name in self.columns:
+            values = _column_values(batch, name)
+            of_cases = name.startswith(CASE_PREFIX)
+            rows[COLUMN + name] = values if of_cases else as_lists(values, batch.offsets)
+        return pl.DataFrame(rows)
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """All rows, in the order of the whole log."""
+        return summaries.sort(INDEX)
+
+
+def _column_values(log: EventLog, name: str) -> pl.Series:
+    """A column's values as text (String), numbers (Float64) or times (Int64, microseconds).
+
+    Whatever is none of these, longer than a log's values may be, or in a column that the log
+    lacks, is missing: what one case holds changes no other's value.
+    """
+    table = log.cases if name.startswith(CASE_PREFIX) else log.events
+    missing = pl.Series([None], dtype=pl.String).new_from_index(0, table.height)
+    column = TIMESTAMP if name == TIMESTAMPS else name
+    values = values_of(table, column) if column in table.columns else missing
+    if name == TIMESTAMPS:
+        return values.cast(TIME_TYPE).to_physical()
+    if keeps_spelling(values):
+        texts = values.cast(pl.String)
+        too_long = texts.str.len_bytes() > current_limits().value_size
+        return texts.set(too_long.fill_null(False), None)
+    return values.cast(pl.Float64) if values.dtype.is_numeric() else missing
 
 
 def case_texts(log: EventLog, attribute: str) -> pl.Series:

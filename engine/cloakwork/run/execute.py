@@ -31,7 +31,7 @@ from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.prove import replan
 from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.run.hints import time_hints
-from cloakwork.run.prepare import prepared_log, require_enough_cases
+from cloakwork.run.prepare import measured_attributes, prepared_log, require_enough_cases
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
 from cloakwork.run.search_cache import SearchCache
 from cloakwork.run.steps import Grant, look, take
@@ -268,6 +268,7 @@ def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
     unit = plan.facts.unit.attribute
     if unit in log.cases.columns and unit != CASE_ID and not plan.releases(unit):
         hidden.append(unit)
+    hidden += [name for name in measured_attributes(plan) if not plan.releases(name)]
     events, cases = without(log.events, *hidden), without(log.cases, *hidden)
     return replace(log, events=events, cases=cases, inserted=None)
 

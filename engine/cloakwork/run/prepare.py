@@ -1,6 +1,6 @@
 """What a log must have before the first step: names, text, order, units of privacy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +8,7 @@ import polars as pl
 
 from cloakwork.errors import Infeasible, MechanismError
 from cloakwork.facts import Facts, Unit
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.io.round_trip import with_one_spelling
 from cloakwork.log.naming import named, values_of
@@ -19,22 +19,47 @@ from cloakwork.policy.model import Policy
 
 def required_attributes(plan: Plan) -> Callable[[str], bool]:
     """Which attributes of the source the plan needs at all; a reader may skip the others."""
-    needed = {CASE_ID, ACTIVITY, TIMESTAMP, plan.facts.unit.attribute}
+    needed = {CASE_ID, ACTIVITY, TIMESTAMP, plan.facts.unit.attribute, *measured_attributes(plan)}
     return lambda attribute: attribute in needed or plan.releases(attribute)
+
+
+def measured_attributes(plan: Plan) -> frozenset[str]:
+    """The attributes that steps of the plan measure through noise."""
+    measured = frozenset[str]().union(*(step.lineage.measures for step in plan.steps))
+    return measured - {CONTROL_FLOW, METADATA, TIMESTAMPS, CASE_ID, ACTIVITY, TIMESTAMP}
 
 
 def prepared_log(log: EventLog, plan: Plan) -> EventLog:
     """The log under its standard names, without the columns that the plan does not need."""
     needs, unit = required_attributes(plan), plan.facts.unit
-    log = with_one_unit_a_case(log, unit)
+    measured = (name for name in measured_attributes(plan) if not plan.releases(name))
+    log = with_one_unit_a_case(_with_source_texts(log, measured), unit)
     events = under_standard_names(log, plan.policy, needs)
     if log.events.height:
         _require_columns(events, plan)
         _require_quasi_identifiers(log, plan)
     ordered = in_time_order(log, events, plan.policy, needs, unit)
-    if TIMESTAMPS in plan.released:
+    measures_times = any(TIMESTAMPS in step.lineage.measures for step in plan.steps)
+    if measures_times or TIMESTAMPS in plan.released:
         return ordered
     return replace(ordered, events=ordered.events.drop(TIMESTAMP))
+
+
+def _with_source_texts(log: EventLog, names: Iterable[str]) -> EventLog:
+    """The log with these attributes as the characters of its source, where they are known: what a
+    case says does not depend on the type that other cases give the column.
+    """
+    for name in names:
+        table = log.cases if name.startswith(CASE_PREFIX) else log.events
+        text = log.text_of(name) if name in table.columns else None
+        if text is None:
+            continue
+        with_text = table.with_columns(text.alias(name))
+        if table is log.cases:
+            log = replace(log, cases=with_text)
+        else:
+            log = replace(log, events=with_text)
+    return log
 
 
 def under_standard_names(

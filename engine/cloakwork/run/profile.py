@@ -6,9 +6,9 @@ import polars as pl
 
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.budget import Cost
+from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.kernel import Books, Kernel
-from cloakwork.kernel.summary import measured_of
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Decision

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
+from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import Engine
 from cloakwork.engines.noise_on_times import noise_on_times
 from cloakwork.errors import MechanismError, PlanUnsound
@@ -15,11 +16,10 @@ from cloakwork.facts import Facts, Unit
 from cloakwork.kernel import Books, Kernel, Measured, Perturbation
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.perturb import OneTime, Perturbing
-from cloakwork.kernel.summary import measured_of
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.from_variants import log_of_variants
-from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import (
     Aggregate,
     GenerateCases,
@@ -78,7 +78,7 @@ def look(
 
 def aggregate_of(mechanism: Any, params: BaseModel, grant: Grant) -> Aggregate | None:
     """What is counted of each batch of the log: by a mechanism that measures, only what the step
-    was granted.
+    was granted. Variants do where that is the control flow; else each case is by itself.
     """
     if isinstance(mechanism, Perturbs):
         return None
@@ -86,10 +86,18 @@ def aggregate_of(mechanism: Any, params: BaseModel, grant: Grant) -> Aggregate |
         _require_no_measurement(mechanism, grant)
         found: Aggregate | None = mechanism.summarise(params)
         return found
+    name = mechanism_name(mechanism)
     columns = grant.lineage.measures | grant.lineage.reads
     if CONTROL_FLOW not in columns:
-        raise PlanUnsound(f"{mechanism_name(mechanism)} was granted nothing that it can measure")
-    return VariantCounts(grant.unit.attribute if grant.unit.attribute in columns else None)
+        raise PlanUnsound(f"{name} was granted nothing that it can measure")
+    unit = grant.unit.attribute if grant.unit.attribute in columns else None
+    values = columns - {CONTROL_FLOW, METADATA, unit}
+    if not values:
+        return VariantCounts(unit)
+    # Sums bound what one case more or less does; another value in a case would move them twice.
+    if CONTROL_FLOW not in grant.lineage.measures or grant.shift is not None:
+        raise PlanUnsound(f"{name} measures values of cases that it takes as known otherwise")
+    return CaseRows(tuple(sorted(values)), unit)
 
 
 def _require_no_measurement(mechanism: Any, grant: Grant) -> None:
@@ -142,7 +150,7 @@ def _make_cases(
     found, recorded = measure(mechanism, params, seen, noise, grant)
     is_released = found.cases > 0
     figures: dict[str, JsonValue] = {
-        "variants in the log": len(seen.counts),
+        "variants in the log": len(seen.variant_counts),
         "cases in the log": int(seen.counts.sum()),
         "variants released": int(is_released.sum()),
         "cases released": int(found.cases[is_released].sum()),

@@ -316,6 +316,17 @@ class MechanismContract:
                     disturbed = self.run(params, log, reproducible(1))
                 assert_same_log(released, disturbed)
 
+    def test_queries_ask_for_what_was_granted(self) -> None:
+        """No query asks for a column that the mechanism's lineage does not name: it would find
+        nothing, and nobody would be told.
+        """
+        for params in self._that_measure():
+            for log in (*LOGS.values(), BATCH_LOG):
+                with queries_collected() as collected:
+                    self.run(params, log, reproducible(1))
+                for asked in collected:
+                    assert not asked.refused
+
     def _that_measure(self) -> Iterator[Any]:
         """The parameters to run, of a mechanism that asks a kernel."""
         if isinstance(self.mechanism, Measures):
@@ -381,9 +392,13 @@ def _costs(event: PrivacyEvent) -> bool:
 
 
 def _with_other_values(log: EventLog, lineage: Lineage) -> EventLog:
-    """Other resources, and, unless the lineage names them, other times in the same order."""
-    changed = log.events.with_columns(pl.col(RESOURCE).reverse())
-    if not {TIMESTAMPS} & (lineage.reads | lineage.measures):
+    """Other resources, and other times in the same order, so far as the lineage does not name
+    them.
+    """
+    changed, named = log.events, lineage.reads | lineage.measures
+    if RESOURCE not in named:
+        changed = changed.with_columns(pl.col(RESOURCE).reverse())
+    if TIMESTAMPS not in named:
         later = pl.duration(days=pl.int_range(pl.len()))
         times = (pl.col(TIMESTAMP) + later).alias(TIMESTAMP)
         changed = changed.with_columns(times)

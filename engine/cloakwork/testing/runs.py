@@ -9,6 +9,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from cloakwork.arrays import Ints
+from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import Engine, MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts, Unit
@@ -22,7 +23,6 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.kernel import Books, Kernel
-from cloakwork.kernel.summary import measured_of
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from cloakwork.accounting.events import cost
 from cloakwork.audit.scenarios import scenario
+from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Kernel
-from cloakwork.kernel.summary import measured_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Offer, Refusal

@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import binom
 
 from cloakwork.accounting.events import cost
+from cloakwork.engines.measured import measured_of
 from cloakwork.facts import Facts, Unit
 from cloakwork.kernel import Books, Entries, Kernel, Laplace
-from cloakwork.kernel.summary import measured_of
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.libra import samples_needed, standard_deviation
 from cloakwork.noise import reproducible, secret

@@ -8,11 +8,11 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.engines.measured import measured_of
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Cases, Entries, Kernel, Laplace
-from cloakwork.kernel.summary import measured_of
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import MarkovParams

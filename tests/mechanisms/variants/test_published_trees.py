@@ -10,10 +10,10 @@ import pytest
 from cloakwork.accounting.events import cost
 from cloakwork.audit.utility import histogram as variants_of_log
 from cloakwork.audit.utility import relative_log_similarity, true_variants
+from cloakwork.engines.measured import measured_of
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Randomness
-from cloakwork.kernel.summary import measured_of
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP
 from cloakwork.log.io import read_log
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA

@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.kernel.summary import measured_of
+from cloakwork.engines.measured import measured_of
 from cloakwork.noise import reproducible
 
 SCHEMA = {"variant": pl.List(pl.String), "cases": pl.Int64}

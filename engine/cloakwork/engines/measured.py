@@ -1,0 +1,99 @@
+"""From the variant histogram of a log, or from its cases, to what a kernel answers from."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from cloakwork.arrays import Ints
+from cloakwork.kernel import Measured, Owners
+from cloakwork.kernel.cases import Cases
+from cloakwork.kernel.columns import Column, Columns
+from cloakwork.log.naming import values_of
+from cloakwork.mechanisms.aggregates import CASES, COLUMN, INDEX, UNIT, VARIANT
+from cloakwork.noise import Noise
+
+
+def measured_of(summary: pl.DataFrame, noise: Noise) -> Measured:
+    """What a kernel answers from, of a variant histogram (``VariantCounts``),
+    or of rows of cases (``CaseRows``); where it has a column ``unit``, units are granted.
+
+    The distinct cases come in random order, drawn from ``noise``.
+    """
+    if INDEX in summary.columns:
+        return _measured_rows(summary[noise.permutation(summary.height)])
+    by_variant = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum())
+    order = noise.permutation(by_variant.height)
+    shuffled = by_variant[order]
+    counts = shuffled[CASES].to_numpy().astype(np.int64)
+    owners = _owners_of(summary, shuffled) if UNIT in summary.columns else None
+    return Measured(_cases_of(shuffled[VARIANT]), counts, owners)
+
+
+def _measured_rows(rows: pl.DataFrame) -> Measured:
+    """Of rows of cases, each by itself."""
+    granted = [name for name in rows.columns if name.startswith(COLUMN)]
+    columns = Columns(
+        (name.removeprefix(COLUMN), _column_of(values_of(rows, name))) for name in granted
+    )
+    once = np.ones(rows.height, np.int64)
+    owners = None
+    if UNIT in rows.columns:
+        listed = rows.select(UNIT, pl.lit(1).alias(CASES)).with_row_index("row")
+        owners = _owners(listed)
+    return Measured(replace(_cases_of(rows[VARIANT]), columns=columns), once, owners)
+
+
+def _column_of(values: pl.Series) -> Column:
+    """Values of cases, or in lists those of their events: texts (String), numbers (Float64) or
+    times (Int64).
+    """
+    if values.dtype == pl.List:
+        values = values.explode(empty_as_null=False)
+    if values.dtype.is_integer():
+        return Column.of_times(_ints(values.fill_null(0)), values.is_null().to_numpy())
+    texts = values if values.dtype == pl.String else pl.Series([], dtype=pl.String)
+    alphabet = texts.drop_nulls().unique().sort()
+    codes = np.full(len(values), -1)
+    if len(alphabet):
+        known = texts.cast(pl.Enum(alphabet)).to_physical().cast(pl.Int64)
+        codes = known.fill_null(-1).to_numpy()
+        values = alphabet.cast(pl.Float64, strict=False).gather(known)
+    numbers = values.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    is_missing = ~np.isfinite(numbers)
+    return Column(np.where(is_missing, 0.0, numbers), is_missing, codes, tuple(alphabet))
+
+
+def _cases_of(variants: pl.Series) -> Cases:
+    """Lists of labels (List[String]) as codes."""
+    lengths = variants.list.len().to_numpy().astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    labels = variants.explode(empty_as_null=False)
+    alphabet = labels.unique().sort()
+    codes = labels.cast(pl.Enum(alphabet)).to_physical().to_numpy().astype(np.int64)
+    return Cases(tuple(alphabet), codes, offsets)
+
+
+def _owners_of(summary: pl.DataFrame, shuffled: pl.DataFrame) -> Owners:
+    """Units of each distinct case; a case without a unit is its own unit."""
+    rows = shuffled.select(VARIANT).with_row_index("row")
+    return _owners(summary.join(rows, on=VARIANT, how="left", maintain_order="left"))
+
+
+def _owners(listed: pl.DataFrame) -> Owners:
+    """Of rows (``row``, ``unit``, ``cases``)."""
+    owned = listed.filter(pl.col(UNIT).is_not_null())
+    alone = listed.filter(pl.col(UNIT).is_null())
+    unit = owned[UNIT].rank("dense").to_numpy().astype(np.int64) - 1
+    first_alone = int(unit.max(initial=-1)) + 1
+    # A row of n cases without a unit stands for n units of one case each.
+    row_alone = np.repeat(_ints(alone["row"]), _ints(alone[CASES]))
+    return Owners(
+        row=np.concatenate([_ints(owned["row"]), row_alone]),
+        unit=np.concatenate([unit, first_alone + np.arange(len(row_alone))]),
+        cases=np.concatenate([_ints(owned[CASES]), np.ones(len(row_alone), np.int64)]),
+    )
+
+
+def _ints(series: pl.Series) -> Ints:
+    return series.to_numpy().astype(np.int64)

@@ -1,0 +1,359 @@
+"""Columns beside the control flow: read where they were granted, value by value, batch by batch."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cloakwork.engines.measured import measured_of
+from cloakwork.engines.memory import MemoryEngine
+from cloakwork.errors import PlanUnsound
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace, NotGranted
+from cloakwork.kernel.vectors import Sums, added_up, answered, key_of
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.log.limits import ENVIRONMENT
+from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
+from cloakwork.noise import reproducible
+from cloakwork.privacy_event import PoissonSampled
+from cloakwork.run.steps import Grant, aggregate_of
+from cloakwork.testing import MechanismContract
+from cloakwork.testing.contract import random_batches
+from cloakwork.testing.logs import BEGIN, log_of
+from cloakwork.testing.queries import cases_that_differ, queries_collected
+from cloakwork.testing.runs import run_step
+from kernel.asking import NOTHING, Open
+from kernel.gaps import (
+    AGE,
+    HOUR,
+    LENGTHS,
+    ROLE,
+    TEXTS,
+    MeasuresGaps,
+    NoParams,
+    ages,
+    gaps,
+    hours_by_role,
+    log_with_values,
+    roles,
+    rows_of,
+    universe,
+)
+from kernel.small import Silent, kernel_of
+
+LOG = log_with_values(universe("ab", 2)[::7])
+QUERIES = [(gaps, TEXTS, None), (roles, TEXTS, ROLE), (ages, TEXTS, AGE)]
+QUERIES += [(hours_by_role, LENGTHS, None)]
+
+
+def seen(log=LOG, unit=None, seed=1):
+    return measured_of(rows_of(unit).of(log), reproducible(seed))
+
+
+def opened(measured, max_cases=1):
+    return Kernel(measured, Open({}), Silent(), max_cases)
+
+
+def sums_of(measured, query, clip, labels):
+    """The sums without noise, by key."""
+    sums = opened(measured).sum(query, NOTHING, clip, labels=labels)._sums
+    codes, texts = sums.at_rows(np.arange(len(sums.keys)))
+    return dict(zip(zip(codes.tolist(), texts, strict=True), sums.sums.tolist(), strict=True))
+
+
+class TestTheToy(MechanismContract):
+    """What every mechanism promises, of one that asks about columns."""
+
+    mechanism = MeasuresGaps()
+    goals = (DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=(CONTROL_FLOW,)),)
+
+
+def test_a_step_is_shown_what_its_lineage_names():
+    """Variants are counted where that is all; what is not named is not there."""
+    toy, unit = MeasuresGaps(), Unit(attribute="case:unit", max_cases=2)
+    grant = Grant.of(toy, NoParams(), Facts(unit=unit))
+    assert aggregate_of(toy, NoParams(), grant) == rows_of()
+    with_unit = granting(toy.granted | {"case:unit"}, unit)
+    assert aggregate_of(toy, NoParams(), with_unit) == CaseRows(
+        (AGE, ROLE, TIMESTAMPS), unit.attribute
+    )
+    for columns in ({CONTROL_FLOW}, {CONTROL_FLOW, METADATA}, {CONTROL_FLOW, "case:unit"}):
+        granted = granting(columns, unit)
+        expected = unit.attribute if "case:unit" in columns else None
+        assert aggregate_of(toy, NoParams(), granted) == VariantCounts(expected)
+    cases = measured_of(CaseRows((ROLE,)).of(LOG), reproducible(1)).cases
+    assert cases.columns.keys() == {ROLE}
+    for name in (AGE, TIMESTAMPS, "case:row", "concept:name"):
+        with pytest.raises(NotGranted):
+            cases.columns[name]
+    with pytest.raises(NotGranted):
+        cases.gaps  # noqa: B018
+
+
+def granting(measures, unit=None, reads=(), **more):
+    lineage = Lineage(measures=frozenset(measures), reads=frozenset(reads))
+    event = MeasuresGaps().event(NoParams(), Facts())
+    return Grant(lineage, event, unit or Unit(), **more)
+
+
+def test_values_are_no_unit_of_their_own():
+    """A sum bounds one case more or less: not another value in a case that is known."""
+    toy = MeasuresGaps()
+    with pytest.raises(PlanUnsound, match="takes as known"):
+        aggregate_of(toy, NoParams(), granting({TIMESTAMPS}, reads={CONTROL_FLOW}))
+    with pytest.raises(PlanUnsound, match="takes as known"):
+        aggregate_of(toy, NoParams(), granting({TIMESTAMPS, CONTROL_FLOW}, shift=BEGIN - BEGIN))
+
+
+def test_a_query_that_asks_for_more_finds_nothing():
+    """Silently, and the contract tells which column it was."""
+
+    class AsksForMore(MeasuresGaps):
+        granted = frozenset({CONTROL_FLOW, ROLE, AGE})
+
+    released = run_step(AsksForMore(), NoParams(), LOG, reproducible(1))
+    assert released.cases.height >= 0
+    contract = TestTheToy()
+    contract.mechanism = AsksForMore()
+    with pytest.raises(AssertionError):
+        contract.test_queries_ask_for_what_was_granted()
+    few = measured_of(CaseRows((AGE, ROLE)).of(LOG), reproducible(1))
+    assert sums_of(few, gaps, TEXTS, None) == {}
+    with pytest.raises(PlanUnsound, match="not granted"):
+        opened(few).select(Entries.one_each, NOTHING, 1, labels=TIMESTAMPS)
+
+
+def test_columns_are_read_only():
+    column = seen().cases.columns[ROLE]
+    for array in (column.values, column.is_missing, column.codes, seen().cases.gaps.values):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_values_are_those_of_the_log():
+    """Times and gaps in microseconds; texts, and the numbers that these are."""
+    none, hour = timedelta(0), timedelta(hours=1)
+    case = (("a", none, "x"), ("b", none, "y"), ("a", None, None), ("a", hour, "x"))
+    log = log_with_values([(case, "5"), (case[:1], None), ((), "x")])
+    shuffled = seen(log).cases
+    cases = shuffled.take(np.argsort(-shuffled.lengths))
+    assert cases.gaps.is_missing.tolist() == [True, False, True, False, True]
+    assert cases.gaps.values.tolist() == [0, 0, 0, HOUR, 0]
+    assert cases.times.is_missing.tolist() == [False, False, True, False, False]
+    first = [(BEGIN - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)] * 2
+    assert cases.times.values[[0, 1, 3]].tolist() == [*first, first[0] + HOUR]
+    role, age = cases.columns[ROLE], cases.columns[AGE]
+    assert texts(role) == ["x", "y", None, "x", "x"]
+    assert texts(age) == ["5", None, "x"]
+    assert age.values.tolist() == [5.0, 0.0, 0.0]
+    assert age.is_missing.tolist() == [False, True, True]
+    assert role.values.dtype == age.values.dtype == np.float64
+    # Events that a kernel narrows away take their values with them.
+    narrowed = cases.within(["a"])
+    assert texts(narrowed.columns[ROLE]) == ["x", None, "x", "x"]
+    assert narrowed.gaps.values.tolist() == [0, 0, HOUR, 0]
+    assert texts(narrowed.columns[AGE]) == texts(age)
+
+
+def texts(column):
+    return [(*column.alphabet, None)[code] for code in column.codes]
+
+
+@pytest.mark.parametrize("values", [["1.5", "x", None], ["1.5", "7", None]])
+def test_no_value_depends_on_the_type_that_others_give_the_column(values):
+    """The same number, whether the log's column is text, decimal or whole."""
+    log = log_of([["a"]] * 3)
+    numbers = {}
+    for kind in (pl.String, pl.Float64, pl.Categorical):
+        column = pl.Series(AGE, values, pl.String).cast(kind, strict=False)
+        given = replace(log, cases=log.cases.with_columns(column))
+        rows = CaseRows((AGE,)).of(given)
+        column = measured_of(rows, reproducible(1)).cases.columns[AGE]
+        numbers[kind] = sorted(column.values[~column.is_missing].tolist())
+        known = {None} if kind == pl.Float64 else set(values)
+        assert set(texts(column)) == known
+    assert len(set(map(tuple, numbers.values()))) == 1
+
+
+@pytest.mark.parametrize("value", [True, BEGIN, [1], float("nan"), float("inf")])
+def test_other_values_are_missing(value):
+    log = log_of([["a"]])
+    given = replace(log, cases=log.cases.with_columns(pl.Series(AGE, [value])))
+    column = measured_of(CaseRows((AGE,)).of(given), reproducible(1)).cases.columns[AGE]
+    assert column.is_missing.all()
+    assert (column.codes < 0).all()
+
+
+def test_texts_over_the_limit_are_missing(monkeypatch):
+    """Silently, and nobody else's changes."""
+    monkeypatch.setenv(ENVIRONMENT, "value-size=3")
+    log = log_of([["a"]] * 3)
+    given = replace(
+        log, cases=log.cases.with_columns(pl.Series(AGE, ["123", "1234", "\u00e9\u00e9"]))
+    )
+    column = measured_of(CaseRows((AGE,)).of(given), reproducible(1)).cases.columns[AGE]
+    assert Counter(texts(column)) == {"123": 1, None: 2}
+
+
+def test_a_log_that_lacks_a_column_or_cases():
+    for log in (log_of([["a"]]), log_of([[]]), log_of([]), LOG.keep_cases(np.zeros(0, np.int64))):
+        measured = seen(log, "case:person")
+        assert measured.cases.columns.keys() == {AGE, ROLE, TIMESTAMPS}
+        assert len(measured.cases) == measured.owners.units == log.cases.height
+        for query, clip, labels in QUERIES:
+            assert sums_of(measured, query, clip, labels) == {}
+
+
+@pytest.mark.parametrize(("query", "clip", "labels"), QUERIES)
+def test_batches_change_no_sum(query, clip, labels):
+    """Of the kernel: 1, 4 and 60; and of the engine."""
+    whole = seen()
+    expected = sums_of(whole, query, clip, labels)
+    assert expected
+    for batches in (1, 4, 60):
+        at_once = -(-len(whole.counts) // batches)
+        parted = replace(whole, at_once=at_once)
+        assert len(list(parted.batches())) == -(-len(whole.counts) // at_once)
+        assert sums_of(parted, query, clip, labels) == expected
+        engine = MemoryEngine(batches, random_batches(batches))
+        rows = engine.summarise(LOG, rows_of())
+        assert sums_of(measured_of(rows, reproducible(2)), query, clip, labels) == expected
+
+
+def test_a_query_is_shown_no_more_than_a_batch():
+    shown = []
+
+    def counts(cases):
+        shown.append(len(cases))
+        return Entries.one_each(cases)
+
+    parted = replace(seen(), at_once=50)
+    assert sums_of(parted, counts, Clip("l1", 1, 1), None) == {(0, ()): LOG.cases.height}
+    assert sum(shown) == LOG.cases.height
+    assert max(shown) == 50
+    # Distinct variants are a batch, however many they are.
+    variants = measured_of(VariantCounts().of(LOG), reproducible(1))
+    assert next(replace(variants, at_once=1).batches()).cases is variants.cases
+
+
+def test_sums_of_numbers_and_of_labels_are_merged():
+    """A number is the same key, whether other keys of its batch have labels or not."""
+    numbers = Sums(np.array([2, 5]), np.array([1, 2]))
+    labelled = Sums(sorted([key_of(5, ()), key_of(5, ("x",))]), np.array([4, 8]))
+    merged = added_up([numbers, labelled])
+    assert merged.at(np.array([2, 5])).tolist() == [1, 6]
+    assert merged.at_spelled([key_of(5, ("x",))]).tolist() == [8]
+    alike = added_up([numbers, Sums(np.array([5, 9]), np.array([10, 20]))])
+    assert alike.at(np.array([2, 5, 9])).tolist() == [1, 12, 20]
+
+
+def test_a_text_is_no_activity_of_the_same_spelling():
+    """An answer's labels are those of its column, and of no other."""
+    log = log_with_values([((("x", None, "y"),), "a")] * 5)
+
+    def first_label(cases):
+        rows = np.arange(len(cases))
+        start = cases.offsets[:-1]
+        return Entries(rows, np.ones(len(rows), np.int64), None, start, start + 1)
+
+    def read(query, labels):
+        asked = opened(seen(log)).sum(query, NOTHING, labels=labels)
+        return asked.at_labels([(0, ("x",)), (0, ("y",)), (0, ("a",))]).tolist()
+
+    assert read(first_label, None) == [5, 0, 0]
+    assert read(first_label, ROLE) == [0, 5, 0]
+    assert read(ages, AGE) == [0, 0, 5]
+
+
+def test_a_label_is_the_own_value_of_a_case():
+    """Neither another case's nor a missing one; each entry that has no such label is none."""
+
+    def of_the_next(cases):
+        rows = np.arange(len(cases))
+        return Entries(rows, np.ones(len(rows), np.int64), None, rows + 1, rows + 2)
+
+    def of_the_first(cases):
+        rows = np.arange(len(cases))
+        return Entries(rows, np.ones(len(rows), np.int64), None, rows * 0, rows + 1)
+
+    assert sums_of(seen(), of_the_next, TEXTS, AGE) == {}
+    assert sum(sums_of(seen(), of_the_first, TEXTS, AGE).values()) <= 1
+    known = LOG.cases[AGE].drop_nulls().value_counts().rows()
+    expected = {(0, (text,)): count for text, count in known}
+    assert sums_of(seen(), ages, TEXTS, AGE) == expected
+
+
+def test_a_query_that_fails_on_one_case_costs_that_case_alone():
+    """By column, too: the labels of the others are theirs."""
+
+    def fails(cases):
+        if (cases.lengths == 0).any():
+            raise ValueError("a case without events")
+        return ages(cases)
+
+    events = LOG.keep_cases(np.flatnonzero(np.diff(LOG.offsets) > 0))
+    assert sums_of(seen(), fails, TEXTS, AGE) == sums_of(seen(events), ages, TEXTS, AGE)
+
+
+def test_units_own_rows():
+    """A sample holds all cases of a unit or none; cases without one are units of their own."""
+    units = ["u", "v", None, "u"] * (LOG.cases.height // 4)
+    log = LOG.keep_cases(np.arange(len(units)))
+    log = replace(log, cases=log.cases.with_columns(pl.Series("case:unit", units)))
+    measured = seen(log, "case:unit")
+    sizes = np.bincount(measured.owners.unit)
+    assert sorted(sizes, reverse=True)[:3] == [len(units) // 2, len(units) // 4, 1]
+    event = PoissonSampled(rate=0.5, event=Laplace(4.0).events(TEXTS, 2, None)[0])
+    kernel = kernel_of(measured, *[event] * 4, max_cases=2)
+    found = kernel.sample_sums(Entries.one_each, Laplace(4.0), 0.5, 4, 1)
+    assert (found >= 0).all()
+
+
+def test_a_custom_question_is_about_variants_as_ever():
+    """How many cases follow each, however cases are told apart."""
+    query = CustomQuery("variants", lambda counts: np.array([len(counts)]), 1, 1, "one at most")
+    variants = measured_of(VariantCounts().of(LOG), reproducible(1))
+    expected = len(variants.counts)
+    for measured in (seen(), variants):
+        assert opened(measured).custom(query, NOTHING).tolist() == [expected]
+        assert measured.by_variant()[0] == variants.by_variant()[0]
+
+
+def by_texts(cases):
+    return Entries.one_each(cases, np.full(len(cases), len(cases.columns[ROLE].alphabet)))
+
+
+def by_code(cases):
+    return Entries.one_each(cases, cases.columns[AGE].codes)
+
+
+def by_all_gaps(cases):
+    found = cases.gaps
+    return Entries.one_each(cases, (found.values.sum() > cases.lengths * HOUR).astype(np.int64))
+
+
+def across_cases(cases):
+    """Gaps that no case has: from the last event of the case before."""
+    gap = np.diff(cases.times.values, prepend=0)
+    return Entries(cases.case_of, np.ones(len(gap), np.int64), (gap > HOUR).astype(np.int64))
+
+
+@pytest.mark.parametrize("query", [by_texts, by_code, by_all_gaps, across_cases])
+def test_the_contract_finds_values_of_other_cases(query):
+    """What a query makes of the batch, and not of the case."""
+    with queries_collected() as collected:
+        opened(seen()).sum(query, NOTHING)
+    assert list(cases_that_differ(collected[0]))
+
+
+@pytest.mark.parametrize(("query", "clip", "labels"), QUERIES)
+def test_the_contract_passes_sound_queries(query, clip, labels):
+    with queries_collected(disturbed=True) as collected:
+        opened(seen()).sum(query, NOTHING, clip, labels=labels)
+    assert not list(cases_that_differ(collected[0]))
+    assert not collected[0].refused
+    assert len(answered(Cases((), np.zeros(0, np.int64), np.zeros(1, np.int64)), query).case) == 0
