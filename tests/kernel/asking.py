@@ -1,12 +1,14 @@
 """What mechanisms ask a kernel, recorded, and asked again of any other log."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.kernel import ONE, Books, Clip, Growth, Kernel
+from cloakwork.kernel import ONE, Books, Clip, Growth, Kernel, noises
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.mechanisms.base import Measures, Offer
 from cloakwork.mechanisms.profile import ProfileParams, measure_profile
@@ -43,6 +45,14 @@ class Nothing:
 
 
 NOTHING = Nothing()
+
+
+@contextmanager
+def noise_that_is_none():
+    """Kernels take it here alone: what is looked at is what is asked, without noise."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(noises, "_KNOWN", (*noises._KNOWN, type(NOTHING)))
+        yield
 
 
 @dataclass(frozen=True)

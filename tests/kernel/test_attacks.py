@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cloakwork.kernel.summary import measured_of
 from polars.exceptions import PanicException
 from pydantic import BaseModel
 
+from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Unit
 from cloakwork.kernel import (

@@ -26,7 +26,7 @@ from cloakwork.testing.contract import random_batches
 from cloakwork.testing.logs import BEGIN, log_of
 from cloakwork.testing.queries import cases_that_differ, queries_collected
 from cloakwork.testing.runs import run_step
-from kernel.asking import NOTHING, Open
+from kernel.asking import NOTHING, Open, noise_that_is_none
 from kernel.gaps import (
     AGE,
     HOUR,
@@ -48,6 +48,12 @@ from kernel.small import Silent, kernel_of
 LOG = log_with_values(universe("ab", 2)[::7])
 QUERIES = [(gaps, TEXTS, None), (roles, TEXTS, ROLE), (ages, TEXTS, AGE)]
 QUERIES += [(hours_by_role, LENGTHS, None)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_noise():
+    with noise_that_is_none():
+        yield
 
 
 def seen(log=LOG, unit=None, seed=1):

@@ -12,12 +12,13 @@ from itertools import combinations, combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from cloakwork.kernel import CustomQuery, Kernel, noises
+from cloakwork.kernel import CustomQuery, Kernel
 from kernel.asking import (
     NOTHING,
     PROFILE,
     UNIVERSE,
     Open,
+    noise_that_is_none,
     questions,
     questions_about_columns,
     that_measure,
@@ -58,10 +59,8 @@ def distinct(asked):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _noise_that_is_none():
-    """Kernels take it here alone: what is looked at is what is asked, without noise."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(noises, "_KNOWN", (*noises._KNOWN, type(NOTHING)))
+def _without_noise():
+    with noise_that_is_none():
         yield
 
 
