@@ -7,7 +7,7 @@ the prefix ``case:``).
 
 from typing import Annotated, Final
 
-from pydantic import PlainSerializer
+from pydantic import Field, PlainSerializer
 
 from cloakwork.quantities import Frozen
 
@@ -28,6 +28,8 @@ class Lineage(Frozen):
     - ``writes``: columns whose released values come from this step.
     - ``generates``: the step makes new cases from its decision alone; every column it does not
       write is gone.
+    - ``enriches``: the step adds columns to cases that a step before made. What it measures is the
+      log from which these were made; what it reads is released.
     - ``inserts``: the step inserts events and marks them (``EventLog.inserted``).
     - ``fills``: the step copies values between rows, each inside its column. Which rows follows
       from the control flow and fresh randomness, so a column that it writes depends on that column
@@ -41,6 +43,7 @@ class Lineage(Frozen):
     measures: Columns = frozenset()
     writes: Columns = frozenset()
     generates: bool = False
+    enriches: Annotated[bool, Field(exclude_if=lambda enriches: not enriches)] = False
     inserts: bool = False
     fills: bool = False
     stability: int | None = 1

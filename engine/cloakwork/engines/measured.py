@@ -1,5 +1,6 @@
 """From the variant histogram of a log, or from its cases, to what a kernel answers from."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,10 @@ from cloakwork.arrays import Ints
 from cloakwork.kernel import Measured, Owners
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.columns import Column, Columns
+from cloakwork.lineage import CONTROL_FLOW
+from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.aggregates import CASES, COLUMN, INDEX, UNIT, VARIANT
+from cloakwork.mechanisms.aggregates import CASES, COLUMN, INDEX, UNIT, VARIANT, CaseRows
 from cloakwork.noise import Noise
 
 
@@ -42,6 +45,14 @@ def _measured_rows(rows: pl.DataFrame) -> Measured:
         listed = rows.select(UNIT, pl.lit(1).alias(CASES)).with_row_index("row")
         owners = _owners(listed)
     return Measured(replace(_cases_of(rows[VARIANT]), columns=columns), once, owners)
+
+
+def released_cases(log: EventLog, columns: Iterable[str]) -> Cases:
+    """Cases that were made of noisy answers, with those of ``columns`` that they have."""
+    granted = [name for name in columns if name != CONTROL_FLOW]
+    rows = CaseRows(tuple(sorted(granted))).of(log)
+    found = Columns((name, _column_of(values_of(rows, COLUMN + name))) for name in granted)
+    return replace(_cases_of(rows[VARIANT]), columns=found)
 
 
 def _column_of(values: pl.Series) -> Column:

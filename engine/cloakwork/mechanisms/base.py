@@ -10,7 +10,8 @@ is sorted, and a rewrite decides nothing and draws from a keyed stream alone, wh
 a case's index in the whole log. ``tests/contracts`` holds every mechanism to it.
 
 A mechanism that measures holds a kernel instead of data (``cloakwork.kernel``): it asks, and makes
-what is released of noisy answers. One that perturbs says which noise each value gets, and makes
+what is released of noisy answers: cases, or, one that enriches, columns of cases that were made
+before. One that perturbs says which noise each value gets, and makes
 what is released of noisy values.
 """
 
@@ -21,11 +22,11 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_c
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
-from cloakwork.arrays import Ints
+from cloakwork.arrays import Floats, Ints
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
-from cloakwork.kernel import Kernel, Perturbation
+from cloakwork.kernel import Cases, Kernel, Perturbation
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
@@ -151,6 +152,40 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """Values of a column that come from a list: ``codes``, int64, the place of each in ``domain``,
+    -1 where a value is missing. The type of the column is that of the domain.
+    """
+
+    codes: Ints
+    domain: tuple[JsonValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Values of a column that are numbers: float64; NaN where one is missing."""
+
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Times of events: int64, microseconds since 1970; in each case they do not descend."""
+
+    microseconds: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Enrichment:
+    """What a mechanism made of noisy answers for cases: columns by their names in a lineage, with a
+    value for each event, or for each case where the name begins with ``case:``.
+    """
+
+    columns: Mapping[str, Listed | Numbers | Times]
+    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Gives:
     """A kind of guarantee that a mechanism may offer, such as ``k-anonymity``.
 
@@ -209,8 +244,9 @@ Rewrite = MapCases | MapCasesBySummary | GenerateCases
 
 
 class Mechanism(Protocol[P]):
-    """A privacy mechanism, which beside this ``Rewrites``, ``Measures`` or ``Perturbs``; third
-    parties register theirs under the entry-point group ``cloakwork.mechanisms``.
+    """A privacy mechanism, which beside this ``Rewrites``, ``Measures``, ``Enriches`` or
+    ``Perturbs``; third parties register theirs under the entry-point group
+    ``cloakwork.mechanisms``.
     """
 
     name: ClassVar[str]
@@ -272,6 +308,35 @@ class Measures(Protocol):
 
         What it may ask is what its ``event`` lists; the columns that answers come from are those
         that its ``lineage`` measures.
+        """
+        ...
+
+
+@runtime_checkable
+class Enriches(Protocol):
+    """A mechanism that gives values to cases that were made without them, and never sees the log
+    from which these were made.
+    """
+
+    def enrich(self, params: Any, kernel: Kernel, cases: Cases) -> Enrichment:
+        """Ask ``kernel`` about the log, and make of its answers the columns of ``cases``.
+
+        ``cases``: what is released so far, as far as the ``lineage`` reads it. It was made of noisy
+        answers too, so that a question may follow from it.
+        """
+        ...
+
+
+@runtime_checkable
+class OffersPart(Protocol):
+    """A mechanism that can serve some columns of a goal over more of them, with Gaussian noise."""
+
+    def offer_part(
+        self, columns: tuple[str, ...], mu: float, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[Any] | Refusal:
+        """Measure ``columns`` with noise that tells no more of one unit than a normal number of
+        deviation 1 that the unit moves by ``mu`` (Dong, Roth and Su 2022, definition 2.6), or say
+        why not.
         """
         ...
 

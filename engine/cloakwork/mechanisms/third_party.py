@@ -20,12 +20,14 @@ from cloakwork.budget import Currency
 from cloakwork.errors import CloakworkError, MechanismError, first_line
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
-from cloakwork.kernel import Kernel, Perturbation
+from cloakwork.kernel import Cases, Kernel, Perturbation
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import (
     Aggregate,
     Decision,
+    Enriches,
+    Enrichment,
     GenerateCases,
     Gives,
     MapCases,
@@ -98,7 +100,7 @@ def load_mechanism(entry: EntryPoint) -> Mechanism[Any]:
     with package.errors_attributed(f"cannot be loaded from {entry.value}"):
         mechanism = entry.load()()
     _require_introduction(mechanism, package)
-    asks = isinstance(mechanism, Measures | Perturbs)
+    asks = isinstance(mechanism, Measures | Enriches | Perturbs)
     _require_known_proof(mechanism.proof, package, measures=asks)
     # What our classes declare for all their objects, a watched one has for itself.
     return cast("Mechanism[Any]", _kind_of(mechanism)(mechanism, package))
@@ -108,6 +110,8 @@ def _kind_of(mechanism: Any) -> type["Watched"]:
     """How the mechanism is watched."""
     if isinstance(mechanism, Measures):
         return WatchedMeasuring
+    if isinstance(mechanism, Enriches):
+        return WatchedEnriching
     return WatchedPerturbing if isinstance(mechanism, Perturbs) else WatchedRewriting
 
 
@@ -207,10 +211,8 @@ class Watched:
         return self._package.require_type(predicted, Prediction, "predict")
 
 
-class WatchedMeasuring(Watched):
-    """A mechanism of another package that measures the log, and never sees it: what it learns are a
-    kernel's answers.
-    """
+class _WatchedAsking(Watched):
+    """A mechanism of another package that learns a kernel's answers, and never sees the log."""
 
     def event(self, params: Any, facts: Facts) -> PrivacyEvent:
         """Its cost: the answers that its kernel will give."""
@@ -220,6 +222,10 @@ class WatchedMeasuring(Watched):
             columns = ", ".join(sorted(measures))
             raise self._package.package_error(f"measures {columns} and charges nothing for it")
         return event
+
+
+class WatchedMeasuring(_WatchedAsking):
+    """One that makes cases of a kernel's answers."""
 
     def lineage(self, params: Any) -> Lineage:
         """Its lineage: the cases that it makes have a control flow and nothing else."""
@@ -237,6 +243,26 @@ class WatchedMeasuring(Watched):
             found = self._mechanism.measure(params, kernel)
         measurement: Measurement = self._package.require_type(found, Measurement, "measure")
         return measurement
+
+
+class WatchedEnriching(_WatchedAsking):
+    """One that makes columns of cases of a kernel's answers."""
+
+    def lineage(self, params: Any) -> Lineage:
+        """Its lineage: columns of cases that exist."""
+        lineage = super().lineage(params)
+        if not lineage.enriches or lineage.generates or CONTROL_FLOW in lineage.writes:
+            raise self._package.package_error(
+                "has another lineage than what adds columns to cases has: it enriches, makes no "
+                f"cases, and does not write {CONTROL_FLOW}"
+            )
+        return lineage
+
+    def enrich(self, params: Any, kernel: Kernel, cases: Cases) -> Enrichment:
+        """What it makes of a kernel's answers."""
+        with self._package.errors_attributed("enrich failed"):
+            found = self._mechanism.enrich(params, kernel, cases)
+        return self._package.require_type(found, Enrichment, "enrich")
 
 
 class WatchedPerturbing(Watched):

@@ -31,11 +31,13 @@ class Flow:
     """The state of every column that exists after the last step.
 
     ``unproven_measurements``: the steps whose noise bounds nothing about the source log, by their
-    indexes, each with the reason.
+    indexes, each with the reason. ``source``: the columns of the log that new cases were made of,
+    once they are made.
     """
 
     columns: Mapping[str, ColumnState]
     unproven_measurements: Mapping[int, str] = field(default_factory=dict)
+    source: Mapping[str, ColumnState] | None = None
 
 
 def trace_columns(steps: Sequence[Step], columns: Iterable[str]) -> Flow:
@@ -52,19 +54,30 @@ def _flow_after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Fl
     before = flow.columns
     if _moves_inside_columns(step):
         filled = _filled_columns(before, index, step)
-        return Flow({**before, **filled}, flow.unproven_measurements)
-    written = _written_state(before, index, step)
+        return replace(flow, columns={**before, **filled})
+    measurable = flow.source if step.lineage.enriches and flow.source else before
+    written = _written_state(before, measurable, index, step)
     # A step that generates makes new cases: only what it writes exists after it.
     kept = {} if step.lineage.generates else dict(before)
-    unbounded = _unbounded_measurement(before, index, step, steps)
+    unbounded = _unbounded_measurement(measurable, index, step, steps)
     unproven = {**flow.unproven_measurements, **unbounded}
-    return Flow({**kept, **dict.fromkeys(step.lineage.writes, written)}, unproven)
+    source = before if step.lineage.generates and flow.source is None else flow.source
+    return Flow({**kept, **dict.fromkeys(step.lineage.writes, written)}, unproven, source)
 
 
-def _written_state(before: Mapping[str, ColumnState], index: int, step: Step) -> ColumnState:
-    """What is known of the columns that a step writes: it may put all that it reads into each."""
+def _written_state(
+    before: Mapping[str, ColumnState],
+    measurable: Mapping[str, ColumnState],
+    index: int,
+    step: Step,
+) -> ColumnState:
+    """What is known of the columns that a step writes: it may put all that it reads into each.
+
+    ``measurable``: the columns that it measures, which are those of the source where cases have
+    been made anew.
+    """
     lineage = step.lineage
-    measured = [_state_of(before, column) for column in sorted(lineage.measures)]
+    measured = [_state_of(measurable, column) for column in sorted(lineage.measures)]
     read = [_state_of(before, column) for column in sorted(lineage.reads)]
     looked_at = read + measured
     # Noise that nobody proved hides nothing: what it measures reaches the release raw.

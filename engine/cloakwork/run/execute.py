@@ -100,7 +100,7 @@ def execute(
     reservation = _reserve(plan, ledger, folder) if noise.private else None
     recognised = _recognised(prepared, reservation, reporter)
     records: list[StepRecord] = []
-    result = prepared
+    result, source, made_anew = prepared, prepared, False
     try:
         for step in plan.steps:
             reporter(f"{step.mechanism}: {step.why}")
@@ -108,14 +108,18 @@ def execute(
             with heard_by(reporter):
                 result, record = take_step(
                     step,
-                    result,
+                    source if step.lineage.enriches else result,
                     granted(step, plan),
                     engine,
                     noise,
                     catalogue,
                     watch,
                     searches=searches,
+                    released=result,
                 )
+            # Once cases have been made anew, columns are added by what is measured on the source.
+            made_anew = made_anew or step.lineage.generates
+            source = source if made_anew else result
             records.append(record)
             if observe is not None:
                 observe(step, before, result)
@@ -225,14 +229,17 @@ def take_step(
     watch: Stopwatch,
     *,
     searches: SearchCache | None = None,
+    released: EventLog | None = None,
 ) -> tuple[EventLog, StepRecord]:
-    """Look at the log as far as the plan grants it, decide or measure, rewrite."""
+    """Look at the log as far as the plan grants it, decide or measure, rewrite; ``released``: what
+    a step that enriches adds columns to.
+    """
     mechanism = catalogue[step.mechanism]
     params = mechanism.Params.model_validate(step.params)
     begun = perf_counter()
     with watch.stage(step.mechanism):
         seen = look(mechanism, params, log, engine, noise, grant)
-        outcome = take(mechanism, params, seen, noise, grant, searches)
+        outcome = take(mechanism, params, seen, noise, grant, searches, released)
         after = engine.rewrite(log, outcome.rewrite)
     _require_marks(step, log, after)
     seconds = perf_counter() - begun

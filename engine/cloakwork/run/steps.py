@@ -8,12 +8,13 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
-from cloakwork.engines.measured import measured_of
+from cloakwork.engines.enriched import enriched
+from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.engines.memory import Engine
 from cloakwork.engines.noise_on_times import noise_on_times
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.facts import Facts, Unit
-from cloakwork.kernel import Books, Kernel, Measured, Perturbation
+from cloakwork.kernel import Books, Cases, Kernel, Measured, Perturbation
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.perturb import OneTime, Perturbing
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
@@ -22,6 +23,8 @@ from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import (
     Aggregate,
+    Enriches,
+    Enrichment,
     GenerateCases,
     Measurement,
     Measures,
@@ -82,12 +85,14 @@ def aggregate_of(mechanism: Any, params: BaseModel, grant: Grant) -> Aggregate |
     """
     if isinstance(mechanism, Perturbs):
         return None
-    if not isinstance(mechanism, Measures):
+    if not isinstance(mechanism, Measures | Enriches):
         _require_no_measurement(mechanism, grant)
         found: Aggregate | None = mechanism.summarise(params)
         return found
     name = mechanism_name(mechanism)
-    columns = grant.lineage.measures | grant.lineage.reads
+    columns = grant.lineage.measures
+    if isinstance(mechanism, Measures):
+        columns |= grant.lineage.reads
     if CONTROL_FLOW not in columns:
         raise PlanUnsound(f"{name} was granted nothing that it can measure")
     unit = grant.unit.attribute if grant.unit.attribute in columns else None
@@ -109,7 +114,8 @@ def _require_no_measurement(mechanism: Any, grant: Grant) -> None:
 
 def opened(mechanism: Any, summary: pl.DataFrame, noise: Noise) -> Measured | pl.DataFrame:
     """A merged summary, as the mechanism may go by it."""
-    return measured_of(summary, noise) if isinstance(mechanism, Measures) else summary
+    asks = isinstance(mechanism, Measures | Enriches)
+    return measured_of(summary, noise) if asks else summary
 
 
 def take(
@@ -119,8 +125,13 @@ def take(
     noise: Noise,
     grant: Grant,
     searches: SearchCache | None = None,
+    released: EventLog | None = None,
 ) -> Outcome:
-    """Let the mechanism decide, or measure, by what ``look`` found."""
+    """Let the mechanism decide, or measure, by what ``look`` found; ``released``: the cases that
+    one which enriches adds columns to.
+    """
+    if isinstance(seen, Measured) and isinstance(mechanism, Enriches):
+        return _enrich_cases(mechanism, params, seen, noise, grant, released)
     if isinstance(seen, Measured):
         return _make_cases(mechanism, params, seen, noise, grant)
     if isinstance(mechanism, Perturbs):
@@ -133,15 +144,53 @@ def measure(
     mechanism: Any, params: BaseModel, seen: Measured, noise: Noise, grant: Grant
 ) -> tuple[Measurement, PrivacyEvent]:
     """What a mechanism makes of a kernel's answers, and what these really cost."""
-    # A sensitivity that is proved on paper needs a proof, and a check by exhaustion, of ours.
-    ours = not isinstance(mechanism, Watched)
-    books = Books.of(grant.event)
-    kernel = Kernel(seen, books, noise, grant.unit.max_cases, allows_custom=ours)
+    kernel = _kernel_for(mechanism, seen, noise, grant)
     found = mechanism.measure(params, kernel)
     kernel.close()
     if not isinstance(found, Measurement):
         raise MechanismError(mechanism_name(mechanism), "measure returned no Measurement")
     return found, kernel.recorded
+
+
+def _kernel_for(mechanism: Any, seen: Measured, noise: Noise, grant: Grant) -> Kernel:
+    # A sensitivity that is proved on paper needs a proof, and a check by exhaustion, of ours.
+    ours = not isinstance(mechanism, Watched)
+    books = Books.of(grant.event)
+    return Kernel(seen, books, noise, grant.unit.max_cases, allows_custom=ours)
+
+
+def enrich(
+    mechanism: Any, params: BaseModel, seen: Measured, noise: Noise, grant: Grant, cases: Cases
+) -> tuple[Enrichment, PrivacyEvent]:
+    """What a mechanism makes of a kernel's answers for ``cases``, and what these really cost."""
+    kernel = _kernel_for(mechanism, seen, noise, grant)
+    found = mechanism.enrich(params, kernel, cases)
+    kernel.close()
+    if not isinstance(found, Enrichment):
+        raise MechanismError(mechanism_name(mechanism), "enrich returned no Enrichment")
+    return found, kernel.recorded
+
+
+def _enrich_cases(
+    mechanism: Any,
+    params: BaseModel,
+    seen: Measured,
+    noise: Noise,
+    grant: Grant,
+    released: EventLog | None,
+) -> Outcome:
+    name, lineage = mechanism_name(mechanism), grant.lineage
+    if released is None:
+        raise PlanUnsound(f"{name} adds columns to cases, and none were made before it")
+    cases = released_cases(released, lineage.reads - {METADATA})
+    found, recorded = enrich(mechanism, params, seen, noise, grant, cases)
+    if set(found.columns) != lineage.writes - {METADATA}:
+        raise MechanismError(name, "enrich returned other columns than its lineage writes")
+    try:
+        made = enriched(released, found)
+    except ValueError as error:
+        raise MechanismError(name, f"enrich returned {error}") from error
+    return Outcome(GenerateCases(lambda: made), dict(found.internal), recorded)
 
 
 def _make_cases(

@@ -152,12 +152,16 @@ def run_step(
     noise: Noise,
     facts: Facts = NO_FACTS,
     engine: Engine | None = None,
+    released: EventLog | None = None,
 ) -> EventLog:
-    """What a mechanism makes of ``log``, in which units have been bounded as ``facts`` say."""
+    """What a mechanism makes of ``log``, in which units have been bounded as ``facts`` say;
+    ``released``: the cases that one which enriches adds columns to.
+    """
     engine = engine or MemoryEngine()
     grant = Grant.of(mechanism, params, facts)
     seen = look(mechanism, params, log, engine, noise, grant)
-    return engine.rewrite(log, take(mechanism, params, seen, noise, grant).rewrite)
+    outcome = take(mechanism, params, seen, noise, grant, released=released)
+    return engine.rewrite(log, outcome.rewrite)
 
 
 def _declared_facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:

@@ -1,0 +1,119 @@
+"""Steps that add columns to cases which were made of noisy answers."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+from pydantic import BaseModel
+
+from cloakwork.errors import MechanismError, PlanUnsound
+from cloakwork.facts import Facts
+from cloakwork.kernel import Clip, Entries, Laplace
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
+from cloakwork.log.from_variants import log_of_variants
+from cloakwork.mechanisms.base import Enrichment, Listed, Numbers, Times
+from cloakwork.noise import reproducible
+from cloakwork.testing.logs import log_of
+from cloakwork.testing.runs import run_step
+
+HOUR = 3_600_000_000
+NOISE, CLIP = Laplace(4.0), Clip("l1", 8, 8)
+
+
+class NoParams(BaseModel):
+    """Nothing to set."""
+
+
+class MeanGap:
+    """All gaps of a release are the noisy mean of the log's, in hours."""
+
+    name, proof = "toy/mean-gap", "proved"
+    made = None
+
+    def event(self, params, facts):
+        return NOISE.events(CLIP, facts.unit.max_cases, 2)[0]
+
+    def currency(self, params):
+        return "unit"
+
+    def lineage(self, params):
+        return Lineage(
+            measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
+            reads=frozenset({CONTROL_FLOW}),
+            writes=frozenset({TIMESTAMPS, "cost", "case:kind"}),
+            enriches=True,
+        )
+
+    def enrich(self, params, kernel, cases):
+        def hours(found):
+            gaps = found.gaps
+            known = np.flatnonzero(~gaps.is_missing)
+            value = np.concatenate([gaps.values[known] // HOUR, np.ones(len(known), np.int64)])
+            code = np.repeat([0, 1], len(known))
+            return Entries(np.tile(found.case_of[known], 2), value, code)
+
+        total, count = kernel.sum(hours, NOISE, CLIP, keys=2).at(np.arange(2))
+        times = cases.place * HOUR * max(0, total // max(1, count))
+        listed = Listed(np.arange(len(cases)) % 3 - 1, ("a", "b"))
+        columns = {TIMESTAMPS: Times(times), "cost": Numbers(np.where(times, 1.5, np.nan))}
+        return self.made or Enrichment({**columns, "case:kind": listed})
+
+
+def enriched(mechanism, released):
+    log = log_of([("x", "y")] * 200)
+    return run_step(mechanism, NoParams(), log, reproducible(1), Facts(), released=released)
+
+
+def test_columns_are_added_to_the_cases_that_were_made():
+    made = log_of_variants([("p",), ("q", "r")], np.array([2, 1]))
+    after = enriched(MeanGap(), made)
+    assert after.events["concept:name"].to_list() == ["p", "p", "q", "r"]
+    assert after.events["time:timestamp"][0] == datetime(1970, 1, 1, tzinfo=UTC)
+    assert after.events["time:timestamp"].diff()[3] % timedelta(hours=1) == timedelta(0)
+    assert after.events["cost"].to_list()[0] is None
+    assert after.cases["case:kind"].to_list() == [None, "a", "b"]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {TIMESTAMPS: Times(np.zeros(4, np.int64))},
+        {
+            TIMESTAMPS: Times(np.zeros(3, np.int64)),
+            "cost": Numbers(np.zeros(4)),
+            "case:kind": Listed(np.zeros(3, np.int64), ("a",)),
+        },
+    ],
+)
+def test_other_columns_or_rows_are_an_error(columns):
+    mechanism = MeanGap()
+    mechanism.made = Enrichment(columns)
+    with pytest.raises(MechanismError, match="toy/mean-gap"):
+        enriched(mechanism, log_of_variants([("p",), ("q", "r")], np.array([2, 1])))
+
+
+def test_there_must_be_cases():
+    with pytest.raises(PlanUnsound):
+        enriched(MeanGap(), None)
+
+
+@pytest.mark.parametrize(
+    ("domain", "kind"),
+    [
+        ((True, False), pl.Boolean),
+        ((1, 2), pl.Int64),
+        ((1, 2.5), pl.Float64),
+        (("1", "x"), pl.String),
+        ((), pl.String),
+    ],
+)
+def test_the_type_is_that_of_the_domain(domain, kind):
+    mechanism, made = MeanGap(), log_of_variants([("p",)], np.array([1]))
+    listed = Listed(np.array([len(domain) - 1]), domain)
+    mechanism.made = Enrichment(
+        {TIMESTAMPS: Times(np.zeros(1, np.int64)), "cost": listed, "case:kind": listed}
+    )
+    after = enriched(mechanism, made)
+    assert after.events["cost"].dtype == after.cases["case:kind"].dtype == kind
+    assert after.events["cost"].to_list() == list(domain[-1:] or [None])
