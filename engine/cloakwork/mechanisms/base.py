@@ -332,11 +332,16 @@ class OffersPart(Protocol):
     """A mechanism that can serve some columns of a goal over more of them, with Gaussian noise."""
 
     def offer_part(
-        self, columns: tuple[str, ...], mu: float, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[Any] | Refusal:
         """Measure ``columns`` with noise that tells no more of one unit than a normal number of
-        deviation 1 that the unit moves by ``mu`` (Dong, Roth and Su 2022, definition 2.6), or say
-        why not.
+        deviation 1 that the unit moves by ``mu`` (Dong, Roth and Su 2022, definition 2.6), but for
+        a probability of ``delta`` that thresholds may spend; or say why not.
         """
         ...
 
