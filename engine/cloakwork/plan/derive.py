@@ -8,7 +8,7 @@ The rules are those of ``docs/guarantees.md``; each is one function, in ``derive
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import assert_never
 
 from cloakwork.accounting.events import cost
 from cloakwork.errors import Cause
@@ -23,7 +23,8 @@ from cloakwork.guarantees import (
     MetricPrivacy,
     TCloseness,
 )
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.guarantees.phrases import listed_briefly
+from cloakwork.lineage import CONTROL_FLOW, METADATA
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.derivation_context import DerivationContext
 from cloakwork.plan.derive_counted import (
@@ -132,14 +133,10 @@ def _by_rule_of_kind(index: int, goal: Guarantee, context: DerivationContext) ->
             assert_never(goal)
 
 
-MOST_NAMED: Final = 8
-"""A goal over more columns is cited by the number of its attributes."""
-
-
 def goal_name(goal: Guarantee) -> str:
-    """A goal as people cite it: ``differential-privacy over control-flow``."""
-    attributes = [name for name in goal.over if name not in (CONTROL_FLOW, TIMESTAMPS, METADATA)]
-    if len(goal.over) <= MOST_NAMED or len(attributes) < 2:
-        return f"{goal.kind} over {', '.join(goal.over)}"
-    named = [name for name in goal.over if name not in attributes]
-    return f"{goal.kind} over {', '.join([*named, f'{len(attributes):,} attributes'])}"
+    """A goal as people cite it: ``differential-privacy over control-flow``; of many attributes,
+    their number.
+    """
+    if isinstance(goal, DifferentialPrivacy) and goal.covers_whole_log():
+        return f"{goal.kind} over {listed_briefly(goal.over)}"
+    return f"{goal.kind} over {', '.join(goal.over)}"
