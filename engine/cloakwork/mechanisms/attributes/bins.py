@@ -46,7 +46,8 @@ class Bins:
         by_ratio = low >= 0 and high >= _BY_RATIO * low and high > 0
         if not by_ratio:
             return cls(_even_edges(low, high), digits, zero=False, by_ratio=False)
-        least = max(low, high / 10**DECADES, 10.0**-digits)
+        # Below two grains there is one number.
+        least = max(low, high / 10**DECADES, 2 * 10.0**-digits)
         between = [edge for edge in _round_numbers(least, high) if low < edge < high]
         return cls(np.array([low, *between, high]), digits, zero=low == 0, by_ratio=True)
 
@@ -75,12 +76,10 @@ class Bins:
             ratio = high / np.where(low > 0, low, high)
             spread = np.where(low > 0, low * ratio**share, spread)
         drawn = _on_grain(spread, self.digits)
-        # Rounding down may leave the bin, or the range.
-        drawn = np.clip(np.maximum(drawn, low), self.edges[0], self.edges[-1])
-        # Where 0 has a bin of its own, the next one begins above it.
-        above = np.minimum(_on_grain(high, self.digits), 10.0**-self.digits)
-        drawn = np.where(self.zero & (drawn <= 0), above, drawn)
-        return np.where(inside < 0, 0.0, drawn)
+        drawn = np.where(inside < 0, 0.0, drawn)
+        # Rounding may leave the bin; 0 where it has a bin of its own lies in no other.
+        within = np.where(low > self.edges[0], low, (low + high) / 2)
+        return np.where(self.of(drawn) == bins, drawn, within)
 
 
 def _digits(span: float) -> int:
@@ -93,8 +92,9 @@ def _digits(span: float) -> int:
 def _on_grain(numbers: Floats, digits: int) -> Floats:
     """Rounded down; the quotient of whole numbers is the nearest float to the decimal."""
     scale = 10.0**digits
+    scaled = numbers * scale
     # What lies a rounding error below a step is on it.
-    return np.asarray(np.floor(numbers * scale * (1 + 1e-12)) / scale, np.float64)
+    return np.asarray(np.floor(scaled + np.abs(scaled) * 1e-12) / scale, np.float64)
 
 
 def _round_numbers(low: float, high: float) -> list[float]:

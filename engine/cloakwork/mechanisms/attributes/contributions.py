@@ -34,7 +34,7 @@ WHOLE: Final = Clip("l1", UNIT_NORM, 1)
 SIDE_WEIGHT: Final = 0.5
 """Of counts beside the values: cases with an activity, with a value, with a value kept."""
 
-FEW_VALUES: Final = 4
+FEW_VALUES: Final = 10
 """So many values add up to their group's total well enough; of more, it is counted by itself."""
 
 NORMS: Final = 14

@@ -42,8 +42,8 @@ from cloakwork.mechanisms.attributes.tables import (
 from cloakwork.mechanisms.base import Enrichment, Gives, Offer, Refusal, Theorem
 from cloakwork.privacy_event import PrivacyEvent
 
-WITHIN: float = 0.8
-"""The share of the cases whose vectors shall lie within the norm."""
+NOISE_PRICE: float = 30.0
+"""What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
 
 USUAL_NORM: float = 4.0
 """Where the noise hides all norms."""
@@ -158,14 +158,22 @@ class AttributesHistogram:
 
 
 def _find_norm(params: AttributesHistogramParams, kernel: Kernel, layout: Layout) -> float:
-    """The least bound of a class that about ``WITHIN`` of the cases lie within."""
+    """The norm that cases are clipped to: where less would distort more than it saves noise."""
     answer = kernel.sum(norms_of(layout), Gaussian(params.norms_sigma), WHOLE)
     noisy = answer.at(np.arange(NORMS)).astype(np.float64)
-    believed = np.where(noisy > STANDS_OUT * params.norms_sigma, noisy, 0.0)
-    if not believed.sum():
+    believed = np.where(noisy > STANDS_OUT * params.norms_sigma, noisy, 0.0) / UNIT_NORM
+    cases = float(believed.sum())
+    if not cases:
         return USUAL_NORM
-    place = int(np.searchsorted(np.cumsum(believed), WITHIN * believed.sum()))
-    return float(2.0 ** (place / 2))
+    inside = 2.0 ** ((np.arange(NORMS) - 0.5) / 2)
+    best = (np.inf, USUAL_NORM)
+    for candidate in 2.0 ** (np.arange(2 * NORMS - 1) / 4):
+        weight = np.minimum(1.0, candidate / inside)
+        mean = float(believed @ weight) / cases
+        noise = params.sigma / UNIT_NORM * float(candidate) / (cases * mean)
+        uneven = float(believed @ np.abs(weight / mean - 1)) / (2 * cases)
+        best = min(best, (NOISE_PRICE * noise + uneven, float(candidate)))
+    return best[1]
 
 
 def _is_declared(name: str, facts: Facts) -> bool:

@@ -12,10 +12,10 @@ import numpy as np
 
 from cloakwork.arrays import Bools, Floats
 
-STANDS_OUT: Final = 2.5
+STANDS_OUT: Final = 3.0
 """How many deviations of its noise a count must differ by, to be believed as it is."""
 
-PLAUSIBLE: Final = 2.0
+PLAUSIBLE: Final = 2.5
 """Within how many deviations a share is taken to be none, or all."""
 
 
