@@ -5,12 +5,16 @@ or activities. A group is an integer from 0; a sample is two arrays of one lengt
 value of each of its members.
 """
 
+from typing import Final
+
 import numpy as np
 
 from cloakwork.arrays import Floats, Ints
 
-MISSING = -1
+MISSING: Final = -1
 """The code of a value that is missing."""
+
+_ROUNDING: Final = 1e-12
 
 
 def total_variation(
@@ -55,8 +59,10 @@ def wasserstein(source: tuple[Ints, Floats], release: tuple[Ints, Floats], group
     order = np.lexsort((values, group))
     group, values, weights = group[order], values[order], weights[order]
     same = group[1:] == group[:-1]
-    difference = _sums_within(weights, group)[:-1]
-    areas = np.where(same, np.abs(difference) * np.diff(values), 0.0)
+    difference = np.abs(_sums_within(weights, group)[:-1])
+    # Sums of floats that are 0 in truth; a real difference is at least 1 over both sizes' product.
+    difference[difference < _ROUNDING] = 0.0
+    areas = np.where(same, difference * np.diff(values), 0.0)
     found = np.bincount(group[:-1], weights=areas, minlength=groups).astype(np.float64)
     return _where_both(found, source[0], release[0], one_alone=np.nan)
 
