@@ -30,6 +30,7 @@ from cloakwork.publishing.verify import Verification
 from cloakwork.publishing.verify import verify as verify_release
 from cloakwork.report.internal import internal_files
 from cloakwork.report.texts import warning_lines
+from cloakwork.run.comparison import compared_columns, whole_log_utility
 from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
@@ -217,6 +218,7 @@ class _TimesSeen:
             not self.needed
             or TIMESTAMPS not in step.lineage.writes
             or CONTROL_FLOW in step.lineage.writes
+            or step.lineage.enriches
         ):
             return
         from cloakwork.audit.times import TimeUtility, compare_times
@@ -239,23 +241,27 @@ def _utility(
     mining_seconds: float,
     times: "TimeUtility | None" = None,
 ) -> Mapping[str, JsonValue]:
-    """How much of the control flow, and of ``times``, is left, for the internal report if there
-    will be one.
+    """How much is left of the control flow, of ``times`` and of attributes, for the internal report
+    if there will be one.
 
     Whatever goes wrong here is noted there: the release is made, paid for, and does not depend on
     it.
     """
     rewritten = any(CONTROL_FLOW in step.lineage.writes for step in plan.steps)
-    if not (plan.policy.spec.output.report and (rewritten or times is not None)):
+    measurable = rewritten or times is not None or any(compared_columns(plan, released))
+    if not (plan.policy.spec.output.report and measurable):
         return {}
     from cloakwork.audit.utility import Utility, measured
 
     reporter("measuring utility, for the internal report only")
+    figures, whole_log = Utility(), None
     try:
-        figures = measured(source, released, seconds=mining_seconds) if rewritten else Utility()
+        whole_log = whole_log_utility(plan, source, released)
+        figures = measured(source, released, seconds=mining_seconds) if rewritten else figures
     except Exception as error:
         figures = Utility(notes=(f"utility was not measured: {_first_line(error)}",))
-    return figures.model_copy(update={"times": times}).model_dump(mode="json")
+    found = figures.model_copy(update={"times": times, "whole_log": whole_log})
+    return found.model_dump(mode="json")
 
 
 def preview(

@@ -18,6 +18,7 @@ from pydantic import Field
 from cloakwork.arrays import Floats, Ints
 from cloakwork.audit.discovery import Discovery, evaluate_in_subprocess
 from cloakwork.audit.times import TimeUtility
+from cloakwork.audit.whole_log import WholeLogUtility
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.variants import variants_of
@@ -94,6 +95,7 @@ class Utility(Frozen):
     )
     discovery: Discovery | None = None
     times: TimeUtility | None = None
+    whole_log: WholeLogUtility | None = None
     notes: tuple[str, ...] = ()
 
 

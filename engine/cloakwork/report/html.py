@@ -116,8 +116,10 @@ def internal_html(report: InternalReport, others: int | None = None) -> str:
 
 
 def lines(utility: Utility | None) -> tuple[Line, ...]:
-    """The figures of utility that there are, then those of times and of process discovery."""
-    parts = (utility, utility.times, utility.discovery) if utility else ()
+    """The figures of utility that there are, then those of times, of times and attributes as
+    distributions, and of process discovery.
+    """
+    parts = (utility, utility.times, utility.whole_log, utility.discovery) if utility else ()
     models = [model for model in parts if model is not None]
     return tuple(
         Line(field.title, figure(getattr(model, name)), field.description or "")

@@ -1,0 +1,61 @@
+"""Which times and attributes of a release are compared with its source's, by its plan."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from cloakwork.facts import Facts
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.plan.model import Plan
+
+if TYPE_CHECKING:
+    from cloakwork.audit.whole_log import WholeLogUtility
+
+_AS_IN_THE_SOURCE: Final = ("keep", "protect")
+"""Treatments that leave an attribute its own values; others put other names in their place."""
+
+
+def whole_log_utility(plan: Plan, source: EventLog, released: EventLog) -> "WholeLogUtility | None":
+    """How far times and attributes of ``released`` are from those of ``source``, as distributions;
+    both under the standard names. None where there is nothing to compare.
+    """
+    attributes, times = compared_columns(plan, released)
+    if not attributes and not times:
+        return None
+    from cloakwork.audit.whole_log import compare_whole_logs
+
+    return compare_whole_logs(
+        source,
+        released,
+        times=times,
+        attributes=attributes,
+        ranges=plan.facts.ranges,
+        days_from=days_from(plan.facts),
+    )
+
+
+def compared_columns(plan: Plan, released: EventLog) -> tuple[tuple[str, ...], bool]:
+    """The attributes of the release that are worth a comparison, in its order, and whether its
+    times are.
+
+    That is what the plan rewrites: everything where it rewrites the control flow, else the
+    attributes that a step writes (what happened to times is then compared event by event).
+    Attributes that are generalised or pseudonymised are left out: other values stand there.
+    """
+    written = frozenset[str]().union(*(step.lineage.writes for step in plan.steps))
+    rewritten = CONTROL_FLOW in written
+    attributes = []
+    for name in released.columns:
+        treated = plan.treated(name)
+        if name in (CASE_ID, ACTIVITY, TIMESTAMP) or treated is None:
+            continue
+        if treated.treatment in _AS_IN_THE_SOURCE and (rewritten or name in written):
+            attributes.append(name)
+    has_times = TIMESTAMP in released.events.columns and TIMESTAMPS in plan.released
+    return tuple(attributes), rewritten and has_times
+
+
+def days_from(facts: Facts) -> datetime | None:
+    """Where the declared grid is of whole days, the declared beginning of a day; else None."""
+    whole_days = facts.grid % timedelta(days=1) == timedelta(0)
+    return facts.epoch if whole_days else None
