@@ -45,7 +45,7 @@ class ToyTimes:
     summary: ClassVar[str] = "Times from a noisy count."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem("is private", "nobody")
-    gives: ClassVar[tuple[Gives, ...]] = (Gives("differential-privacy", TIMESTAMPS),)
+    gives: ClassVar[tuple[Gives, ...]] = ()
     Params = PartParams
     reads: ClassVar[frozenset[str]] = frozenset({CONTROL_FLOW})
     spends_delta: ClassVar[bool] = False
@@ -134,7 +134,7 @@ class ToyAttributes(ToyTimes):
     """All values of a domain, in turn."""
 
     name: ClassVar[str] = "toy/attributes"
-    gives: ClassVar[tuple[Gives, ...]] = (Gives("differential-privacy"),)
+    gives: ClassVar[tuple[Gives, ...]] = ()
 
     def serves(self, columns: tuple[str, ...]) -> bool:
         """Any attributes."""

@@ -62,7 +62,8 @@ def choose_mechanism(
     def ask(mechanism: Mechanism[Any], options: Options) -> Offer[Any] | Refusal:
         return mechanism.offer(goal, facts, options)
 
-    found = weigh(ask, goal_name(goal), facts, allowed, in_preference_order(allowed, catalogue))
+    claiming = (each for each in in_preference_order(allowed, catalogue) if each.gives)
+    found = weigh(ask, goal_name(goal), facts, allowed, claiming)
     if not found.ranked:
         causes = _causes_of_none(goal, found.considered, allowed)
         return MechanismChoice((), found.considered, causes)
@@ -253,7 +254,7 @@ def step_of(
 
 
 def in_preference_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[Any]]:
-    """The mechanisms that make claims, those that ``prefer`` names first and in its order.
+    """All mechanisms, those that ``prefer`` names first and in its order.
 
     One of another package takes part only where the policy names it in full: else a plan would
     depend on what is installed where it is made, and be another one where it is verified.
@@ -261,7 +262,7 @@ def in_preference_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[M
     preferred = [name for glob in allowed.prefer for name in catalogue if matches(glob, name)]
     left_out = installed_names() - {*allowed.allow, *allowed.prefer}
     for name in dict.fromkeys([*preferred, *catalogue]):
-        if name not in left_out and catalogue[name].gives:
+        if name not in left_out:
             yield catalogue[name]
 
 
