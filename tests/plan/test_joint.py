@@ -14,6 +14,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.profile import Profile, ProfileFigures, profile_params
 from cloakwork.noise import reproducible
 from cloakwork.plan import joint
+from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import replan
@@ -258,3 +259,27 @@ def test_it_makes_a_release_of_any_log(log: EventLog) -> None:
     recorded = [step.recorded for step in release.internal.steps]
     assert sum(found is not None for found in recorded) == 3
     assert np.diff(release.log.offsets).min(initial=1) >= 1
+
+
+def test_a_total_for_units_puts_none_for_single_times_in_force() -> None:
+    """As a replacement of one time the same charge counts twice; where a total of its own, or a
+    guarantee over times alone, says what they may risk, it binds.
+    """
+    total = {"epsilon": 2.0, "delta": 1e-5}
+    whole = ledger_terms(policy_of(**spec(budget={"total": total})))
+    assert whole.totals["metric"] is None
+    assert whole.totals["unit"] is not None
+    own = ledger_terms(policy_of(**spec(budget={"total": {**total, "metric": total}})))
+    assert own.totals["metric"] is not None
+    metric = {"kind": "metric-privacy", "epsilon": 1.0, "shift": "1h", "over": ["timestamps"]}
+    both = policy_of(**spec(guarantees=[GOAL, metric], budget={"total": total}))
+    assert ledger_terms(both).totals["metric"] is not None
+    alone = policy_of(**spec(goal={"over": ["control-flow"]}, budget={"total": total}))
+    assert ledger_terms(alone).totals["metric"] is not None
+
+
+def test_what_is_taken_as_public_is_said() -> None:
+    window = {"start": "2020-01-01T00:00:00Z", "end": "2022-01-01T00:00:00Z"}
+    plan = planned(assume={**ASSUME, "window": window, "longest_gap": "30d"})
+    kinds = [assumption.kind for assumption in plan.claims[0].assumptions]
+    assert {"times-rounded", "starts-within", "gaps-at-most", "domains-declared"} <= set(kinds)

@@ -9,6 +9,7 @@ from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.plan.claims import Assumption, ConditionedOn, Reason
 from cloakwork.plan.claims.assumptions import (
+    DomainsDeclared,
     GapsAtMost,
     IndependentPresence,
     ProtectsOneTime,
@@ -58,8 +59,24 @@ def derive_unconditional(
         goal,
         context,
         derivation=(*profiled, through_noise, NothingElseObservable()),
-        assumptions=(*unit_assumptions(context.facts), IndependentPresence()),
+        assumptions=(
+            *unit_assumptions(context.facts),
+            *_value_assumptions(goal, context.facts),
+            IndependentPresence(),
+        ),
     )
+
+
+def _value_assumptions(goal: DifferentialPrivacy, facts: Facts) -> Iterator[Assumption]:
+    """What is taken as public of times and attributes that come with the control flow."""
+    if not goal.covers_whole_log():
+        return
+    if TIMESTAMPS in goal.over:
+        yield from _time_assumptions("unit", facts)
+    known = facts.domains.keys() | facts.ranges.keys()
+    attributes = tuple(name for name in dict.fromkeys(goal.over) if name in known)
+    if attributes:
+        yield DomainsDeclared(attributes=attributes)
 
 
 def _raw_in_covered_columns(goal: DifferentialPrivacy, context: DerivationContext) -> Iterator[str]:

@@ -51,6 +51,7 @@ _SINGULAR: Final = {"weeks": "week", "days": "day"}
 _STEPS: Final = {
     "bound": "limit what one unit contributes",
     "attributes/redact": "drop or change attributes",
+    "attributes/histogram": "draw attributes with noise",
     "kanon/closeness": "exchange values between classes",
     "kanon/fill": "give inserted events attributes",
     "kanon/generalise": "generalise attributes",
