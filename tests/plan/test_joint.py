@@ -145,16 +145,16 @@ def test_what_a_broken_search_finds_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 def test_shares_that_are_summed_wrongly_cost_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """A twin that takes shares of mu for shares of its square: the search goes by what is drawn."""
-    parts = joint._parts
+    joint_parts = joint._joint_parts
 
     def twin(terms: joint.JointTerms) -> Any:
-        found = parts(terms)
+        found = joint_parts(terms)
         return tuple(
             joint.Part(each.name, each.columns, each.goal, 4 * each.mu_share**2, each.delta)
             for each in found
         )
 
-    monkeypatch.setattr(joint, "_parts", twin)
+    monkeypatch.setattr(joint, "_joint_parts", twin)
     assert planned().claims[0].cost.epsilon <= 2.0
 
 

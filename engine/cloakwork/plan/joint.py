@@ -130,10 +130,10 @@ def choose_parts(
 
     ``alone``: why no mechanism serves the goal by itself.
     """
-    parts = _parts(terms)
-    if isinstance(parts, Cause):
-        return MechanismChoice((), tuple(alone), (parts,))
-    found = [_weighed(part, terms) for part in parts]
+    columns_served = _joint_parts(terms)
+    if isinstance(columns_served, Cause):
+        return MechanismChoice((), tuple(alone), (columns_served,))
+    found = [_weighed(part, terms) for part in columns_served]
     considered = (*_considered_alone(alone, terms), *_considered_of_parts(found))
     causes = tuple(cause for each in found for cause in _causes_of_part(each, terms))
     if causes:
@@ -155,7 +155,7 @@ def _step(index: int, mechanism: Mechanism[Any], offer: Offer[Any], facts: Facts
     return with_prediction(step, mechanism.predict(offer.params, facts))
 
 
-def _parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
+def _joint_parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
     """The parts of the goal with their shares, or why it cannot be parted."""
     goal, columns = terms.goal, _columns_by_part(terms.goal)
     if goal.delta <= 0:
@@ -309,8 +309,8 @@ def _is_allowed(events: list[PrivacyEvent], terms: JointTerms) -> bool:
 
     By themselves too: a profile may serve several releases, and the ledger charges it once.
     """
-    goal, whole = terms.goal, Composed(events=tuple(events))
-    if not _is_within(whole, Cost(epsilon=goal.epsilon, delta=goal.delta)):
+    goal, composed = terms.goal, Composed(events=tuple(events))
+    if not _is_within(composed, Cost(epsilon=goal.epsilon, delta=goal.delta)):
         return False
     if terms.profiled is None:
         return True
