@@ -130,10 +130,10 @@ def choose_parts(
 
     ``alone``: why no mechanism serves the goal by itself.
     """
-    columns_served = _joint_parts(terms)
-    if isinstance(columns_served, Cause):
-        return MechanismChoice((), tuple(alone), (columns_served,))
-    found = [_weighed(part, terms) for part in columns_served]
+    goal_parts = _joint_parts(terms)
+    if isinstance(goal_parts, Cause):
+        return MechanismChoice((), tuple(alone), (goal_parts,))
+    found = [_weighed(part, terms) for part in goal_parts]
     considered = (*_considered_alone(alone, terms), *_considered_of_parts(found))
     causes = tuple(cause for each in found for cause in _causes_of_part(each, terms))
     if causes:
