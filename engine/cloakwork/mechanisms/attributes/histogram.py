@@ -148,10 +148,12 @@ class AttributesHistogram:
         norm = _find_norm(params, kernel, layout)
         sums = kernel.sum(tables_of(layout, norm), Gaussian(params.sigma), SPREAD)
         tables = _Tables(layout, sums, norm / UNIT_NORM, params.sigma)
+        before = _shares_before(cases)
         columns: dict[str, Any] = {}
         for place, attribute in enumerate(params.attributes):
-            found = fitted(tables.counted(place))
-            drawn = _drawn(found, tables.kept(place), attribute, cases, kernel.randomness)
+            kept = tables.kept(place)
+            found = fitted(tables.counted(place), kept * before if kept else None)
+            drawn = _drawn(found, kept, attribute, cases, kernel.randomness)
             chance = kernel.randomness.uniform(np.full(len(drawn.codes), UNIT))
             columns[attribute.name] = attribute.released(drawn.codes, chance[drawn.origin])
         return Enrichment(columns, {"norm of a case": norm})
@@ -174,6 +176,16 @@ def _find_norm(params: AttributesHistogramParams, kernel: Kernel, layout: Layout
         uneven = float(believed @ np.abs(weight / mean - 1)) / (2 * cases)
         best = min(best, (NOISE_PRICE * noise + uneven, float(candidate)))
     return best[1]
+
+
+def _shares_before(cases: Cases) -> Floats:
+    """For each activity (row) the share of its events that follow each activity (column)."""
+    labels = len(cases.alphabet)
+    later = np.flatnonzero(cases.place > 0)
+    pairs = cases.codes[later] * labels + cases.codes[later - 1]
+    follows = np.bincount(pairs, minlength=labels * labels).reshape(labels, labels)
+    events = np.bincount(cases.codes, minlength=labels)
+    return np.asarray(follows / np.maximum(events, 1)[:, None], np.float64)
 
 
 def _is_declared(name: str, facts: Facts) -> bool:

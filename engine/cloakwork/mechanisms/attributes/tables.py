@@ -15,6 +15,9 @@ from cloakwork.arrays import Bools, Floats
 STANDS_OUT: Final = 3.0
 """How many deviations of its noise a count must differ by, to be believed as it is."""
 
+ROUNDS: Final = 3
+"""How often groups learn from those before them: values travel so many steps further."""
+
 PLAUSIBLE: Final = 2.5
 """Within how many deviations a share is taken to be none, or all."""
 
@@ -58,18 +61,31 @@ def totals_of(values: Floats, sigma: float, alone: Floats | None, alone_sigma: f
     return np.asarray(weight * added + (1 - weight) * alone, np.float64)
 
 
-def fitted(counted: Counted) -> Distribution:
-    """What the counts say, with the noise taken out as far as it can be."""
+def fitted(counted: Counted, passed_on: Floats | None = None) -> Distribution:
+    """What the counts say, with the noise taken out as far as it can be.
+
+    ``passed_on``: for each group (row) the share of its values that are known to be those of each
+    group (column), shape (groups, groups), rows that add up to 1 at most: of activities that come
+    before it. What else a group is expected to be like are all groups together.
+    """
     present = _present(counted)
     mass = np.where(present > 0, np.maximum(counted.totals, 0.0), 0.0)
     everywhere = _over_all_groups(counted, present > 0)
-    shape = np.array(
-        [
-            _of_group(row, total, everywhere, counted.sigma)
-            for row, total in zip(counted.values, mass, strict=True)
-        ]
-    ).reshape(counted.values.shape)
+    parents = np.broadcast_to(everywhere, counted.values.shape)
+    shape = _of_groups(counted, mass, parents)
+    if passed_on is not None:
+        known = np.where(mass > 0, passed_on, 0.0)
+        rest = 1 - known.sum(axis=1, keepdims=True)
+        for _ in range(ROUNDS):
+            shape = _of_groups(counted, mass, known @ shape + rest * everywhere)
     return Distribution(present, shape)
+
+
+def _of_groups(counted: Counted, mass: Floats, parents: Floats) -> Floats:
+    """The shape of each group, expected to be like its row of ``parents``."""
+    rows = zip(counted.values, mass, parents, strict=True)
+    shapes = [_of_group(row, total, parent, counted.sigma) for row, total, parent in rows]
+    return np.array(shapes).reshape(counted.values.shape)
 
 
 def _present(counted: Counted) -> Floats:
