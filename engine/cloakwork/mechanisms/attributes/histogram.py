@@ -213,18 +213,20 @@ class _Tables:
         """The counts of one attribute."""
         layout, side = self._layout, self._sigma / SIDE_WEIGHT
         attribute, groups = layout.attributes[place], layout.groups(place)
-        values = self._at(layout.values(place), groups * attribute.size)
+        weight = layout.weight(place)
+        values = self._at(layout.values(place), groups * attribute.size, weight)
         values = values.reshape(groups, attribute.size)
         alone = None
-        variance = self._sigma**2 * max(attribute.size, 1)
+        sigma = self._sigma / weight
+        variance = sigma**2 * max(attribute.size, 1)
         if layout.counts_totals(place):
             alone = self._at(layout.totals(place), groups, SIDE_WEIGHT)
             variance = 1 / (1 / variance + 1 / side**2)
         first = layout.masses + (len(layout.labels) if is_of_cases(attribute) else 0)
         return Counted(
             values=values,
-            sigma=self._sigma,
-            totals=totals_of(values, self._sigma, alone, side),
+            sigma=sigma,
+            totals=totals_of(values, sigma, alone, side),
             total_sigma=float(np.sqrt(variance)),
             mass=self._at(first, groups, SIDE_WEIGHT),
             mass_sigma=side,
