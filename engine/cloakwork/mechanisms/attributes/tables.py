@@ -18,6 +18,12 @@ STANDS_OUT: Final = 3.0
 ROUNDS: Final = 3
 """How often groups learn from those before them: values travel so many steps further."""
 
+GRID: Final = 60
+"""Sizes that a count without noise may have, where these are estimated."""
+
+STEPS: Final = 100
+"""Of that estimate (expectation and maximisation)."""
+
 PLAUSIBLE: Final = 2.5
 """Within how many deviations a share is taken to be none, or all."""
 
@@ -105,10 +111,30 @@ def _present(counted: Counted) -> Floats:
 def _over_all_groups(counted: Counted, used: Bools) -> Floats:
     """The shape over all groups that are ``used``: shape (values,)."""
     size = counted.values.shape[1]
-    even = np.full(size, 1 / max(size, 1))
     counts = counted.values[used].sum(axis=0)
     sigma = counted.sigma * np.sqrt(max(int(used.sum()), 1))
-    return _of_group(counts, float(np.maximum(counted.totals[used], 0).sum()), even, sigma)
+    if not len(counts) or not used.any() or sigma <= 0:
+        return np.full(size, 1 / max(size, 1))
+    expected = _expected(counts, sigma)
+    return expected / expected.sum()
+
+
+def _expected(counts: Floats, sigma: float) -> Floats:
+    """What each count is expected to be without its noise, given all: at least 0, shape (values,).
+
+    Where they lie is estimated from the counts themselves (the nonparametric maximum likelihood of
+    Kiefer and Wolfowitz 1956; Jiang and Zhang 2009, for means that are mostly none).
+    """
+    most = max(float(counts.max()), sigma)
+    grid = np.concatenate([[1e-3 * sigma], np.geomspace(sigma / 8, most, GRID)])
+    scaled = (counts[:, None] - grid) / sigma
+    likelihood = np.exp(-(scaled**2 - (scaled**2).min(axis=1, keepdims=True)) / 2)
+    weight = np.full(len(grid), 1 / len(grid))
+    for _ in range(STEPS):
+        posterior = likelihood * weight
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        weight = posterior.mean(axis=0)
+    return np.asarray(posterior @ grid, np.float64)
 
 
 def _of_group(counts: Floats, total: float, parent: Floats, sigma: float) -> Floats:
