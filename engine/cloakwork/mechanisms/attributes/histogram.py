@@ -33,7 +33,6 @@ from cloakwork.mechanisms.attributes.histogram_params import (
     calibrated,
 )
 from cloakwork.mechanisms.attributes.tables import (
-    STANDS_OUT,
     Counted,
     Distribution,
     fitted,
@@ -44,6 +43,9 @@ from cloakwork.privacy_event import PrivacyEvent
 
 NOISE_PRICE: float = 30.0
 """What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
+
+STANDS_OUT: float = 3.0
+"""How many deviations of its noise a count must lie above nothing, to be believed."""
 
 USUAL_NORM: float = 4.0
 """Where the noise hides all norms."""
@@ -78,8 +80,8 @@ class AttributesHistogram:
         "attributes together by at most m (L2), a case's vector having norm at most 1. Discrete "
         "Gaussian noise on both composes adaptively; which tables are read follows from the "
         "released control flow, and what is drawn from them is post-processing.",
-        "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; James and "
-        "Stein 1961, for counts that do not stand out of their noise",
+        "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; Kiefer and "
+        "Wolfowitz 1956, for what counts are expected to be without their noise",
     )
     gives: ClassVar[tuple[Gives, ...]] = ()
     Params = AttributesHistogramParams
@@ -152,7 +154,8 @@ class AttributesHistogram:
         columns: dict[str, Any] = {}
         for place, attribute in enumerate(params.attributes):
             kept = tables.kept(place)
-            found = fitted(tables.counted(place), kept * before if kept else None)
+            passed_on = np.zeros((1, 1)) if is_of_cases(attribute) else kept * before
+            found = fitted(tables.counted(place), passed_on)
             drawn = _drawn(found, kept, attribute, cases, kernel.randomness)
             chance = kernel.randomness.uniform(np.full(len(drawn.codes), UNIT))
             columns[attribute.name] = attribute.released(drawn.codes, chance[drawn.origin])
