@@ -159,8 +159,8 @@ def test_presence_that_is_read_raw_is_found(monkeypatch):
     logs = {log_with(one).cases.height: 1.0, log_with(other).cases.height: 0.0}
     honest, raw = histogram.fitted, []
 
-    def peek(counted):
-        found = honest(counted)
+    def peek(counted, passed_on):
+        found = honest(counted, passed_on)
         return Distribution(np.full_like(found.present, raw[-1]), found.shape)
 
     enrich = MECHANISM.enrich

@@ -37,6 +37,14 @@ SIDE_WEIGHT: Final = 0.5
 FEW_VALUES: Final = 10
 """So many values add up to their group's total well enough; of more, it is counted by itself."""
 
+USUAL_SIZE: Final = 10
+"""Values of an attribute that count for 1."""
+
+WEIGHT_POWER: Final = 1 / 6
+
+WEIGHTS: Final = (0.5, 2.0)
+"""The least and the largest weight of a value."""
+
 NORMS: Final = 14
 """Classes of norms: up to 1, and from each to the root of two times it."""
 
@@ -68,6 +76,11 @@ class Layout:
         """Where its values are counted: group by group."""
         sizes = [self.groups(i) * self.attributes[i].size for i in range(attribute)]
         return self.totals(len(self.attributes)) + sum(sizes)
+
+    def weight(self, attribute: int) -> float:
+        """How much a value counts for: more where there are many, each of which is rare."""
+        size = max(self.attributes[attribute].size, 1)
+        return float(np.clip((size / USUAL_SIZE) ** WEIGHT_POWER, *WEIGHTS))
 
     def counts_totals(self, attribute: int) -> bool:
         """Whether its groups' totals are counted by themselves."""
@@ -154,7 +167,7 @@ def _values(
     weight = np.broadcast_to(share, codes.shape)[rows]
     size = layout.attributes[place].size
     code = layout.values(place) + group[rows] * size + codes[rows]
-    values = _Weighted(case[rows], code, weight)
+    values = _Weighted(case[rows], code, weight * layout.weight(place))
     if not layout.counts_totals(place):
         return [values]
     total = layout.totals(place) + group[rows]

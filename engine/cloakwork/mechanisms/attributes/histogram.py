@@ -33,7 +33,6 @@ from cloakwork.mechanisms.attributes.histogram_params import (
     calibrated,
 )
 from cloakwork.mechanisms.attributes.tables import (
-    STANDS_OUT,
     Counted,
     Distribution,
     fitted,
@@ -44,6 +43,9 @@ from cloakwork.privacy_event import PrivacyEvent
 
 NOISE_PRICE: float = 30.0
 """What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
+
+STANDS_OUT: float = 3.0
+"""How many deviations of its noise a count must lie above nothing, to be believed."""
 
 USUAL_NORM: float = 4.0
 """Where the noise hides all norms."""
@@ -78,8 +80,8 @@ class AttributesHistogram:
         "attributes together by at most m (L2), a case's vector having norm at most 1. Discrete "
         "Gaussian noise on both composes adaptively; which tables are read follows from the "
         "released control flow, and what is drawn from them is post-processing.",
-        "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; James and "
-        "Stein 1961, for counts that do not stand out of their noise",
+        "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; Kiefer and "
+        "Wolfowitz 1956, for what counts are expected to be without their noise",
     )
     gives: ClassVar[tuple[Gives, ...]] = ()
     Params = AttributesHistogramParams
@@ -148,10 +150,13 @@ class AttributesHistogram:
         norm = _find_norm(params, kernel, layout)
         sums = kernel.sum(tables_of(layout, norm), Gaussian(params.sigma), SPREAD)
         tables = _Tables(layout, sums, norm / UNIT_NORM, params.sigma)
+        before = _shares_before(cases)
         columns: dict[str, Any] = {}
         for place, attribute in enumerate(params.attributes):
-            found = fitted(tables.counted(place))
-            drawn = _drawn(found, tables.kept(place), attribute, cases, kernel.randomness)
+            kept = tables.kept(place)
+            passed_on = np.zeros((1, 1)) if is_of_cases(attribute) else kept * before
+            found = fitted(tables.counted(place), passed_on)
+            drawn = _drawn(found, kept, attribute, cases, kernel.randomness)
             chance = kernel.randomness.uniform(np.full(len(drawn.codes), UNIT))
             columns[attribute.name] = attribute.released(drawn.codes, chance[drawn.origin])
         return Enrichment(columns, {"norm of a case": norm})
@@ -174,6 +179,16 @@ def _find_norm(params: AttributesHistogramParams, kernel: Kernel, layout: Layout
         uneven = float(believed @ np.abs(weight / mean - 1)) / (2 * cases)
         best = min(best, (NOISE_PRICE * noise + uneven, float(candidate)))
     return best[1]
+
+
+def _shares_before(cases: Cases) -> Floats:
+    """For each activity (row) the share of its events that follow each activity (column)."""
+    labels = len(cases.alphabet)
+    later = np.flatnonzero(cases.place > 0)
+    pairs = cases.codes[later] * labels + cases.codes[later - 1]
+    follows = np.bincount(pairs, minlength=labels * labels).reshape(labels, labels)
+    events = np.bincount(cases.codes, minlength=labels)
+    return np.asarray(follows / np.maximum(events, 1)[:, None], np.float64)
 
 
 def _is_declared(name: str, facts: Facts) -> bool:
@@ -201,18 +216,20 @@ class _Tables:
         """The counts of one attribute."""
         layout, side = self._layout, self._sigma / SIDE_WEIGHT
         attribute, groups = layout.attributes[place], layout.groups(place)
-        values = self._at(layout.values(place), groups * attribute.size)
+        weight = layout.weight(place)
+        values = self._at(layout.values(place), groups * attribute.size, weight)
         values = values.reshape(groups, attribute.size)
         alone = None
-        variance = self._sigma**2 * max(attribute.size, 1)
+        sigma = self._sigma / weight
+        variance = sigma**2 * max(attribute.size, 1)
         if layout.counts_totals(place):
             alone = self._at(layout.totals(place), groups, SIDE_WEIGHT)
             variance = 1 / (1 / variance + 1 / side**2)
         first = layout.masses + (len(layout.labels) if is_of_cases(attribute) else 0)
         return Counted(
             values=values,
-            sigma=self._sigma,
-            totals=totals_of(values, self._sigma, alone, side),
+            sigma=sigma,
+            totals=totals_of(values, sigma, alone, side),
             total_sigma=float(np.sqrt(variance)),
             mass=self._at(first, groups, SIDE_WEIGHT),
             mass_sigma=side,
