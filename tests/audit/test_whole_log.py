@@ -149,6 +149,7 @@ def test_numbers():
         ([["x"], ["x", "y"]], [["x"], ["y", "x"]], 0.5),
         ([BEGIN, None], [BEGIN, None], 0.0),
         ([float("nan"), 1.0], [None, 1.0], 0.0),
+        (["07", "12"], [7, 12], 0.0),
     ],
 )
 def test_values_of_every_type(before, after, expected):
