@@ -156,6 +156,7 @@ def compared(policy: Policy, before: EventLog, release: EventLog) -> dict[str, A
         "wait": found.waiting_times,
         "how": found.hours_of_week if days is None else found.weekdays,
         "attr": found.attributes_per_activity,
+        "attr0": found.attributes_over_all,
         "cattr": found.case_attributes,
         "tv2": found.two_way_tables,
         "num": found.numbers,

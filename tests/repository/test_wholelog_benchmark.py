@@ -21,7 +21,7 @@ from conftest import ROOT
 
 FOLDER = ROOT / "benchmarks" / "wholelog"
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
-FIGURES = ("dur", "wait", "how", "attr", "cattr", "tv2", "rls")
+FIGURES = ("dur", "wait", "how", "attr", "attr0", "cattr", "tv2", "rls")
 
 
 @pytest.fixture
@@ -167,6 +167,6 @@ def test_marks_say_which_bar_is_reached(cell: ModuleType) -> None:
     table = list(module.table([module.row_of("sepsis", 2.0, "ours", runs)]))
     assert table[1].split() == [
         *["sepsis", "2", "ours", "0.5!", "0.5+", "0.5+", "0.5!", "0.5!"],
-        *["0.5", "0.5", "0.5", "3", "9", "1", "2", "1.0", "80"],
+        *["0.5", "0.5", "0.5", "0.5", "3", "9", "1", "2", "1.0", "80"],
     ]
     assert "must" in table[2]
