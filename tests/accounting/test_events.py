@@ -187,11 +187,11 @@ def test_coarse_gaussians_get_what_others_leave_of_delta():
     two would charge.
     """
     gaussian = DiscreteGaussian(sigma=40_000.0, sensitivity=8192)
-    own = EpsilonDelta(epsilon=0.25, delta=6e-7)
+    own = EpsilonDelta(epsilon=1e-4, delta=6e-7)
     together = cost(Composed(events=(own, gaussian)), 1e-6)
     alone = cost(gaussian, rounded_down(exactly(1e-6) - exactly(6e-7)))
     assert together.delta <= 1e-6
-    assert cost(gaussian, 1e-6).epsilon < together.epsilon == pytest.approx(0.25 + alone.epsilon)
+    assert cost(gaussian, 1e-6).epsilon < together.epsilon == pytest.approx(1e-4 + alone.epsilon)
     assert cost(Composed(events=(own, gaussian)), 5.9e-7).epsilon == math.inf
 
 

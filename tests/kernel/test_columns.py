@@ -185,7 +185,16 @@ def test_no_value_depends_on_the_type_that_others_give_the_column(values):
     assert len(set(map(tuple, numbers.values()))) == 1
 
 
-@pytest.mark.parametrize("value", [True, BEGIN, [1], float("nan"), float("inf")])
+def test_truth_values_are_text():
+    """The same text as beside values that are no truth values."""
+    log = log_of([["a"]] * 3)
+    for values in ([True, False, None], ["true", "false", None], ["true", "false", "7"]):
+        given = replace(log, cases=log.cases.with_columns(pl.Series(AGE, values)))
+        column = measured_of(CaseRows((AGE,)).of(given), reproducible(1)).cases.columns[AGE]
+        assert {"true", "false"} <= set(texts(column))
+
+
+@pytest.mark.parametrize("value", [BEGIN, [1], float("nan"), float("inf")])
 def test_other_values_are_missing(value):
     log = log_of([["a"]])
     given = replace(log, cases=log.cases.with_columns(pl.Series(AGE, [value])))

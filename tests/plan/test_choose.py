@@ -48,8 +48,8 @@ def chosen(*others: VariantThreshold, **mechanisms: Any) -> tuple[str, dict[str,
     for other in others:
         known = known.with_mechanism(other)
     choice = choose_mechanism(0, GOAL, Facts(), Mechanisms(**mechanisms), known)
-    assert choice.step is not None
-    return choice.step.mechanism, {item.mechanism: item.reason for item in choice.considered}
+    (step,) = choice.steps
+    return step.mechanism, {item.mechanism: item.reason for item in choice.considered}
 
 
 def said(figure: float) -> Prediction:
@@ -92,7 +92,7 @@ def test_a_profile_decides_between_the_two_processes() -> None:
 
     def taken(head_share: float | None) -> str:
         facts = Facts(alphabet=("a", "b"), units_at_most=300, head_share=head_share)
-        step = choose_mechanism(0, GOAL, facts, Mechanisms(), known).step
+        step = choose_mechanism(0, GOAL, facts, Mechanisms(), known).steps[0]
         assert step is not None
         assert step.predicted is not None
         assert ("DP profile" in step.predicted) == (head_share is not None)
@@ -106,7 +106,7 @@ def test_without_a_profile_the_planner_takes_what_looks_itself() -> None:
     for units, alphabet in product((1_000, 2_000, 10_000, 100_000, 1_000_000), (("a", "b"), None)):
         step = choose_mechanism(
             0, GOAL, Facts(alphabet=alphabet, units_at_most=units), Mechanisms(), catalogue()
-        ).step
+        ).steps[0]
         assert step is not None
         assert step.mechanism == "variants/adaptive"
 

@@ -15,6 +15,7 @@ from cloakwork.guarantees import (
 from cloakwork.lineage import Lineage
 from cloakwork.plan.claims import ConditionedOn
 from cloakwork.plan.derive import derive
+from cloakwork.plan.flow import trace_columns
 from cloakwork.plan.model import Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
@@ -40,7 +41,7 @@ def step(
     **more: object,
 ) -> Step:
     """A step of a made-up mechanism."""
-    keys = {"generates", "stability"} & more.keys()
+    keys = {"generates", "enriches", "stability"} & more.keys()
     columns = {
         "reads": frozenset(reads),
         "measures": frozenset(measures),
@@ -94,6 +95,23 @@ def times(**more: object) -> Step:
     )
 
 
+def enriched(*written: str, **more: object) -> Step:
+    """A step that adds columns to cases that were made, from noisy answers about the source."""
+    given = {
+        "measures": {"control-flow", *written},
+        "reads": {"control-flow"},
+        "writes": set(written),
+        "event": DiscreteLaplace(scale=4.0),
+        "enriches": True,
+    }
+    return step("enriched", **(given | more))
+
+
+WHOLE = DP.model_copy(
+    update={"epsilon": 1.5, "over": ("control-flow", "timestamps", "Age")},
+)
+
+
 def reasons(goals: list[object], steps: list[Step], released: set[str]) -> str:
     """All causes in one text; empty when everything is derived."""
     return "\n".join(str(cause) for cause in derive(goals, steps, released, Facts()).causes)
@@ -126,6 +144,73 @@ def test_charged_noise_gives_dp() -> None:
 def test_dp_is_refused(steps: list[Step], released: set[str], cause: str) -> None:
     """Each condition of rule 1, taken away alone, voids the claim."""
     assert cause in reasons([DP], steps, released)
+
+
+def test_enriched_cases_are_private_as_a_whole() -> None:
+    """What was measured on the source, for cases that were made of noisy answers about it."""
+    steps = [counts(), enriched("timestamps"), enriched("Age")]
+    (claim,) = derive([WHOLE], steps, {"timestamps", "Age"}, Facts()).claims
+    assert claim.cost.epsilon == pytest.approx(1.5, rel=1e-4)
+    (through, *_) = claim.derivation
+    assert set(through.mechanisms) == {"counts", "enriched"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "released", "cause"),
+    [
+        # No step has made cases: what is added shows how many events the source's have.
+        ([enriched("timestamps"), enriched("Age")], set(), "raw control-flow would reach"),
+        ([enriched("timestamps", reads=set())], set(), "control-flow and metadata would reach"),
+        # Cases are made after: what was added is gone.
+        ([enriched("Age"), counts(), enriched("timestamps")], set(), "Age does not exist"),
+        # Cases that were made have no raw times: whoever reads some reads the source's.
+        (
+            [counts(), enriched("timestamps"), enriched("Age", reads={"cost"})],
+            set(),
+            "raw cost would reach the released Age",
+        ),
+        (
+            [counts(), enriched("Age", reads={"timestamps"}), enriched("timestamps")],
+            set(),
+            "raw timestamps would reach the released Age",
+        ),
+        # Noise that nobody proved, or that is charged for less than units.
+        (
+            [counts(), enriched("timestamps", proof="published"), enriched("Age")],
+            set(),
+            "raw control-flow and timestamps would reach",
+        ),
+        (
+            [counts(), enriched("timestamps", currency="metric"), enriched("Age")],
+            set(),
+            "charged for metric privacy",
+        ),
+        # Noise on what one case more can change without bound.
+        ([kanon(), counts(), enriched("timestamps"), enriched("Age")], set(), "after kanon"),
+        # Released beside what is covered.
+        ([counts(), enriched("timestamps"), enriched("Age")], {"cost"}, "cost cannot be released"),
+        (
+            [counts(), enriched("timestamps"), enriched("Age"), enriched("cost", currency="local")],
+            {"cost"},
+            "charged for local privacy",
+        ),
+        # All noise counts.
+        ([counts(), *[enriched("timestamps", "Age")] * 3], set(), "cost epsilon 1.7"),
+    ],
+)
+def test_a_whole_log_is_refused(steps: list[Step], released: set[str], cause: str) -> None:
+    """Each condition, taken away alone."""
+    assert cause in reasons([WHOLE], steps, {"timestamps", "Age", *released})
+
+
+def test_columns_are_measured_as_the_source_has_them() -> None:
+    """Two steps that enrich do not read each other: the second one measures the log."""
+    steps = [counts(), enriched("Age", reads=set()), enriched("timestamps", measures={"Age"})]
+    (claim,) = derive([WHOLE], steps, {"timestamps", "Age"}, Facts()).claims
+    flow = trace_columns(steps, {"timestamps", "Age"})
+    assert flow.columns["timestamps"].measured == {0, 2}
+    assert flow.columns["Age"].measured == {0, 1}
+    assert claim.cost.epsilon == pytest.approx(1.5, rel=1e-4)
 
 
 def test_post_processing_is_free() -> None:

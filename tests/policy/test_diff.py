@@ -106,3 +106,11 @@ def test_what_neither_protects_nor_harms_is_changed() -> None:
         load_shipped("dp-control-flow"), edited("dp-control-flow", put("output", {"format": "xes"}))
     )
     assert verdict(changes) == "changed"
+
+
+def test_other_shares_of_a_budget_are_no_other_guarantee() -> None:
+    shares = {"control-flow": 2, "timestamps": 1}
+    changed = edited("dp-control-flow", put("budget", {"shares": shares}))
+    plain = edited("dp-control-flow", put("budget", {}))
+    (change,) = diff(plain, changed)
+    assert (change.field, verdict([change])) == ("spec.budget.shares", "changed")

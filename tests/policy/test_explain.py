@@ -4,6 +4,7 @@ import pytest
 
 from cloakwork.policy.explain import explain
 from cloakwork.policy.library import list_policies, load_shipped
+from policy.edits import edited, put
 
 
 @pytest.mark.parametrize("name", list_policies())
@@ -39,3 +40,9 @@ def test_the_explanation_gives_the_budget_in_both_currencies() -> None:
         "is in the log gains at most 10 percentage points, apart from outcomes of probability "
         "1e-05)."
     )
+
+
+def test_the_explanation_gives_the_shares_of_a_budget() -> None:
+    policy = edited("dp-control-flow", put("budget", {"shares": {"control-flow": 2}}))
+    said = {section.title: section.lines for section in explain(policy)}
+    assert said["What it may cost"][-1].endswith("by weights: control-flow 2.")

@@ -13,7 +13,7 @@ import pytest
 
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.api import publish
-from cloakwork.errors import VerificationFailed
+from cloakwork.errors import BudgetExceeded, VerificationFailed
 from cloakwork.plan.planner import make_plan
 from cloakwork.privacy_event import FREE, Composed, DiscreteLaplace
 from cloakwork.publishing import verify_derived
@@ -62,6 +62,39 @@ def test_a_statement_holds_what_was_recorded(made: Path) -> None:
     assert row.planned.model_dump(mode="json") == step["event"]
     assert row.recorded == row.planned != FREE
     jsonschema.validate(payload_of(made)["predicate"], statement_schema())
+
+
+def test_a_whole_log_is_verified_step_by_step(
+    tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Variants, times and attributes, each recorded; the total is for units alone."""
+    monkeypatch.setattr(verify_derived, "prove_again", REAL_PROOF)
+    over = ["control-flow", "timestamps", "Age"]
+    dp = {"kind": "differential-privacy", "epsilon": 2.0, "delta": 1e-6, "over": over}
+    policy = a_policy(
+        attributes={
+            "case:concept:name": {"role": "identifier"},
+            "concept:name": {"role": "control-flow"},
+            "time:timestamp": {"role": "timestamp"},
+            "Age": {"role": "sensitive", "range": [0, 120]},
+            "*": {"treatment": "drop"},
+        },
+        guarantees=[dp],
+        expose={},
+        budget={"total": {"epsilon": 2.0, "delta": 1e-6}},
+    )
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    release = execute(make_plan(policy), a_log(VARIANTS * 200), ledger)
+    folder = publish(release, tmp_path / "made", signing_key=key).folder
+    found = verify(folder).statement
+    assert [row.mechanism for row in found.recorded] == [
+        "variants/markov",
+        "timestamps/histogram",
+        "attributes/histogram",
+    ]
+    jsonschema.validate(payload_of(folder)["predicate"], statement_schema())
+    with pytest.raises(BudgetExceeded):
+        execute(make_plan(policy), a_log(VARIANTS), ledger)
 
 
 def test_verification_says_that_it_fits(made: Path) -> None:

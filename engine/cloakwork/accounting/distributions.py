@@ -66,13 +66,22 @@ def distribution_of(leaves: LeafCounts, interval: float | None = None) -> Distri
     """The composed PLD; all leaves share one discretisation, fine enough for the smallest and not
     too fine for all.
     """
-    step = interval or _common_step(leaves)
-    found = [(_distribution_of_leaf(event, step), times) for event, times in leaves]
+    found = leaf_distributions(leaves, interval)[1]
     remove = compose([(each.remove, times) for each, times in found])
     if all(each.is_symmetric for each, _ in found):
         return Distribution(remove, remove, is_symmetric=True)
     add = compose([(each.add, times) for each, times in found])
     return Distribution(remove, add)
+
+
+def leaf_distributions(
+    leaves: LeafCounts, interval: float | None = None, beside: LeafCounts = ()
+) -> tuple[float, list[tuple[Distribution, int]]]:
+    """The discretisation (by default fine enough for ``leaves`` and what they are composed with,
+    ``beside``), and the PLD of each leaf with how often it is run.
+    """
+    step = interval or _common_step((*leaves, *beside))
+    return step, [(_distribution_of_leaf(event, step), times) for event, times in leaves]
 
 
 def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:

@@ -32,6 +32,7 @@ from cloakwork.accounting.distributions import distribution_of
 from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
 from cloakwork.accounting.gaussians import epsilon_of_gaussians, is_coarse
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, is_unbounded, leaves_of
+from cloakwork.accounting.mixtures import added_up, epsilon_of_mixture
 from cloakwork.accounting.sampled_gaussians import epsilon_of_samples
 from cloakwork.budget import Cost
 from cloakwork.privacy_event import PoissonSampled, PrivacyEvent
@@ -138,17 +139,27 @@ def _summed_cost(leaves: LeafCounts, delta: float) -> Cost:
 
 
 def _accounted_epsilon(leaves: LeafCounts, delta: float) -> float:
-    """Epsilon at ``delta``: the PLD of all leaves that have one; coarse Gaussians by closed forms
-    on a share of delta.
-
-    The share is a half, or what the other leaves spare that have a delta of their own: whichever
-    gives less.
+    """Epsilon at ``delta``: the PLD of all leaves that have one; coarse Gaussians by closed forms,
+    or composed with the others (``mixtures``): whichever gives least.
     """
     fine, coarse = _split_by_noise_size(leaves)
     if not coarse:
         return _epsilon_of_pld(fine, delta)
     if not fine:
         return _epsilon_of_coarse(coarse, delta)
+    found = _epsilon_by_shares(fine, coarse, delta)
+    rest, epsilon, own_delta = added_up(fine)
+    left = rounded_down(exactly(delta) - exactly(own_delta))
+    if left <= 0:
+        return found
+    beside = epsilon_of_mixture(rest, coarse, left) if rest else _epsilon_of_coarse(coarse, left)
+    return min(found, beside + epsilon)
+
+
+def _epsilon_by_shares(fine: LeafCounts, coarse: LeafCounts, delta: float) -> float:
+    """Epsilon at ``delta``, each sort on a share of it: a half, or what the fine leaves spare that
+    have a delta of their own, whichever gives less.
+    """
     found = _epsilon_of_coarse(coarse, delta / 2) + _epsilon_of_pld(fine, delta / 2)
     if _have_closed_form(fine):
         own = _summed_cost(fine, 0.0)

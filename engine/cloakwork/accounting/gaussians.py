@@ -3,6 +3,7 @@ Laplace noise too.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, leaves_of
@@ -67,31 +68,83 @@ def _epsilon_of_rounding(leaves: LeafCounts, delta: float) -> float:
     of one normal with mu^2 = sum (s / sigma)^2: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 -
     epsilon/mu) (Balle and Wang 2018, theorem 8).
     """
-    # mu^2, the sum of h, and the sum of c.
+    found = rounding_of(leaves)
+    if found is None:
+        return math.inf
+    target = delta * math.exp(-found.factor) * (1 - 1e-12)
+    return (_epsilon_of_move(found.mu, target, -found.surcharge) + found.surcharge) * (1 + 1e-12)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """Discrete Gaussians as one normal number of deviation 1 that moves by ``mu``, rounded:
+    ``surcharge`` (the sum of h) is added to epsilon, and delta is multiplied by e^``factor`` (the
+    sum of c).
+    """
+
+    mu: float
+    surcharge: float
+    factor: float
+
+
+def rounding_of(leaves: LeafCounts) -> Rounding | None:
+    """All ``leaves`` together, as ``_epsilon_of_rounding`` derives it; None where other events are
+    among them.
+    """
     square, surcharge, factor = 0.0, 0.0, 0.0
     for event, times in leaves:
         if not isinstance(event, DiscreteGaussian):
-            return math.inf
+            return None
         ratio = event.sensitivity / event.sigma
         fineness = 1 / event.sigma
         square += times * ratio * ratio
         surcharge += times * ratio * fineness / 2
         factor += times * fineness * fineness / 24
-    target = delta * math.exp(-factor) * (1 - 1e-12)
-    if target <= 0 or not math.isfinite(square):
+    if not math.isfinite(square):
+        return None
+    return Rounding(math.sqrt(square) * (1 + 1e-12), surcharge, factor)
+
+
+def epsilon_of_normal(mu: float, delta: float) -> float:
+    """Epsilon at ``delta`` of one normal number of deviation 1 that a unit moves by ``mu`` (Balle
+    and Wang 2018, theorem 8), rounded up.
+    """
+    return _epsilon_of_move(mu, delta, 0.0)
+
+
+def mu_of_cost(epsilon: float, delta: float) -> float:
+    """The ``mu`` of ``epsilon_of_normal``, about, whose cost is (``epsilon``, ``delta``): where a
+    search for noise begins.
+    """
+    low, high = 0.0, 1.0
+    while high < 1e6 and _epsilon_of_move(high, delta, 0.0) < epsilon:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _epsilon_of_move(middle, delta, 0.0) <= epsilon:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _epsilon_of_move(mu: float, target: float, least: float) -> float:
+    """The least epsilon, from ``least`` on, at which ``_normal_delta`` is at most ``target``;
+    infinite for a target that is not above 0.
+    """
+    if target <= 0:
         return math.inf
-    mu = math.sqrt(square) * (1 + 1e-12)
     # Phi(-40) is no float above zero: here delta' is.
-    low, high = -surcharge, mu * (mu / 2 + 40)
+    low, high = least, mu * (mu / 2 + 40)
     if _normal_delta(mu, low) <= target:
-        return 0.0
+        return low
     for _ in range(100):
         middle = (low + high) / 2
         if _normal_delta(mu, middle) <= target:
             high = middle
         else:
             low = middle
-    return (high + surcharge) * (1 + 1e-12)
+    return high
 
 
 def _normal_delta(mu: float, epsilon: float) -> float:

@@ -45,7 +45,7 @@ _ROUNDING: Final = 1 + 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
+class Sample:
     """One run: ``move``, in deviations of one normal number; ``factor``, ``shift`` and ``tail``:
     what delta and epsilon are raised by.
     """
@@ -59,9 +59,8 @@ class _Sample:
 
 def epsilon_of_samples(leaves: LeafCounts, delta: float) -> float:
     """Epsilon at ``delta``; infinite for other events than coarse Gaussians and samples of such."""
-    samples = [(_sample_of(event), times) for event, times in leaves]
-    found = tuple((sample, times) for sample, times in samples if sample is not None)
-    if len(found) < len(leaves):
+    found = samples_of(leaves)
+    if found is None:
         return math.inf
     factor = sum(times * sample.factor for sample, times in found)
     shift = sum(times * sample.shift for sample, times in found)
@@ -73,7 +72,16 @@ def epsilon_of_samples(leaves: LeafCounts, delta: float) -> float:
     return (_distribution_of(moves).epsilon_at(target) + shift) * _ROUNDING
 
 
-def _sample_of(event: PrivacyEvent) -> _Sample | None:
+def samples_of(leaves: LeafCounts) -> tuple[tuple[Sample, int], ...] | None:
+    """The leaves as samples with normal noise, each with how often it is run; None where other
+    events are among them.
+    """
+    samples = [(_sample_of(event), times) for event, times in leaves]
+    found = tuple((sample, times) for sample, times in samples if sample is not None)
+    return found if len(found) == len(leaves) else None
+
+
+def _sample_of(event: PrivacyEvent) -> Sample | None:
     rate, measured = 1.0, leaves_of(event)
     if isinstance(event, PoissonSampled):
         rate, measured = event.rate, leaves_of(event.event)
@@ -89,7 +97,7 @@ def _sample_of(event: PrivacyEvent) -> _Sample | None:
     move = math.sqrt(square) * _ROUNDING
     if not 0 < move <= _LARGEST_MOVE:
         return None
-    return _Sample(rate, move, factor, factor + spread, cells * _TAIL)
+    return Sample(rate, move, factor, factor + spread, cells * _TAIL)
 
 
 @lru_cache(maxsize=64)
@@ -97,17 +105,22 @@ def _distribution_of(moves: tuple[tuple[tuple[float, float], int], ...]) -> Dist
     """The losses of samples (rate, move) with normal noise of deviation 1, each run so many times;
     adding or removing a unit.
     """
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
     step = _STEP * max(1.0, *(move for (_, move), _ in moves))
-    found = []
-    for (rate, move), times in moves:
-        normal = pld.from_gaussian_mechanism(
-            1 / move,
-            value_discretization_interval=step,
-            sampling_prob=rate,
-            use_connect_dots=True,
-        )
-        found.append((from_dp_accounting(normal, step, 1), times))
+    found = [(normal_distribution(*move, step), times) for move, times in moves]
     remove = compose([(each.remove, times) for each, times in found])
     return Distribution(remove, compose([(each.add, times) for each, times in found]))
+
+
+def normal_distribution(rate: float, move: float, step: float) -> Distribution:
+    """The losses of a sample at ``rate`` with normal noise of deviation 1 on a number that a unit
+    moves by ``move``, discretised to ``step``.
+    """
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    normal = pld.from_gaussian_mechanism(
+        1 / move,
+        value_discretization_interval=step,
+        sampling_prob=rate,
+        use_connect_dots=True,
+    )
+    return from_dp_accounting(normal, step, 1)

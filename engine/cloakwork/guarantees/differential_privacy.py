@@ -1,7 +1,7 @@
 """Differential privacy: one unit's data changes no probability by more than a factor."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -9,8 +9,8 @@ from cloakwork.budget import RARE, Cost, Currency, epsilon_of_advantage, guessin
 from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
 from cloakwork.guarantees.caveats import GuaranteeCaveat, MayRevealTimes, ReleaseOutline
 from cloakwork.guarantees.fields import Columns, Delta, Epsilon
-from cloakwork.guarantees.phrases import factor_text, listed_columns, rounded_up
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.guarantees.phrases import factor_text, listed_briefly, listed_columns, rounded_up
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.quantities import LEAST_EPSILON, MOST_EPSILON, as_number
 
 
@@ -27,6 +27,12 @@ def _epsilon_or_advantage(schema: dict[str, Any]) -> None:
     }
     schema["required"] = [name for name in schema["required"] if name != "epsilon"]
     schema["oneOf"] = [{"required": ["epsilon"]}, {"required": ["guessing_advantage"]}]
+
+
+_STILL_TOLD: Final = (
+    "What many cases have in common can still be learned from the release, about people in the log "
+    "as about others; what only one protected unit's data would tell cannot, beyond this bound."
+)
 
 
 class DifferentialPrivacy(NoiseGuarantee):
@@ -104,8 +110,19 @@ class DifferentialPrivacy(NoiseGuarantee):
             f"Whether one protected unit is in the source log or not changes the probability of "
             f"any release by at most {factor}{apart}; whoever guesses whether that unit is in it "
             f"gains at most {gain:g} percentage points{rarely} "
-            f"(differential privacy over {listed_columns(self.over)})."
-        )
+            f"(differential privacy over {self._covered()})."
+        ) + (f" {_STILL_TOLD}" if self.covers_whole_log() else "")
+
+    def covers_whole_log(self) -> bool:
+        """Whether it is over the order of events and other columns, of whole units: it is derived
+        where nothing else of the log is released without noise that it counts.
+        """
+        return self.hides_presence() and CONTROL_FLOW in self.over and len(set(self.over)) > 1
+
+    def _covered(self) -> str:
+        if not self.covers_whole_log():
+            return listed_columns(self.over)
+        return f"the log as a whole: {listed_briefly(self.over)}"
 
     def compared_logs(self) -> str:
         """Two neighbours."""

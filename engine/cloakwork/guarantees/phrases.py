@@ -1,8 +1,9 @@
 """Phrases that the sentences of several kinds share."""
 
 import math
+from typing import Final
 
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 
 
 def listed_columns(columns: tuple[str, ...]) -> str:
@@ -12,6 +13,24 @@ def listed_columns(columns: tuple[str, ...]) -> str:
     'control-flow, case:age and case:sex'
     """
     return " and ".join(", ".join(columns).rsplit(", ", 1))
+
+
+MOST_NAMED: Final = 6
+"""Of more attributes their number is said."""
+
+
+def listed_briefly(columns: tuple[str, ...]) -> str:
+    """Columns as people list them; of many attributes, their number.
+
+    >>> listed_briefly(("control-flow", "timestamps", *map(str, range(9))))
+    'control-flow, timestamps and 9 attributes'
+    """
+    columns = tuple(dict.fromkeys(columns))
+    attributes = [name for name in columns if name not in (CONTROL_FLOW, TIMESTAMPS, METADATA)]
+    if len(attributes) <= MOST_NAMED:
+        return listed_columns(columns)
+    others = tuple(name for name in columns if name not in attributes)
+    return listed_columns((*others, f"{len(attributes):,} attributes"))
 
 
 def indefinite_article(phrase: str) -> str:

@@ -101,7 +101,8 @@ class CaseRows:
 
 
 def _column_values(log: EventLog, name: str) -> pl.Series:
-    """A column's values as text (String), numbers (Float64) or times (Int64, microseconds).
+    """A column's values as text (String), numbers (Float64) or times (Int64, microseconds); truth
+    values as the text ``true`` or ``false``.
 
     Whatever is none of these, longer than a log's values may be, or in a column that the log
     lacks, is missing: what one case holds changes no other's value.
@@ -112,7 +113,7 @@ def _column_values(log: EventLog, name: str) -> pl.Series:
     values = values_of(table, column) if column in table.columns else missing
     if name == TIMESTAMPS:
         return values.cast(TIME_TYPE).to_physical()
-    if keeps_spelling(values):
+    if keeps_spelling(values) or values.dtype == pl.Boolean:
         texts = values.cast(pl.String)
         too_long = texts.str.len_bytes() > current_limits().value_size
         return texts.set(too_long.fill_null(False), None)

@@ -38,6 +38,8 @@ OURS: Final[Mapping[str, str]] = {
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
     "dfg/laplace": "cloakwork.mechanisms.variants.dfg_laplace:DfgLaplace",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
+    "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",
+    "timestamps/histogram": "cloakwork.mechanisms.timestamps.histogram:TimestampHistogram",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }
 """Name to ``module:class``, in the order in which the planner tries them; a module loads when its

@@ -146,10 +146,28 @@ def ledger_terms(policy: Policy) -> BudgetTerms:
     spec = policy.spec
     return BudgetTerms(
         unit=unit_name(spec.unit),
-        totals=totals(spec.budget),
+        totals=_ledger_totals(policy),
         books={unit: limit.cost() for unit, limit in spec.budget.books.items()},
         cases_per_unit=spec.assume.cases_per_unit,
     )
+
+
+def _ledger_totals(policy: Policy) -> Mapping[Currency, Cost | None]:
+    """The totals that a policy puts in force.
+
+    A total without one of its own for single values stands for these too where a guarantee is about
+    them. Where times are covered together with everything else of a unit, it says what a unit may
+    risk: as a replacement of one time by another the same charge counts twice, and would never fit
+    the figure that was meant for units. What other policies declare for single values binds it.
+    """
+    found = totals(policy.spec.budget)
+    total = policy.spec.budget.total
+    goals = [goal for goal in policy.goals() if TIMESTAMPS in goal.over and goal.price()]
+    if not goals or total is None or total.metric is not None:
+        return found
+    if all(goal.hides_presence() for goal in goals):
+        return {**found, "metric": None}
+    return found
 
 
 def _separate_units_caveat(draft: Draft) -> Iterator[Caveat]:

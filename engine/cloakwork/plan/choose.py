@@ -1,6 +1,6 @@
 """Choose a mechanism for one goal: candidates, the first that offers, and why others did not."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, JsonValue
 from cloakwork.errors import Cause
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.mechanisms.base import Mechanism, Offer, Prediction, Predicts, Refusal
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import ConsideredMechanism, Kind, Step
@@ -29,17 +29,17 @@ will.
 
 @dataclass(frozen=True, slots=True)
 class MechanismChoice:
-    """The step chosen for a goal (None if there is none), what else was weighed, and the causes of
-    a refusal.
+    """The steps chosen for a goal (none where it is refused), what else was weighed, and the causes
+    of a refusal.
     """
 
-    step: Step | None
+    steps: tuple[Step, ...]
     considered: tuple[ConsideredMechanism, ...]
     causes: tuple[Cause, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class Candidate:
     """A mechanism that offers to meet the goal and may.
 
     ``preference_rank``: the place of the first glob under ``prefer`` that names it; where none
@@ -56,7 +56,49 @@ def choose_mechanism(
     index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catalogue: Catalogue
 ) -> MechanismChoice:
     """The first mechanism that is allowed, proved and offers to meet the goal, preferred ones
-    first.
+    first; see ``weigh``.
+    """
+
+    def ask(mechanism: Mechanism[Any], options: Options) -> Offer[Any] | Refusal:
+        return mechanism.offer(goal, facts, options)
+
+    claiming = (each for each in in_preference_order(allowed, catalogue) if each.gives)
+    found = weigh(ask, goal_name(goal), facts, allowed, claiming)
+    if not found.ranked:
+        causes = _causes_of_none(goal, found.considered, allowed)
+        return MechanismChoice((), found.considered, causes)
+    if found.misset:
+        return MechanismChoice((), found.considered, found.misset)
+    first = found.ranked[0]
+    step = step_of(first.mechanism, first.offer.params, facts, why=first.offer.why, goals=(index,))
+    return MechanismChoice((with_prediction(step, first.predicted),), found.considered, ())
+
+
+Options = Mapping[str, JsonValue]
+
+Ask = Callable[[Mechanism[Any], Options], Offer[Any] | Refusal]
+"""What a mechanism offers with these options, or why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """The mechanisms that can be taken, the best first; what was considered and not taken; and why
+    options that the policy sets rule a mechanism out.
+    """
+
+    ranked: tuple[Candidate, ...]
+    considered: tuple[ConsideredMechanism, ...]
+    misset: tuple[Cause, ...]
+
+
+def weigh(
+    ask: Ask,
+    name: str,
+    facts: Facts,
+    allowed: Mechanisms,
+    mechanisms: Iterable[Mechanism[Any]],
+) -> Weighed:
+    """Ask each mechanism for what is called ``name``, and rank those that offer it.
 
     Of those that one glob names, and of those that none does, the one that is predicted to be most
     accurate comes first; the catalogue's order decides between equals (``EQUAL_WITHIN``) and among
@@ -64,19 +106,16 @@ def choose_mechanism(
     mechanisms and ``prefer`` has its very name: a glob might mean others. None is taken where the
     options that the policy sets rule one out.
     """
-    name = goal_name(goal)
     considered: list[ConsideredMechanism] = []
-    candidates: list[_Candidate] = []
+    candidates: list[Candidate] = []
     misset: list[Cause] = []
-    for mechanism in _in_preference_order(allowed, catalogue):
-        found = _offer_or_refusal(mechanism, goal, facts, allowed)
-        if isinstance(found, _Candidate):
+    for mechanism in mechanisms:
+        found = _offer_or_refusal(mechanism, ask, facts, allowed)
+        if isinstance(found, Candidate):
             candidates.append(found)
         else:
             kind, reason = found
-            if kind == "misconfigured" and _is_ruled_out_by_options(
-                mechanism, goal, facts, allowed
-            ):
+            if kind == "misconfigured" and _is_ruled_out_by_options(mechanism, ask, allowed):
                 misset.append(Cause(name, reason, mechanism.name))
             considered.append(
                 ConsideredMechanism(goal=name, mechanism=mechanism.name, kind=kind, reason=reason)
@@ -91,24 +130,23 @@ def choose_mechanism(
         )
         for other in ranked[1:]
     ]
-    if not ranked:
-        return MechanismChoice(None, tuple(considered), _causes_of_none(goal, considered, allowed))
-    if misset:
-        return MechanismChoice(None, tuple(considered), tuple(misset))
-    first = ranked[0]
-    step = step_of(first.mechanism, first.offer.params, facts, why=first.offer.why, goals=(index,))
-    if first.predicted is not None:
-        step = step.model_copy(update={"predicted": str(first.predicted)})
-    return MechanismChoice(step, tuple(considered), ())
+    return Weighed(tuple(ranked), tuple(considered), tuple(misset))
+
+
+def with_prediction(step: Step, predicted: Prediction | None) -> Step:
+    """The step with how accurate it will be, where a simulation tells."""
+    if predicted is None:
+        return step
+    return step.model_copy(update={"predicted": str(predicted)})
 
 
 def _offer_or_refusal(
-    mechanism: Mechanism[Any], goal: Guarantee, facts: Facts, allowed: Mechanisms
-) -> _Candidate | tuple[Kind, str]:
+    mechanism: Mechanism[Any], ask: Ask, facts: Facts, allowed: Mechanisms
+) -> Candidate | tuple[Kind, str]:
     """A mechanism's offer, or what kind of refusal it meets and why."""
-    answer = mechanism.offer(goal, facts, _options_for(mechanism, allowed))
+    answer = ask(mechanism, options_for(mechanism, allowed))
     if isinstance(answer, Refusal):
-        return answer.kind, _refusal_text(answer)
+        return answer.kind, refusal_text(answer)
     accepted_unproven = allowed.accept_unproven and mechanism.name in allowed.prefer
     if mechanism.proof == "published" and not accepted_unproven:
         return "never", "its guarantee is only published, so it cannot satisfy a policy"
@@ -117,12 +155,10 @@ def _offer_or_refusal(
     predicted = None
     if isinstance(mechanism, Predicts):
         predicted = mechanism.predict(answer.params, facts)
-    return _Candidate(mechanism, answer, predicted, _preference_rank(mechanism.name, allowed))
+    return Candidate(mechanism, answer, predicted, _preference_rank(mechanism.name, allowed))
 
 
-def _is_ruled_out_by_options(
-    mechanism: Mechanism[Any], goal: Guarantee, facts: Facts, allowed: Mechanisms
-) -> bool:
+def _is_ruled_out_by_options(mechanism: Mechanism[Any], ask: Ask, allowed: Mechanisms) -> bool:
     """Whether nothing but the options that the policy sets keeps a mechanism from being taken.
 
     Whoever sets options means the mechanism to run: taking another one instead would hide that it
@@ -133,7 +169,7 @@ def _is_ruled_out_by_options(
     if mechanism.proof == "published" and not allowed.accept_unproven:
         return False
     without = allowed.model_copy(update={"parameters": {}})
-    return isinstance(mechanism.offer(goal, facts, _options_for(mechanism, without)), Offer)
+    return isinstance(ask(mechanism, options_for(mechanism, without)), Offer)
 
 
 def _preference_rank(name: str, allowed: Mechanisms) -> int:
@@ -146,7 +182,7 @@ EQUAL_WITHIN: Final = 0.01
 """Predictions that differ by no more are equal: they come from a few runs."""
 
 
-def _in_order_of_choice(candidates: list[_Candidate]) -> list[_Candidate]:
+def _in_order_of_choice(candidates: list[Candidate]) -> list[Candidate]:
     """As ``prefer`` names them; of those that one glob names, by what is predicted, and last those
     that cannot tell.
     """
@@ -156,7 +192,7 @@ def _in_order_of_choice(candidates: list[_Candidate]) -> list[_Candidate]:
             rank = each.preference_rank
             best[rank] = max(best.get(rank, 0.0), each.predicted.expected)
 
-    def order(each: _Candidate) -> tuple[int, float]:
+    def order(each: Candidate) -> tuple[int, float]:
         rank = each.preference_rank
         if each.predicted is None:
             return rank, 1.0  # no predicted similarity, negated, is that large
@@ -168,13 +204,13 @@ def _in_order_of_choice(candidates: list[_Candidate]) -> list[_Candidate]:
     return sorted(candidates, key=order)
 
 
-def _why_not_preferred(other: _Candidate, chosen: _Candidate) -> str:
+def _why_not_preferred(other: Candidate, chosen: Candidate) -> str:
     """Why a mechanism was not chosen although it could be."""
     reason = f"{chosen.mechanism.name} comes first; name it under mechanisms.prefer to use it"
     return reason + (f"; predicted: {other.predicted}" if other.predicted else "")
 
 
-def _options_for(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, JsonValue]:
+def options_for(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, JsonValue]:
     """What the policy sets for a mechanism; one that delegates to others delegates to allowed ones
     only.
     """
@@ -217,8 +253,8 @@ def step_of(
     )
 
 
-def _in_preference_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[Any]]:
-    """The mechanisms that make claims, those that ``prefer`` names first and in its order.
+def in_preference_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[Any]]:
+    """All mechanisms, those that ``prefer`` names first and in its order.
 
     One of another package takes part only where the policy names it in full: else a plan would
     depend on what is installed where it is made, and be another one where it is verified.
@@ -226,22 +262,23 @@ def _in_preference_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[
     preferred = [name for glob in allowed.prefer for name in catalogue if matches(glob, name)]
     left_out = installed_names() - {*allowed.allow, *allowed.prefer}
     for name in dict.fromkeys([*preferred, *catalogue]):
-        if name not in left_out and catalogue[name].gives:
+        if name not in left_out:
             yield catalogue[name]
 
 
-def _refusal_text(refusal: Refusal) -> str:
+def refusal_text(refusal: Refusal) -> str:
+    """The reason, and what to declare."""
     return refusal.reason + (f"; declare {', '.join(refusal.needs)}" if refusal.needs else "")
 
 
 def _causes_of_none(
-    goal: Guarantee, considered: list[ConsideredMechanism], allowed: Mechanisms
+    goal: Guarantee, considered: tuple[ConsideredMechanism, ...], allowed: Mechanisms
 ) -> tuple[Cause, ...]:
     """Why nothing was found: the near misses, what a later version brings, else what each allowed
     mechanism says.
     """
     name, missing = goal_name(goal), tuple(_missing_mechanisms(goal))
-    refused = list(_near_misses(considered, allowed))
+    refused = list(near_misses(considered, allowed))
     if not missing and all(item.kind == "denied" for item in refused):
         of_other_kinds = (item for item in considered if item.kind == "never")
         refused += [item for item in of_other_kinds if allowed.allows(item.mechanism)]
@@ -255,8 +292,8 @@ def _causes_of_none(
     )
 
 
-def _near_misses(
-    considered: list[ConsideredMechanism], allowed: Mechanisms
+def near_misses(
+    considered: Iterable[ConsideredMechanism], allowed: Mechanisms
 ) -> Iterator[ConsideredMechanism]:
     """The mechanisms that could meet the goal under another policy."""
     for item in considered:
@@ -267,12 +304,10 @@ def _near_misses(
 
 def _missing_mechanisms(goal: Guarantee) -> Iterator[str]:
     """What a later version must bring before the goal can be met."""
-    not_yet = "which this version does not have yet"
-    if goal.hides_presence():
-        for column in goal.over:
-            if column == TIMESTAMPS:
-                yield f"differentially private timestamps need timestamps/histogram, {not_yet}"
-            elif column != CONTROL_FLOW:
-                yield f"a differentially private '{column}' needs attributes/histogram, {not_yet}"
+    if goal.hides_presence() and CONTROL_FLOW not in goal.over:
+        yield (
+            "under differential privacy no value is released but in cases that were made through "
+            f"noise: name {CONTROL_FLOW} in the same guarantee"
+        )
     elif goal.kind in PLANNED:
-        yield f"{goal.kind} needs {PLANNED[goal.kind]}, {not_yet}"
+        yield f"{goal.kind} needs {PLANNED[goal.kind]}, which this version does not have yet"

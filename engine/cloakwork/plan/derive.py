@@ -23,6 +23,7 @@ from cloakwork.guarantees import (
     MetricPrivacy,
     TCloseness,
 )
+from cloakwork.guarantees.phrases import listed_briefly
 from cloakwork.lineage import CONTROL_FLOW, METADATA
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.derivation_context import DerivationContext
@@ -133,5 +134,9 @@ def _by_rule_of_kind(index: int, goal: Guarantee, context: DerivationContext) ->
 
 
 def goal_name(goal: Guarantee) -> str:
-    """A goal as people cite it: ``differential-privacy over control-flow``."""
+    """A goal as people cite it: ``differential-privacy over control-flow``; of many attributes,
+    their number.
+    """
+    if isinstance(goal, DifferentialPrivacy) and goal.covers_whole_log():
+        return f"{goal.kind} over {listed_briefly(goal.over)}"
     return f"{goal.kind} over {', '.join(goal.over)}"

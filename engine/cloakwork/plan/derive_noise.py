@@ -9,6 +9,7 @@ from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.plan.claims import Assumption, ConditionedOn, Reason
 from cloakwork.plan.claims.assumptions import (
+    DomainsDeclared,
     GapsAtMost,
     IndependentPresence,
     ProtectsOneTime,
@@ -42,10 +43,12 @@ def derive_unconditional(
     columns = context.flow.columns
     existing = [columns[column] for column in goal.over if column in columns]
     used = frozenset().union(*(state.measured for state in existing))
+    seen = used.union(*(columns[name].measured for name in context.released & columns.keys()))
     causes = [
         *_raw_in_covered_columns(goal, context),
         *_raw_beside_covered_columns(goal, context),
-        *_unproved_causes(used, context),
+        *_charged_otherwise(seen, context),
+        *_unproved_causes(seen, context),
         *_budget_causes(goal, context),
     ]
     if causes:
@@ -56,8 +59,24 @@ def derive_unconditional(
         goal,
         context,
         derivation=(*profiled, through_noise, NothingElseObservable()),
-        assumptions=(*unit_assumptions(context.facts), IndependentPresence()),
+        assumptions=(
+            *unit_assumptions(context.facts),
+            *_value_assumptions(goal, context.facts),
+            IndependentPresence(),
+        ),
     )
+
+
+def _value_assumptions(goal: DifferentialPrivacy, facts: Facts) -> Iterator[Assumption]:
+    """What is taken as public of times and attributes that come with the control flow."""
+    if not goal.covers_whole_log():
+        return
+    if TIMESTAMPS in goal.over:
+        yield from _time_assumptions("unit", facts)
+    known = facts.domains.keys() | facts.ranges.keys()
+    attributes = tuple(name for name in dict.fromkeys(goal.over) if name in known)
+    if attributes:
+        yield DomainsDeclared(attributes=attributes)
 
 
 def _raw_in_covered_columns(goal: DifferentialPrivacy, context: DerivationContext) -> Iterator[str]:
@@ -86,6 +105,17 @@ def _raw_beside_covered_columns(
         elif columns[column].raw:
             yield (
                 f"{column} would be released raw beside it, and can give the protected columns away"
+            )
+
+
+def _charged_otherwise(seen: Iterable[int], context: DerivationContext) -> Iterator[str]:
+    """The noise that protects no unit, of the steps ``seen`` that what is released came through."""
+    for index in sorted(seen):
+        step = context.steps[index]
+        if step.currency != "unit":
+            yield (
+                f"{step.mechanism} is charged for {step.currency} privacy: its noise hides single "
+                "values, not whether somebody is in the log"
             )
 
 
@@ -182,11 +212,16 @@ def _claim_with_cost(
         basis="derived",
         currency=price.currency,
         cost=spent,
-        naive=naive(events),
+        naive=naive(events, price.cost.delta if _is_of_whole_log(goal) else 0.0),
         given=given,
         derivation=(*derivation, NoiseCosts(cost=spent)),
         assumptions=assumptions,
     )
+
+
+def _is_of_whole_log(goal: NoisedGoal) -> bool:
+    """Whether noise is calibrated together, so that none has an epsilon without some delta."""
+    return isinstance(goal, DifferentialPrivacy) and goal.covers_whole_log()
 
 
 def _unproved_causes(used: Iterable[int], context: DerivationContext) -> list[str]:

@@ -78,7 +78,9 @@ def _written_state(
     """
     lineage = step.lineage
     measured = [_state_of(measurable, column) for column in sorted(lineage.measures)]
-    read = [_state_of(before, column) for column in sorted(lineage.reads)]
+    # What is added to cases has as many values as they have events, whatever else is read.
+    shape = {CONTROL_FLOW, METADATA} if lineage.enriches else set()
+    read = [_state_of(before, column) for column in sorted(lineage.reads | shape)]
     looked_at = read + measured
     # Noise that nobody proved hides nothing: what it measures reaches the release raw.
     raw_from = looked_at if step.proof == "published" else read

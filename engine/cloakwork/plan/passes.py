@@ -3,11 +3,13 @@
 from dataclasses import replace
 from typing import Final
 
+from cloakwork.budget import Cost
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.plan.budget import charge_budget, check_deltas, check_profile, goal_after_profile
 from cloakwork.plan.caveats import add_caveats
-from cloakwork.plan.choose import choose_mechanism, step_of
+from cloakwork.plan.choose import MechanismChoice, choose_mechanism, step_of
 from cloakwork.plan.columns import (
     classify_columns,
     expose_metadata,
@@ -15,6 +17,7 @@ from cloakwork.plan.columns import (
     refuse_open_globs,
 )
 from cloakwork.plan.draft import Draft, Pass
+from cloakwork.plan.joint import JointTerms, choose_parts, is_joint
 from cloakwork.plan.model import Step
 from cloakwork.plan.treatments import (
     fill_inserted_events,
@@ -52,25 +55,46 @@ def _what_bound_leaves_out(params: BoundParams) -> str:
 
 
 def choose_mechanisms(draft: Draft) -> Draft:
-    """Choose one mechanism for each guarantee, for what the profile leaves of its budget."""
+    """Choose mechanisms for each guarantee, for what the profile leaves of its budget: one, or one
+    for each part of a joint goal.
+    """
     choices = []
     for index, goal in enumerate(draft.goals):
         left = goal_after_profile(draft.profile, goal)
         if left is not None:
-            allowed = draft.policy.spec.mechanisms
-            choices.append(choose_mechanism(index, left, draft.facts, allowed, draft.catalogue))
+            choices.append(_choose(index, left, goal, draft))
     return replace(
         draft,
-        steps=(*draft.steps, *(choice.step for choice in choices if choice.step)),
+        steps=(*draft.steps, *(step for choice in choices for step in choice.steps)),
         considered=tuple(item for choice in choices for item in choice.considered),
         causes=(*draft.causes, *(cause for choice in choices for cause in choice.causes)),
     )
 
 
+def _choose(index: int, left: Guarantee, goal: Guarantee, draft: Draft) -> MechanismChoice:
+    """For one goal, of which the profile leaves ``left``."""
+    allowed, catalogue = draft.policy.spec.mechanisms, draft.catalogue
+    alone = choose_mechanism(index, left, draft.facts, allowed, catalogue)
+    if alone.steps or not isinstance(left, DifferentialPrivacy) or not is_joint(left):
+        return alone
+    assert isinstance(goal, DifferentialPrivacy)  # noqa: S101 - of the kind of what is left
+    terms = JointTerms(
+        goal=left,
+        facts=draft.facts,
+        allowed=allowed,
+        catalogue=catalogue,
+        shares=draft.policy.spec.budget.shares,
+        profiled=None if draft.profile is None else draft.profile.params.event(),
+        in_all=Cost(epsilon=goal.epsilon, delta=goal.delta),
+    )
+    return choose_parts(index, terms, alone.considered)
+
+
 def order_steps(draft: Draft) -> Draft:
-    """Run a step that makes new cases before those that change cases, and a writer of a column
-    before its readers; then inserted events are completed; what protects an attribute's values
-    comes last, after the policy's treatment of them, and sees every event that is released.
+    """Run a step that makes new cases before those that add columns to them, these before those
+    that change cases, and a writer of a column before its readers; then inserted events are
+    completed; what protects an attribute's values comes last, after the policy's treatment of
+    them, and sees every event that is released.
     """
     return replace(draft, steps=tuple(sorted(draft.steps, key=_running_order)))
 
@@ -80,12 +104,14 @@ def _running_order(step: Step) -> int:
         return 0
     if step.lineage.generates:
         return 1
-    if CONTROL_FLOW in step.lineage.writes:
+    if step.lineage.enriches:
         return 2
+    if CONTROL_FLOW in step.lineage.writes:
+        return 3
     if step.lineage.fills:
-        return 4
+        return 5
     protects = step.goals and step.lineage.writes - {TIMESTAMPS, METADATA}
-    return 5 if protects else 3
+    return 6 if protects else 4
 
 
 PASSES: Final[tuple[Pass, ...]] = (

@@ -1,6 +1,6 @@
 """What releases of a dataset may cost."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -104,6 +104,14 @@ class ProfileShare(Frozen):
     ] = 8
 
 
+ATTRIBUTES: Final = "attributes"
+
+Weight = Annotated[Number, Field(gt=0, le=1e6)]
+
+PartName = Literal["control-flow", "timestamps", "attributes"]
+"""Parts of a log that mechanisms of one guarantee serve; ``attributes``: all that it covers."""
+
+
 class Budget(Frozen):
     """What one release and all releases of the dataset may cost."""
 
@@ -118,6 +126,17 @@ class Budget(Frozen):
                 "Totals by protected unit (case, or an attribute) that are kept apart from each "
                 "other: none counts what releases that protect another unit listed here cost, "
                 "and they do not add up to one person's risk"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = {}
+    shares: Annotated[
+        dict[PartName, Weight],
+        Field(
+            description=(
+                "How a guarantee over control-flow and more columns is shared out: weights of "
+                "control-flow, timestamps and attributes, which need not add up to 1; a "
+                "part's noise falls with the root of its share"
             ),
             exclude_if=is_empty,
         ),

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from cloakwork.guarantees import Guarantee, PrivacyGuarantee
 from cloakwork.policy.attribute_rules import AttributeRule
-from cloakwork.policy.budget import Limit, ProfileShare
+from cloakwork.policy.budget import Limit, PartName, ProfileShare
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
 from cloakwork.quantities import Frozen, format_duration
@@ -169,6 +169,10 @@ def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
     if earlier != later:
         kind = "loosened" if later == "tight" else "tightened"
         yield Change("spec.budget.composition", kind, earlier, later)
+    before_parts, after_parts = old.spec.budget.shares, new.spec.budget.shares
+    if before_parts != after_parts:
+        # The guarantee is the same, however it is shared out.
+        yield Change("spec.budget.shares", "changed", _weights(before_parts), _weights(after_parts))
 
 
 def _compared_limits(old: Policy, new: Policy) -> Iterator[tuple[str, Limit | None, Limit | None]]:
@@ -183,6 +187,10 @@ def _cost_text(limit: Limit | None) -> str | None:
     if limit is None:
         return None
     return f"epsilon {limit.cost().epsilon:g}, delta {limit.delta:g}"
+
+
+def _weights(shares: Mapping[PartName, float]) -> str | None:
+    return ", ".join(f"{name} {weight:g}" for name, weight in shares.items()) or None
 
 
 def in_profile(old: Policy, new: Policy) -> Iterator[Change]:

@@ -142,6 +142,9 @@ def _budget_section(policy: Policy) -> Iterator[str]:
     if budget.release is not None:
         yield f"One release: at most {in_words(budget.release, presence=presence)}."
     yield from _total(budget, presence=presence)
+    if budget.shares:
+        weights = ", ".join(f"{name} {weight:g}" for name, weight in budget.shares.items())
+        yield f"A guarantee over several parts of the log is shared out by weights: {weights}."
     if (share := policy.spec.profile) is not None:
         spent = f"epsilon {share.epsilon:g}" + (f", delta {share.delta:g}" if share.delta else "")
         yield (

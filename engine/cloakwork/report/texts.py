@@ -51,6 +51,7 @@ _SINGULAR: Final = {"weeks": "week", "days": "day"}
 _STEPS: Final = {
     "bound": "limit what one unit contributes",
     "attributes/redact": "drop or change attributes",
+    "attributes/histogram": "draw attributes with noise",
     "kanon/closeness": "exchange values between classes",
     "kanon/fill": "give inserted events attributes",
     "kanon/generalise": "generalise attributes",
@@ -59,6 +60,7 @@ _STEPS: Final = {
     "variants/": "draw activity sequences with noise",
     "dfg/": "draw activity sequences with noise",
     "timestamps/laplace": "add noise to times",
+    "timestamps/histogram": "draw times with noise",
     "timestamps/": "change times",
 }
 """What a step does, by its name or the beginning of it; the first that fits counts."""
@@ -206,8 +208,11 @@ def _presence(goal: DifferentialPrivacy, who: str) -> str:
     advantage = guessing_advantage(goal.epsilon, goal.delta)
     points = math.ceil(round(1000 * advantage, 6)) / 10
     rarely = f", except for outcomes of probability {RARE * goal.delta:g}" if goal.delta else ""
+    where = f"whether one {who} is in the log"
+    if goal.covers_whole_log():
+        where = f"for the log as a whole, whether one {who} is in it"
     return (
-        f"whether one {who} is in the log can hardly be told: a guess gains at most {points:g} "
+        f"{where} can hardly be told: a guess gains at most {points:g} "
         f"percentage points{rarely} ({_strength(goal)})"
     )
 
@@ -231,13 +236,22 @@ def step_line(step: Step) -> str:
     return f"{words} ({step.mechanism})" if words else step.mechanism
 
 
+MOST_RELEASED: Final = 10
+"""Columns that are named where a guarantee covers all of them; of the others, the number."""
+
+
 def released_line(plan: Plan) -> str:
     """What the released log holds, in one line."""
     said = [_released_column(plan, item) for item in plan.attributes if item.attribute != "*"]
+    said = [each for each in said if each]
+    # What is released without protection is always named.
+    if not plan.exposed and len(said) > MOST_RELEASED:
+        more = len(said) - MOST_RELEASED
+        said = [*said[:MOST_RELEASED], f"{more:,} attributes more"]
     rest = plan.treated("*")
     kept = rest is not None and rest.treatment != "drop"
     others = "every other attribute as well" if kept else "every other attribute is dropped"
-    return "; ".join([listed([each for each in said if each]), others])
+    return "; ".join([listed(said), others])
 
 
 def _released_column(plan: Plan, item: TreatedAttribute) -> str:
@@ -248,6 +262,8 @@ def _released_column(plan: Plan, item: TreatedAttribute) -> str:
         return "activities in order"
     if item.column == TIMESTAMPS:
         writers = [step for step in plan.steps if TIMESTAMPS in step.lineage.writes]
+        if any(step.lineage.enriches for step in writers):
+            return "times drawn anew"
         noised = any(step.mechanism.startswith("timestamps/") for step in writers)
         return "noised times" if noised else "times"
     how = {"pseudonymise": " (pseudonyms)", "generalise": " (generalised)"}

@@ -17,12 +17,19 @@ from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.memory import Engine, MemoryEngine
-from cloakwork.errors import GuaranteeBroken, LedgerError, MechanismError, OutputError
+from cloakwork.errors import (
+    GuaranteeBroken,
+    LedgerError,
+    MechanismError,
+    OutputError,
+    PlanUnsound,
+)
 from cloakwork.guarantees import MetricPrivacy, short_description
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io.round_trip import as_read_back
 from cloakwork.log.naming import without
+from cloakwork.mechanisms.base import Enriches
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import ledger_terms
@@ -236,6 +243,9 @@ def take_step(
     """
     mechanism = catalogue[step.mechanism]
     params = mechanism.Params.model_validate(step.params)
+    if step.lineage.enriches and not isinstance(mechanism, Enriches):
+        # It would be handed the source log, to rewrite.
+        raise PlanUnsound(f"{step.mechanism} adds columns to cases by its lineage, and cannot")
     begun = perf_counter()
     with watch.stage(step.mechanism):
         seen = look(mechanism, params, log, engine, noise, grant)

@@ -32,7 +32,13 @@ def measured_attributes(plan: Plan) -> frozenset[str]:
 def prepared_log(log: EventLog, plan: Plan) -> EventLog:
     """The log under its standard names, without the columns that the plan does not need."""
     needs, unit = required_attributes(plan), plan.facts.unit
-    measured = (name for name in measured_attributes(plan) if not plan.releases(name))
+    made = frozenset[str]().union(
+        *(step.lineage.writes for step in plan.steps if step.lineage.enriches)
+    )
+    # What is released of the source keeps its type; what is made anew has one of its own.
+    measured = (
+        name for name in measured_attributes(plan) if name in made or not plan.releases(name)
+    )
     log = with_one_unit_a_case(_with_source_texts(log, measured), unit)
     events = under_standard_names(log, plan.policy, needs)
     if log.events.height:

@@ -103,6 +103,17 @@ class VariantRelease(ABC, Generic[P]):
         """Ask, and make variants of the answers."""
 
 
+def part_refusal(columns: tuple[str, ...], delta: float) -> Refusal | None:
+    """Why a mechanism that releases variants by a threshold cannot serve ``columns`` of a goal;
+    None where it can.
+    """
+    if columns != (CONTROL_FLOW,):
+        return Refusal("never", "it releases the control flow and nothing else")
+    if delta <= 0:
+        return Refusal("needs", "the threshold needs a delta above 0", ("guarantees[].delta",))
+    return None
+
+
 class NoOptions(BaseModel):
     """The options of a mechanism that has none."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from cloakwork.arrays import Floats, Ints
 from cloakwork.budget import Cost
@@ -23,14 +23,17 @@ from cloakwork.mechanisms.variants.chain import (
     fit_flow,
     refine_contexts,
 )
-from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.mechanisms.variants.family import VariantRelease, option_fault, part_refusal
 from cloakwork.mechanisms.variants.markov_params import (
     LONGEST,
+    SELECTION_SHARE,
+    MarkovNoise,
     MarkovOptions,
     MarkovParams,
     Selection,
     all_sigmas,
     calibrate_markov,
+    markov_part,
     noise_event,
     selection_delta,
     selection_deltas,
@@ -104,24 +107,36 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         """The least noise, shared out as ``SHARES`` says."""
         chosen = MarkovOptions.model_validate(options)
         target = Cost(epsilon=goal.epsilon, delta=goal.delta)
-        sigmas, tau, selection = calibrate_markov(
-            target, facts.unit.max_cases, chosen.shares, facts.alphabet is not None
-        )
-        params = MarkovParams(
-            epsilon=goal.epsilon,
-            delta=goal.delta,
-            max_cases=facts.unit.max_cases,
-            alphabet=None if facts.alphabet is None else tuple(dict.fromkeys(facts.alphabet)),
-            selection=selection,
-            longest=facts.longest_case or LONGEST,
-            sharpness=chosen.sharpness,
-            sigmas=sigmas,
-            tau=tau,
-        )
-        return Offer(
-            params,
-            "keeps frequent variants, and draws the other cases from a noisy Markov model of them",
-        )
+        declared = facts.alphabet is not None
+        noise = calibrate_markov(target, facts.unit.max_cases, chosen.shares, declared)
+        return _offered(target, noise, facts, chosen)
+
+    def offer_part(
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[MarkovParams] | Refusal:
+        """Noise that a unit moves by ``mu`` deviations over all tables, shared out as ``SHARES``
+        says, and thresholds that spend ``delta``.
+        """
+        from cloakwork.accounting.gaussians import epsilon_of_normal
+
+        refused = part_refusal(columns, delta)
+        if refused is not None:
+            return refused
+        try:
+            chosen = MarkovOptions.model_validate(options)
+        except ValidationError as error:
+            return Refusal("misconfigured", option_fault(error))
+        declared = facts.alphabet is not None
+        noise = markov_part(mu, delta, facts.unit.max_cases, chosen.shares, declared)
+        # The target that these would meet by themselves.
+        whole = delta / SELECTION_SHARE
+        target = Cost(epsilon=epsilon_of_normal(mu, whole - delta), delta=whole)
+        return _offered(target, noise, facts, chosen)
 
     def event(self, params: MarkovParams, facts: Facts) -> PrivacyEvent:
         """Noise on five tables, and the chance that a variant of one unit alone passes the
@@ -168,6 +183,26 @@ class VariantMarkov(VariantRelease[MarkovParams]):
                 "cases drawn from the model": len(drawn),
             },
         )
+
+
+def _offered(
+    target: Cost, noise: MarkovNoise, facts: Facts, chosen: MarkovOptions
+) -> Offer[MarkovParams]:
+    """Parameters with this noise, which meets ``target``."""
+    sigmas, tau, selection = noise
+    params = MarkovParams(
+        epsilon=target.epsilon,
+        delta=target.delta,
+        max_cases=facts.unit.max_cases,
+        alphabet=None if facts.alphabet is None else tuple(dict.fromkeys(facts.alphabet)),
+        selection=selection,
+        longest=facts.longest_case or LONGEST,
+        sharpness=chosen.sharpness,
+        sigmas=sigmas,
+        tau=tau,
+    )
+    why = "keeps frequent variants, and draws the other cases from a noisy Markov model of them"
+    return Offer(params, why)
 
 
 def _select_activities(selection: Selection | None, kernel: Kernel) -> list[str]:

@@ -8,10 +8,11 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field
 
+from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.budget import Cost
 from cloakwork.kernel import vector_event
 from cloakwork.mechanisms.variants.transitions import MOST_CELLS, UNIT_NORM
-from cloakwork.privacy_event import Composed, EpsilonDelta, PrivacyEvent
+from cloakwork.privacy_event import Composed, DiscreteGaussian, EpsilonDelta, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
 SHARES: Final = (0.40, 0.03, 0.32, 0.15, 0.10)
@@ -86,28 +87,64 @@ class MarkovParams(Frozen):
     tau: Annotated[int, Field(ge=1)]
 
 
+MarkovNoise = tuple[tuple[float, float, float, float, float], int, Selection | None]
+"""Sigmas and tau of ``MarkovParams``, and how activities are selected."""
+
+
 def calibrate_markov(
     target: Cost, max_cases: int, shares: Sequence[float], declared: bool
-) -> tuple[tuple[float, float, float, float, float], int, Selection | None]:
+) -> MarkovNoise:
     """Sigmas, tau and, unless activities are ``declared``, how to select them, at a cost of at most
     ``target``.
     """
     from cloakwork.accounting.calibrate import smallest_scale
 
     deltas = selection_deltas(target.delta, 1 if declared else 2)
+
+    def event_at(scale: float) -> PrivacyEvent:
+        return noise_event(sigmas_at(scale, shares, declared), deltas, max_cases)
+
+    scale = smallest_scale(event_at, target)
+    return _with_thresholds(sigmas_at(scale, shares, declared), deltas, max_cases)
+
+
+def markov_part(
+    mu: float, delta: float, max_cases: int, shares: Sequence[float], declared: bool
+) -> MarkovNoise:
+    """The same for noise on all tables that a unit moves by ``mu`` deviations at most, with
+    thresholds that it passes with a probability of at most ``delta``.
+    """
+    deltas = selection_deltas(delta / SELECTION_SHARE, 1 if declared else 2)
+    scale = max_cases * UNIT_NORM / mu
+    for _ in range(4):
+        # Norms are rounded up, cell by cell: a little more noise makes up for it.
+        event = noise_event(sigmas_at(scale, shares, declared), (), max_cases)
+        excess = sum(
+            times * (leaf.sensitivity / leaf.sigma) ** 2
+            for leaf, times in leaves_of(event)
+            if isinstance(leaf, DiscreteGaussian)
+        )
+        if excess <= mu * mu:
+            break
+        scale *= math.sqrt(excess) / mu * (1 + 1e-12)
+    return _with_thresholds(sigmas_at(scale, shares, declared), deltas, max_cases)
+
+
+def sigmas_at(scale: float, shares: Sequence[float], declared: bool) -> tuple[float, ...]:
+    """Of all tables, and of the activities' counts unless they are ``declared``, for noise of
+    ``scale`` altogether: a table's part of the budget is of 1/sigma**2.
+    """
     all_shares = list(shares)
     if not declared:
         all_shares.append(sum(shares) * LABELS_BUDGET / (1 - LABELS_BUDGET))
     total = sum(all_shares)
+    return tuple(max(scale / math.sqrt(share / total), _LEAST_SIGMA) for share in all_shares)
 
-    def sigmas_at(scale: float) -> tuple[float, ...]:
-        # A table's part of the budget is of 1/sigma**2.
-        return tuple(max(scale / math.sqrt(share / total), _LEAST_SIGMA) for share in all_shares)
 
-    def event_at(scale: float) -> PrivacyEvent:
-        return noise_event(sigmas_at(scale), deltas, max_cases)
-
-    frequent, count, first, second, third, *labels = sigmas_at(smallest_scale(event_at, target))
+def _with_thresholds(
+    sigmas: Sequence[float], deltas: Sequence[float], max_cases: int
+) -> MarkovNoise:
+    frequent, count, first, second, third, *labels = sigmas
     tau = least_tau(frequent, deltas[0], max_cases)
     selection = None
     if labels:

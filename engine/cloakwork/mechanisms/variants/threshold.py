@@ -4,14 +4,15 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Entries, Gaussian, Kernel, Laplace, Selected, Truncated
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
-from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.mechanisms.base import Measurement, Offer, Prediction, Refusal, Theorem
+from cloakwork.mechanisms.variants.accuracy import predict_similarity
+from cloakwork.mechanisms.variants.family import VariantRelease, option_fault, part_refusal
 from cloakwork.noise import drawn_sigma
 from cloakwork.privacy_event import (
     Composed,
@@ -101,11 +102,38 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         """The least noise and the least threshold."""
         kind = ThresholdOptions.model_validate(options).noise
         params = least_threshold(goal.epsilon, goal.delta, facts.unit.max_cases, kind)
-        return Offer(
-            params,
-            f"counts variants, adds {params.noise} noise, "
-            f"and keeps those that reach {params.tau} cases, "
-            f"each count off by {expected_error(params):,.3g} cases on average",
+        return Offer(params, _why(params))
+
+    def offer_part(
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[ThresholdParams] | Refusal:
+        """Gaussian noise of m / ``mu`` cases, and the least threshold that spends ``delta``."""
+        refused = part_refusal(columns, delta)
+        if refused is not None:
+            return refused
+        try:
+            kind = ThresholdOptions.model_validate(options).noise
+        except ValidationError as error:
+            return Refusal("misconfigured", option_fault(error))
+        if kind not in (None, "gaussian"):
+            return Refusal(
+                "misconfigured", f"beside other columns its noise is gaussian, not {kind}"
+            )
+        params = threshold_part(mu, delta, facts.unit.max_cases)
+        return Offer(params, _why(params))
+
+    def predict(self, params: ThresholdParams, facts: Facts) -> Prediction | None:
+        """By simulation; Gaussian noise as the Laplace noise that has its threshold."""
+        noise_factor = 1.0
+        if params.noise == "gaussian":
+            noise_factor = params.tau / _laplace_threshold(params)
+        return predict_similarity(
+            self.name, params.epsilon, params.delta, facts, noise_factor=noise_factor
         )
 
     def event(self, params: ThresholdParams, facts: Facts) -> PrivacyEvent:
@@ -118,6 +146,14 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         """The variants whose noisy counts reach ``tau``, with these counts."""
         found = select_variants(params, kernel)
         return Measurement(found.labels, found.noisy)
+
+
+def _why(params: ThresholdParams) -> str:
+    return (
+        f"counts variants, adds {params.noise} noise, "
+        f"and keeps those that reach {params.tau} cases, "
+        f"each count off by {expected_error(params):,.3g} cases on average"
+    )
 
 
 def expected_error(params: ThresholdParams) -> float:
@@ -154,6 +190,35 @@ def calibrate_threshold(
     return ThresholdParams(
         epsilon=epsilon, delta=delta, max_cases=max_cases, noise=noise, scale=scale, tau=tau
     )
+
+
+def threshold_part(mu: float, delta: float, max_cases: int) -> ThresholdParams:
+    """Gaussian noise of which a unit of ``max_cases`` cases moves a count by ``mu`` deviations at
+    most, and the least threshold that it passes with a probability of at most ``delta``.
+
+    The target that these meet by themselves: delta for the threshold and as much for the noise.
+    """
+    from cloakwork.accounting.calibrate import gaussian_threshold
+    from cloakwork.accounting.gaussians import epsilon_of_normal
+
+    scale = drawn_sigma(max_cases / mu)
+    return ThresholdParams(
+        epsilon=epsilon_of_normal(mu, delta),
+        delta=delta / _THRESHOLD_SHARE,
+        max_cases=max_cases,
+        noise="gaussian",
+        scale=scale,
+        tau=gaussian_threshold(scale, delta, max_cases),
+    )
+
+
+def _laplace_threshold(params: ThresholdParams) -> int:
+    """The threshold that Laplace noise has for the same target; that of ``params`` where there is
+    none.
+    """
+    if params.epsilon / params.max_cases < -math.log1p(-params.delta):
+        return params.tau
+    return calibrate_threshold(params.epsilon, params.delta, params.max_cases).tau
 
 
 def least_threshold(

@@ -146,6 +146,15 @@ class ValuesDeclared(Frozen):
     attribute: str
 
 
+class DomainsDeclared(Frozen):
+    """The values, or the ranges, that attributes may have are declared; others count as missing, or
+    as the range's end.
+    """
+
+    kind: Literal["domains-declared"] = "domains-declared"
+    attributes: Names
+
+
 Assumption = Annotated[
     ProtectsOneTime
     | ProtectsEachCase
@@ -163,6 +172,7 @@ Assumption = Annotated[
     | NobodyKnows
     | KnowsActivitySequence
     | StartsAtEpoch
-    | ValuesDeclared,
+    | ValuesDeclared
+    | DomainsDeclared,
     Field(discriminator="kind"),
 ]

@@ -1,12 +1,15 @@
 """What a claim rests on, in words."""
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from cloakwork.guarantees import background_in_words
 from cloakwork.log.limits import size_text
 from cloakwork.plan.claims import Assumption, assumptions
-from cloakwork.plan.sentences.phrases import event_count, listed_with_and, values_held_in
+from cloakwork.plan.sentences.phrases import event_count, listed_with_and, quoted, values_held_in
 from cloakwork.quantities import format_duration
+
+MOST_NAMED: Final = 6
+"""Of more attributes their number is said."""
 
 
 def assumption_in_words(assumption: Assumption) -> str:
@@ -62,7 +65,8 @@ def _assumption_of_times_or_knowledge(
     | assumptions.NobodyKnows
     | assumptions.KnowsActivitySequence
     | assumptions.StartsAtEpoch
-    | assumptions.ValuesDeclared,
+    | assumptions.ValuesDeclared
+    | assumptions.DomainsDeclared,
 ) -> str:
     """What a claim about times or about known events rests on, as one clause."""
     match assumption:
@@ -97,5 +101,13 @@ def _assumption_of_times_or_knowledge(
             )
         case assumptions.ValuesDeclared(attribute=name):
             return f"the values that '{name}' may have are declared, not taken from the log"
+        case assumptions.DomainsDeclared(attributes=names):
+            which = listed_with_and(quoted(names))
+            if len(names) > MOST_NAMED:
+                which = f"{len(names):,} attributes"
+            return (
+                f"the values that {which} may have are declared, not taken from the log; any other "
+                "counts as missing, a number beyond its range as the range's end"
+            )
         case _:
             assert_never(assumption)

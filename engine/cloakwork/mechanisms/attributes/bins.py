@@ -1,0 +1,126 @@
+"""Bins of a declared range of numbers, and numbers drawn from them."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cloakwork.arrays import Floats, Ints
+
+DECADES: Final = 4
+"""Powers of ten below the largest number that have bins of their own, on a scale by ratios."""
+
+MOST_BINS: Final = 20
+
+UNIT: Final = 1 << 30
+"""Numbers are drawn inside a bin from so many equal chances."""
+
+_BY_RATIO: Final = 100
+"""From here on the largest number is so many times the least that bins go by ratios."""
+
+_FINEST: Final = 12
+"""Digits behind the point of the finest grain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Half-open intervals between ``edges`` (float64, ascending), the last one closed.
+
+    ``digits``: places behind the point of the numbers that are drawn; negative for tens. ``zero``:
+    whether 0, the least number, has a bin of its own, which is the first. ``by_ratio``: whether
+    numbers inside a bin are drawn on a logarithmic scale.
+    """
+
+    edges: Floats
+    digits: int
+    zero: bool
+    by_ratio: bool
+
+    @classmethod
+    def of_range(cls, low: float, high: float) -> "Bins":
+        """Bins with round edges from ``low`` to ``high``: by ratios (1, 2, 5, 10, ...) where the
+        range spans decades from 0 or a positive number on, else of one width.
+        """
+        digits = _digits(high - low)
+        by_ratio = low >= 0 and high >= _BY_RATIO * low and high > 0
+        if not by_ratio:
+            return cls(_even_edges(low, high), digits, zero=False, by_ratio=False)
+        # Below two grains there is one number.
+        least = max(low, high / 10**DECADES, 2 * 10.0**-digits)
+        between = [edge for edge in _round_numbers(least, high) if low < edge < high]
+        return cls(np.array([low, *between, high]), digits, zero=low == 0, by_ratio=True)
+
+    @property
+    def count(self) -> int:
+        """How many bins there are."""
+        return len(self.edges) - 1 + self.zero
+
+    def of(self, numbers: Floats) -> Ints:
+        """The bin of each number, clamped to the range: int64."""
+        held = np.clip(numbers, self.edges[0], self.edges[-1])
+        place = np.searchsorted(self.edges, held, side="right") - 1
+        inside = np.clip(place, 0, len(self.edges) - 2)
+        if not self.zero:
+            return inside.astype(np.int64)
+        return np.where(held <= 0, 0, inside + 1).astype(np.int64)
+
+    def draw(self, bins: Ints, chance: Ints) -> Floats:
+        """A number of each of ``bins``, on the grain; ``chance``: int64, uniform in [0, UNIT)."""
+        inside = bins - self.zero
+        place = np.maximum(inside, 0)
+        low, high = self.edges[place], self.edges[place + 1]
+        share = chance / UNIT
+        spread = low + (high - low) * share
+        if self.by_ratio:
+            ratio = high / np.where(low > 0, low, high)
+            spread = np.where(low > 0, low * ratio**share, spread)
+        drawn = _on_grain(spread, self.digits)
+        drawn = np.where(inside < 0, 0.0, drawn)
+        # Rounding may leave the bin; 0 where it has a bin of its own lies in no other.
+        within = np.where(low > self.edges[0], low, (low + high) / 2)
+        return np.where(self.of(drawn) == bins, drawn, within)
+
+
+def _digits(span: float) -> int:
+    """Of the grain: about a thousandth of the range, and 1 at most."""
+    if span <= 0:
+        return 0
+    return min(max(0, -math.floor(math.log10(span / 1000))), _FINEST)
+
+
+def _on_grain(numbers: Floats, digits: int) -> Floats:
+    """Rounded down; the quotient of whole numbers is the nearest float to the decimal."""
+    scale = 10.0**digits
+    scaled = numbers * scale
+    # What lies a rounding error below a step is on it.
+    return np.asarray(np.floor(scaled + np.abs(scaled) * 1e-12) / scale, np.float64)
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten, from ``low`` to ``high``; powers of ten alone where they are
+    too many.
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for leading in ((1, 2, 5), (1,)):
+        found = [float(f"{lead}e{power}") for power in powers for lead in leading]
+        kept = [number for number in found if low * (1 - 1e-9) <= number <= high]
+        if len(kept) < MOST_BINS - 1:
+            return kept
+    return kept[-(MOST_BINS - 2) :]
+
+
+def _even_edges(low: float, high: float) -> Floats:
+    """Of bins of the smallest round width of which at most ``MOST_BINS`` fill the range."""
+    span = high - low
+    if span <= 0 or not math.isfinite(span):
+        return np.array([low, high])
+    power = math.floor(math.log10(span / MOST_BINS))
+    widths = [float(f"{lead}e{power + more}") for more in (0, 1) for lead in (1, 2, 5)]
+    # The two outer bins may be parts of one.
+    fits = (width for width in widths if span / width <= MOST_BINS - 1)
+    width = next(fits, widths[-1])
+    first = math.floor(low / width) + 1
+    inner = np.arange(first, math.ceil(high / width)) * width
+    inner = inner[(inner > low) & (inner < high)]
+    return np.array([low, *inner, high])

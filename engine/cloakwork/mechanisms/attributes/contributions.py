@@ -1,0 +1,191 @@
+"""What a case contributes to the tables of attributes: one vector over all of them.
+
+In each group (an attribute and an activity) a case weighs 1, spread over its events of the
+activity: each that has a value counts at that value, and one without at none. Beside the values
+stand, with less weight, how many cases have each activity, how many of these have a value, and how
+often an attribute keeps the value that it had before in its case. The whole vector is divided by a
+norm that most cases lie within, and the kernel clips it to Euclidean norm 1: one case more or less
+moves all tables together by at most that, however many events and attributes it has.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cloakwork.arrays import Floats, Ints
+from cloakwork.kernel import Cases, Clip, Entries, Query
+from cloakwork.log.naming import CASE_PREFIX
+from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
+
+UNIT_NORM: Final = 1 << 20
+"""Grid steps in one case: so fine that a value spread over many events loses little by rounding."""
+
+MOST_CELLS: Final = 1 << 14
+"""Different keys that one case may count for."""
+
+SPREAD: Final = Clip("l2", UNIT_NORM, MOST_CELLS)
+"""A case counts for a vector of norm 1."""
+
+WHOLE: Final = Clip("l1", UNIT_NORM, 1)
+"""A case counts for one, at one key."""
+
+SIDE_WEIGHT: Final = 0.5
+"""Of counts beside the values: cases with an activity, with a value, with a value kept."""
+
+FEW_VALUES: Final = 10
+"""So many values add up to their group's total well enough; of more, it is counted by itself."""
+
+NORMS: Final = 14
+"""Classes of norms: up to 1, and from each to the root of two times it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the keys of each table begin: ``attributes`` measured, per activity of ``labels`` where
+    they are of events.
+    """
+
+    attributes: tuple[MeasuredAttribute, ...]
+    labels: tuple[str, ...]
+
+    def groups(self, attribute: int) -> int:
+        """Tables of an attribute: one an activity; one in all, where it is of cases."""
+        return 1 if is_of_cases(self.attributes[attribute]) else len(self.labels)
+
+    @property
+    def masses(self) -> int:
+        """Where cases with each activity, and last all cases, are counted."""
+        return 2 * len(self.attributes)
+
+    def totals(self, attribute: int) -> int:
+        """Where cases with a value of the attribute are counted, by group."""
+        before = sum(map(self.groups, range(attribute)))
+        return self.masses + len(self.labels) + 1 + before
+
+    def values(self, attribute: int) -> int:
+        """Where its values are counted: group by group."""
+        sizes = [self.groups(i) * self.attributes[i].size for i in range(attribute)]
+        return self.totals(len(self.attributes)) + sum(sizes)
+
+    def counts_totals(self, attribute: int) -> bool:
+        """Whether its groups' totals are counted by themselves."""
+        return self.attributes[attribute].size > FEW_VALUES
+
+
+def is_of_cases(attribute: MeasuredAttribute) -> bool:
+    """Whether an attribute has one value a case."""
+    return attribute.name.startswith(CASE_PREFIX)
+
+
+def norms_of(layout: Layout) -> Query:
+    """The class of each case's norm, of ``NORMS``; none of a case that counts for nothing."""
+
+    def norms(cases: Cases) -> Entries:
+        found = _contributions(cases, layout)
+        norm = _norms(found, len(cases))
+        rows = np.flatnonzero(norm > 0)
+        # A norm that is a class's bound lies in it, whatever the last digit of a sum.
+        place = np.ceil(2 * np.log2(norm[rows]) - 1e-9)
+        code = np.clip(place, 0, NORMS - 1).astype(np.int64)
+        return Entries(rows, np.full(len(rows), UNIT_NORM), code)
+
+    return norms
+
+
+def tables_of(layout: Layout, norm: float) -> Query:
+    """All tables, of vectors divided by ``norm``."""
+
+    def tables(cases: Cases) -> Entries:
+        found = _contributions(cases, layout)
+        value = np.floor(found.weight * (UNIT_NORM / norm)).astype(np.int64)
+        return Entries(found.case, value, found.code)
+
+    return tables
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighted:
+    """Entries whose sizes are not rounded yet: ``case``, ``code`` int64, ``weight`` float64."""
+
+    case: Ints
+    code: Ints
+    weight: Floats
+
+
+def _contributions(cases: Cases, layout: Layout) -> _Weighted:
+    """Entries of all tables."""
+    label = cases.coded(layout.labels)
+    known = np.flatnonzero(label >= 0)
+    case_of = cases.case_of
+    share = np.zeros(len(label))
+    share[known] = _shares(case_of[known] * len(layout.labels) + label[known])
+    every = np.arange(len(cases))
+    found = [
+        _Weighted(case_of[known], layout.masses + label[known], SIDE_WEIGHT * share[known]),
+        _Weighted(
+            every,
+            np.full(len(cases), layout.masses + len(layout.labels)),
+            np.full(len(cases), SIDE_WEIGHT),
+        ),
+    ]
+    for place, attribute in enumerate(layout.attributes):
+        column = cases.columns[attribute.name]
+        codes = attribute.codes(column)
+        if is_of_cases(attribute):
+            found += _values(layout, place, every, np.zeros(len(cases), np.int64), codes, 1.0)
+            continue
+        found += _values(layout, place, case_of, label, codes, share)
+        exact = attribute.exact(column, codes)
+        found += _kept(place, case_of, codes, exact)
+    return _Weighted(
+        np.concatenate([each.case for each in found]),
+        np.concatenate([each.code for each in found]),
+        np.concatenate([each.weight for each in found]),
+    )
+
+
+def _values(
+    layout: Layout, place: int, case: Ints, group: Ints, codes: Ints, share: Floats | float
+) -> Sequence[_Weighted]:
+    """Entries of one attribute's values, and of their totals."""
+    rows = np.flatnonzero((codes >= 0) & (group >= 0))
+    weight = np.broadcast_to(share, codes.shape)[rows]
+    size = layout.attributes[place].size
+    code = layout.values(place) + group[rows] * size + codes[rows]
+    values = _Weighted(case[rows], code, weight)
+    if not layout.counts_totals(place):
+        return [values]
+    total = layout.totals(place) + group[rows]
+    return [values, _Weighted(case[rows], total, SIDE_WEIGHT * weight)]
+
+
+def _kept(place: int, case: Ints, codes: Ints, exact: Floats) -> Sequence[_Weighted]:
+    """Entries of one attribute of events: a case that has several values of it, and the share of
+    these, but the first, that are the one before.
+    """
+    rows = np.flatnonzero(codes >= 0)
+    later = np.flatnonzero(np.diff(case[rows]) == 0)
+    before, after = rows[later], rows[later + 1]
+    weight = SIDE_WEIGHT * _shares(case[after])
+    same = np.flatnonzero(exact[before] == exact[after])
+    every = np.full(len(after), 2 * place)
+    return [
+        _Weighted(case[after], every, weight),
+        _Weighted(case[after][same], every[same] + 1, weight[same]),
+    ]
+
+
+def _shares(group: Ints) -> Floats:
+    """For each entry 1 over the number of entries of its group."""
+    _, place, times = np.unique(group, return_inverse=True, return_counts=True)
+    return np.asarray(1 / times[place], np.float64)
+
+
+def _norms(found: _Weighted, cases: int) -> Floats:
+    """The Euclidean norm of each case's vector."""
+    width = int(found.code.max(initial=0)) + 1
+    cell, place = np.unique(found.case * width + found.code, return_inverse=True)
+    sums = np.bincount(place, weights=found.weight, minlength=len(cell))
+    return np.sqrt(np.bincount(cell // width, weights=sums * sums, minlength=cases))

@@ -1,0 +1,103 @@
+"""How the values of a log's attribute meet the domain or the range that a policy declares."""
+
+import math
+from typing import Final
+
+import numpy as np
+from pydantic import JsonValue
+
+from cloakwork.arrays import Floats, Ints
+from cloakwork.kernel import Column
+from cloakwork.mechanisms.attributes.bins import UNIT, Bins
+from cloakwork.mechanisms.base import Listed, Numbers
+from cloakwork.quantities import Frozen
+
+_TRUTH: Final = frozenset({"true", "false"})
+
+
+class MeasuredAttribute(Frozen):
+    """An attribute by its ``name``, with all values that it may have: a ``domain``, or numbers of a
+    ``range``, clamped to it.
+    """
+
+    name: str
+    domain: tuple[JsonValue, ...] | None = None
+    range: tuple[float, float] | None = None
+
+    @property
+    def bins(self) -> Bins | None:
+        """Of the range, if any."""
+        return None if self.range is None else Bins.of_range(*self.range)
+
+    @property
+    def size(self) -> int:
+        """How many values are told apart: those of the domain, or the bins of the range."""
+        bins = self.bins
+        return len(self.domain or ()) if bins is None else bins.count
+
+    def codes(self, column: Column) -> Ints:
+        """The place of each value in the domain, or its bin: int64; -1 where it is missing.
+
+        A value outside of the domain is missing; a number outside of the range is held there.
+        Values are matched by their text, truth values in any case of letters; those without a text,
+        or whose text is none of the domain, as numbers. Each is read by itself, whatever type the
+        others give its column.
+        """
+        bins = self.bins
+        if bins is not None:
+            return np.where(column.is_missing, -1, bins.of(np.asarray(column.values, np.float64)))
+        found = self._by_number(column)
+        places: dict[str, int] = {}
+        for place, value in enumerate(self.domain or ()):
+            if isinstance(value, str | bool):
+                places.setdefault(_folded(str(value)), place)
+        table = np.array([places.get(_folded(text), -1) for text in column.alphabet], np.int64)
+        if len(table):
+            by_text = np.where(column.codes >= 0, table[column.codes], -1)
+            found = np.where(by_text >= 0, by_text, found)
+        return found
+
+    def exact(self, column: Column, codes: Ints) -> Floats:
+        """What tells one value from another, float64: of a range the number itself."""
+        if self.range is None:
+            return codes.astype(np.float64)
+        return np.clip(np.asarray(column.values, np.float64), *self.range)
+
+    def released(self, codes: Ints, chance: Ints) -> Listed | Numbers:
+        """Values of these ``codes``; ``chance``: int64, what numbers are drawn by inside a bin,
+        uniform in [0, ``bins.UNIT``).
+        """
+        bins = self.bins
+        if bins is None:
+            return Listed(codes, tuple(self.domain or ()))
+        drawn = bins.draw(np.maximum(codes, 0), chance % UNIT)
+        return Numbers(np.where(codes < 0, np.nan, drawn))
+
+    def _by_number(self, column: Column) -> Ints:
+        """Places in the domain of what is the same number, where only one value there is."""
+        numbers = np.array([_number(value) for value in self.domain or ()], np.float64)
+        different, first, times = np.unique(numbers, return_index=True, return_counts=True)
+        known = np.isfinite(different) & (times == 1)
+        different, first = different[known], first[known]
+        missing = np.full(len(column.is_missing), -1)
+        if not len(different):
+            return missing
+        place = np.minimum(np.searchsorted(different, column.values), len(different) - 1)
+        matches = ~column.is_missing & (different[place] == column.values)
+        return np.where(matches, first[place], missing)
+
+
+def _folded(text: str) -> str:
+    """The spelling by which a text is matched."""
+    lower = text.lower()
+    return lower if lower in _TRUTH else text
+
+
+def _number(value: JsonValue) -> float:
+    """The number that a value of a domain is, or whose text it is; NaN for others."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return math.nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan

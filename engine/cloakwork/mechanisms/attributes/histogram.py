@@ -1,0 +1,258 @@
+"""Attributes for cases that were made of noisy answers, drawn from noisy tables of the log's."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import JsonValue, ValidationError
+
+from cloakwork.arrays import Floats, Ints
+from cloakwork.budget import Currency
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee
+from cloakwork.kernel import Cases, Gaussian, Kernel, NoisySums, Randomness
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.mechanisms.attributes.bins import UNIT
+from cloakwork.mechanisms.attributes.contributions import (
+    NORMS,
+    SIDE_WEIGHT,
+    SPREAD,
+    UNIT_NORM,
+    WHOLE,
+    Layout,
+    is_of_cases,
+    norms_of,
+    tables_of,
+)
+from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
+from cloakwork.mechanisms.attributes.drawing import Drawn, draw_values, with_copies, with_repeats
+from cloakwork.mechanisms.attributes.histogram_params import (
+    AttributesHistogramOptions,
+    AttributesHistogramParams,
+    answers_event,
+    calibrated,
+)
+from cloakwork.mechanisms.attributes.tables import (
+    STANDS_OUT,
+    Counted,
+    Distribution,
+    fitted,
+    totals_of,
+)
+from cloakwork.mechanisms.base import Enrichment, Gives, Offer, Refusal, Theorem
+from cloakwork.privacy_event import PrivacyEvent
+
+NOISE_PRICE: float = 30.0
+"""What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
+
+USUAL_NORM: float = 4.0
+"""Where the noise hides all norms."""
+
+CONSTANT: float = 0.95
+"""An attribute that keeps its value so often is taken to keep it always."""
+
+
+class AttributesHistogram:
+    """Count with noise which values each attribute has, by activity, and give the released cases
+    values that are as frequent.
+
+    One vector a case holds the tables of all attributes: per activity how many cases have a value,
+    and which; for attributes of cases, one table each. It is clipped to a norm that a first noisy
+    answer finds: most cases lie within it. An attribute that nearly always keeps its value within a
+    case is drawn once a case; of others, as many values stay the same from event to event as noise
+    lets show. Attributes are drawn independently of each other.
+
+    Values outside of the declared domain count as missing, numbers outside of the declared range as
+    its ends. An empty log, one case, or attributes that are missing everywhere give counts of mere
+    noise, which are not believed: values are missing, or evenly spread. It never aborts on data.
+    """
+
+    name: ClassVar[str] = "attributes/histogram"
+    summary: ClassVar[str] = (
+        "Gives released cases attributes, drawn from noisy counts of values per activity."
+    )
+    proof: ClassVar[str] = "proved"
+    theorem: ClassVar[Theorem] = Theorem(
+        "For units of at most m cases (unbounded neighbours): the numbers of cases by class of "
+        "norm move by at most m, and, for whatever norm they make one choose, the tables of all "
+        "attributes together by at most m (L2), a case's vector having norm at most 1. Discrete "
+        "Gaussian noise on both composes adaptively; which tables are read follows from the "
+        "released control flow, and what is drawn from them is post-processing.",
+        "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; James and "
+        "Stein 1961, for counts that do not stand out of their noise",
+    )
+    gives: ClassVar[tuple[Gives, ...]] = ()
+    Params = AttributesHistogramParams
+
+    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Refusal:
+        """It adds attributes to cases that others make: a part of a goal, and none alone."""
+        return Refusal(
+            "never", "it gives attributes to cases that another mechanism makes, and makes none"
+        )
+
+    def offer_part(
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[AttributesHistogramParams] | Refusal:
+        """Attributes whose domains or ranges are declared; nothing of ``delta`` is spent."""
+        del delta
+        try:
+            chosen = AttributesHistogramOptions.model_validate(dict(options))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(step) for step in first["loc"])
+            return Refusal("misconfigured", f"{where}: {first['msg']}")
+        if not columns or {CONTROL_FLOW, TIMESTAMPS, METADATA} & set(columns):
+            return Refusal("never", "it serves attributes alone")
+        missing = [name for name in columns if not _is_declared(name, facts)]
+        if missing:
+            return Refusal(
+                "needs",
+                "which values an attribute may have must be public: its domain, or its range",
+                tuple(f"attributes[{name!r}].domain" for name in missing),
+            )
+        measured = [_declared(name, facts) for name in dict.fromkeys(columns)]
+        params = calibrated(measured, facts.unit.max_cases, mu, chosen.norms_share)
+        return Offer(params, "draws attributes from noisy counts of their values per activity")
+
+    def event(self, params: AttributesHistogramParams, facts: Facts) -> PrivacyEvent:
+        """Noise on the classes of norms, and on all tables together."""
+        del facts
+        return answers_event(params)
+
+    def currency(self, params: AttributesHistogramParams) -> Currency:
+        """Unit-level differential privacy."""
+        return "unit"
+
+    def lineage(self, params: AttributesHistogramParams) -> Lineage:
+        """Measures the attributes by activity, for the released control flow."""
+        names = frozenset(attribute.name for attribute in params.attributes)
+        return Lineage(
+            measures=names | {CONTROL_FLOW},
+            reads=frozenset({CONTROL_FLOW}),
+            writes=names,
+            enriches=True,
+        )
+
+    def facts_after(self, params: AttributesHistogramParams, facts: Facts) -> Facts:
+        """Nothing more is public than before."""
+        return facts
+
+    def enrich(self, params: AttributesHistogramParams, kernel: Kernel, cases: Cases) -> Enrichment:
+        """Find a norm, count all tables, and draw from them."""
+        layout = Layout(params.attributes, cases.alphabet)
+        norm = _find_norm(params, kernel, layout)
+        sums = kernel.sum(tables_of(layout, norm), Gaussian(params.sigma), SPREAD)
+        tables = _Tables(layout, sums, norm / UNIT_NORM, params.sigma)
+        columns: dict[str, Any] = {}
+        for place, attribute in enumerate(params.attributes):
+            found = fitted(tables.counted(place))
+            drawn = _drawn(found, tables.kept(place), attribute, cases, kernel.randomness)
+            chance = kernel.randomness.uniform(np.full(len(drawn.codes), UNIT))
+            columns[attribute.name] = attribute.released(drawn.codes, chance[drawn.origin])
+        return Enrichment(columns, {"norm of a case": norm})
+
+
+def _find_norm(params: AttributesHistogramParams, kernel: Kernel, layout: Layout) -> float:
+    """The norm that cases are clipped to: where less would distort more than it saves noise."""
+    answer = kernel.sum(norms_of(layout), Gaussian(params.norms_sigma), WHOLE)
+    noisy = answer.at(np.arange(NORMS)).astype(np.float64)
+    believed = np.where(noisy > STANDS_OUT * params.norms_sigma, noisy, 0.0) / UNIT_NORM
+    cases = float(believed.sum())
+    if not cases:
+        return USUAL_NORM
+    inside = 2.0 ** ((np.arange(NORMS) - 0.5) / 2)
+    best = (np.inf, USUAL_NORM)
+    for candidate in 2.0 ** (np.arange(2 * NORMS - 1) / 4):
+        weight = np.minimum(1.0, candidate / inside)
+        mean = float(believed @ weight) / cases
+        noise = params.sigma / UNIT_NORM * float(candidate) / (cases * mean)
+        uneven = float(believed @ np.abs(weight / mean - 1)) / (2 * cases)
+        best = min(best, (NOISE_PRICE * noise + uneven, float(candidate)))
+    return best[1]
+
+
+def _is_declared(name: str, facts: Facts) -> bool:
+    return name in facts.domains or name in facts.ranges
+
+
+def _declared(name: str, facts: Facts) -> MeasuredAttribute:
+    if name in facts.domains:
+        return MeasuredAttribute(name=name, domain=facts.domains[name])
+    return MeasuredAttribute(name=name, range=facts.ranges[name])
+
+
+class _Tables:
+    """The noisy tables, in cases; ``step``: cases in a grid step."""
+
+    def __init__(self, layout: Layout, sums: NoisySums, step: float, sigma: float) -> None:
+        self._layout, self._sums, self._step = layout, sums, step
+        self._sigma = sigma * step
+
+    def _at(self, begin: int, count: int, weight: float = 1.0) -> Floats:
+        codes: Ints = begin + np.arange(count)
+        return np.asarray(self._sums.at(codes) * (self._step / weight), np.float64)
+
+    def counted(self, place: int) -> Counted:
+        """The counts of one attribute."""
+        layout, side = self._layout, self._sigma / SIDE_WEIGHT
+        attribute, groups = layout.attributes[place], layout.groups(place)
+        values = self._at(layout.values(place), groups * attribute.size)
+        values = values.reshape(groups, attribute.size)
+        alone = None
+        variance = self._sigma**2 * max(attribute.size, 1)
+        if layout.counts_totals(place):
+            alone = self._at(layout.totals(place), groups, SIDE_WEIGHT)
+            variance = 1 / (1 / variance + 1 / side**2)
+        first = layout.masses + (len(layout.labels) if is_of_cases(attribute) else 0)
+        return Counted(
+            values=values,
+            sigma=self._sigma,
+            totals=totals_of(values, self._sigma, alone, side),
+            total_sigma=float(np.sqrt(variance)),
+            mass=self._at(first, groups, SIDE_WEIGHT),
+            mass_sigma=side,
+        )
+
+    def kept(self, place: int) -> float:
+        """The share of an attribute's values that are the one before; 0 where noise hides it."""
+        if is_of_cases(self._layout.attributes[place]):
+            return 0.0
+        several, same = self._at(2 * place, 2, SIDE_WEIGHT).tolist()
+        least = STANDS_OUT * self._sigma / SIDE_WEIGHT
+        if several < least or same < least:
+            return 0.0
+        return min(float(same / several), 1.0)
+
+
+def _drawn(
+    found: Distribution,
+    kept: float,
+    attribute: MeasuredAttribute,
+    cases: Cases,
+    randomness: Randomness,
+) -> Drawn:
+    """Values of one attribute."""
+    if is_of_cases(attribute):
+        return draw_values(found, np.zeros(len(cases), np.int64), randomness)
+    drawn = draw_values(found, cases.codes, randomness)
+    if kept >= CONSTANT:
+        return with_copies(drawn, cases)
+    by_chance = _by_chance(drawn.codes)
+    if kept <= by_chance:
+        return drawn
+    rate = (kept - by_chance) / (1 - by_chance)
+    return with_repeats(drawn, cases, cases.codes, rate, randomness)
+
+
+def _by_chance(codes: Ints) -> float:
+    """How often two values are the same that do not know of each other."""
+    known = codes[codes >= 0]
+    if not len(known):
+        return 1.0
+    shares = np.bincount(known) / len(known)
+    return float((shares**2).sum())

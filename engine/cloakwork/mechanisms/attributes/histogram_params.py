@@ -1,0 +1,75 @@
+"""The parameters of attributes/histogram: what is measured, and with how much noise."""
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from pydantic import BaseModel, Field
+
+from cloakwork.kernel import Clip, Gaussian
+from cloakwork.mechanisms.attributes.contributions import SPREAD, WHOLE
+from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
+from cloakwork.privacy_event import Composed, DiscreteGaussian, PrivacyEvent, Repeated
+from cloakwork.quantities import Frozen, Number
+
+NORMS_SHARE: Final = 0.03
+"""The part of mu squared that finds the norm which most cases lie within."""
+
+_LEAST_SIGMA: Final = 1024.0
+
+
+class AttributesHistogramOptions(BaseModel):
+    """``norms_share``: see ``NORMS_SHARE``."""
+
+    model_config = {"extra": "forbid", "frozen": True}
+    norms_share: Annotated[float, Field(ge=0.001, le=0.5, allow_inf_nan=False)] = NORMS_SHARE
+
+
+class AttributesHistogramParams(Frozen):
+    """``attributes``: what is measured, in this order. ``norms_sigma``, ``sigma``: of the discrete
+    Gaussian noise on the classes of norms and on the tables, in grid steps, ``UNIT_NORM`` to a
+    case. ``max_cases``: cases of a unit.
+    """
+
+    attributes: tuple[MeasuredAttribute, ...]
+    max_cases: Annotated[int, Field(ge=1)] = 1
+    norms_sigma: Annotated[Number, Field(gt=0)]
+    sigma: Annotated[Number, Field(gt=0)]
+
+
+def calibrated(
+    attributes: Sequence[MeasuredAttribute], max_cases: int, mu: float, norms_share: float
+) -> AttributesHistogramParams:
+    """Noise that tells no more than ``mu``, in all."""
+    return AttributesHistogramParams(
+        attributes=tuple(attributes),
+        max_cases=max_cases,
+        norms_sigma=_sigma(mu * math.sqrt(norms_share), WHOLE, max_cases),
+        sigma=_sigma(mu * math.sqrt(1 - norms_share), SPREAD, max_cases),
+    )
+
+
+def answers_event(params: AttributesHistogramParams) -> PrivacyEvent:
+    """The two answers, in their order."""
+    m = params.max_cases
+    norms = Gaussian(params.norms_sigma).events(WHOLE, m, None)[0]
+    tables = Gaussian(params.sigma).events(SPREAD, m, None)[0]
+    return Composed(events=(norms, tables))
+
+
+def _sigma(mu: float, clip: Clip, max_cases: int) -> float:
+    """The least noise on an answer of ``clip`` that tells no more than ``mu``."""
+    event = Gaussian(_LEAST_SIGMA).events(clip, max_cases, None)[0]
+    moves = _square_of_moves(event)
+    # Rounded up by more than the root can err.
+    return max(math.sqrt(moves) / mu * (1 + 1e-12), _LEAST_SIGMA)
+
+
+def _square_of_moves(event: PrivacyEvent) -> int:
+    """The squared norm that an answer is charged for, in grid steps."""
+    match event:
+        case Repeated(times=times, event=DiscreteGaussian(sensitivity=each)):
+            return times * each * each
+        case DiscreteGaussian(sensitivity=each):
+            return each * each
+    raise TypeError(f"no Gaussian noise: {event!r}")

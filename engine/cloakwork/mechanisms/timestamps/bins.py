@@ -1,0 +1,94 @@
+"""Bins of spans of time on a log scale, and those of the hours of a week."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cloakwork.arrays import Floats, Ints
+from cloakwork.kernel.perturb import Grid
+
+DAY: Final = 86_400_000_000
+"""Microseconds."""
+
+HOUR: Final = DAY // 24
+
+
+@dataclass(frozen=True, slots=True)
+class LogBins:
+    """Spans of 0 to ``longest`` grid steps in bins of equal width on the scale of log(1 + steps),
+    as far as steps are whole: bin i holds ``edges[i]`` to ``edges[i + 1] - 1``.
+
+    ``edges``: int64, shape (bins + 1,), strictly ascending, from 0 to ``longest`` + 1.
+    """
+
+    edges: Ints
+
+    @classmethod
+    def up_to(cls, longest: int, bins: int) -> "LogBins":
+        """At most so many."""
+        scale = np.expm1(np.linspace(0.0, np.log1p(longest + 1), bins + 1))
+        inner = np.rint(scale[1:-1]).astype(np.int64)
+        inner = np.unique(inner[(inner > 0) & (inner <= longest)])
+        return cls(np.concatenate([[0], inner, [longest + 1]]).astype(np.int64))
+
+    def __len__(self) -> int:
+        """How many bins there are."""
+        return len(self.edges) - 1
+
+    def place(self, steps: Ints) -> Ints:
+        """The bin of each span; those outside count at the edge."""
+        inside = np.clip(steps, 0, self.edges[-1] - 1)
+        return np.asarray(np.searchsorted(self.edges, inside, side="right") - 1)
+
+    def inside(self, place: Ints, part: Floats) -> Ints:
+        """A span of each bin at ``place``: that at ``part`` (0 to 1) of its width on the scale."""
+        low, high = np.log1p(self.edges[place]), np.log1p(self.edges[place + 1])
+        steps = np.floor(np.expm1(low + part * (high - low))).astype(np.int64)
+        return np.asarray(np.clip(steps, self.edges[place], self.edges[place + 1] - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Local time, which is that of the zone of the grid's epoch, in steps of the grid.
+
+    ``hours``: of a day that are told apart, 24 or, where the grid is a day or more, 1.
+    """
+
+    grid: Grid
+    hours: int
+
+    @classmethod
+    def of(cls, grid: Grid) -> "Clock":
+        """Of a grid."""
+        return cls(grid, 24 if grid.step.total_seconds() < 86_400 else 1)
+
+    @property
+    def slots(self) -> int:
+        """Of a week: its hours, or days."""
+        return 7 * self.hours
+
+    def local(self, steps: Ints) -> Ints:
+        """Microseconds since 1970-01-01 00:00, by the local clock."""
+        offset = self.grid.epoch.utcoffset()
+        shift = 0 if offset is None else int(offset.total_seconds() * 1_000_000)
+        return np.asarray(self.grid.microseconds(steps) + shift)
+
+    def steps(self, local: Ints) -> Ints:
+        """The first step of the grid that is not before a local time."""
+        offset = self.grid.epoch.utcoffset()
+        shift = 0 if offset is None else int(offset.total_seconds() * 1_000_000)
+        epoch = int(self.grid.microseconds(np.zeros(1, np.int64))[0])
+        step = int(self.grid.step.total_seconds() * 1_000_000)
+        return -((epoch - (np.asarray(local) - shift)) // step)
+
+    def day(self, steps: Ints) -> Ints:
+        """Days since 1970-01-01."""
+        return self.local(steps) // DAY
+
+    def slot(self, steps: Ints) -> Ints:
+        """The hour of the week (or day, where only these are told apart), from Monday 0:00."""
+        local = self.local(steps)
+        # 1970-01-01 was a Thursday.
+        weekday = (local // DAY + 3) % 7
+        return weekday * self.hours + (local % DAY) * self.hours // DAY

@@ -1,0 +1,118 @@
+"""Times for cases that were made of noisy answers, from noisy histograms of the log's times."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from pydantic import JsonValue
+
+from cloakwork.budget import Currency
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee
+from cloakwork.kernel import Cases, Kernel
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
+from cloakwork.mechanisms.base import Enrichment, Gives, Offer, Proof, Refusal, Theorem, Times
+from cloakwork.mechanisms.timestamps.histogram_params import HistogramParams, offered_params
+from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
+from cloakwork.privacy_event import PrivacyEvent
+
+
+class TimestampHistogram:
+    """Give times to cases that a step before made, by noisy histograms of the times of the log.
+
+    Six tables are measured, of cases without the events whose activity is not released. (1) Gaps
+    on a log scale: of all, (2) by the activity that they lead to, (3) by directly-follows pair *of
+    the released control flow*; each is shrunk to the one before, so a pair that few cases have
+    goes by what is usual of its activity. (4) When cases start: the trend over the declared window,
+    days of the week, hours of the day. (5) Days and hours of the week of all events. (6) How long
+    cases take: all, by last activity, and by this and the number of events.
+
+    Of these, times are drawn: a start and gaps for each case; the gaps are then scaled so that the
+    durations of cases follow (6), the longest by gaps getting the longest duration; events that
+    lie an hour or more behind the one before are moved within their week so that (5) holds. Times
+    never descend in a case, and lie on the grid.
+
+    **Sensitivity.** In each group of a table a case weighs 1, spread over its occurrences there,
+    and the kernel scales its whole vector to norm 1 (L2), towards zero: whatever a case looks like,
+    and however long it is, it moves a table by at most 1, a unit of m cases by at most m. Gaps
+    beyond the declared longest count as such, starts outside the window count at its edge, events
+    without a time count for nothing.
+
+    **Edge cases.** Empty log, no times at all, one event a case: the tables hold noise alone, and
+    times come out that follow from that; nothing released: no times. The clock of a grid of a day
+    or more knows no hours.
+    """
+
+    name: ClassVar[str] = "timestamps/histogram"
+    gives: ClassVar[tuple[Gives, ...]] = ()
+    summary: ClassVar[str] = (
+        "Gives times to cases made of noisy answers, by noisy histograms of starts, gaps and "
+        "durations."
+    )
+    proof: ClassVar[Proof] = "proved"
+    theorem: ClassVar[Theorem] = Theorem(
+        "For units of at most m cases (unbounded neighbours): each of six tables is a sum of "
+        "vectors of cases, whose norm (L2) is at most 1, so one unit moves it by at most m; which "
+        "cells are read follows from the released control flow and from answers before. Discrete "
+        "Gaussian noise on all of them composes adaptively to the event that is charged; what is "
+        "drawn from the noisy tables is post-processing.",
+        "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, for adaptive composition "
+        "by mu squared",
+    )
+    Params = HistogramParams
+
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[HistogramParams] | Refusal:
+        """No goal by itself."""
+        return Refusal(
+            "never",
+            "it gives times to cases that were made of noisy answers: a part of a guarantee over "
+            "control flow and timestamps together, and no guarantee by itself",
+        )
+
+    def offer_part(
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[HistogramParams] | Refusal:
+        """The times, at ``mu``; no delta is spent."""
+        if columns != (TIMESTAMPS,):
+            return Refusal("never", f"it writes timestamps only, not {', '.join(columns)}")
+        found = offered_params(mu, facts, options)
+        if isinstance(found, Refusal):
+            return found
+        return Offer(found, "draws times from noisy histograms of starts, gaps and durations")
+
+    def event(self, params: HistogramParams, facts: Facts) -> PrivacyEvent:
+        """Gaussian noise on each of the six tables."""
+        return params.event()
+
+    def currency(self, params: HistogramParams) -> Currency:
+        """Unit-level differential privacy."""
+        return "unit"
+
+    def lineage(self, params: HistogramParams) -> Lineage:
+        """Measures order and times of the log; reads the order of events that is released."""
+        return Lineage(
+            measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
+            reads=frozenset({CONTROL_FLOW}),
+            writes=frozenset({TIMESTAMPS}),
+            enriches=True,
+        )
+
+    def facts_after(self, params: HistogramParams, facts: Facts) -> Facts:
+        """Nothing more is public than before, as planning goes."""
+        return facts
+
+    def enrich(self, params: HistogramParams, kernel: Kernel, cases: Cases) -> Enrichment:
+        """Measure the tables, and draw a time for each event of ``cases``."""
+        if not len(cases.codes):
+            return Enrichment({TIMESTAMPS: Times(np.zeros(0, np.int64))})
+        # Sorted: labels in another order would be other codes.
+        labels = tuple(sorted(cases.alphabet))
+        model = ModelledTimes.of(params, kernel.narrowed(labels), cases.within(labels))
+        return Enrichment({TIMESTAMPS: Times(model.clock.grid.microseconds(model.draw_steps()))})

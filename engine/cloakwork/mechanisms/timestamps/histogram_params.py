@@ -1,0 +1,140 @@
+"""The parameters of timestamps/histogram: its tables, how a budget is shared among them, and the
+noise that each gets.
+"""
+
+import math
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, Field, JsonValue, ValidationError
+
+from cloakwork.facts import UNIX_EPOCH, Facts, Window
+from cloakwork.kernel import Clip, Gaussian
+from cloakwork.mechanisms.base import Refusal
+from cloakwork.noise import drawn_sigma
+from cloakwork.privacy_event import Composed, DiscreteGaussian, PrivacyEvent, Repeated
+from cloakwork.quantities import Duration, Frozen, Number
+
+UNIT_NORM: Final = 2**14
+"""Grid steps in one case: what a group counts for, and (L2) a case in one table."""
+
+MOST_CELLS: Final = 2**10
+"""Cells of one table that a case may count for; those that come first in it."""
+
+LONGEST_GAP: Final = timedelta(days=36525)
+"""Where the policy declares none: a century."""
+
+WINDOW: Final = Window(
+    start=datetime.fromisoformat("1970-01-01T00:00:00Z"),
+    end=datetime.fromisoformat("2070-01-01T00:00:00Z"),
+)
+"""Where the policy declares none: cases that start outside count at its edges."""
+
+TableName = Literal["gaps", "gaps-by-activity", "gaps-by-pair", "starts", "hours", "totals"]
+
+SPREAD: Final = Clip("l2", UNIT_NORM, MOST_CELLS)
+"""A case counts for a vector of norm 1."""
+
+CLIPS: Final[Mapping[TableName, Clip]] = {
+    "gaps": SPREAD,
+    "gaps-by-activity": SPREAD,
+    "gaps-by-pair": SPREAD,
+    "starts": Clip("l2", UNIT_NORM, 3),
+    "hours": SPREAD,
+    "totals": Clip("l2", UNIT_NORM, 3),
+}
+"""The tables, in the order in which they are asked for."""
+
+SHARES: Final[Mapping[TableName, float]] = {
+    "gaps": 0.08,
+    "gaps-by-activity": 0.17,
+    "gaps-by-pair": 0.35,
+    "starts": 0.12,
+    "hours": 0.11,
+    "totals": 0.17,
+}
+"""Parts of the budget (of mu squared)."""
+
+LEAST_SIGMA: Final = 1024.0
+"""Grid steps: with sigma above 1,000 the accountant charges a whole vector by its norm."""
+
+Share = Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)]
+
+
+class HistogramOptions(BaseModel):
+    """``shares``: how the budget is split between the tables; those left out keep their defaults,
+    and all are scaled to add up to 1.
+    """
+
+    model_config = {"extra": "forbid", "frozen": True}
+    shares: dict[TableName, Share] = {}
+
+
+class HistogramParams(Frozen):
+    """``sigmas``: of the discrete Gaussian noise on each table, in grid steps, ``UNIT_NORM`` to a
+    case. ``max_cases``: cases of a unit. ``mu``: what the sigmas were found for.
+
+    ``window``: of case starts; ``longest_gap``, ``epoch``, ``grid``: as declared (``Facts``), or
+    wide defaults. ``is_window_declared``: whether the window is the policy's.
+    """
+
+    mu: Annotated[Number, Field(gt=0)]
+    max_cases: Annotated[int, Field(ge=1)] = 1
+    sigmas: dict[TableName, Annotated[Number, Field(ge=LEAST_SIGMA)]]
+    window: Window = WINDOW
+    is_window_declared: bool = False
+    longest_gap: Duration = LONGEST_GAP
+    epoch: datetime = UNIX_EPOCH
+    grid: Duration = timedelta(seconds=1)
+
+    def event(self) -> PrivacyEvent:
+        """What all tables cost, as the kernel charges them."""
+        events = [event_of(name, self.sigmas[name], self.max_cases) for name in CLIPS]
+        return Composed(events=tuple(events))
+
+
+def event_of(name: TableName, sigma: float, max_cases: int) -> PrivacyEvent:
+    """What one table costs: what ``kernel.sum`` records for it."""
+    return Gaussian(sigma).events(CLIPS[name], max_cases, None)[0]
+
+
+def offered_params(
+    mu: float, facts: Facts, options: Mapping[str, JsonValue]
+) -> HistogramParams | Refusal:
+    """The least noise at ``mu``, shared out as ``SHARES`` and ``options`` say."""
+    try:
+        chosen = HistogramOptions.model_validate(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        return Refusal("misconfigured", f"option '{where}': {first['msg']}")
+    shares = {**SHARES, **chosen.shares}
+    total = sum(shares.values())
+    m = facts.unit.max_cases
+    return HistogramParams(
+        mu=mu,
+        max_cases=m,
+        sigmas={name: least_sigma(name, mu * math.sqrt(shares[name] / total), m) for name in CLIPS},
+        window=facts.window or WINDOW,
+        is_window_declared=facts.window is not None,
+        longest_gap=facts.longest_gap or LONGEST_GAP,
+        epoch=facts.epoch,
+        grid=facts.grid,
+    )
+
+
+def least_sigma(name: TableName, mu: float, max_cases: int) -> float:
+    """The sigma (grid steps) at which a table, as it is charged, has the ratio ``mu``."""
+    norm = norm_charged(event_of(name, 2.0**40, max_cases))
+    return drawn_sigma(max(norm / mu * (1 + 1e-12), LEAST_SIGMA))
+
+
+def norm_charged(event: PrivacyEvent) -> float:
+    """The norm (L2) of the moves of a discrete Gaussian event, in grid steps."""
+    times, one = 1, event
+    if isinstance(event, Repeated):
+        times, one = event.times, event.event
+    if not isinstance(one, DiscreteGaussian):
+        raise TypeError(f"no Gaussian noise: {event!r}")
+    return math.sqrt(times) * one.sensitivity

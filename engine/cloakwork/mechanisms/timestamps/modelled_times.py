@@ -1,0 +1,207 @@
+"""The tables of timestamps/histogram, measured, and times drawn from them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cloakwork.arrays import Floats, Ints
+from cloakwork.kernel import Cases, Gaussian, Kernel, Query
+from cloakwork.kernel.perturb import Grid
+from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
+from cloakwork.mechanisms.timestamps.histogram_params import (
+    CLIPS,
+    UNIT_NORM,
+    HistogramParams,
+    TableName,
+)
+from cloakwork.mechanisms.timestamps.sampled_times import (
+    Draws,
+    at_usual_hours,
+    in_order,
+    meet_totals,
+    start_steps,
+)
+from cloakwork.mechanisms.timestamps.shrinkage import distributions
+from cloakwork.mechanisms.timestamps.time_queries import (
+    StartTable,
+    gaps_in,
+    hours_of,
+    totals_groups,
+    totals_in,
+)
+
+BINS: Final = 16
+"""Of a log scale, where there are ``CASES`` cases to a sigma; their number grows with the third
+root of these (the best width of bins of a histogram).
+"""
+
+CASES: Final = 70
+
+FEWEST, MOST = 8, 128
+
+PERIODS: Final = 40
+"""Of a declared window, at most; ten times as many of one that is not."""
+
+_THIRD: Final = float(1 / np.sqrt(3))
+"""What a case weighs in each of three parts of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledTimes:
+    """``cases``: those that times are drawn for, in the same activities as those that ``kernel``
+    asks.
+    """
+
+    params: HistogramParams
+    kernel: Kernel
+    cases: Cases
+    clock: Clock
+    draws: Draws
+
+    @classmethod
+    def of(cls, params: HistogramParams, kernel: Kernel, cases: Cases) -> "ModelledTimes":
+        """With the clock that the parameters say."""
+        clock = Clock.of(Grid(params.epoch, params.grid))
+        return cls(params, kernel, cases, clock, Draws(kernel.randomness))
+
+    @property
+    def rows(self) -> Ints:
+        """The cases that have events."""
+        return np.flatnonzero(self.cases.lengths)
+
+    @property
+    def firsts(self) -> Ints:
+        """The first event of each of these."""
+        return self.cases.offsets[:-1][self.rows]
+
+    @property
+    def followers(self) -> Ints:
+        """The other events."""
+        return np.flatnonzero(self.cases.place)
+
+    @property
+    def longest(self) -> int:
+        """The declared longest gap, in steps of the grid."""
+        return self.clock.grid.steps_in(self.params.longest_gap)
+
+    def draw_steps(self) -> Ints:
+        """A time for each event, in steps of the grid."""
+        gaps = np.zeros(len(self.cases.codes), np.int64)
+        gaps[self.followers] = self._meet_totals(self._draw_gaps())
+        moves = gaps * (self.clock.grid.microseconds(np.arange(2)) @ [-1, 1]) >= HOUR
+        moves[self.firsts] = True
+        gaps[self.firsts] = self._draw_starts()
+        steps = np.cumsum(gaps)
+        before = np.concatenate([[0], steps])[self.cases.offsets[:-1]]
+        steps -= np.repeat(before, self.cases.lengths)
+        steps = at_usual_hours(steps, moves, self._usual_hours(), self.clock, self.draws)
+        return in_order(steps, self.cases.offsets)
+
+    def _ask(self, name: TableName, query: Query, codes: Ints) -> Floats:
+        """Noisy weights of cases at ``codes``."""
+        sums = self.kernel.sum(query, Gaussian(self.params.sigmas[name]), CLIPS[name])
+        return sums.at(codes) / UNIT_NORM
+
+    def _sigma(self, name: TableName) -> float:
+        """Of the noise on a table, in cases."""
+        return self.params.sigmas[name] / UNIT_NORM
+
+    def _bins(self, name: TableName, longest: int) -> LogBins:
+        """As many as the number of released cases and the noise allow."""
+        wanted = BINS * np.cbrt(len(self.rows) / self._sigma(name) / CASES)
+        return LogBins.up_to(longest, int(np.clip(wanted, FEWEST, MOST)))
+
+    def _draw_gaps(self) -> Ints:
+        """The gap before each of the ``followers``."""
+        codes, labels = self.cases.codes, len(self.cases.alphabet)
+        bins = self._bins("gaps", self.longest)
+        target = codes[self.followers]
+        pairs, row = np.unique(codes[self.followers - 1] * labels + target, return_inverse=True)
+        row_of = np.full(labels * labels, -1)
+        row_of[pairs] = np.arange(len(pairs))
+        rows = row_of.reshape(labels, labels)
+        targets = np.broadcast_to(np.arange(labels), rows.shape)
+        once = np.zeros_like(row)
+        of_all = self._gap_table("gaps", bins, np.zeros_like(rows), once, None)
+        of_target = self._gap_table(
+            "gaps-by-activity", bins, targets, target, np.repeat(of_all, labels, axis=0)
+        )
+        of_pair = self._gap_table("gaps-by-pair", bins, rows, row, of_target[pairs % labels])
+        place = self.draws.places(of_pair, row)
+        return bins.inside(place, self.draws.parts(len(place)))
+
+    def _gap_table(
+        self,
+        name: TableName,
+        bins: LogBins,
+        row_of: Ints,
+        group: Ints,
+        expected: Floats | None,
+    ) -> Floats:
+        """The distribution of gaps of each group; ``group``: that of each of the ``followers``."""
+        groups = 1 if expected is None else len(expected)
+        codes = np.arange(groups * len(bins)).reshape(groups, -1)
+        noisy = self._ask(name, gaps_in(self.clock, bins, row_of), codes)
+        # What the released cases weigh in each group, as a case of the log would.
+        once = np.unique(self.cases.case_of[self.followers] * groups + group)
+        case, of = np.divmod(once, groups)
+        weight = 1 / np.sqrt(np.maximum(np.bincount(case, minlength=1), 1))
+        mass = np.bincount(of, weights=weight[case], minlength=groups).astype(np.float64)
+        return distributions(noisy, self._sigma(name), mass, expected)
+
+    def _meet_totals(self, gaps: Ints) -> Ints:
+        """The same gaps, scaled so that the durations of cases follow their own table."""
+        cases, window = self.cases, self.params.window
+        longest = max(self.longest, self.clock.grid.steps_in(window.end - window.start))
+        bins = self._bins("totals", longest)
+        rows = np.flatnonzero(cases.lengths > 1)
+        last = cases.codes[cases.offsets[1:][rows] - 1]
+        groups = totals_groups(last, cases.lengths[rows], len(cases.alphabet))
+        found = [np.unique(group, return_inverse=True) for group in groups]
+        codes = np.concatenate([keys for keys, _ in found])[:, None] * len(bins)
+        noisy = self._ask(
+            "totals",
+            totals_in(self.clock, bins, len(cases.alphabet)),
+            codes + np.arange(len(bins)),
+        )
+        if not len(rows):
+            return gaps
+        shape, above = np.zeros((0, 0)), np.zeros(len(rows), np.int64)
+        for keys, row in found:
+            own, noisy = noisy[: len(keys)], noisy[len(keys) :]
+            parent = np.zeros(len(keys), np.int64)
+            parent[row] = above
+            expected = shape[parent] if len(shape) else None
+            mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
+            shape, above = distributions(own, self._sigma("totals"), mass, expected), row
+        place = self.draws.places(shape, above)
+        totals = bins.inside(place, self.draws.parts(len(place)))
+        case = np.searchsorted(rows, cases.case_of[self.followers])
+        met = meet_totals(gaps, case, totals, self.draws, above)
+        return np.clip(met, 0, self.longest)
+
+    def _draw_starts(self) -> Ints:
+        """The start of each case that has events."""
+        params, clock = self.params, self.clock
+        most = PERIODS if params.is_window_declared else 10 * PERIODS
+        table = StartTable.over(clock, params.window, most)
+        noisy = self._ask("starts", table.query, np.arange(table.cells))
+        sigma, mass = self._sigma("starts"), np.array([len(self.rows) * _THIRD])
+        parts = np.split(noisy, [table.periods, table.periods + 7])
+        trend, weekdays, hours = (distributions(part[None, :], sigma, mass)[0] for part in parts)
+        weights = table.day_weights(trend, weekdays)
+        return start_steps(weights, table.first_day, hours, clock, len(self.rows), self.draws)
+
+    def _usual_hours(self) -> Floats:
+        """The part of all events that takes place in each hour of the week (or day, where the
+        clock knows no hours).
+        """
+        clock = self.clock
+        codes = np.arange(7 + clock.hours + clock.slots)
+        noisy = self._ask("hours", hours_of(clock), codes)
+        sigma, mass = self._sigma("hours"), np.array([len(self.rows) * _THIRD])
+        days, hours, slots = np.split(noisy, [7, 7 + clock.hours])
+        of_days, of_hours = (distributions(part[None, :], sigma, mass) for part in (days, hours))
+        both = np.outer(of_days, of_hours).reshape(1, -1)
+        return np.asarray(distributions(slots[None, :], sigma, mass, both)[0])

@@ -1,0 +1,158 @@
+"""Times for released cases, drawn from distributions of starts, gaps, totals and hours."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from cloakwork.arrays import Bools, Floats, Ints
+from cloakwork.kernel import Randomness
+from cloakwork.mechanisms.timestamps.bins import DAY, Clock
+
+_FINE: Final = 1 << 53
+
+MOVED: Final = 0.05
+"""Gaps of less than this part of a case are left as they are when its total is met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Draws for many events at once."""
+
+    randomness: Randomness
+
+    def parts(self, size: int) -> Floats:
+        """Uniform in [0, 1)."""
+        return np.asarray(self.randomness.uniform(np.full(size, _FINE)) / _FINE)
+
+    def quantiles(self, group: Ints) -> Floats:
+        """For each of many draws in groups a quantile: those of a group of n lie one in each n-th
+        of [0, 1), in random order, so that what is drawn follows its distribution closely.
+        """
+        if not len(group):
+            return np.zeros(0)
+        shuffled = self.randomness.permutation(len(group))
+        order = shuffled[np.argsort(group[shuffled], kind="stable")]
+        sizes = np.bincount(group)
+        firsts = np.cumsum(sizes) - sizes
+        rank = np.empty(len(group), np.int64)
+        rank[order] = np.arange(len(group))
+        found = group
+        return np.asarray((rank - firsts[found] + self.parts(len(group))) / sizes[found])
+
+    def places(self, distributions: Floats, group: Ints) -> Ints:
+        """A bin for each draw, by the distribution of its group."""
+        bins = distributions.shape[1]
+        bounds = np.cumsum(distributions, axis=1)
+        bounds /= np.maximum(bounds[:, -1:], 1e-300)
+        # Bounds of row i lie between i and i + 1, so that one search serves all rows.
+        flat = (bounds + np.arange(len(bounds))[:, None]).ravel()
+        found = np.searchsorted(flat, group + self.quantiles(group), side="right")
+        return np.asarray(np.clip(found - group * bins, 0, bins - 1))
+
+
+def meet_totals(gaps: Ints, case: Ints, totals: Ints, draws: Draws, group: Ints) -> Ints:
+    """Gaps of which those of each case add up to one of ``totals``.
+
+    ``gaps``: int64, with the ``case`` of each. ``totals``: one for each case, drawn for its
+    ``group``. In a group the longest case by its gaps gets the largest total, and so on down
+    (coupling by rank). Gaps that are small beside the whole keep their length, if that leaves
+    enough for the others.
+    """
+    cases = len(totals)
+    sums = np.bincount(case, weights=gaps, minlength=cases)
+    target = np.empty(cases)
+    mixed = draws.randomness.permutation(cases)
+    by_sum = mixed[np.lexsort((sums[mixed], group[mixed]))]
+    target[by_sum] = totals[np.lexsort((totals, group))]
+    is_large = gaps >= MOVED * sums[case]
+    large = np.bincount(case, weights=gaps * is_large, minlength=cases)
+    rest = target - (sums - large)
+    keeps_small = rest >= 0.5 * target
+    wanted = np.where(keeps_small, rest, target)
+    of = np.where(keeps_small, large, sums)
+    factor = np.where(of > 0, wanted / np.maximum(of, 1), 1.0)
+    moved = np.where(is_large | ~keeps_small[case], gaps * factor[case], gaps)
+    return np.rint(moved).astype(np.int64)
+
+
+def start_steps(
+    day_weights: Floats, first_day: int, hours: Floats, clock: Clock, size: int, draws: Draws
+) -> Ints:
+    """Starts of ``size`` cases, in steps of the grid, by the weights of days and of hours."""
+    once = np.zeros(size, np.int64)
+    day = first_day + draws.places(day_weights[None, :], once)
+    within = draws.places(hours[None, :], once) * (DAY // clock.hours)
+    spread = DAY // clock.hours if clock.hours > 1 else 0
+    inside = np.floor(draws.parts(size) * spread).astype(np.int64)
+    return clock.steps(day * DAY + within + inside)
+
+
+def at_usual_hours(
+    steps: Ints, is_head: Bools, weights: Floats, clock: Clock, draws: Draws
+) -> Ints:
+    """Times moved so that they follow ``weights`` of the slots of a week; int64.
+
+    Each event of ``is_head`` is moved within its week; others keep their distance from the one
+    before them. The map from the hours that events have to those that they should have is monotone
+    (optimal transport on a line), so moved events keep their order.
+    """
+    heads = np.flatnonzero(is_head)
+    if not len(heads) or weights.sum() <= 0:
+        return steps
+    slot_width = DAY // clock.hours
+    week = 7 * DAY
+    local = clock.local(steps[heads])
+    found = np.bincount(clock.slot(steps[heads]), minlength=clock.slots).astype(np.float64)
+    wanted = weights * (found.sum() / weights.sum())
+    cut = int(np.argmin(_around(found, clock.hours) + _around(wanted, clock.hours)))
+    # Monday 0:00 of the first week, moved to the cut; 1970-01-05 was a Monday.
+    origin = 4 * DAY + cut * slot_width
+    number, inside = np.divmod(local - origin, week)
+    have, want = np.roll(found, -cut), np.roll(wanted, -cut)
+    if clock.hours == 1:
+        # Events of one day go to several, if need be.
+        inside = inside + draws.parts(len(inside)) * slot_width
+    edges = np.arange(clock.slots + 1, dtype=np.float64) * slot_width
+    reached = np.interp(inside, edges, np.concatenate([[0], np.cumsum(have)]))
+    moved = _inverse(reached, np.concatenate([[0], np.cumsum(want)]), edges)
+    target = origin + number * week + np.floor(moved).astype(np.int64)
+    if clock.hours == 1:
+        target -= (target - 4 * DAY) % DAY
+    new = clock.steps(target)
+    head_of = np.cumsum(is_head) - 1
+    return np.asarray(new[head_of] + (steps - steps[heads][head_of]))
+
+
+def _around(mass: Floats, hours: int) -> Floats:
+    """The mass of each slot and its neighbours."""
+    reach = 3 if hours > 1 else 0
+    return np.asarray(sum(np.roll(mass, shift) for shift in range(-reach, reach + 1)))
+
+
+def _inverse(reached: Floats, bounds: Floats, edges: Floats) -> Floats:
+    """Where the rising ``bounds`` at ``edges`` reach each of ``reached``; slots without mass are
+    passed over.
+    """
+    place = np.clip(np.searchsorted(bounds, reached, side="right") - 1, 0, len(edges) - 2)
+    width = bounds[place + 1] - bounds[place]
+    part = np.where(width > 0, (reached - bounds[place]) / np.where(width > 0, width, 1), 0)
+    return np.asarray(edges[place] + np.clip(part, 0, 0.999999) * (edges[place + 1] - edges[place]))
+
+
+def in_order(steps: Ints, offsets: Ints) -> Ints:
+    """Each time no earlier than those before it in its case."""
+    if not len(steps):
+        return steps
+    case = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    # A distance between cases that no time reaches makes one running maximum serve all.
+    low = steps.min()
+    apart = int(steps.max() - low) + 1
+    if apart * len(offsets) < 1 << 62:
+        shift = case * apart
+        return np.asarray(np.maximum.accumulate(steps - low + shift) - shift + low)
+    found = steps.copy()
+    for start, stop in pairwise(offsets.tolist()):
+        found[start:stop] = np.maximum.accumulate(found[start:stop])
+    return found

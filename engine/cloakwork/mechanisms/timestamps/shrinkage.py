@@ -1,0 +1,93 @@
+"""From noisy histograms to distributions: each is shrunk to the shape that is expected of it."""
+
+from typing import Final
+
+import numpy as np
+
+from cloakwork.arrays import Bools, Floats
+
+BELIEVED: Final = 2.5
+"""Sigmas by which a part must differ from what is expected, to be believed in full."""
+
+USUAL: Final = 0.3
+"""By how much parts usually differ from what is expected, in standard deviations of a coin."""
+
+UNKNOWN: Final = 0.5
+"""The same of parts of which nothing is expected; noise that hides more leaves them even."""
+
+MASS: Final = 0.15
+"""By how much the mass of a histogram usually differs from what is known of it."""
+
+
+def distributions(
+    noisy: Floats, sigma: float, mass: Floats, expected: Floats | None = None
+) -> Floats:
+    """Distributions of which ``noisy`` are histograms with Gaussian noise of ``sigma``: shape
+    (groups, bins), rows that add up to 1.
+
+    ``mass``: what each row of the histogram adds up to, about. ``expected``: the shape that is
+    expected of each, rows that add up to 1; where it has nothing, nothing is found. None: nothing
+    is expected.
+
+    Bins are halved again and again. How what lies in an interval is split between its halves is
+    estimated by their noisy sums (least squares, given what both hold together), and averaged with
+    what is expected by the inverse of their variances. What stands out from it is believed as it
+    is; a half that is then not told from an empty one is empty. Nothing is lost: what one half does
+    not get the other does.
+    """
+    groups, bins = noisy.shape
+    depth = (bins - 1).bit_length()
+    pad = [(0, 0), (0, (1 << depth) - bins)]
+    shape = np.full((1, bins), 1 / bins) if expected is None else expected
+    cells, prior = np.pad(noisy, pad), np.pad(np.broadcast_to(shape, noisy.shape), pad)
+    total = _mass(noisy.sum(axis=1), sigma * np.sqrt(bins), mass)[:, None]
+    share = np.ones((groups, 1))
+    for level in range(depth):
+        parts = 2 << level
+        found = cells.reshape(groups, parts, -1).sum(axis=2)
+        known = prior.reshape(groups, parts, -1).sum(axis=2)
+        # Variances differ only where a half reaches beyond the last bin, which is nearly empty.
+        deviation = sigma * np.sqrt(cells.shape[1] / parts)
+        split = _split(found, known, deviation, total * share, is_known=expected is not None)
+        share = np.stack([share * split, share * (1 - split)], axis=2).reshape(groups, parts)
+    share = share[:, :bins]
+    return np.asarray(share / share.sum(axis=1, keepdims=True))
+
+
+def _mass(total: Floats, deviation: float, mass: Floats) -> Floats:
+    """The mass of each row: the noisy total, averaged with what is known of it."""
+    variance = (MASS * mass) ** 2
+    weight = variance / (variance + deviation**2)
+    return np.asarray(np.maximum(mass + weight * (total - mass), 1e-9))
+
+
+def _split(
+    found: Floats, known: Floats, deviation: float, mass: Floats, *, is_known: bool
+) -> Floats:
+    """The part of ``mass`` that falls into the left one of two halves: shape as ``mass``.
+
+    ``found`` and ``known``: noisy sums, of ``deviation``, and expected parts of both halves, in
+    turns.
+    """
+    both = known[:, 0::2] + known[:, 1::2]
+    expected = np.where(both > 0, known[:, 0::2] / np.where(both > 0, both, 1), 1.0)
+    usable = np.maximum(mass, 1e-9)
+    measured = 0.5 + (found[:, 0::2] - found[:, 1::2]) / (2 * usable)
+    error = deviation / (np.sqrt(2) * usable)
+    bound = BELIEVED * error
+    if is_known:
+        usual = USUAL**2 * np.maximum(expected * (1 - expected), 0.01)
+        is_noise = np.abs(measured - expected) <= bound
+        weight = np.where(is_noise, usual / (usual + error**2), 1.0)
+    else:
+        is_noise = bound > UNKNOWN
+        weight = np.where(is_noise, UNKNOWN**2 / (UNKNOWN**2 + error**2), 1.0)
+    split = np.clip(expected + weight * (measured - expected), 0, 1)
+    split = np.where(~is_noise & (split < bound), 0.0, split)
+    split = np.where(~is_noise & (split > 1 - bound), 1.0, split)
+    return np.asarray(np.where(_is_settled(expected), expected, split))
+
+
+def _is_settled(expected: Floats) -> Bools:
+    """Where one half holds nothing at all."""
+    return np.asarray((expected <= 0) | (expected >= 1))

@@ -1,0 +1,322 @@
+"""Choose mechanisms for a goal over several parts of a log, and calibrate them together.
+
+A goal of differential privacy over the control flow and more columns is parted: control flow,
+timestamps, and all attributes. Each part is served by a mechanism that offers it (``OffersPart``),
+with Gaussian noise that a unit moves by a share of one total mu: squares add up, so shares are of
+mu squared. One search finds the largest total at which what all parts really draw, composed by the
+accountant, costs no more than the goal allows: never a sum of budgets of black boxes. Thresholds
+spend a share of delta; what they leave of it is the noise's.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cloakwork.accounting.events import cost
+from cloakwork.accounting.gaussians import mu_of_cost
+from cloakwork.budget import Cost
+from cloakwork.errors import Cause
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.mechanisms.base import Mechanism, Offer, OffersPart, Predicts, Refusal
+from cloakwork.plan.choose import (
+    Candidate,
+    Catalogue,
+    MechanismChoice,
+    Options,
+    Weighed,
+    in_preference_order,
+    near_misses,
+    options_for,
+    refusal_text,
+    step_of,
+    weigh,
+    with_prediction,
+)
+from cloakwork.plan.derive import goal_name
+from cloakwork.plan.model import ConsideredMechanism, Step
+from cloakwork.policy.budget import ATTRIBUTES, PartName
+from cloakwork.policy.model import Mechanisms
+from cloakwork.privacy_event import Composed, PrivacyEvent
+
+SHARES: Final[Mapping[PartName, float]] = {CONTROL_FLOW: 0.5, TIMESTAMPS: 0.25, ATTRIBUTES: 0.25}
+"""Weights of the parts' shares of mu squared, where the policy sets none."""
+
+THRESHOLD_SHARES: Final[Mapping[PartName, float]] = {
+    CONTROL_FLOW: 0.15,
+    TIMESTAMPS: 0.05,
+    ATTRIBUTES: 0.05,
+}
+"""The share of delta that the thresholds of each part may spend."""
+
+_TOLERANCE: Final = 1e-4
+"""The total mu that is found is at most by this share below the largest one."""
+
+_LEAST_PART: Final = 1e-4
+"""The search ends at this share of the mu that it begins with: beneath, nothing is left to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointTerms:
+    """What a joint goal is planned by.
+
+    ``goal``: what the profile leaves of it, ``in_all``: what it allows together with the profile,
+    whose noise is ``profiled``. ``shares``: the policy's weights of the parts; none: ``SHARES``.
+    """
+
+    goal: DifferentialPrivacy
+    facts: Facts
+    allowed: Mechanisms
+    catalogue: Catalogue
+    shares: Mapping[PartName, float]
+    profiled: PrivacyEvent | None
+    in_all: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Columns that one mechanism serves; ``goal``: as people cite this part of a goal.
+
+    ``mu_share``: of the total mu; ``delta``: what its thresholds may spend.
+    """
+
+    name: PartName
+    columns: tuple[str, ...]
+    goal: str
+    mu_share: float
+    delta: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """A part, and what was weighed for it."""
+
+    part: Part
+    weighed: Weighed
+
+    @property
+    def chosen(self) -> Candidate:
+        """The best."""
+        return self.weighed.ranked[0]
+
+
+Offers = tuple[Offer[Any], ...]
+
+
+def is_joint(goal: DifferentialPrivacy) -> bool:
+    """Whether a goal is over the control flow and other columns of whole units."""
+    columns = _columns_by_part(goal)
+    return goal.hides_presence() and CONTROL_FLOW in columns and len(columns) > 1
+
+
+def _columns_by_part(goal: DifferentialPrivacy) -> dict[PartName, tuple[str, ...]]:
+    """The goal's columns, each once; the form of the release comes with the cases that are made."""
+    over = dict.fromkeys(goal.over)
+    columns: dict[PartName, tuple[str, ...]] = {
+        CONTROL_FLOW: tuple(name for name in over if name == CONTROL_FLOW),
+        TIMESTAMPS: tuple(name for name in over if name == TIMESTAMPS),
+        ATTRIBUTES: tuple(
+            name for name in over if name not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
+        ),
+    }
+    return {name: found for name, found in columns.items() if found}
+
+
+def choose_parts(
+    index: int, terms: JointTerms, alone: Iterable[ConsideredMechanism]
+) -> MechanismChoice:
+    """The steps that serve all parts of a joint goal, calibrated together.
+
+    ``alone``: why no mechanism serves the goal by itself.
+    """
+    parts = _parts(terms)
+    if isinstance(parts, Cause):
+        return MechanismChoice((), tuple(alone), (parts,))
+    found = [_weighed(part, terms) for part in parts]
+    considered = (*_considered_alone(alone, terms), *_considered_of_parts(found))
+    causes = tuple(cause for each in found for cause in _causes_of_part(each, terms))
+    if causes:
+        return MechanismChoice((), considered, causes)
+    offers = _largest_offers(found, terms)
+    if isinstance(offers, Cause):
+        return MechanismChoice((), considered, (offers,))
+    steps = tuple(
+        _step(index, each.chosen.mechanism, offer, terms.facts)
+        for each, offer in zip(found, offers, strict=True)
+    )
+    return MechanismChoice(steps, considered, ())
+
+
+def _step(index: int, mechanism: Mechanism[Any], offer: Offer[Any], facts: Facts) -> Step:
+    step = step_of(mechanism, offer.params, facts, why=offer.why, goals=(index,))
+    if not isinstance(mechanism, Predicts):
+        return step
+    return with_prediction(step, mechanism.predict(offer.params, facts))
+
+
+def _parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
+    """The parts of the goal with their shares, or why it cannot be parted."""
+    goal, columns = terms.goal, _columns_by_part(terms.goal)
+    if goal.delta <= 0:
+        reason = "noise that is calibrated together is Gaussian, and needs a delta above 0"
+        return Cause(goal_name(goal), f"{reason}; declare guarantees[].delta")
+    weights = terms.shares or SHARES
+    missing = [name for name in columns if name not in weights]
+    if missing:
+        lacking = " and ".join(f"'{name}'" for name in missing)
+        return Cause("budget.shares", f"it gives no share to {lacking}, which a guarantee covers")
+    total = sum(weights[name] for name in columns)
+    return tuple(
+        Part(
+            name=name,
+            columns=covered,
+            goal=f"{goal.kind} over {_label(name, covered)}",
+            mu_share=(weights[name] / total) ** 0.5,
+            delta=goal.delta * THRESHOLD_SHARES[name],
+        )
+        for name, covered in columns.items()
+    )
+
+
+def _label(name: PartName, columns: tuple[str, ...]) -> str:
+    if name != ATTRIBUTES:
+        return name
+    return columns[0] if len(columns) == 1 else f"{len(columns):,} attributes"
+
+
+def _weighed(part: Part, terms: JointTerms) -> _Weighed:
+    """The mechanisms for one part, at about the noise that it will have."""
+    mu = _first_mu(terms) * part.mu_share
+    offering = [
+        mechanism
+        for mechanism in in_preference_order(terms.allowed, terms.catalogue)
+        if isinstance(mechanism, OffersPart)
+    ]
+
+    def ask(mechanism: Any, options: Options) -> Offer[Any] | Refusal:
+        return _offer(mechanism, part, mu, terms.facts, options)
+
+    return _Weighed(part, weigh(ask, part.goal, terms.facts, terms.allowed, offering))
+
+
+def _offer(
+    mechanism: OffersPart, part: Part, mu: float, facts: Facts, options: Options
+) -> Offer[Any] | Refusal:
+    return mechanism.offer_part(part.columns, mu, part.delta, facts, options)
+
+
+def _first_mu(terms: JointTerms) -> float:
+    """The total mu that the goal allows at most, about."""
+    return mu_of_cost(terms.goal.epsilon, terms.goal.delta)
+
+
+def _considered_alone(
+    alone: Iterable[ConsideredMechanism], terms: JointTerms
+) -> Iterator[ConsideredMechanism]:
+    """The mechanisms that serve no part, with why."""
+    for item in alone:
+        mechanism = terms.catalogue[item.mechanism]
+        if isinstance(mechanism, OffersPart):
+            continue
+        if any(each.kind == terms.goal.kind for each in mechanism.gives):
+            reason = "its noise is not calibrated together with that on other columns"
+            yield item.model_copy(update={"kind": "never", "reason": reason})
+        else:
+            yield item
+
+
+def _considered_of_parts(found: Iterable[_Weighed]) -> Iterator[ConsideredMechanism]:
+    """What was weighed for the parts; that a mechanism serves another one is not said."""
+    for each in found:
+        for item in each.weighed.considered:
+            if item.kind != "never":
+                yield item
+
+
+def _causes_of_part(found: _Weighed, terms: JointTerms) -> tuple[Cause, ...]:
+    """Why a part is not served; none where it is."""
+    if found.weighed.misset:
+        return found.weighed.misset
+    if found.weighed.ranked:
+        return ()
+    goal = found.part.goal
+    missed = tuple(
+        Cause(goal, item.reason, item.mechanism)
+        for item in near_misses(found.weighed.considered, terms.allowed)
+    )
+    reason = "no mechanism serves it together with the other columns of the guarantee"
+    return missed or (Cause(goal, reason),)
+
+
+def _largest_offers(found: list[_Weighed], terms: JointTerms) -> Offers | Cause:
+    """What the chosen mechanisms offer at the largest total mu that the goal allows."""
+    options = [options_for(each.chosen.mechanism, terms.allowed) for each in found]
+    refusals: list[Cause] = []
+
+    def offers_at(mu: float) -> Offers | None:
+        offers: list[Offer[Any]] = []
+        for each, chosen in zip(found, options, strict=True):
+            mechanism: Any = each.chosen.mechanism
+            offer = _offer(mechanism, each.part, mu * each.part.mu_share, terms.facts, chosen)
+            if isinstance(offer, Refusal):
+                refusals.append(Cause(each.part.goal, refusal_text(offer), mechanism.name))
+                return None
+            offers.append(offer)
+        events = [
+            each.chosen.mechanism.event(offer.params, terms.facts)
+            for each, offer in zip(found, offers, strict=True)
+        ]
+        return tuple(offers) if _is_allowed(events, terms) else None
+
+    best = _largest(offers_at, _first_mu(terms))
+    if best is not None:
+        return best
+    goal = terms.goal
+    reason = f"no amount of noise meets epsilon {goal.epsilon:g}, delta {goal.delta:g}"
+    return refusals[-1] if refusals else Cause(goal_name(goal), reason)
+
+
+def _largest(offers_at: Callable[[float], Offers | None], first: float) -> Offers | None:
+    """The offers at the largest mu that has some, by bisection; None where there is none."""
+    high, low = first, first
+    found = offers_at(first)
+    while found is not None and high < 4 * first:
+        # Parts that draw more noise than they were asked for leave something.
+        low, best, high = high, found, 1.25 * high
+        found = offers_at(high)
+    while low == high:
+        low = 0.9 * low if low > 0.5 * first else 0.5 * low
+        if low < _LEAST_PART * first:
+            return None
+        found = offers_at(low)
+        if found is None:
+            high = low
+        else:
+            best = found
+    while high - low > _TOLERANCE * high:
+        middle = (low + high) / 2
+        found = offers_at(middle)
+        if found is None:
+            high = middle
+        else:
+            low, best = middle, found
+    return best
+
+
+def _is_allowed(events: list[PrivacyEvent], terms: JointTerms) -> bool:
+    """Whether ``events`` cost no more than the goal, by themselves and with the profile.
+
+    By themselves too: a profile may serve several releases, and the ledger charges it once.
+    """
+    goal, whole = terms.goal, Composed(events=tuple(events))
+    if not _is_within(whole, Cost(epsilon=goal.epsilon, delta=goal.delta)):
+        return False
+    if terms.profiled is None:
+        return True
+    return _is_within(Composed(events=(terms.profiled, *events)), terms.in_all)
+
+
+def _is_within(event: PrivacyEvent, allowed: Cost) -> bool:
+    spent = cost(event, allowed.delta)
+    return spent.epsilon <= allowed.epsilon and spent.delta <= allowed.delta

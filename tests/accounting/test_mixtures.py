@@ -1,0 +1,152 @@
+"""Coarse Gaussians composed with other events, against exact figures and against both bounds that
+part delta or add epsilons up.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from cloakwork.accounting import mixtures
+from cloakwork.accounting.distributions import distribution_of
+from cloakwork.accounting.events import _epsilon_by_shares, cost, delta_at
+from cloakwork.accounting.gaussians import epsilon_of_normal, mu_of_cost
+from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.accounting.mixtures import added_up, epsilon_of_mixture
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDelta,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+)
+
+DELTA = 1e-5
+GRID = 2**13
+
+
+def tables(mu: float, cells: int = 64) -> PrivacyEvent:
+    """A vector of norm ``GRID`` in so many cells."""
+    each = math.ceil(GRID / math.sqrt(cells))
+    return Repeated(times=cells, event=DiscreteGaussian(sigma=GRID / mu, sensitivity=each))
+
+
+FINE: dict[str, PrivacyEvent] = {
+    "gaussian": DiscreteGaussian(sigma=5.0),
+    "gaussian and a threshold": Composed(
+        events=(DiscreteGaussian(sigma=5.0), EpsilonDelta(epsilon=0.0, delta=2e-6))
+    ),
+    "laplace": DiscreteLaplace(scale=2.0),
+    "a profile": Repeated(times=3, event=DiscreteLaplace(scale=15.0)),
+    "a black box": EpsilonDelta(epsilon=0.5, delta=1e-6),
+    "a sample": PoissonSampled(rate=0.2, event=DiscreteLaplace(scale=1.0)),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_it_costs_less_than_shares_of_delta(name: str) -> None:
+    """And no less than either part alone at the whole of delta."""
+    fine, coarse = FINE[name], tables(0.35)
+    spent = cost(Composed(events=(fine, coarse)), DELTA).epsilon
+    shared = _epsilon_by_shares(leaves_of(fine), leaves_of(coarse), DELTA)
+    assert spent < shared
+    assert spent > max(cost(fine, DELTA).epsilon, cost(coarse, DELTA).epsilon)
+
+
+def test_gaussians_of_both_sorts_add_up_as_squares() -> None:
+    """Noise of 5 counts and noise on a fine grid cost what one normal number does."""
+    spent = cost(Composed(events=(DiscreteGaussian(sigma=5.0), tables(0.35))), DELTA).epsilon
+    normal = epsilon_of_normal(math.hypot(0.2, 0.35), DELTA)
+    assert spent == pytest.approx(normal, rel=1e-3)
+
+
+def test_noise_of_both_sorts_just_above_and_below_the_limit() -> None:
+    """By the distribution of its own that the coarse noise has a step below."""
+    laplace = DiscreteLaplace(scale=2.0)
+    below = Composed(events=(laplace, DiscreteGaussian(sigma=1000.0, sensitivity=700)))
+    above = Composed(events=(laplace, DiscreteGaussian(sigma=1000.0 + 1e-9, sensitivity=700)))
+    exact = distribution_of(leaves_of(below)).epsilon_at(DELTA)
+    assert exact * (1 - 1e-5) <= cost(above, DELTA).epsilon <= exact * 1.001
+
+
+@pytest.mark.parametrize(("scale", "mu"), [(2.0, 0.35), (1.0, 1.0), (20.0, 0.2)])
+def test_it_is_what_integration_finds(scale: float, mu: float) -> None:
+    """Randomised response and a normal number, by summing their losses on a fine lattice."""
+    epsilon0 = 1 / scale
+    fine = EpsilonDelta(epsilon=epsilon0)
+    spent = epsilon_of_mixture(leaves_of(fine), leaves_of(tables(mu)), DELTA)
+    likely = math.exp(epsilon0) / (1 + math.exp(epsilon0))
+
+    def delta(epsilon: float) -> float:
+        found = 0.0
+        for share, loss in ((likely, epsilon0), (1 - likely, -epsilon0)):
+            rest = (epsilon - loss) / mu
+            upper = math.erfc((rest - mu / 2) / math.sqrt(2)) / 2
+            lower = math.erfc((rest + mu / 2) / math.sqrt(2)) / 2
+            found += share * (upper - math.exp(epsilon - loss) * lower)
+        return found
+
+    assert delta(spent) <= DELTA
+    assert delta(spent * (1 - 2e-3) - 1e-4) > DELTA
+
+
+def test_the_order_of_events_makes_no_difference() -> None:
+    events = [FINE["gaussian and a threshold"], tables(0.2), tables(0.1, 8), FINE["laplace"]]
+    one = cost(Composed(events=tuple(events)), DELTA).epsilon
+    assert cost(Composed(events=tuple(events[::-1])), DELTA).epsilon == pytest.approx(one)
+
+
+def test_small_black_boxes_are_added_up() -> None:
+    tiny = EpsilonDelta(epsilon=1e-6, delta=1e-6)
+    left, epsilon, delta = added_up(((tiny, 3), (DiscreteLaplace(scale=1.0), 1)))
+    assert left == ((DiscreteLaplace(scale=1.0), 1),)
+    assert 3e-6 <= epsilon <= 3.0001e-6
+    assert 3e-6 <= delta <= 3.0001e-6
+    spent = cost(Composed(events=(tiny, tables(0.35))), DELTA).epsilon
+    assert spent == pytest.approx(cost(tables(0.35), DELTA - 1e-6).epsilon, abs=1e-5)
+
+
+def test_samples_of_coarse_noise_are_composed_too() -> None:
+    """They cost what a sample with noise that has a distribution of its own does."""
+    laplace = DiscreteLaplace(scale=2.0)
+    fine, coarse = (DiscreteGaussian(sigma=s, sensitivity=500) for s in (1000.0, 1000.0 + 1e-9))
+    events = [
+        Composed(events=(laplace, Repeated(times=5, event=PoissonSampled(rate=0.1, event=noise))))
+        for noise in (fine, coarse)
+    ]
+    exact = distribution_of(leaves_of(events[0])).epsilon_at(DELTA)
+    spent = cost(events[1], DELTA).epsilon
+    # Noise so near to the limit has a surcharge that shows: 2e-4 a run.
+    assert exact * (1 - 1e-5) <= spent <= exact + 2e-3
+
+
+def test_what_neither_derivation_covers_is_charged_by_shares() -> None:
+    extreme = DiscreteGaussian(sigma=1.0, sensitivity=11)
+    fine = DiscreteLaplace(scale=1.0)
+    assert epsilon_of_mixture(((fine, 1),), ((extreme, 1),), DELTA) == math.inf
+    assert cost(Composed(events=(extreme, fine)), DELTA).epsilon < math.inf
+
+
+def test_delta_at_an_epsilon_is_its_inverse() -> None:
+    event = Composed(events=(FINE["laplace"], tables(0.35)))
+    spent = cost(event, DELTA).epsilon
+    assert delta_at(event, spent) == pytest.approx(DELTA, rel=1e-3)
+
+
+def test_a_surcharge_that_is_left_out_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken twin: the losses of the rounded noise alone fall below those of the exact sum."""
+    cells = 40_000
+    noise = DiscreteGaussian(sigma=1001.0, sensitivity=1)
+    coarse = Repeated(times=cells, event=noise)
+    fine = DiscreteLaplace(scale=2.0)
+    spent = epsilon_of_mixture(((fine, 1),), leaves_of(coarse), DELTA)
+    monkeypatch.setattr(mixtures, "rounding_of", lambda _: None)
+    assert spent < epsilon_of_mixture(((fine, 1),), leaves_of(coarse), DELTA)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (2.0, 1e-5), (8.0, 1e-10)])
+def test_the_move_of_a_cost(epsilon: float, delta: float) -> None:
+    assert epsilon_of_normal(mu_of_cost(epsilon, delta), delta) == pytest.approx(epsilon)
+    assert np.isinf(epsilon_of_normal(1.0, 0.0))

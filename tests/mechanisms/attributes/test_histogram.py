@@ -1,0 +1,241 @@
+"""Attributes for cases that were made of noisy answers."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.engines.measured import measured_of, released_cases
+from cloakwork.errors import PlanUnsound
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import Books, Kernel
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.log.naming import ACTIVITY
+from cloakwork.mechanisms.aggregates import CaseRows
+from cloakwork.mechanisms.attributes import histogram
+from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.noise import reproducible
+from cloakwork.privacy_event import Composed
+from cloakwork.testing.logs import log_of
+from cloakwork.testing.queries import cases_that_differ, queries_collected
+from mechanisms.attributes.enriching import (
+    COLUMNS,
+    DOMAINS,
+    FACTS,
+    MECHANISM,
+    RANGES,
+    enriched,
+    offered,
+    ordinary,
+    params_of,
+    released_of,
+)
+
+
+def moves(params):
+    """What the plan's event says of one unit, as the square of a normal's move."""
+    event = MECHANISM.event(params, FACTS)
+    return sum(times * (leaf.sensitivity / leaf.sigma) ** 2 for leaf, times in leaves_of(event))
+
+
+def test_is_registered():
+    found = catalogue()["attributes/histogram"]
+    assert isinstance(found, Enriches)
+    assert isinstance(found, OffersPart)
+
+
+@pytest.mark.parametrize("max_cases", [1, 3, 1000])
+@pytest.mark.parametrize("mu", [0.01, 0.3, 4.0])
+def test_the_noise_tells_mu_and_no_more(mu, max_cases):
+    assert mu**2 * (1 - 1e-6) < moves(params_of(mu, max_cases)) <= mu**2
+
+
+def test_noise_is_coarse_whatever_mu():
+    """The accountant charges a vector by its norm under coarse noise alone."""
+    params = params_of(1e6)
+    assert min(params.sigma, params.norms_sigma) > 1000
+    assert moves(params) <= 1e12
+
+
+def test_parameters_survive_json():
+    params = params_of()
+    assert MECHANISM.Params.model_validate_json(params.model_dump_json()) == params
+    assert [attribute.name for attribute in params.attributes] == list(COLUMNS)
+
+
+def test_refusals():
+    """What must be declared is named; nothing depends on a log."""
+    refused = offered(columns=("role", "case:x", "y"))
+    assert refused.kind == "needs"
+    assert refused.needs == ("attributes['case:x'].domain", "attributes['y'].domain")
+    for columns in ((), (CONTROL_FLOW,), ("role", TIMESTAMPS)):
+        assert offered(columns=columns).kind == "never"
+    assert offered(no_such_option=1).kind == "misconfigured"
+    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=("role",))
+    assert isinstance(MECHANISM.offer(goal, FACTS, {}), Refusal)
+    assert isinstance(offered(norms_share=0.1), Offer)
+
+
+def test_lineage():
+    lineage = MECHANISM.lineage(params_of())
+    assert lineage.measures == {CONTROL_FLOW, *COLUMNS}
+    assert lineage.reads == {CONTROL_FLOW}
+    assert lineage.writes == set(COLUMNS)
+    assert lineage.enriches
+    assert not lineage.generates
+
+
+def kernel_for(log, params, seed=1, at_once=1 << 16, event=None):
+    rows = CaseRows(tuple(sorted(COLUMNS))).of(log)
+    noise = reproducible(seed)
+    measured = replace(measured_of(rows, noise), at_once=at_once)
+    event = event or MECHANISM.event(params, FACTS)
+    return Kernel(measured, Books.of(event), noise, params.max_cases)
+
+
+BARE = released_of([("register", "treat", "pay"), ("register", "pay")], np.array([20, 10]))
+RELEASED = released_cases(BARE, [CONTROL_FLOW])
+
+
+@pytest.mark.parametrize("max_cases", [1, 2])
+def test_what_is_recorded_is_what_was_planned(max_cases):
+    params = params_of(max_cases=max_cases)
+    kernel = kernel_for(ordinary(), params)
+    MECHANISM.enrich(params, kernel, RELEASED)
+    assert kernel.recorded == MECHANISM.event(params, FACTS)
+
+
+def test_less_noise_or_a_question_more_is_refused():
+    """The broken twins: half the noise, more cases a unit than planned, tables asked for twice."""
+    params = params_of()
+    event = MECHANISM.event(params, FACTS)
+    half = params.model_copy(update={"sigma": params.sigma / 2})
+    more = params.model_copy(update={"max_cases": 2})
+    for broken in (half, more):
+        with pytest.raises(PlanUnsound):
+            MECHANISM.enrich(broken, kernel_for(ordinary(), broken, event=event), RELEASED)
+    kernel = kernel_for(ordinary(), params)
+    MECHANISM.enrich(params, kernel, RELEASED)
+    with pytest.raises(PlanUnsound):
+        MECHANISM.enrich(params, kernel, RELEASED)
+    without = Composed(events=event.events[1:])
+    with pytest.raises(PlanUnsound):
+        MECHANISM.enrich(params, kernel_for(ordinary(), params, event=without), RELEASED)
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 60])
+def test_batches_change_nothing(at_once):
+    params, log = params_of(), ordinary(90)
+    whole = MECHANISM.enrich(params, kernel_for(log, params), RELEASED)
+    parts = MECHANISM.enrich(params, kernel_for(log, params, at_once=at_once), RELEASED)
+    for name, column in whole.columns.items():
+        for field in ("codes", "values"):
+            if hasattr(column, field):
+                same = getattr(column, field), getattr(parts.columns[name], field)
+                np.testing.assert_array_equal(*same)
+
+
+def test_queries_are_pure():
+    """Each case finds the same in any batch, in any order, and by itself."""
+    params, log = params_of(), ordinary(12)
+    with queries_collected(disturbed=True) as collected:
+        MECHANISM.enrich(params, kernel_for(log, params), RELEASED)
+    assert len(collected) == 2
+    for asked in collected:
+        assert not asked.refused
+        assert not list(cases_that_differ(asked))
+
+
+def with_events(log, **columns):
+    return replace(log, events=log.events.with_columns(**columns))
+
+
+def missing_everywhere():
+    log = ordinary(40)
+    nulls = {name: pl.lit(None, pl.String) for name in COLUMNS}
+    events = {name: each for name, each in nulls.items() if ":" not in name}
+    of_cases = {name: each for name, each in nulls.items() if ":" in name}
+    cases = log.cases.with_columns(**of_cases)
+    return replace(with_events(log, **events), cases=cases)
+
+
+LOGS = {
+    "empty": log_of([]),
+    "empty, with columns": ordinary().keep_cases(np.zeros(0, np.int64)),
+    "without columns": log_of([["register", "pay"]] * 20),
+    "without events": log_of([[]] * 9),
+    "one case": ordinary(1),
+    "missing everywhere": missing_everywhere(),
+    "outside": with_events(ordinary(50), role=pl.lit("king"), cost=pl.lit(-1e300)),
+    "other types": with_events(
+        ordinary(50), role=pl.lit(5), cost=pl.lit("much"), urgent=pl.lit(2.5), score=pl.lit([1])
+    ),
+    "times": with_events(ordinary(50), role=pl.col("time:timestamp"), score=pl.lit(True)),
+    "other activities": log_of([["sleep"] * 40] * 5),
+    "a long case": log_of([["register"] * 20_000]),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("mu", [0.05, 5.0])
+def test_every_log_gives_a_release(name, mu):
+    """Of the declared domains and ranges, with as many rows as there were."""
+    noise = reproducible(3)
+    for released in (None, released_of([]), released_of([("new",)]), released_of([(), ("pay",)])):
+        made = enriched(LOGS[name], noise, mu, released)
+        for column in COLUMNS:
+            table = made.cases if column.startswith("case:") else made.events
+            values = table[column].drop_nulls()
+            if column in DOMAINS:
+                assert set(values.to_list()) <= set(DOMAINS[column])
+            else:
+                assert values.is_between(*RANGES[column]).all()
+
+
+def test_a_column_of_text_here_and_numbers_there():
+    """A value is read by itself: the numbers are found, and the others are missing."""
+    log = ordinary(400)
+    mixed = [f"{row % 3 * 10}" if row % 2 else "unknown" for row in range(400)]
+    log = replace(log, cases=log.cases.with_columns(pl.Series("case:age", mixed)))
+    made = enriched(log, reproducible(1), 20.0)
+    shares = made.cases["case:age"].is_null().mean()
+    assert 0.6 < shares < 0.75  # a half is unknown, and a sixth 0, which is not declared
+
+
+def test_with_little_noise_the_release_is_like_the_log():
+    log = ordinary(3000)
+    made = enriched(log, reproducible(1), 20.0)
+    events = made.events
+    by = {a: events.filter(pl.col(ACTIVITY) == a) for a in ("register", "treat", "pay")}
+    assert by["register"]["urgent"].null_count() == 0
+    assert by["treat"]["urgent"].null_count() == len(by["treat"])
+    assert by["register"]["urgent"].mean() == pytest.approx(0.25, abs=0.02)
+    assert by["pay"]["cost"].null_count() == 0
+    assert by["pay"]["cost"].median() == pytest.approx(np.exp(4), rel=0.3)
+    assert made.cases["case:age"].null_count() == pytest.approx(75, abs=10)
+    roles = events.with_columns(pl.Series("row", made.case_of)).group_by("row")
+    assert roles.agg(pl.col("role").n_unique())["role"].max() == 1
+
+
+def test_the_norm_follows_the_cases():
+    """Small cases are not clipped to what a few large ones need."""
+    norms = []
+    for log in (ordinary(2000), log_of([["register"]] * 2000)):
+        params = params_of(2.0)
+        found = MECHANISM.enrich(params, kernel_for(log, params), RELEASED)
+        norms.append(found.internal["norm of a case"])
+    assert norms[0] > norms[1]
+    empty = kernel_for(log_of([]), params_of())
+    usual = MECHANISM.enrich(params_of(), empty, RELEASED).internal["norm of a case"]
+    assert usual == histogram.USUAL_NORM
+
+
+def test_plans_of_many_attributes_are_quick():
+    facts = Facts(domains={f"a{i}": tuple(map(str, range(500))) for i in range(40)})
+    found = MECHANISM.offer_part(tuple(facts.domains), 0.2, 0.0, facts, {})
+    assert len(found.params.attributes) == 40
+    assert MECHANISM.event(found.params, facts)
