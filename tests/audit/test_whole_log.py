@@ -99,16 +99,19 @@ def test_weekdays_in_the_zone_of_the_log():
 
 def test_attributes_per_activity_by_hand():
     """Missing is a value; an activity that the release lacks differs wholly; one of the release's
-    own does not count.
+    own does not count. Activities weigh by their values in the source, or by their events.
     """
     source = with_events(log_of(["aab", "ac"]), colour=["red", "red", None, "blue", "red"])
-    # a: two of three red against all; b: missing in both; c: not in the release.
-    expected = (3 * (1 / 3) + 1 * 0 + 1 * 1) / 5
-    release = with_events(log_of(["ab", "ax"]), colour=["red", None, "red", "blue"])
+    release = with_events(log_of(["ab", "ax"]), colour=["red", "green", "red", "blue"])
     found = compare_whole_logs(source, release, attributes=["colour"])
-    assert found.attributes_per_activity == pytest.approx(expected)
+    # a: two of three red against all; b: green where there is nothing; c: not in the release.
+    assert found.attributes_per_activity == pytest.approx((3 * (1 / 3) + 0 * 1 + 1 * 1) / 4)
+    assert found.attributes_over_all == pytest.approx((3 * (1 / 3) + 1 * 1 + 1 * 1) / 5)
     (item,) = found.attributes
-    assert (item.missing_source, item.missing_released, item.numbers) == (0.2, 0.25, None)
+    assert (item.missing_source, item.missing_released, item.numbers) == (0.2, 0, None)
+    empty = with_events(log_of(["ab"]), colour=[None, None])
+    found = compare_whole_logs(empty, release, attributes=["colour"])
+    assert found.attributes_per_activity == found.attributes_over_all == 1
 
 
 def test_case_attributes_and_two_way_tables_by_hand():
@@ -149,6 +152,7 @@ def test_numbers():
         ([["x"], ["x", "y"]], [["x"], ["y", "x"]], 0.5),
         ([BEGIN, None], [BEGIN, None], 0.0),
         ([float("nan"), 1.0], [None, 1.0], 0.0),
+        (["07", "12"], [7, 12], 0.0),
     ],
 )
 def test_values_of_every_type(before, after, expected):

@@ -56,6 +56,8 @@ def coded(
         return f"'{name}' is in neither log"
     before = _all_missing(source, name) if before is None else before
     after = _all_missing(release, name) if after is None else after
+    if declared is not None or {_kind(before), _kind(after)} == {"text", "numbers"}:
+        before, after = _as_numbers(before), _as_numbers(after)
     kinds = {_kind(values) for values in (before, after)} - {"none"}
     if len(kinds) > 1:
         return f"'{name}' holds {' here and '.join(sorted(kinds))} there, and was not compared"
@@ -92,6 +94,14 @@ def _kind(values: pl.Series) -> str:
     if values.dtype.is_numeric() or values.dtype.is_temporal():
         return "numbers"
     return "truth values" if values.dtype == pl.Boolean else "text"
+
+
+def _as_numbers(values: pl.Series) -> pl.Series:
+    """Text that is nothing but numbers as these; everything else as it is."""
+    if _kind(values) != "text" or values.dtype.is_nested():
+        return values
+    numbers = values.cast(pl.String).cast(pl.Float64, strict=False)
+    return numbers if numbers.null_count() == values.null_count() else values
 
 
 def _numbers(values: pl.Series) -> Floats:

@@ -5,7 +5,7 @@ Every figure is a distance between two distributions, 0 where they are the same.
 log outside any guarantee, as ``audit/utility.py`` does: for the internal report alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from pydantic import Field
 
 from cloakwork.arrays import Bools, Floats, Ints
 from cloakwork.audit.distances import (
+    MISSING,
     kolmogorov_smirnov,
     total_variation,
     wasserstein,
@@ -44,12 +45,14 @@ class AttributeDistance(Frozen):
     """One attribute: its distance, and how often it is missing before and after.
 
     ``distance``: total variation of the values (missing is one); of an attribute of events per
-    activity, weighted by the source's events of each. ``numbers``: the largest difference between
-    the distribution functions of the numbers that are not missing, whatever the bins.
+    activity, weighted by how many of the activity's events have a value in the source.
+    ``over_all``: the same, weighted by all of the activity's events. ``numbers``: the largest
+    difference between the distribution functions of the numbers, whatever the bins.
     """
 
     attribute: str
     distance: float
+    over_all: float | None = None
     numbers: float | None = None
     missing_source: float | None
     missing_released: float | None
@@ -79,8 +82,13 @@ class WholeLogUtility(Frozen):
     )
     attributes_per_activity: float | None = _figure(
         "Attributes of events, per activity",
-        "Share of the values that differ, missing ones among them; mean over the attributes. "
-        "0 is best.",
+        "Share of the values that differ, missing ones among them, at the activities that have the "
+        "attribute; mean over the attributes. 0 is best.",
+    )
+    attributes_over_all: float | None = _figure(
+        "Attributes of events, over all events",
+        "The same over all events, those without the attribute too: what stands where the source "
+        "has nothing counts. 0 is best.",
     )
     case_attributes: float | None = _figure(
         "Attributes of cases",
@@ -271,36 +279,46 @@ def _of_attributes(
 ) -> dict[str, Any]:
     """The figures of attributes."""
     before, after, labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
-    one_group = np.zeros(source.cases.height, np.int64), np.zeros(release.cases.height, np.int64)
-    of_events: list[float] = []
-    of_cases: list[float] = []
-    shown: list[AttributeDistance] = []
+    of_events: list[AttributeDistance] = []
+    of_cases: list[AttributeDistance] = []
     for column in columns:
-        is_of_case = column.name.startswith(CASE_PREFIX)
-        groups = one_group if is_of_case else (before, after)
-        sides = [(groups[0], column.source), (groups[1], column.release)]
-        apart = total_variation(sides[0], sides[1], 1 if is_of_case else len(labels), column.values)
-        mean = weighted_mean(apart, np.bincount(groups[0], minlength=len(apart)))
-        if mean is None:
-            continue
-        (of_cases if is_of_case else of_events).append(mean)
-        missing = [column.missing_share(side) for side in (column.source, column.release)]
-        shown.append(
-            AttributeDistance(
-                attribute=column.name,
-                distance=mean,
-                numbers=column.numbers and kolmogorov_smirnov(*column.numbers),
-                missing_source=missing[0],
-                missing_released=missing[1],
-            )
-        )
+        if column.name.startswith(CASE_PREFIX):
+            heights = source.cases.height, release.cases.height
+            groups = np.zeros(heights[0], np.int64), np.zeros(heights[1], np.int64)
+            of_cases += _distance_of(column, groups[0], groups[1], 1)
+        else:
+            of_events += _distance_of(column, before, after, len(labels))
+    shown = *of_cases, *of_events
     return {
-        "attributes_per_activity": _mean_of(of_events),
-        "case_attributes": _mean_of(of_cases),
+        "attributes_per_activity": _mean_of([item.distance for item in of_events]),
+        "attributes_over_all": _mean_of([item.over_all for item in of_events]),
+        "case_attributes": _mean_of([item.distance for item in of_cases]),
         "numbers": _mean_of([item.numbers for item in shown]),
         "two_way_tables": two_way_distance(source, release, columns),
-        "attributes": tuple(shown),
+        "attributes": shown,
     }
+
+
+def _distance_of(
+    column: CodedAttribute, before: Ints, after: Ints, groups: int
+) -> Iterator[AttributeDistance]:
+    """The distance of one attribute, where the source has a row; ``before`` and ``after``: the
+    group of each row of either log. One that the source never has is weighted by all rows.
+    """
+    apart = total_variation((before, column.source), (after, column.release), groups, column.values)
+    over_all = weighted_mean(apart, np.bincount(before, minlength=groups))
+    valued = weighted_mean(apart, np.bincount(before[column.source != MISSING], minlength=groups))
+    if over_all is None:
+        return
+    is_of_case = column.name.startswith(CASE_PREFIX)
+    yield AttributeDistance(
+        attribute=column.name,
+        distance=over_all if valued is None else valued,
+        over_all=None if is_of_case else over_all,
+        numbers=column.numbers and kolmogorov_smirnov(*column.numbers),
+        missing_source=column.missing_share(column.source),
+        missing_released=column.missing_share(column.release),
+    )
 
 
 def _mean_of(found: Sequence[float | None]) -> float | None:
