@@ -46,8 +46,8 @@ def distributions(
     share = np.ones((groups, 1))
     for level in range(depth):
         intervals = 2 << level
-        found = cells.reshape(groups, intervals, -1).sum(axis=2)
-        known = prior.reshape(groups, intervals, -1).sum(axis=2)
+        halves = (groups, intervals, cells.shape[1] // intervals)
+        found, known = cells.reshape(halves).sum(axis=2), prior.reshape(halves).sum(axis=2)
         # Variances differ only where a half reaches beyond the last bin, which is nearly empty.
         deviation = sigma * np.sqrt(cells.shape[1] / intervals)
         split = _split(
