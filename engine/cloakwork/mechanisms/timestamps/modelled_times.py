@@ -155,7 +155,7 @@ class ModelledTimes:
     ) -> Floats:
         """The distribution of gaps of each group; ``group``: that of each of the ``followers``."""
         groups = 1 if expected is None else len(expected)
-        codes = np.arange(groups * len(bins)).reshape(groups, -1)
+        codes = np.arange(groups * len(bins)).reshape(groups, len(bins))
         noisy = self._ask(name, gaps_in(self.clock, bins, row_of), codes)
         # What the released cases weigh in each group, as a case of the log would.
         once = np.unique(self.cases.case_of[self.followers] * groups + group)
