@@ -122,6 +122,10 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "start_share": "for differential privacy, the part of epsilon for the start of a case "
         "(the one with the least expected error)",
     },
+    "attributes/histogram": {
+        "norms_share": "the part of the budget for attributes that finds how large cases are, "
+        "from 0.001 to 0.5 (0.03)",
+    },
     "attributes/redact": {},
 }
 """By mechanism and option, the meaning, with the default in brackets at its end. Of the mechanisms
