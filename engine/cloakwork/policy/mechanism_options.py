@@ -127,6 +127,10 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "starts, hours and totals, by name; those left out keep theirs "
         "(0.08, 0.17, 0.35, 0.12, 0.11, 0.17)",
     },
+    "attributes/histogram": {
+        "norms_share": "the part of the budget for attributes that finds how large cases are, "
+        "from 0.001 to 0.5 (0.03)",
+    },
     "attributes/redact": {},
 }
 """By mechanism and option, the meaning, with the default in brackets at its end. Of the mechanisms

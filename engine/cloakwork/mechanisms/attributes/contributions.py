@@ -58,6 +58,11 @@ class Layout:
     attributes: tuple[MeasuredAttribute, ...]
     labels: tuple[str, ...]
 
+    def finer(self, fineness: int) -> "Layout":
+        """With bins of this fineness."""
+        finer = {"fineness": fineness}
+        return Layout(tuple(each.model_copy(update=finer) for each in self.attributes), self.labels)
+
     def groups(self, attribute: int) -> int:
         """Tables of an attribute: one an activity; one in all, where it is of cases."""
         return 1 if is_of_cases(self.attributes[attribute]) else len(self.labels)

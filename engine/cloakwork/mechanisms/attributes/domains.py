@@ -1,10 +1,10 @@
 """How the values of a log's attribute meet the domain or the range that a policy declares."""
 
 import math
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from cloakwork.arrays import Floats, Ints
 from cloakwork.kernel import Column
@@ -17,17 +17,18 @@ _TRUTH: Final = frozenset({"true", "false"})
 
 class MeasuredAttribute(Frozen):
     """An attribute by its ``name``, with all values that it may have: a ``domain``, or numbers of a
-    ``range``, clamped to it.
+    ``range``, clamped to it. ``fineness``: of the range's bins (``Bins.of_range``).
     """
 
     name: str
     domain: tuple[JsonValue, ...] | None = None
     range: tuple[float, float] | None = None
+    fineness: Annotated[int, Field(ge=0, le=2, exclude_if=lambda fineness: not fineness)] = 0
 
     @property
     def bins(self) -> Bins | None:
         """Of the range, if any."""
-        return None if self.range is None else Bins.of_range(*self.range)
+        return None if self.range is None else Bins.of_range(*self.range, self.fineness)
 
     @property
     def size(self) -> int:

@@ -1,7 +1,7 @@
 """Attributes for cases that were made of noisy answers, drawn from noisy tables of the log's."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from pydantic import JsonValue, ValidationError
@@ -41,16 +41,19 @@ from cloakwork.mechanisms.attributes.tables import (
 from cloakwork.mechanisms.base import Enrichment, Gives, Offer, Refusal, Theorem
 from cloakwork.privacy_event import PrivacyEvent
 
-NOISE_PRICE: float = 30.0
+NOISE_PRICE: Final = 30.0
 """What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
 
-STANDS_OUT: float = 3.0
+STANDS_OUT: Final = 3.0
 """How many deviations of its noise a count must lie above nothing, to be believed."""
 
-USUAL_NORM: float = 4.0
+FINER: Final = (300.0, 3000.0)
+"""How many deviations of a count's noise a log's cases must be, for finer bins of numbers."""
+
+USUAL_NORM: Final = 4.0
 """Where the noise hides all norms."""
 
-CONSTANT: float = 0.95
+CONSTANT: Final = 0.95
 """An attribute that keeps its value so often is taken to keep it always."""
 
 
@@ -147,12 +150,14 @@ class AttributesHistogram:
     def enrich(self, params: AttributesHistogramParams, kernel: Kernel, cases: Cases) -> Enrichment:
         """Find a norm, count all tables, and draw from them."""
         layout = Layout(params.attributes, cases.alphabet)
-        norm = _find_norm(params, kernel, layout)
+        norm, count = _find_norm(params, kernel, layout)
+        step = norm / UNIT_NORM
+        layout = layout.finer(_fineness(count, params.sigma * step))
         sums = kernel.sum(tables_of(layout, norm), Gaussian(params.sigma), SPREAD)
-        tables = _Tables(layout, sums, norm / UNIT_NORM, params.sigma)
+        tables = _Tables(layout, sums, step, params.sigma)
         before = _shares_before(cases)
         columns: dict[str, Any] = {}
-        for place, attribute in enumerate(params.attributes):
+        for place, attribute in enumerate(layout.attributes):
             kept = tables.kept(place)
             passed_on = np.zeros((1, 1)) if is_of_cases(attribute) else kept * before
             found = fitted(tables.counted(place), passed_on)
@@ -162,14 +167,18 @@ class AttributesHistogram:
         return Enrichment(columns, {"norm of a case": norm})
 
 
-def _find_norm(params: AttributesHistogramParams, kernel: Kernel, layout: Layout) -> float:
-    """The norm that cases are clipped to: where less would distort more than it saves noise."""
+def _find_norm(
+    params: AttributesHistogramParams, kernel: Kernel, layout: Layout
+) -> tuple[float, float]:
+    """The norm that cases are clipped to: where less would distort more than it saves noise; and
+    how many cases there are about, those that noise hides left out.
+    """
     answer = kernel.sum(norms_of(layout), Gaussian(params.norms_sigma), WHOLE)
     noisy = answer.at(np.arange(NORMS)).astype(np.float64)
     believed = np.where(noisy > STANDS_OUT * params.norms_sigma, noisy, 0.0) / UNIT_NORM
     cases = float(believed.sum())
     if not cases:
-        return USUAL_NORM
+        return USUAL_NORM, 0.0
     inside = 2.0 ** ((np.arange(NORMS) - 0.5) / 2)
     best = (np.inf, USUAL_NORM)
     for candidate in 2.0 ** (np.arange(2 * NORMS - 1) / 4):
@@ -178,7 +187,12 @@ def _find_norm(params: AttributesHistogramParams, kernel: Kernel, layout: Layout
         noise = params.sigma / UNIT_NORM * float(candidate) / (cases * mean)
         uneven = float(believed @ np.abs(weight / mean - 1)) / (2 * cases)
         best = min(best, (NOISE_PRICE * noise + uneven, float(candidate)))
-    return best[1]
+    return best[1], cases
+
+
+def _fineness(cases: float, sigma: float) -> int:
+    """Of bins: for a log of so many cases, with noise of deviation ``sigma`` on each count."""
+    return sum(cases >= times * sigma for times in FINER)
 
 
 def _shares_before(cases: Cases) -> Floats:
