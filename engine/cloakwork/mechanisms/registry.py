@@ -13,6 +13,7 @@ from cloakwork.policy.installed import installed_entries
 from cloakwork.policy.model import KNOWN_MECHANISMS
 
 _VARIANTS: Final = "cloakwork.mechanisms.variants"
+_ATTRIBUTES: Final = "cloakwork.mechanisms.attributes"
 
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:BoundContributions",
@@ -40,6 +41,8 @@ OURS: Final[Mapping[str, str]] = {
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",
     "timestamps/histogram": "cloakwork.mechanisms.timestamps.histogram:TimestampHistogram",
+    "attributes/randomised-response": f"{_ATTRIBUTES}.randomised_response:RandomisedResponse",
+    "attributes/bounded-laplace": f"{_ATTRIBUTES}.bounded_laplace:BoundedLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }
 """Name to ``module:class``, in the order in which the planner tries them; a module loads when its

@@ -32,6 +32,7 @@ from cloakwork.plan.derive_counted import (
     derive_k_anonymity,
     derive_values_in_classes,
 )
+from cloakwork.plan.derive_local import derive_local
 from cloakwork.plan.derive_noise import derive_given_columns, derive_unconditional
 from cloakwork.plan.flow import trace_columns
 from cloakwork.plan.model import Claim, Step, UnprovenClaim
@@ -128,7 +129,7 @@ def _by_rule_of_kind(index: int, goal: Guarantee, context: DerivationContext) ->
         case DifferentialPrivacy() | MetricPrivacy():
             return derive_given_columns(goal, context)
         case LocalDP():
-            return [f"this version derives no {goal.kind}"]
+            return derive_local(goal, context)
         case _:
             assert_never(goal)
 

@@ -102,7 +102,8 @@ def order_steps(draft: Draft) -> Draft:
 def _running_order(step: Step) -> int:
     if step.mechanism == "bound":
         return 0
-    if step.lineage.generates:
+    # Before cases are changed, and values copied: each value is one of the source's, or none.
+    if step.lineage.generates or step.currency == "local":
         return 1
     if step.lineage.enriches:
         return 2

@@ -33,7 +33,11 @@ def prepared_log(log: EventLog, plan: Plan) -> EventLog:
     """The log under its standard names, without the columns that the plan does not need."""
     needs, unit = required_attributes(plan), plan.facts.unit
     made = frozenset[str]().union(
-        *(step.lineage.writes for step in plan.steps if step.lineage.enriches)
+        *(
+            step.lineage.writes
+            for step in plan.steps
+            if step.lineage.enriches or step.currency == "local"
+        )
     )
     # What is released of the source keeps its type; what is made anew has one of its own.
     measured = (

@@ -12,14 +12,17 @@ from cloakwork.engines.enriched import enriched
 from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.engines.memory import Engine
 from cloakwork.engines.noise_on_times import noise_on_times
+from cloakwork.engines.noise_on_values import noise_on_values
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.facts import Facts, Unit
 from cloakwork.kernel import Books, Cases, Kernel, Measured, Perturbation
 from cloakwork.kernel.books import composed
+from cloakwork.kernel.local import Randomisation, Randomising
 from cloakwork.kernel.perturb import OneTime, Perturbing
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.from_variants import log_of_variants
+from cloakwork.log.naming import CASE_PREFIX
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import (
     Aggregate,
@@ -31,6 +34,7 @@ from cloakwork.mechanisms.base import (
     Perturbs,
     Rewrite,
 )
+from cloakwork.mechanisms.local_values import Randomises
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.mechanisms.third_party import Watched
 from cloakwork.noise import Noise
@@ -83,7 +87,7 @@ def aggregate_of(mechanism: Any, params: BaseModel, grant: Grant) -> Aggregate |
     """What is counted of each batch of the log: by a mechanism that measures, only what the step
     was granted. Variants do where that is the control flow; else each case is by itself.
     """
-    if isinstance(mechanism, Perturbs):
+    if isinstance(mechanism, Perturbs | Randomises):
         return None
     if not isinstance(mechanism, Measures | Enriches):
         _require_no_measurement(mechanism, grant)
@@ -136,6 +140,8 @@ def take(
         return _make_cases(mechanism, params, seen, noise, grant)
     if isinstance(mechanism, Perturbs):
         return _perturb_times(mechanism, params, noise, grant)
+    if isinstance(mechanism, Randomises):
+        return _randomise_values(mechanism, params, noise, grant)
     decision = decide_with_cache(mechanism, params, seen, noise, searches)
     return Outcome(mechanism.rewrite(params, decision, noise.stream()), dict(decision.internal))
 
@@ -225,6 +231,23 @@ def _perturb_times(mechanism: Perturbs, params: BaseModel, noise: Noise, grant: 
         return mechanism.completion(params, sample)
 
     action = noise_on_times(perturbing, complete, stream)
+    return Outcome(action, recorded=composed(books.recorded))
+
+
+def _randomise_values(
+    mechanism: Randomises, params: BaseModel, noise: Noise, grant: Grant
+) -> Outcome:
+    name, lineage = mechanism_name(mechanism), grant.lineage
+    declared = mechanism.randomises(params)
+    if not isinstance(declared, Randomisation):
+        raise MechanismError(name, "randomises returned no Randomisation")
+    names = frozenset(declared.noises)
+    if lineage.reads or not names <= lineage.measures or names != lineage.writes:
+        raise PlanUnsound(f"{name} randomises other values than its plan lists")
+    of_cases = frozenset(each for each in names if each.startswith(CASE_PREFIX))
+    books = Books.of(grant.event)
+    randomising = Randomising(declared, of_cases, books, noise.stream().part("noise"))
+    action = noise_on_values(randomising, mechanism.public_values(params))
     return Outcome(action, recorded=composed(books.recorded))
 
 
