@@ -133,6 +133,8 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "structure_share": "the part that finds which attributes belong together; 0 draws them "
         "independently of each other (0.1)",
     },
+    "attributes/randomised-response": {},
+    "attributes/bounded-laplace": {},
     "attributes/redact": {},
 }
 """By mechanism and option, the meaning, with the default in brackets at its end. Of the mechanisms
