@@ -1,9 +1,11 @@
 """Goals over several parts of a log: who serves them, one calibration for all, and what follows."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
@@ -145,16 +147,16 @@ def test_what_a_broken_search_finds_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 def test_shares_that_are_summed_wrongly_cost_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """A twin that takes shares of mu for shares of its square: the search goes by what is drawn."""
-    parts = joint._parts
+    joint_parts = joint._joint_parts
 
     def twin(terms: joint.JointTerms) -> Any:
-        found = parts(terms)
+        found = joint_parts(terms)
         return tuple(
             joint.Part(each.name, each.columns, each.goal, 4 * each.mu_share**2, each.delta)
             for each in found
         )
 
-    monkeypatch.setattr(joint, "_parts", twin)
+    monkeypatch.setattr(joint, "_joint_parts", twin)
     assert planned().claims[0].cost.epsilon <= 2.0
 
 
@@ -283,3 +285,32 @@ def test_what_is_taken_as_public_is_said() -> None:
     plan = planned(assume={**ASSUME, "window": window, "longest_gap": "30d"})
     kinds = [assumption.kind for assumption in plan.claims[0].assumptions]
     assert {"times-rounded", "starts-within", "gaps-at-most", "domains-declared"} <= set(kinds)
+
+
+LONE = ("x",) * 300
+ODD: dict[str, list[tuple[str, ...]]] = {
+    "empty": [],
+    "one event": [("x",)],
+    "single events": [("x",)] * 300,
+    "unique": [("x", *(("y",) * place)) for place in range(60)],
+    "one long case": [*[("x", "y")] * 300, LONE],
+    "other labels": [("", "\x00", "é" * 300)] * 50,
+}
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_no_log_stops_it(declared: bool) -> None:
+    """With our own mechanisms: nothing of any log ends in an error, and no time is missing."""
+    plan = make_plan(policy_of(**spec(assume=ASSUME if declared else {}, goal={"delta": 1e-6})))
+    assert [step.mechanism for step in plan.steps][2:4] == [
+        "timestamps/histogram",
+        "attributes/histogram",
+    ]
+    for name, variants in ODD.items():
+        log = log_of(variants)
+        values = [None if place % 3 else str(place) for place in range(log.events.height)]
+        odd = log.events.with_columns(pl.Series("cost", values, pl.String))
+        for events in (log.events, odd, log.events.drop("time:timestamp", strict=False)):
+            release = execute(plan, replace(log, events=events), None, noise=reproducible(3))
+            found = release.log.events
+            assert found["time:timestamp"].null_count() == 0, name

@@ -16,6 +16,7 @@ from cloakwork.mechanisms.kanon.closeness import _OPTIONS as CLOSENESS
 from cloakwork.mechanisms.kanon.family import _SET_BY_GOAL as SET_BY_GOAL
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.registry import OURS, catalogue
+from cloakwork.mechanisms.timestamps.histogram_params import HistogramOptions
 from cloakwork.mechanisms.timestamps.laplace_params import NOISED, START_SHARE
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.plan.planner import make_plan
@@ -42,7 +43,11 @@ def accepted(name: str) -> set[str]:
     mechanism: Any = catalogue()[name]
     if isinstance(mechanism, Anonymiser):
         return set(mechanism.Params.model_fields) - set(SET_BY_GOAL)
-    own = {"kanon/closeness": set(CLOSENESS), "timestamps/laplace": {NOISED, START_SHARE}}
+    own = {
+        "kanon/closeness": set(CLOSENESS),
+        "timestamps/laplace": {NOISED, START_SHARE},
+        "timestamps/histogram": set(HistogramOptions.model_fields),
+    }
     return own.get(name) or set(fields(name))
 
 

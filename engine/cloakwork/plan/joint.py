@@ -41,7 +41,9 @@ from cloakwork.policy.model import Mechanisms
 from cloakwork.privacy_event import Composed, PrivacyEvent
 
 SHARES: Final[Mapping[PartName, float]] = {CONTROL_FLOW: 0.5, TIMESTAMPS: 0.25, ATTRIBUTES: 0.25}
-"""Weights of the parts' shares of mu squared, where the policy sets none."""
+"""Weights of the parts' shares of mu squared, where the policy sets none; compared with others on
+synthetic logs alone (``docs/decisions/0028-joint-goals.md``).
+"""
 
 THRESHOLD_SHARES: Final[Mapping[PartName, float]] = {
     CONTROL_FLOW: 0.15,
@@ -130,10 +132,10 @@ def choose_parts(
 
     ``alone``: why no mechanism serves the goal by itself.
     """
-    parts = _parts(terms)
-    if isinstance(parts, Cause):
-        return MechanismChoice((), tuple(alone), (parts,))
-    found = [_weighed(part, terms) for part in parts]
+    goal_parts = _joint_parts(terms)
+    if isinstance(goal_parts, Cause):
+        return MechanismChoice((), tuple(alone), (goal_parts,))
+    found = [_weighed(part, terms) for part in goal_parts]
     considered = (*_considered_alone(alone, terms), *_considered_of_parts(found))
     causes = tuple(cause for each in found for cause in _causes_of_part(each, terms))
     if causes:
@@ -155,7 +157,7 @@ def _step(index: int, mechanism: Mechanism[Any], offer: Offer[Any], facts: Facts
     return with_prediction(step, mechanism.predict(offer.params, facts))
 
 
-def _parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
+def _joint_parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
     """The parts of the goal with their shares, or why it cannot be parted."""
     goal, columns = terms.goal, _columns_by_part(terms.goal)
     if goal.delta <= 0:
@@ -309,8 +311,8 @@ def _is_allowed(events: list[PrivacyEvent], terms: JointTerms) -> bool:
 
     By themselves too: a profile may serve several releases, and the ledger charges it once.
     """
-    goal, whole = terms.goal, Composed(events=tuple(events))
-    if not _is_within(whole, Cost(epsilon=goal.epsilon, delta=goal.delta)):
+    goal, composed = terms.goal, Composed(events=tuple(events))
+    if not _is_within(composed, Cost(epsilon=goal.epsilon, delta=goal.delta)):
         return False
     if terms.profiled is None:
         return True

@@ -122,6 +122,17 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "start_share": "for differential privacy, the part of epsilon for the start of a case "
         "(the one with the least expected error)",
     },
+    "timestamps/histogram": {
+        "shares": "how the budget for times is split between gaps, gaps-by-activity, gaps-by-pair, "
+        "starts, hours and totals, by name; those left out keep theirs "
+        "(0.08, 0.17, 0.35, 0.12, 0.11, 0.17)",
+    },
+    "attributes/histogram": {
+        "norms_share": "the part of the budget for attributes that finds how large cases are, "
+        "from 0.001 to 0.5 (0.03)",
+        "structure_share": "the part that finds which attributes belong together; 0 draws them "
+        "independently of each other (0.1)",
+    },
     "attributes/redact": {},
 }
 """By mechanism and option, the meaning, with the default in brackets at its end. Of the mechanisms

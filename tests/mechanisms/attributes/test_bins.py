@@ -21,20 +21,22 @@ RANGES = [
 ]
 
 
+@pytest.mark.parametrize("fineness", [0, 1, 2])
 @pytest.mark.parametrize("limits", RANGES)
-def test_bins_are_few_ascending_and_fill_the_range(limits):
-    bins = Bins.of_range(*limits)
+def test_bins_are_few_ascending_and_fill_the_range(limits, fineness):
+    bins = Bins.of_range(*limits, fineness)
     assert (np.diff(bins.edges) > 0).all()
     assert (bins.edges[0], bins.edges[-1]) == limits
-    assert 5 <= bins.count <= MOST_BINS + 1
+    assert 5 <= bins.count <= MOST_BINS[fineness] + 1
     inside = np.linspace(*limits, 1000)
     assert set(bins.of(inside)) <= set(range(bins.count))
     assert bins.of(np.array([-1e300, 1e300])).tolist() == [0, bins.count - 1]
 
 
+@pytest.mark.parametrize("fineness", [0, 1, 2])
 @pytest.mark.parametrize("limits", RANGES)
-def test_a_number_that_is_drawn_lies_in_its_bin(limits):
-    bins = Bins.of_range(*limits)
+def test_a_number_that_is_drawn_lies_in_its_bin(limits, fineness):
+    bins = Bins.of_range(*limits, fineness)
     every = np.repeat(np.arange(bins.count), 5)
     chance = np.tile([0, 1, UNIT // 3, UNIT // 2, UNIT - 1], bins.count)
     drawn = bins.draw(every, chance)
@@ -53,6 +55,15 @@ def test_edges_and_grain_follow_from_the_range():
     some = tenths.draw(np.full(50, 7), np.linspace(0, UNIT - 1, 50).astype(np.int64))
     assert all(number == round(number, 1) for number in some.tolist())
     assert Bins.of_range(-10.0, 10.0).edges.tolist() == list(range(-10, 11, 2))
+
+
+@pytest.mark.parametrize("limits", RANGES)
+def test_finer_bins_are_more(limits):
+    """But for a range that has fewer numbers."""
+    counts = [Bins.of_range(*limits, fineness).count for fineness in (0, 1, 2)]
+    assert counts == sorted(counts)
+    assert Bins.of_range(0.0, 10_000.0, 2).edges[-3:].tolist() == [9800.0, 9900.0, 10_000.0]
+    assert 35.0 in Bins.of_range(0.0, 10_000.0, 2).edges
 
 
 def test_zero_has_a_bin_of_its_own():

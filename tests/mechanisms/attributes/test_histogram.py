@@ -144,7 +144,7 @@ def test_queries_are_pure():
     params, log = params_of(), ordinary(12)
     with queries_collected(disturbed=True) as collected:
         MECHANISM.enrich(params, kernel_for(log, params), RELEASED)
-    assert len(collected) == 2
+    assert len(collected) == 3
     for asked in collected:
         assert not asked.refused
         assert not list(cases_that_differ(asked))
@@ -232,6 +232,19 @@ def test_the_norm_follows_the_cases():
     empty = kernel_for(log_of([]), params_of())
     usual = MECHANISM.enrich(params_of(), empty, RELEASED).internal["norm of a case"]
     assert usual == histogram.USUAL_NORM
+
+
+def test_bins_are_finer_where_a_log_is_large():
+    """As far as noise lets know: two sums of money near to each other stay apart."""
+    log = ordinary(3000)
+    spiked = pl.when(pl.col("cost").is_not_null()).then(pl.lit(36.0)).alias("cost")
+    log = replace(log, events=log.events.with_columns(spiked))
+    near = {}
+    for mu in (0.2, 20.0):
+        cost = enriched(log, reproducible(1), mu).events["cost"].drop_nulls()
+        near[mu] = cost.is_between(35.5, 36.9).mean()
+    assert near[20.0] > 0.95
+    assert near[0.2] < 0.2
 
 
 def test_plans_of_many_attributes_are_quick():

@@ -11,7 +11,15 @@ from cloakwork.arrays import Floats, Ints
 DECADES: Final = 4
 """Powers of ten below the largest number that have bins of their own, on a scale by ratios."""
 
-MOST_BINS: Final = 20
+LEADING: Final = (
+    (1.0, 2.0, 5.0),
+    (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0),
+    tuple(digits / 10 for digits in range(10, 100)),
+)
+"""Where bins begin that go by ratios, up to powers of ten; by how fine they are."""
+
+MOST_BINS: Final = (20, 60, 400)
+"""By how fine they are."""
 
 UNIT: Final = 1 << 30
 """Numbers are drawn inside a bin from so many equal chances."""
@@ -38,17 +46,24 @@ class Bins:
     by_ratio: bool
 
     @classmethod
-    def of_range(cls, low: float, high: float) -> "Bins":
+    def of_range(cls, low: float, high: float, fineness: int = 0) -> "Bins":
         """Bins with round edges from ``low`` to ``high``: by ratios (1, 2, 5, 10, ...) where the
-        range spans decades from 0 or a positive number on, else of one width.
+        range spans decades from 0 or a positive number on, else of one width. ``fineness``: 0, 1
+        or 2, for some 10, 40 or 300 of them.
         """
         digits = _digits(high - low)
         by_ratio = low >= 0 and high >= _BY_RATIO * low and high > 0
         if not by_ratio:
-            return cls(_even_edges(low, high), digits, zero=False, by_ratio=False)
+            edges = _even_edges(low, high, fineness, digits)
+            return cls(edges, digits, zero=False, by_ratio=False)
         # Below two grains there is one number.
         least = max(low, high / 10**DECADES, 2 * 10.0**-digits)
-        between = [edge for edge in _round_numbers(least, high) if low < edge < high]
+        between = [
+            edge
+            for edge in _round_numbers(least, high, fineness)
+            # An edge between two numbers of the grain parts nothing.
+            if low < edge < high and _on_grain(np.array(edge), digits) >= edge * (1 - 1e-9)
+        ]
         return cls(np.array([low, *between, high]), digits, zero=low == 0, by_ratio=True)
 
     @property
@@ -97,28 +112,31 @@ def _on_grain(numbers: Floats, digits: int) -> Floats:
     return np.asarray(np.floor(scaled + np.abs(scaled) * 1e-12) / scale, np.float64)
 
 
-def _round_numbers(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten, from ``low`` to ``high``; powers of ten alone where they are
-    too many.
+def _round_numbers(low: float, high: float, fineness: int) -> list[float]:
+    """Round numbers from ``low`` to ``high``; powers of ten alone where even the coarsest are too
+    many, and the largest of them.
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for leading in ((1, 2, 5), (1,)):
+    most = MOST_BINS[fineness] - 2
+    for leading in (LEADING[fineness], (1.0,)):
         found = [float(f"{lead}e{power}") for power in powers for lead in leading]
         kept = [number for number in found if low * (1 - 1e-9) <= number <= high]
-        if len(kept) < MOST_BINS - 1:
+        if len(kept) <= most:
             return kept
-    return kept[-(MOST_BINS - 2) :]
+    return kept[-most:]
 
 
-def _even_edges(low: float, high: float) -> Floats:
-    """Of bins of the smallest round width of which at most ``MOST_BINS`` fill the range."""
-    span = high - low
+def _even_edges(low: float, high: float, fineness: int, digits: int) -> Floats:
+    """Of bins of the smallest round width of which there are not too many, and which is no finer
+    than the grain.
+    """
+    span, most = high - low, MOST_BINS[fineness]
     if span <= 0 or not math.isfinite(span):
         return np.array([low, high])
-    power = math.floor(math.log10(span / MOST_BINS))
+    power = math.floor(math.log10(span / most))
     widths = [float(f"{lead}e{power + more}") for more in (0, 1) for lead in (1, 2, 5)]
     # The two outer bins may be parts of one.
-    fits = (width for width in widths if span / width <= MOST_BINS - 1)
+    fits = (width for width in widths if span / width <= most - 1 and width >= 10.0**-digits)
     width = next(fits, widths[-1])
     first = math.floor(low / width) + 1
     inner = np.arange(first, math.ceil(high / width)) * width

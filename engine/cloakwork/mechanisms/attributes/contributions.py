@@ -37,18 +37,33 @@ SIDE_WEIGHT: Final = 0.5
 FEW_VALUES: Final = 10
 """So many values add up to their group's total well enough; of more, it is counted by itself."""
 
+USUAL_SIZE: Final = 10
+"""Values of an attribute that count for 1."""
+
+WEIGHT_POWER: Final = 1 / 6
+
+WEIGHTS: Final = (0.5, 2.0)
+"""The least and the largest weight of a value."""
+
 NORMS: Final = 14
 """Classes of norms: up to 1, and from each to the root of two times it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     """Where the keys of each table begin: ``attributes`` measured, per activity of ``labels`` where
     they are of events.
     """
 
     attributes: tuple[MeasuredAttribute, ...]
     labels: tuple[str, ...]
+
+    def finer(self, fineness: int) -> "TableLayout":
+        """With bins of this fineness."""
+        finer = {"fineness": fineness}
+        return TableLayout(
+            tuple(each.model_copy(update=finer) for each in self.attributes), self.labels
+        )
 
     def groups(self, attribute: int) -> int:
         """Tables of an attribute: one an activity; one in all, where it is of cases."""
@@ -69,6 +84,11 @@ class Layout:
         sizes = [self.groups(i) * self.attributes[i].size for i in range(attribute)]
         return self.totals(len(self.attributes)) + sum(sizes)
 
+    def weight(self, attribute: int) -> float:
+        """How much a value counts for: more where there are many, each of which is rare."""
+        size = max(self.attributes[attribute].size, 1)
+        return float(np.clip((size / USUAL_SIZE) ** WEIGHT_POWER, *WEIGHTS))
+
     def counts_totals(self, attribute: int) -> bool:
         """Whether its groups' totals are counted by themselves."""
         return self.attributes[attribute].size > FEW_VALUES
@@ -79,7 +99,7 @@ def is_of_cases(attribute: MeasuredAttribute) -> bool:
     return attribute.name.startswith(CASE_PREFIX)
 
 
-def norms_of(layout: Layout) -> Query:
+def norms_of(layout: TableLayout) -> Query:
     """The class of each case's norm, of ``NORMS``; none of a case that counts for nothing."""
 
     def norms(cases: Cases) -> Entries:
@@ -94,7 +114,7 @@ def norms_of(layout: Layout) -> Query:
     return norms
 
 
-def tables_of(layout: Layout, norm: float) -> Query:
+def tables_of(layout: TableLayout, norm: float) -> Query:
     """All tables, of vectors divided by ``norm``."""
 
     def tables(cases: Cases) -> Entries:
@@ -114,7 +134,7 @@ class _Weighted:
     weight: Floats
 
 
-def _contributions(cases: Cases, layout: Layout) -> _Weighted:
+def _contributions(cases: Cases, layout: TableLayout) -> _Weighted:
     """Entries of all tables."""
     label = cases.coded(layout.labels)
     known = np.flatnonzero(label >= 0)
@@ -147,14 +167,14 @@ def _contributions(cases: Cases, layout: Layout) -> _Weighted:
 
 
 def _values(
-    layout: Layout, place: int, case: Ints, group: Ints, codes: Ints, share: Floats | float
+    layout: TableLayout, place: int, case: Ints, group: Ints, codes: Ints, share: Floats | float
 ) -> Sequence[_Weighted]:
     """Entries of one attribute's values, and of their totals."""
     rows = np.flatnonzero((codes >= 0) & (group >= 0))
     weight = np.broadcast_to(share, codes.shape)[rows]
     size = layout.attributes[place].size
     code = layout.values(place) + group[rows] * size + codes[rows]
-    values = _Weighted(case[rows], code, weight)
+    values = _Weighted(case[rows], code, weight * layout.weight(place))
     if not layout.counts_totals(place):
         return [values]
     total = layout.totals(place) + group[rows]

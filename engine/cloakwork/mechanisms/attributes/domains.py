@@ -1,10 +1,10 @@
 """How the values of a log's attribute meet the domain or the range that a policy declares."""
 
 import math
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from cloakwork.arrays import Floats, Ints
 from cloakwork.kernel import Column
@@ -17,23 +17,31 @@ _TRUTH: Final = frozenset({"true", "false"})
 
 class MeasuredAttribute(Frozen):
     """An attribute by its ``name``, with all values that it may have: a ``domain``, or numbers of a
-    ``range``, clamped to it.
+    ``range``, clamped to it. ``fineness``: of the range's bins (``Bins.of_range``).
     """
 
     name: str
     domain: tuple[JsonValue, ...] | None = None
     range: tuple[float, float] | None = None
+    fineness: Annotated[int, Field(ge=0, le=2, exclude_if=lambda fineness: not fineness)] = 0
 
     @property
     def bins(self) -> Bins | None:
         """Of the range, if any."""
-        return None if self.range is None else Bins.of_range(*self.range)
+        return None if self.range is None else Bins.of_range(*self.range, self.fineness)
 
     @property
     def size(self) -> int:
         """How many values are told apart: those of the domain, or the bins of the range."""
         bins = self.bins
         return len(self.domain or ()) if bins is None else bins.count
+
+    @property
+    def is_of_numbers(self) -> bool:
+        """Whether the order of its values means something: of a range, or a domain of numbers."""
+        listed = self.domain or ()
+        numbers = [value for value in listed if type(value) in (int, float)]
+        return self.range is not None or len(numbers) == len(listed)
 
     def codes(self, column: Column) -> Ints:
         """The place of each value in the domain, or its bin: int64; -1 where it is missing.

@@ -1,7 +1,7 @@
 """Attributes for cases that were made of noisy answers, drawn from noisy tables of the log's."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from pydantic import JsonValue, ValidationError
@@ -19,7 +19,7 @@ from cloakwork.mechanisms.attributes.contributions import (
     SPREAD,
     UNIT_NORM,
     WHOLE,
-    Layout,
+    TableLayout,
     is_of_cases,
     norms_of,
     tables_of,
@@ -32,23 +32,37 @@ from cloakwork.mechanisms.attributes.histogram_params import (
     answers_event,
     calibrated,
 )
+from cloakwork.mechanisms.attributes.structure import (
+    CLASSES,
+    MOST_PAIRS,
+    Classes,
+    Edge,
+    class_table,
+    forest,
+    pairs_of,
+    with_pairs,
+)
 from cloakwork.mechanisms.attributes.tables import (
-    STANDS_OUT,
     Counted,
-    Distribution,
     fitted,
     totals_of,
 )
 from cloakwork.mechanisms.base import Enrichment, Gives, Offer, Refusal, Theorem
 from cloakwork.privacy_event import PrivacyEvent
 
-NOISE_PRICE: float = 30.0
+NOISE_PRICE: Final = 30.0
 """What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
 
-USUAL_NORM: float = 4.0
+STANDS_OUT: Final = 3.0
+"""How many deviations of its noise a count must lie above nothing, to be believed."""
+
+FINER: Final = (300.0, 3000.0)
+"""How many deviations of a count's noise a log's cases must be, for finer bins of numbers."""
+
+USUAL_NORM: Final = 4.0
 """Where the noise hides all norms."""
 
-CONSTANT: float = 0.95
+CONSTANT: Final = 0.95
 """An attribute that keeps its value so often is taken to keep it always."""
 
 
@@ -58,9 +72,10 @@ class AttributesHistogram:
 
     One vector a case holds the tables of all attributes: per activity how many cases have a value,
     and which; for attributes of cases, one table each. It is clipped to a norm that a first noisy
-    answer finds: most cases lie within it. An attribute that nearly always keeps its value within a
-    case is drawn once a case; of others, as many values stay the same from event to event as noise
-    lets show. Attributes are drawn independently of each other.
+    answer finds: one at which noise and clipping together distort least. An attribute that nearly
+    always keeps its value within a case is drawn once a case; of others, as many values stay the
+    same from event to event as noise lets show. A third answer, tables of two attributes, says
+    which attributes go together; where noise hides that, they are independent.
 
     Values outside of the declared domain count as missing, numbers outside of the declared range as
     its ends. An empty log, one case, or attributes that are missing everywhere give counts of mere
@@ -75,11 +90,12 @@ class AttributesHistogram:
     theorem: ClassVar[Theorem] = Theorem(
         "For units of at most m cases (unbounded neighbours): the numbers of cases by class of "
         "norm move by at most m, and, for whatever norm they make one choose, the tables of all "
-        "attributes together by at most m (L2), a case's vector having norm at most 1. Discrete "
-        "Gaussian noise on both composes adaptively; which tables are read follows from the "
+        "attributes together by at most m (L2), a case's vector having norm at most 1; so do, for "
+        "whatever classes, the tables of two attributes. Discrete Gaussian noise on all of them "
+        "composes adaptively; which tables are read follows from the "
         "released control flow, and what is drawn from them is post-processing.",
-        "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; James and "
-        "Stein 1961, for counts that do not stand out of their noise",
+        "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; Kiefer and "
+        "Wolfowitz 1956, for what counts are expected to be without their noise",
     )
     gives: ClassVar[tuple[Gives, ...]] = ()
     Params = AttributesHistogramParams
@@ -116,11 +132,11 @@ class AttributesHistogram:
                 tuple(f"attributes[{name!r}].domain" for name in missing),
             )
         measured = [_declared(name, facts) for name in dict.fromkeys(columns)]
-        params = calibrated(measured, facts.unit.max_cases, mu, chosen.norms_share)
+        params = calibrated(measured, facts.unit.max_cases, mu, chosen)
         return Offer(params, "draws attributes from noisy counts of their values per activity")
 
     def event(self, params: AttributesHistogramParams, facts: Facts) -> PrivacyEvent:
-        """Noise on the classes of norms, and on all tables together."""
+        """Noise on the classes of norms, on all tables together, and on those of pairs."""
         del facts
         return answers_event(params)
 
@@ -143,28 +159,69 @@ class AttributesHistogram:
         return facts
 
     def enrich(self, params: AttributesHistogramParams, kernel: Kernel, cases: Cases) -> Enrichment:
-        """Find a norm, count all tables, and draw from them."""
-        layout = Layout(params.attributes, cases.alphabet)
-        norm = _find_norm(params, kernel, layout)
+        """Find a norm, count all tables, then those of pairs, and draw from them."""
+        layout = TableLayout(params.attributes, cases.alphabet)
+        norm, count = _find_norm(params, kernel, layout)
+        step = norm / UNIT_NORM
+        layout = layout.finer(_fineness(count, params.sigma * step))
         sums = kernel.sum(tables_of(layout, norm), Gaussian(params.sigma), SPREAD)
-        tables = _Tables(layout, sums, norm / UNIT_NORM, params.sigma)
+        tables = _Tables(layout, sums, step, params.sigma)
+        before, randomness = _shares_before(cases), kernel.randomness
+        kept = [tables.kept(place) for place in range(len(layout.attributes))]
+        drawn, classes = [], []
+        for place, attribute in enumerate(layout.attributes):
+            of_cases = is_of_cases(attribute)
+            found = fitted(
+                tables.counted(place), np.zeros((1, 1)) if of_cases else kept[place] * before
+            )
+            group = np.zeros(len(cases), np.int64) if of_cases else cases.codes
+            drawn.append(draw_values(found, group, randomness))
+            classes.append(class_table(attribute, _shares(drawn[-1].codes, attribute.size)))
+        edges = []
+        if params.structure_sigma is not None:
+            shared = Classes(layout.attributes, tuple(classes))
+            edges = _find_forest(params.structure_sigma, kernel, shared)
+            drawn = with_pairs(drawn, edges, shared, cases, randomness)
         columns: dict[str, Any] = {}
-        for place, attribute in enumerate(params.attributes):
-            found = fitted(tables.counted(place))
-            drawn = _drawn(found, tables.kept(place), attribute, cases, kernel.randomness)
-            chance = kernel.randomness.uniform(np.full(len(drawn.codes), UNIT))
-            columns[attribute.name] = attribute.released(drawn.codes, chance[drawn.origin])
-        return Enrichment(columns, {"norm of a case": norm})
+        for place, attribute in enumerate(layout.attributes):
+            values = drawn[place]
+            if not is_of_cases(attribute):
+                values = _kept_within_cases(values, kept[place], cases, randomness)
+            chance = randomness.uniform(np.full(len(values.codes), UNIT))
+            columns[attribute.name] = attribute.released(values.codes, chance[values.origin])
+        return Enrichment(columns, {"norm of a case": norm, "pairs of attributes": len(edges)})
 
 
-def _find_norm(params: AttributesHistogramParams, kernel: Kernel, layout: Layout) -> float:
-    """The norm that cases are clipped to: where less would distort more than it saves noise."""
+def _find_forest(sigma: float, kernel: Kernel, classes: Classes) -> list[Edge]:
+    """The pairs of attributes that belong together."""
+    count = len(classes.attributes)
+    pairs = [(one, other) for other in range(count) for one in range(other)]
+    if len(pairs) > MOST_PAIRS:
+        chosen = kernel.randomness.permutation(len(pairs))[:MOST_PAIRS]
+        pairs = [pairs[place] for place in chosen.tolist()]
+    answer = kernel.sum(pairs_of(classes, pairs), Gaussian(sigma), SPREAD)
+    step = np.sqrt(len(pairs)) / UNIT_NORM
+    noisy = answer.at(np.arange(len(pairs) * CLASSES**2)) * step
+    return forest(pairs, noisy.reshape(len(pairs), CLASSES, CLASSES), sigma * step)
+
+
+def _shares(codes: Ints, size: int) -> Floats:
+    """How often each value is, of those that were drawn: shape (size,)."""
+    return np.bincount(codes[codes >= 0], minlength=size).astype(np.float64)
+
+
+def _find_norm(
+    params: AttributesHistogramParams, kernel: Kernel, layout: TableLayout
+) -> tuple[float, float]:
+    """The norm that cases are clipped to: where less would distort more than it saves noise; and
+    how many cases there are about, those that noise hides left out.
+    """
     answer = kernel.sum(norms_of(layout), Gaussian(params.norms_sigma), WHOLE)
     noisy = answer.at(np.arange(NORMS)).astype(np.float64)
     believed = np.where(noisy > STANDS_OUT * params.norms_sigma, noisy, 0.0) / UNIT_NORM
     cases = float(believed.sum())
     if not cases:
-        return USUAL_NORM
+        return USUAL_NORM, 0.0
     inside = 2.0 ** ((np.arange(NORMS) - 0.5) / 2)
     best = (np.inf, USUAL_NORM)
     for candidate in 2.0 ** (np.arange(2 * NORMS - 1) / 4):
@@ -173,7 +230,22 @@ def _find_norm(params: AttributesHistogramParams, kernel: Kernel, layout: Layout
         noise = params.sigma / UNIT_NORM * float(candidate) / (cases * mean)
         uneven = float(believed @ np.abs(weight / mean - 1)) / (2 * cases)
         best = min(best, (NOISE_PRICE * noise + uneven, float(candidate)))
-    return best[1]
+    return best[1], cases
+
+
+def _fineness(cases: float, sigma: float) -> int:
+    """Of bins: for a log of so many cases, with noise of deviation ``sigma`` on each count."""
+    return sum(cases >= times * sigma for times in FINER)
+
+
+def _shares_before(cases: Cases) -> Floats:
+    """For each activity (row) the share of its events that follow each activity (column)."""
+    labels = len(cases.alphabet)
+    later = np.flatnonzero(cases.place > 0)
+    pairs = cases.codes[later] * labels + cases.codes[later - 1]
+    follows = np.bincount(pairs, minlength=labels * labels).reshape(labels, labels)
+    events = np.bincount(cases.codes, minlength=labels)
+    return np.asarray(follows / np.maximum(events, 1)[:, None], np.float64)
 
 
 def _is_declared(name: str, facts: Facts) -> bool:
@@ -189,7 +261,7 @@ def _declared(name: str, facts: Facts) -> MeasuredAttribute:
 class _Tables:
     """The noisy tables, in cases; ``step``: cases in a grid step."""
 
-    def __init__(self, layout: Layout, sums: NoisySums, step: float, sigma: float) -> None:
+    def __init__(self, layout: TableLayout, sums: NoisySums, step: float, sigma: float) -> None:
         self._layout, self._sums, self._step = layout, sums, step
         self._sigma = sigma * step
 
@@ -201,18 +273,20 @@ class _Tables:
         """The counts of one attribute."""
         layout, side = self._layout, self._sigma / SIDE_WEIGHT
         attribute, groups = layout.attributes[place], layout.groups(place)
-        values = self._at(layout.values(place), groups * attribute.size)
+        weight = layout.weight(place)
+        values = self._at(layout.values(place), groups * attribute.size, weight)
         values = values.reshape(groups, attribute.size)
         alone = None
-        variance = self._sigma**2 * max(attribute.size, 1)
+        sigma = self._sigma / weight
+        variance = sigma**2 * max(attribute.size, 1)
         if layout.counts_totals(place):
             alone = self._at(layout.totals(place), groups, SIDE_WEIGHT)
             variance = 1 / (1 / variance + 1 / side**2)
         first = layout.masses + (len(layout.labels) if is_of_cases(attribute) else 0)
         return Counted(
             values=values,
-            sigma=self._sigma,
-            totals=totals_of(values, self._sigma, alone, side),
+            sigma=sigma,
+            totals=totals_of(values, sigma, alone, side),
             total_sigma=float(np.sqrt(variance)),
             mass=self._at(first, groups, SIDE_WEIGHT),
             mass_sigma=side,
@@ -229,17 +303,8 @@ class _Tables:
         return min(float(same / several), 1.0)
 
 
-def _drawn(
-    found: Distribution,
-    kept: float,
-    attribute: MeasuredAttribute,
-    cases: Cases,
-    randomness: Randomness,
-) -> Drawn:
-    """Values of one attribute."""
-    if is_of_cases(attribute):
-        return draw_values(found, np.zeros(len(cases), np.int64), randomness)
-    drawn = draw_values(found, cases.codes, randomness)
+def _kept_within_cases(drawn: Drawn, kept: float, cases: Cases, randomness: Randomness) -> Drawn:
+    """Values of an attribute of events, of which a share ``kept`` are the one before."""
     if kept >= CONSTANT:
         return with_copies(drawn, cases)
     by_chance = _by_chance(drawn.codes)

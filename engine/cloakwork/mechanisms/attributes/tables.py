@@ -1,8 +1,8 @@
 """From noisy counts of values to distributions: post-processing, which costs nothing.
 
-Counts that do not stand out of their noise are not believed: a group (the events of an activity)
-is taken to be like all groups of its attribute where its own counts say nothing else, and what
-counts add up to is kept.
+What does not stand out of its noise is not believed: a group (the events of an activity) is taken
+to be like the groups that it shares values with, and like all groups of its attribute, where its
+own counts say nothing else.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,15 @@ from typing import Final
 import numpy as np
 
 from cloakwork.arrays import Bools, Floats
-
-STANDS_OUT: Final = 3.0
-"""How many deviations of its noise a count must differ by, to be believed as it is."""
+from cloakwork.mechanisms.attributes.estimation import expected_beside, expected_counts
 
 PLAUSIBLE: Final = 2.5
 """Within how many deviations a share is taken to be none, or all."""
+
+ROUNDS: Final = 3
+"""How often groups learn from those before them: values travel so many steps further."""
+
+_LEAST: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class ValueShares:
     """The values of one attribute by group: ``present``, the share that has one, shape (groups,);
     ``shape``: how often each of these is, shape (groups, values), rows that add up to 1.
     """
@@ -58,18 +61,25 @@ def totals_of(values: Floats, sigma: float, alone: Floats | None, alone_sigma: f
     return np.asarray(weight * added + (1 - weight) * alone, np.float64)
 
 
-def fitted(counted: Counted) -> Distribution:
-    """What the counts say, with the noise taken out as far as it can be."""
+def fitted(counted: Counted, passed_on: Floats) -> ValueShares:
+    """What the counts say, with the noise taken out as far as it can be.
+
+    ``passed_on``: for each group (row) the share of its values that are known to be those of each
+    group (column), shape (groups, groups), rows that add up to 1 at most: of activities that come
+    before it. What else a group is expected to be like are all groups together.
+    """
     present = _present(counted)
-    mass = np.where(present > 0, np.maximum(counted.totals, 0.0), 0.0)
-    everywhere = _over_all_groups(counted, present > 0)
-    shape = np.array(
-        [
-            _of_group(row, total, everywhere, counted.sigma)
-            for row, total in zip(counted.values, mass, strict=True)
-        ]
-    ).reshape(counted.values.shape)
-    return Distribution(present, shape)
+    used = (present > 0) & (counted.totals > 0)
+    everywhere = _over_all_groups(counted, used)
+    shape = np.tile(everywhere, (len(present), 1))
+    if used.sum() > 1 and len(everywhere):
+        parents = shape
+        known = np.where(used, passed_on, 0.0)
+        rest = 1 - known.sum(axis=1, keepdims=True)
+        for _ in range(1 + ROUNDS * bool(known.any())):
+            shape = _of_groups(counted, used, parents)
+            parents = known @ shape + rest * everywhere
+    return ValueShares(present, shape)
 
 
 def _present(counted: Counted) -> Floats:
@@ -77,43 +87,33 @@ def _present(counted: Counted) -> Floats:
     are, the share over all groups.
     """
     totals, mass = counted.totals, np.maximum(counted.mass, 0.0)
-    overall = float(np.clip(totals.sum() / max(mass.sum(), 1e-9), 0.0, 1.0))
+    if not counted.values.shape[1]:
+        return np.zeros(len(totals))
+    overall = float(np.clip(totals.sum() / max(mass.sum(), _LEAST), 0.0, 1.0))
     some = totals > PLAUSIBLE * counted.total_sigma
     apart = np.hypot(counted.total_sigma, counted.mass_sigma)
     all_of_them = mass - totals < PLAUSIBLE * apart
-    share = np.clip(totals / np.maximum(mass, 1e-9), 0.0, 1.0)
+    share = np.clip(totals / np.maximum(mass, _LEAST), 0.0, 1.0)
     share = np.where(all_of_them, 1.0, share)
     return np.where(some, share, np.where(all_of_them, overall, 0.0))
 
 
 def _over_all_groups(counted: Counted, used: Bools) -> Floats:
-    """The shape over all groups that are ``used``: shape (values,)."""
+    """The shape over all groups that are ``used``, shape (values,); even, where there are none."""
     size = counted.values.shape[1]
-    even = np.full(size, 1 / max(size, 1))
+    if not used.any() or not size:
+        return np.full(size, 1 / max(size, 1))
     counts = counted.values[used].sum(axis=0)
-    sigma = counted.sigma * np.sqrt(max(int(used.sum()), 1))
-    return _of_group(counts, float(np.maximum(counted.totals[used], 0).sum()), even, sigma)
+    expected = expected_counts(counts, counted.sigma * float(np.sqrt(used.sum())))
+    return np.asarray(expected / expected.sum(), np.float64)
 
 
-def _of_group(counts: Floats, total: float, parent: Floats, sigma: float) -> Floats:
-    """A shape for ``counts`` that add up to ``total``, where they are expected to be like
-    ``parent``.
-
-    A count that stands out of the expected one is kept. The others are drawn towards it, the more
-    the less they vary beyond their noise (James and Stein 1961, with the variance estimated), and
-    scaled to what is left of the total.
+def _of_groups(counted: Counted, used: Bools, parents: Floats) -> Floats:
+    """The shape of each group that is ``used``, expected to be like its row of ``parents``; of the
+    others that.
     """
-    if total <= 0 or not len(counts):
-        return parent
-    expected = parent * total
-    residual = counts - expected
-    stands_out = np.abs(residual) > STANDS_OUT * sigma
-    others = residual[~stands_out]
-    beyond = float(np.mean(others**2) - sigma**2) if len(others) else 0.0
-    shrunk = expected + max(beyond, 0.0) / (max(beyond, 0.0) + sigma**2) * residual
-    kept = np.where(stands_out, np.maximum(counts, 0.0), 0.0)
-    rest = np.where(stands_out, 0.0, np.maximum(shrunk, 0.0))
-    left = max(total - float(kept.sum()), 0.0)
-    if rest.sum() > 0:
-        kept += rest * (left / rest.sum())
-    return kept / kept.sum() if kept.sum() > 0 else parent
+    guess = np.maximum(counted.totals[used, None] * parents[used], _LEAST)
+    found = expected_beside(counted.values[used], guess, counted.sigma)
+    shape = parents.copy()
+    shape[used] = found / found.sum(axis=1, keepdims=True)
+    return shape

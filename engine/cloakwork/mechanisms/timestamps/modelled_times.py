@@ -1,5 +1,6 @@
 """The tables of timestamps/histogram, measured, and times drawn from them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,11 +19,12 @@ from cloakwork.mechanisms.timestamps.histogram_params import (
 from cloakwork.mechanisms.timestamps.sampled_times import (
     Draws,
     at_usual_hours,
+    by_rank,
     in_order,
     meet_totals,
     start_steps,
 )
-from cloakwork.mechanisms.timestamps.shrinkage import distributions
+from cloakwork.mechanisms.timestamps.shrinkage import UNKNOWN, distributions
 from cloakwork.mechanisms.timestamps.time_queries import (
     StartTable,
     gaps_in,
@@ -39,6 +41,24 @@ root of these (the best width of bins of a histogram).
 CASES: Final = 70
 
 FEWEST, MOST = 8, 128
+
+DIFFERS: Final[Mapping[TableName, float]] = {
+    "gaps-by-activity": 0.7,
+    "gaps-by-pair": 1.0,
+    "totals": 0.3,
+    "hours": 0.05,
+}
+"""By how much a distribution usually differs from the one that it is shrunk to, in standard
+deviations of a coin. These and the other constants were chosen on synthetic logs alone.
+"""
+
+SNAPPED: Final = 3 * HOUR
+"""An event that lies so long behind the one before it keeps hours of its own."""
+
+AGAIN: Final = 1
+"""How often gaps that usual hours have changed are made those that were drawn, by rank, and events
+are moved to usual hours again.
+"""
 
 PERIODS: Final = 40
 """Of a declared window, at most; ten times as many of one that is not."""
@@ -87,15 +107,25 @@ class ModelledTimes:
 
     def draw_steps(self) -> Ints:
         """A time for each event, in steps of the grid."""
-        gaps = np.zeros(len(self.cases.codes), np.int64)
-        gaps[self.followers] = self._meet_totals(self._draw_gaps())
-        moves = gaps * (self.clock.grid.microseconds(np.arange(2)) @ [-1, 1]) >= HOUR
+        drawn, pair = self._draw_gaps()
+        gaps = self._meet_totals(drawn, pair)
+        starts, hours = self._draw_starts(), self._usual_hours()
+        steps = self._steps_at_hours(starts, gaps, hours)
+        for _ in range(AGAIN):
+            moved = by_rank(gaps, pair, np.diff(steps)[self.followers - 1], self.draws)
+            steps = self._steps_at_hours(steps[self.firsts], moved, hours)
+        return steps
+
+    def _steps_at_hours(self, starts: Ints, gaps: Ints, hours: Floats) -> Ints:
+        """The times that starts and gaps say, moved to the usual ``hours``."""
+        steps = np.zeros(len(self.cases.codes), np.int64)
+        steps[self.firsts], steps[self.followers] = starts, gaps
+        moves = steps * (self.clock.grid.microseconds(np.arange(2)) @ [-1, 1]) >= SNAPPED
         moves[self.firsts] = True
-        gaps[self.firsts] = self._draw_starts()
-        steps = np.cumsum(gaps)
+        steps = np.cumsum(steps)
         before = np.concatenate([[0], steps])[self.cases.offsets[:-1]]
         steps -= np.repeat(before, self.cases.lengths)
-        steps = at_usual_hours(steps, moves, self._usual_hours(), self.clock, self.draws)
+        steps = at_usual_hours(steps, moves, hours, self.clock, self.draws)
         return in_order(steps, self.cases.offsets)
 
     def _ask(self, name: TableName, query: Query, codes: Ints) -> Floats:
@@ -109,10 +139,10 @@ class ModelledTimes:
 
     def _bins(self, name: TableName, longest: int) -> LogBins:
         """As many as the number of released cases and the noise allow."""
-        wanted = BINS * np.cbrt(len(self.rows) / self._sigma(name) / CASES)
-        return LogBins.up_to(longest, int(np.clip(wanted, FEWEST, MOST)))
+        number = BINS * np.cbrt(len(self.rows) / self._sigma(name) / CASES)
+        return LogBins.up_to(longest, int(np.clip(number, FEWEST, MOST)))
 
-    def _draw_gaps(self) -> Ints:
+    def _draw_gaps(self) -> tuple[Ints, Ints]:
         """The gap before each of the ``followers``."""
         codes, labels = self.cases.codes, len(self.cases.alphabet)
         bins = self._bins("gaps", self.longest)
@@ -129,7 +159,7 @@ class ModelledTimes:
         )
         of_pair = self._gap_table("gaps-by-pair", bins, rows, row, of_target[pairs % labels])
         place = self.draws.places(of_pair, row)
-        return bins.inside(place, self.draws.parts(len(place)))
+        return bins.inside(place, self.draws.fractions(len(place))), row
 
     def _gap_table(
         self,
@@ -141,16 +171,16 @@ class ModelledTimes:
     ) -> Floats:
         """The distribution of gaps of each group; ``group``: that of each of the ``followers``."""
         groups = 1 if expected is None else len(expected)
-        codes = np.arange(groups * len(bins)).reshape(groups, -1)
+        codes = np.arange(groups * len(bins)).reshape(groups, len(bins))
         noisy = self._ask(name, gaps_in(self.clock, bins, row_of), codes)
         # What the released cases weigh in each group, as a case of the log would.
         once = np.unique(self.cases.case_of[self.followers] * groups + group)
         case, of = np.divmod(once, groups)
         weight = 1 / np.sqrt(np.maximum(np.bincount(case, minlength=1), 1))
         mass = np.bincount(of, weights=weight[case], minlength=groups).astype(np.float64)
-        return distributions(noisy, self._sigma(name), mass, expected)
+        return distributions(noisy, self._sigma(name), mass, expected, DIFFERS.get(name, UNKNOWN))
 
-    def _meet_totals(self, gaps: Ints) -> Ints:
+    def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
         """The same gaps, scaled so that the durations of cases follow their own table."""
         cases, window = self.cases, self.params.window
         longest = max(self.longest, self.clock.grid.steps_in(window.end - window.start))
@@ -174,11 +204,14 @@ class ModelledTimes:
             parent[row] = above
             expected = shape[parent] if len(shape) else None
             mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
-            shape, above = distributions(own, self._sigma("totals"), mass, expected), row
+            shape, above = (
+                distributions(own, self._sigma("totals"), mass, expected, DIFFERS["totals"]),
+                row,
+            )
         place = self.draws.places(shape, above)
-        totals = bins.inside(place, self.draws.parts(len(place)))
+        totals = bins.inside(place, self.draws.fractions(len(place)))
         case = np.searchsorted(rows, cases.case_of[self.followers])
-        met = meet_totals(gaps, case, totals, self.draws, above)
+        met = meet_totals(gaps, pair, case, totals, above, self.draws)
         return np.clip(met, 0, self.longest)
 
     def _draw_starts(self) -> Ints:
@@ -188,8 +221,10 @@ class ModelledTimes:
         table = StartTable.over(clock, params.window, most)
         noisy = self._ask("starts", table.query, np.arange(table.cells))
         sigma, mass = self._sigma("starts"), np.array([len(self.rows) * _THIRD])
-        parts = np.split(noisy, [table.periods, table.periods + 7])
-        trend, weekdays, hours = (distributions(part[None, :], sigma, mass)[0] for part in parts)
+        one_way = np.split(noisy, [table.periods, table.periods + 7])
+        trend, weekdays, hours = (
+            distributions(cells[None, :], sigma, mass)[0] for cells in one_way
+        )
         weights = table.day_weights(trend, weekdays)
         return start_steps(weights, table.first_day, hours, clock, len(self.rows), self.draws)
 
@@ -204,4 +239,4 @@ class ModelledTimes:
         days, hours, slots = np.split(noisy, [7, 7 + clock.hours])
         of_days, of_hours = (distributions(part[None, :], sigma, mass) for part in (days, hours))
         both = np.outer(of_days, of_hours).reshape(1, -1)
-        return np.asarray(distributions(slots[None, :], sigma, mass, both)[0])
+        return np.asarray(distributions(slots[None, :], sigma, mass, both, DIFFERS["hours"])[0])

@@ -12,8 +12,8 @@ from cloakwork.mechanisms.timestamps.bins import DAY, Clock
 
 _FINE: Final = 1 << 53
 
-MOVED: Final = 0.05
-"""Gaps of less than this part of a case are left as they are when its total is met."""
+TURNS: Final = 8
+"""How often gaps change places, so that they follow totals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Draws:
 
     randomness: Randomness
 
-    def parts(self, size: int) -> Floats:
+    def fractions(self, size: int) -> Floats:
         """Uniform in [0, 1)."""
         return np.asarray(self.randomness.uniform(np.full(size, _FINE)) / _FINE)
 
@@ -39,7 +39,7 @@ class Draws:
         rank = np.empty(len(group), np.int64)
         rank[order] = np.arange(len(group))
         found = group
-        return np.asarray((rank - firsts[found] + self.parts(len(group))) / sizes[found])
+        return np.asarray((rank - firsts[found] + self.fractions(len(group))) / sizes[found])
 
     def places(self, distributions: Floats, group: Ints) -> Ints:
         """A bin for each draw, by the distribution of its group."""
@@ -52,29 +52,42 @@ class Draws:
         return np.asarray(np.clip(found - group * bins, 0, bins - 1))
 
 
-def meet_totals(gaps: Ints, case: Ints, totals: Ints, draws: Draws, group: Ints) -> Ints:
-    """Gaps of which those of each case add up to one of ``totals``.
+def meet_totals(
+    gaps: Ints, pair: Ints, case: Ints, totals: Ints, group: Ints, draws: Draws
+) -> Ints:
+    """Gaps of which those of each case add up to about one of ``totals``.
 
-    ``gaps``: int64, with the ``case`` of each. ``totals``: one for each case, drawn for its
-    ``group``. In a group the longest case by its gaps gets the largest total, and so on down
-    (coupling by rank). Gaps that are small beside the whole keep their length, if that leaves
-    enough for the others.
+    ``gaps``: int64, each drawn for its ``pair``, with its ``case``. ``totals``: one for each case,
+    drawn for its ``group``. In a group the longest case by its gaps gets the largest total, and so
+    on down (coupling by rank). So that the gaps of a pair stay those that were drawn, they change
+    places: scaled to the totals, the longest one becomes the longest one that was drawn, and so on
+    down. This is done ``TURNS`` times, and what is then missing is scaled.
     """
-    cases = len(totals)
-    sums = np.bincount(case, weights=gaps, minlength=cases)
-    target = np.empty(cases)
-    mixed = draws.randomness.permutation(cases)
-    by_sum = mixed[np.lexsort((sums[mixed], group[mixed]))]
-    target[by_sum] = totals[np.lexsort((totals, group))]
-    is_large = gaps >= MOVED * sums[case]
-    large = np.bincount(case, weights=gaps * is_large, minlength=cases)
-    rest = target - (sums - large)
-    keeps_small = rest >= 0.5 * target
-    wanted = np.where(keeps_small, rest, target)
-    of = np.where(keeps_small, large, sums)
-    factor = np.where(of > 0, wanted / np.maximum(of, 1), 1.0)
-    moved = np.where(is_large | ~keeps_small[case], gaps * factor[case], gaps)
-    return np.rint(moved).astype(np.int64)
+    found = gaps.astype(np.float64)
+    for _ in range(TURNS):
+        scaled = _scaled(found, case, totals, group)
+        found = by_rank(gaps, pair, scaled, draws).astype(np.float64)
+    return np.rint(_scaled(found, case, totals, group)).astype(np.int64)
+
+
+def by_rank(drawn: Ints, group: Ints, like: Floats | Ints, draws: Draws) -> Ints:
+    """What was ``drawn`` for each ``group``, the least where ``like`` is least, and so on; ties in
+    random order.
+    """
+    mixed = draws.randomness.permutation(len(drawn))
+    order = mixed[np.lexsort((like[mixed], group[mixed]))]
+    found = np.empty_like(drawn)
+    found[order] = drawn[np.lexsort((drawn, group))]
+    return found
+
+
+def _scaled(gaps: Floats, case: Ints, totals: Ints, group: Ints) -> Floats:
+    """Gaps scaled to the totals, which are coupled to their sums by rank."""
+    sums = np.bincount(case, weights=gaps, minlength=len(totals))
+    target = np.empty(len(totals))
+    target[np.lexsort((sums, group))] = totals[np.lexsort((totals, group))]
+    factor = np.where(sums > 0, target / np.where(sums > 0, sums, 1), 1.0)
+    return np.asarray(gaps * factor[case])
 
 
 def start_steps(
@@ -85,7 +98,7 @@ def start_steps(
     day = first_day + draws.places(day_weights[None, :], once)
     within = draws.places(hours[None, :], once) * (DAY // clock.hours)
     spread = DAY // clock.hours if clock.hours > 1 else 0
-    inside = np.floor(draws.parts(size) * spread).astype(np.int64)
+    inside = np.floor(draws.fractions(size) * spread).astype(np.int64)
     return clock.steps(day * DAY + within + inside)
 
 
@@ -105,15 +118,15 @@ def at_usual_hours(
     week = 7 * DAY
     local = clock.local(steps[heads])
     found = np.bincount(clock.slot(steps[heads]), minlength=clock.slots).astype(np.float64)
-    wanted = weights * (found.sum() / weights.sum())
-    cut = int(np.argmin(_around(found, clock.hours) + _around(wanted, clock.hours)))
+    intended = weights * (found.sum() / weights.sum())
+    cut = int(np.argmin(_around(found, clock.hours) + _around(intended, clock.hours)))
     # Monday 0:00 of the first week, moved to the cut; 1970-01-05 was a Monday.
     origin = 4 * DAY + cut * slot_width
     number, inside = np.divmod(local - origin, week)
-    have, want = np.roll(found, -cut), np.roll(wanted, -cut)
+    have, want = np.roll(found, -cut), np.roll(intended, -cut)
     if clock.hours == 1:
         # Events of one day go to several, if need be.
-        inside = inside + draws.parts(len(inside)) * slot_width
+        inside = inside + draws.fractions(len(inside)) * slot_width
     edges = np.arange(clock.slots + 1, dtype=np.float64) * slot_width
     reached = np.interp(inside, edges, np.concatenate([[0], np.cumsum(have)]))
     moved = _inverse(reached, np.concatenate([[0], np.cumsum(want)]), edges)

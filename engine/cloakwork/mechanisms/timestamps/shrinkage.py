@@ -9,9 +9,6 @@ from cloakwork.arrays import Bools, Floats
 BELIEVED: Final = 2.5
 """Sigmas by which a part must differ from what is expected, to be believed in full."""
 
-USUAL: Final = 0.3
-"""By how much parts usually differ from what is expected, in standard deviations of a coin."""
-
 UNKNOWN: Final = 0.5
 """The same of parts of which nothing is expected; noise that hides more leaves them even."""
 
@@ -20,14 +17,19 @@ MASS: Final = 0.15
 
 
 def distributions(
-    noisy: Floats, sigma: float, mass: Floats, expected: Floats | None = None
+    noisy: Floats,
+    sigma: float,
+    mass: Floats,
+    expected: Floats | None = None,
+    differs: float = UNKNOWN,
 ) -> Floats:
     """Distributions of which ``noisy`` are histograms with Gaussian noise of ``sigma``: shape
     (groups, bins), rows that add up to 1.
 
     ``mass``: what each row of the histogram adds up to, about. ``expected``: the shape that is
     expected of each, rows that add up to 1; where it has nothing, nothing is found. None: nothing
-    is expected.
+    is expected. ``differs``: by how much splits in two usually differ from what is expected, in
+    standard deviations of a coin.
 
     Bins are halved again and again. How what lies in an interval is split between its halves is
     estimated by their noisy sums (least squares, given what both hold together), and averaged with
@@ -43,13 +45,15 @@ def distributions(
     total = _mass(noisy.sum(axis=1), sigma * np.sqrt(bins), mass)[:, None]
     share = np.ones((groups, 1))
     for level in range(depth):
-        parts = 2 << level
-        found = cells.reshape(groups, parts, -1).sum(axis=2)
-        known = prior.reshape(groups, parts, -1).sum(axis=2)
+        intervals = 2 << level
+        halves = (groups, intervals, cells.shape[1] // intervals)
+        found, known = cells.reshape(halves).sum(axis=2), prior.reshape(halves).sum(axis=2)
         # Variances differ only where a half reaches beyond the last bin, which is nearly empty.
-        deviation = sigma * np.sqrt(cells.shape[1] / parts)
-        split = _split(found, known, deviation, total * share, is_known=expected is not None)
-        share = np.stack([share * split, share * (1 - split)], axis=2).reshape(groups, parts)
+        deviation = sigma * np.sqrt(cells.shape[1] / intervals)
+        split = _split(
+            found, known, deviation, total * share, differs, is_known=expected is not None
+        )
+        share = np.stack([share * split, share * (1 - split)], axis=2).reshape(groups, intervals)
     share = share[:, :bins]
     return np.asarray(share / share.sum(axis=1, keepdims=True))
 
@@ -62,7 +66,13 @@ def _mass(total: Floats, deviation: float, mass: Floats) -> Floats:
 
 
 def _split(
-    found: Floats, known: Floats, deviation: float, mass: Floats, *, is_known: bool
+    found: Floats,
+    known: Floats,
+    deviation: float,
+    mass: Floats,
+    differs: float,
+    *,
+    is_known: bool,
 ) -> Floats:
     """The part of ``mass`` that falls into the left one of two halves: shape as ``mass``.
 
@@ -76,7 +86,7 @@ def _split(
     error = deviation / (np.sqrt(2) * usable)
     bound = BELIEVED * error
     if is_known:
-        usual = USUAL**2 * np.maximum(expected * (1 - expected), 0.01)
+        usual = differs**2 * np.maximum(expected * (1 - expected), 0.01)
         is_noise = np.abs(measured - expected) <= bound
         weight = np.where(is_noise, usual / (usual + error**2), 1.0)
     else:

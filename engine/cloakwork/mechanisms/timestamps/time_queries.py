@@ -133,8 +133,8 @@ def hours_of(clock: Clock) -> Query:
         weekday, hour = np.divmod(slot, clock.hours)
         codes = (weekday, 7 + hour, 7 + clock.hours + slot)
         one = np.zeros(len(slot), np.int64)
-        parts = np.concatenate([one, one + 1, one + 2])
-        return spread_over(np.tile(known.case, 3), parts, np.concatenate(codes))
+        groups = np.concatenate([one, one + 1, one + 2])
+        return spread_over(np.tile(known.case, 3), groups, np.concatenate(codes))
 
     return hours
 

@@ -134,8 +134,8 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         declared = facts.alphabet is not None
         noise = markov_part(mu, delta, facts.unit.max_cases, chosen.shares, declared)
         # The target that these would meet by themselves.
-        whole = delta / SELECTION_SHARE
-        target = Cost(epsilon=epsilon_of_normal(mu, whole - delta), delta=whole)
+        in_all = delta / SELECTION_SHARE
+        target = Cost(epsilon=epsilon_of_normal(mu, in_all - delta), delta=in_all)
         return _offered(target, noise, facts, chosen)
 
     def event(self, params: MarkovParams, facts: Facts) -> PrivacyEvent:

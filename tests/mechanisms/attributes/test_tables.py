@@ -1,0 +1,70 @@
+"""From noisy counts to distributions."""
+
+import numpy as np
+import pytest
+
+from cloakwork.mechanisms.attributes.tables import Counted, fitted, totals_of
+
+
+def counted(values, mass, sigma=1.0):
+    values = np.array(values, np.float64)
+    side = 2 * sigma
+    totals = totals_of(values, sigma, None, side)
+    error = sigma * np.sqrt(max(values.shape[1], 1))
+    return Counted(values, sigma, totals, error, np.array(mass, np.float64), side)
+
+
+def nothing(groups):
+    return np.zeros((groups, groups))
+
+
+def test_presence_is_none_all_or_a_share():
+    """An activity whose count is within noise of nothing has the attribute as often as others."""
+    rows = [[500.0, 499.0], [0.5, -0.5], [250.0, 251.0], [0.3, 0.1]]
+    found = fitted(counted(rows, [1000, 800, 1000, 1.0]), nothing(4))
+    assert found.present[:2].tolist() == [1.0, 0.0]
+    assert found.present[2] == pytest.approx(0.5, abs=0.01)
+    assert found.present[3] == pytest.approx(1500 / 2801, abs=0.01)
+
+
+def test_shapes_add_up_to_one_and_follow_the_counts():
+    found = fitted(counted([[900.0, 100.0, 0.0], [100.0, 900.0, 0.0]], [1000, 1000]), nothing(2))
+    assert found.shape.sum(axis=1) == pytest.approx([1, 1])
+    assert found.shape[0] == pytest.approx([0.9, 0.1, 0.0], abs=0.02)
+    assert found.shape[1] == pytest.approx([0.1, 0.9, 0.0], abs=0.02)
+
+
+def test_a_group_that_noise_hides_is_like_all_groups():
+    rows = [[900.0, 100.0, 0.0], [850.0, 150.0, 0.0], [-3.0, 2.0, 5.0]]
+    found = fitted(counted(rows, [1000, 1000, 4], 10.0), nothing(3))
+    assert found.shape[2] == pytest.approx([0.875, 0.125, 0.0], abs=0.05)
+
+
+def test_a_group_is_like_the_one_whose_values_it_keeps():
+    """Better than like all groups together."""
+    rows = [[900.0, 100.0], [20.0, 980.0], [12.0, 0.0]]
+    passed = nothing(3)
+    passed[2, 0] = 0.9
+    sigma = 10.0
+    kept = fitted(counted(rows, [1000, 1000, 12], sigma), passed).shape[2, 0]
+    alone = fitted(counted(rows, [1000, 1000, 12], sigma), nothing(3)).shape[2, 0]
+    assert kept > alone
+    assert kept == pytest.approx(0.85, abs=0.08)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (0, 0), (2, 1)])
+@pytest.mark.parametrize("level", [-50.0, 0.0, 50.0])
+def test_any_counts_give_a_distribution(shape, level):
+    """Of mere noise, too."""
+    found = fitted(counted(np.full(shape, level), np.full(shape[0], level)), nothing(shape[0]))
+    assert found.shape.shape == shape
+    assert ((found.present >= 0) & (found.present <= 1)).all()
+    if shape[1]:
+        assert found.shape.sum(axis=1) == pytest.approx(np.ones(shape[0]))
+
+
+def test_totals_weigh_both_counts_by_their_precision():
+    values = np.full((1, 100), 1.0)
+    assert totals_of(values, 1.0, None, 2.0).tolist() == [100]
+    both = totals_of(values, 1.0, np.array([50.0]), 2.0)
+    assert both == pytest.approx([100 * 4 / 104 + 50 * 100 / 104])

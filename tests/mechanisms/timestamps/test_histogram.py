@@ -1,0 +1,323 @@
+"""Times for cases that were made of noisy answers."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+from pydantic import TypeAdapter
+
+from cloakwork.engines.measured import measured_of, released_cases
+from cloakwork.engines.memory import MemoryEngine
+from cloakwork.errors import PlanUnsound
+from cloakwork.facts import Facts, Unit, Window
+from cloakwork.kernel import Books, Clip, Entries, Kernel
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.log.from_variants import log_of_variants
+from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal
+from cloakwork.mechanisms.timestamps import modelled_times
+from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
+from cloakwork.mechanisms.timestamps.histogram_params import norm_charged
+from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
+from cloakwork.noise import reproducible
+from cloakwork.privacy_event import PrivacyEvent
+from cloakwork.run.steps import Grant, aggregate_of
+from cloakwork.testing.contract import BATCH_LOG, EVERY_GOAL, LOGS, assert_is_a_log, random_batches
+from cloakwork.testing.logs import log_of
+from cloakwork.testing.queries import cases_that_differ, queries_collected
+from cloakwork.testing.runs import run_step
+
+MECHANISM = TimestampHistogram()
+ROME = timezone(timedelta(hours=1))
+FACTS = Facts(
+    window=Window(start=datetime(2019, 12, 1, tzinfo=UTC), end=datetime(2020, 12, 1, tzinfo=UTC)),
+    longest_gap=timedelta(days=100),
+)
+DAYS = Facts(
+    window=FACTS.window,
+    longest_gap=timedelta(days=1000),
+    grid=timedelta(days=1),
+    epoch=datetime(2000, 1, 1, tzinfo=ROME),
+)
+MADE = log_of_variants(
+    [("a", "b", "c"), ("a",), ("a", "c", "c", "d"), ("z", "y")], np.array([30, 4, 8, 2])
+)
+MISSING = log_of([["a", "b", "c"]] * 9, [[None] * 3] * 9)
+SOME = log_of(
+    [["a", "b", "c"]] * 9,
+    [
+        [datetime(2020, 1, day + 1, tzinfo=UTC), None, datetime(9000, 1, 1, tzinfo=UTC)]
+        for day in range(9)
+    ],
+)
+EQUAL = log_of([["a", "b", "c"]] * 9, [[datetime(1950, 1, 1, tzinfo=UTC)] * 3] * 9)
+SOURCES = {**LOGS, "no times": MISSING, "some times": SOME, "one time": EQUAL}
+
+
+def params(facts=FACTS, mu=0.5, **options):
+    found = MECHANISM.offer_part((TIMESTAMPS,), mu, 0.0, facts, options)
+    assert isinstance(found, Offer), found
+    return found.params
+
+
+def release(log, facts=FACTS, mu=0.5, seed=1, made=MADE, engine=None):
+    source = reproducible(seed)
+    return run_step(MECHANISM, params(facts, mu), log, source, facts, engine, released=made)
+
+
+def test_it_is_a_part_of_a_goal_and_none_by_itself():
+    assert isinstance(MECHANISM, Enriches)
+    assert isinstance(MECHANISM, OffersPart)
+    assert not MECHANISM.gives
+    for goal in EVERY_GOAL:
+        assert MECHANISM.offer(goal, FACTS, {}).kind == "never"
+
+
+def test_it_writes_times_alone():
+    refused = MECHANISM.offer_part((TIMESTAMPS, "org:resource"), 0.5, 0.0, FACTS, {})
+    assert isinstance(refused, Refusal)
+    assert refused.kind == "never"
+
+
+@pytest.mark.parametrize(
+    "options", [{"no such option": 1}, {"shares": {"gap": 0.1}}, {"shares": {"gaps": 0}}]
+)
+def test_options_are_judged(options):
+    refused = MECHANISM.offer_part((TIMESTAMPS,), 0.5, 0.0, FACTS, options)
+    assert isinstance(refused, Refusal)
+    assert refused.kind == "misconfigured"
+
+
+def test_parameters_and_cost_are_data():
+    found = params(DAYS, shares={"gaps": 0.5})
+    assert found == type(found).model_validate_json(found.model_dump_json())
+    event = MECHANISM.event(found, DAYS)
+    adapter = TypeAdapter(PrivacyEvent)
+    assert event == adapter.validate_json(adapter.dump_json(event))
+
+
+@pytest.mark.parametrize("made", [MADE, LOGS["cases without events"], LOGS["empty"]])
+@pytest.mark.parametrize("facts", [FACTS, DAYS, Facts()], ids=["seconds", "days", "undeclared"])
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_log_gives_times_in_order(name, facts, made):
+    """No null, nothing descends, on the grid, order and number of events as they were."""
+    after = release(SOURCES[name], facts, made=made)
+    assert_is_a_log(after)
+    assert after.events["concept:name"].equals(made.events["concept:name"])
+    assert after.offsets.tolist() == made.offsets.tolist()
+    times = after.events[TIMESTAMP]
+    assert times.null_count() == 0
+    epoch = facts.epoch.astimezone(UTC)
+    assert all((time - epoch) % facts.grid == timedelta(0) for time in times.to_list())
+
+
+def test_gaps_end_at_the_longest_that_is_declared():
+    """But for what events move to usual hours: less than a week."""
+    source = log_of(
+        [["a", "b"]] * 500,
+        [
+            [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1 + day % 28, tzinfo=UTC)]
+            for day in range(500)
+        ],
+    )
+    after = release(source, replace_facts(longest_gap=timedelta(days=9)), mu=0.05)
+    for start, stop in pairwise(after.offsets.tolist()):
+        times = after.events[TIMESTAMP][start:stop].to_list()
+        assert all(b - a < timedelta(days=16) for a, b in pairwise(times))
+
+
+def replace_facts(**changes):
+    return FACTS.model_copy(update=changes)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_is_recorded_is_what_is_planned(name):
+    source, found = reproducible(1), params()
+    grant = Grant.of(MECHANISM, found, FACTS)
+    seen = measured_of(aggregate_of(MECHANISM, found, grant).of(SOURCES[name]), source)
+    kernel = Kernel(seen, Books.of(grant.event), source, 1)
+    MECHANISM.enrich(found, kernel, released_cases(MADE, [CONTROL_FLOW]))
+    assert sorted(map(repr, kernel.recorded.events)) == sorted(map(repr, grant.event.events))
+
+
+@pytest.mark.parametrize("m", [1, 5, 60])
+@pytest.mark.parametrize("mu", [0.01, 0.25, 3.0])
+def test_the_cost_is_the_mu_that_was_asked_for(mu, m):
+    """Squares of the tables' ratios add up to it, and to hardly less."""
+    facts = replace_facts(unit=Unit(attribute="case:who", max_cases=m))
+    event = MECHANISM.event(params(facts, mu), facts)
+    sigmas = params(facts, mu).sigmas
+    square = sum(
+        (norm_charged(one) / sigma) ** 2
+        for one, sigma in zip(event.events, sigmas.values(), strict=True)
+    )
+    assert 0.999 * mu**2 <= square <= mu**2
+    whole = params(replace_facts(unit=Unit()), mu).sigmas
+    assert all(sigmas[name] >= m * whole[name] * 0.999 for name in sigmas)
+
+
+@pytest.mark.parametrize("batches", [1, 4, 60])
+def test_batches_change_nothing(batches):
+    engine = MemoryEngine(batches, random_batches(batches))
+    at_once, in_batches = release(BATCH_LOG), release(BATCH_LOG, engine=engine)
+    assert at_once.events.equals(in_batches.events)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_vectors_of_a_case_follow_from_that_case_alone(name):
+    with queries_collected() as collected:
+        release(SOURCES[name])
+    assert len(collected) == 6
+    for asked in collected:
+        assert not list(cases_that_differ(asked))
+        assert not asked.refused
+
+
+def disturbed_alike(log):
+    """Whether a release is the same where queries are called on decoys, too."""
+    plain = release(log)
+    with queries_collected(disturbed=True):
+        return plain.events.equals(release(log).events)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_queries_leave_nothing_behind(name):
+    assert disturbed_alike(SOURCES[name])
+
+
+def test_pairs_of_the_log_instead_of_released_ones_are_found(monkeypatch):
+    """The counterpart whose query tells which pairs occur, to read as many cells as these need."""
+    honest = ModelledTimes._ask
+
+    def ask(self, name, query, codes):
+        pairs = set()
+
+        def telling(cases):
+            labels = cases.codes.tolist()
+            pairs.update(pairwise(labels))
+            return query(cases)
+
+        noisy = honest(self, name, telling, codes)
+        noisy.flat[len(pairs) :] = 0
+        return noisy
+
+    monkeypatch.setattr(ModelledTimes, "_ask", ask)
+    assert not disturbed_alike(LOGS["ordinary"])
+
+
+def test_a_clip_that_is_left_out_is_refused(monkeypatch):
+    """And so are raw counts, and a question that is asked twice."""
+    clips = dict.fromkeys(modelled_times.CLIPS, Clip("l2", 1 << 24, 1 << 10))
+    with monkeypatch.context() as patched:
+        patched.setattr(modelled_times, "CLIPS", clips)
+        with pytest.raises(PlanUnsound):
+            release(LOGS["ordinary"])
+
+    def raw(self, name, query, codes):
+        return self.kernel.raw()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ModelledTimes, "_ask", raw)
+        with pytest.raises(PlanUnsound):
+            release(LOGS["ordinary"])
+    honest = ModelledTimes._ask
+    twice = lambda *asked: (honest(*asked) + honest(*asked)) / 2  # noqa: E731
+    monkeypatch.setattr(ModelledTimes, "_ask", twice)
+    with pytest.raises(PlanUnsound):
+        release(LOGS["ordinary"])
+
+
+def test_no_column_but_times_is_read():
+    lineage = MECHANISM.lineage(params())
+    assert lineage.measures == {CONTROL_FLOW, TIMESTAMPS}
+    assert lineage.reads == {CONTROL_FLOW}
+    assert lineage.writes == {TIMESTAMPS}
+    assert lineage.enriches
+    other = replace(
+        BATCH_LOG, events=BATCH_LOG.events.with_columns(pl.lit("x").alias("org:resource"))
+    )
+    assert release(BATCH_LOG).events.equals(release(other).events)
+
+
+def office(cases: int) -> EventLog:
+    """Cases that begin on a Monday at nine; b follows a after some ten minutes, c after two days, d
+    after twenty.
+    """
+    draw = np.random.default_rng(5)
+    monday = datetime(2020, 1, 6, 9, tzinfo=UTC)
+    sequences, times = [], []
+    for case in range(cases):
+        start = monday + timedelta(weeks=case % 20, minutes=float(draw.integers(50)))
+        late = start + timedelta(minutes=float(draw.integers(8, 13)))
+        end = late + timedelta(days=20 if case % 4 == 0 else 2)
+        sequences.append(["a", "b", "d" if case % 4 == 0 else "c"])
+        times.append([start, late, end])
+    return log_of(sequences, times)
+
+
+def test_times_look_like_those_of_the_log():
+    """With hardly any noise: starts, gaps by pair, durations, hours."""
+    source = office(2000)
+    after = release(source, mu=60.0, made=source)
+    table = after.events.with_columns(
+        gap=pl.col(TIMESTAMP).diff(), before=pl.col("concept:name").shift()
+    )
+    for before, label, least, most in (
+        ("a", "b", timedelta(minutes=6), timedelta(minutes=16)),
+        ("b", "c", timedelta(days=1.3), timedelta(days=2.7)),
+        ("b", "d", timedelta(days=15), timedelta(days=25)),
+    ):
+        found = table.filter(pl.col("concept:name") == label, pl.col("before") == before)["gap"]
+        assert least < found.median() < most, (label, found.median())
+    starts = after.events.filter(pl.col("concept:name") == "a")[TIMESTAMP]
+    assert (starts.dt.weekday() == 1).mean() > 0.95
+    assert (starts.dt.hour() == 9).mean() > 0.95
+
+
+def test_days_are_those_of_the_clock():
+    """Where the grid is a day that begins at 23:00 UTC, weekdays are kept."""
+    source = log_of(
+        [["a", "b"]] * 2000,
+        [
+            [
+                datetime(2020, 1, 5, 23, tzinfo=UTC) + timedelta(weeks=case % 20),
+                datetime(2020, 1, 9, 23, tzinfo=UTC) + timedelta(weeks=case % 20),
+            ]
+            for case in range(2000)
+        ],
+    )
+    after = release(source, DAYS, mu=60.0, made=source)
+    times = after.events[TIMESTAMP]
+    assert set(times.dt.hour().to_list()) == {23}
+    # Of Monday and Friday in Rome.
+    weekdays = (times + timedelta(hours=1)).dt.weekday()
+    assert weekdays.is_in([1, 5]).mean() > 0.95
+
+
+def test_released_labels_alone_are_counted():
+    """Events whose activity is not released are passed over: the gap from a to c is the whole."""
+    source = office(2000)
+    made = log_of_variants([("a", "c")], np.array([500]))
+    after = release(source, mu=60.0, made=made)
+    gaps = after.events.select(pl.col(TIMESTAMP).diff())[TIMESTAMP][1::2]
+    assert timedelta(days=1.3) < gaps.median() < timedelta(days=2.7)
+
+
+def test_an_event_without_a_time_counts_for_nothing():
+    """Nor does what the code would see in its place."""
+    entries = []
+
+    def ask(self, name, query, codes):
+        entries.append((name, query))
+        return np.zeros(codes.shape)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ModelledTimes, "_ask", ask)
+        release(MISSING)
+    cases = released_cases(MISSING, [CONTROL_FLOW, TIMESTAMPS])
+    for _, query in entries:
+        found: Entries = query(cases.within(("a", "b", "c", "d", "y", "z")))
+        assert not len(found.case)

@@ -1,0 +1,125 @@
+"""Draws of many values at once, totals, and hours."""
+
+from datetime import timedelta
+
+import numpy as np
+
+from cloakwork.facts import UNIX_EPOCH
+from cloakwork.kernel import Randomness
+from cloakwork.kernel.perturb import Grid
+from cloakwork.mechanisms.timestamps import sampled_times
+from cloakwork.mechanisms.timestamps.bins import Clock
+from cloakwork.mechanisms.timestamps.sampled_times import (
+    Draws,
+    at_usual_hours,
+    in_order,
+    meet_totals,
+    start_steps,
+)
+from cloakwork.noise import reproducible
+
+SECONDS = Clock.of(Grid(UNIX_EPOCH, timedelta(seconds=1)))
+HOUR, DAY, WEEK = 3_600, 86_400, 7 * 86_400
+MONDAY = 4 * DAY
+"""1970-01-05, 0:00."""
+
+
+def draws(seed=1):
+    return Draws(Randomness(reproducible(seed)))
+
+
+def test_draws_follow_their_distributions_closely():
+    """Each n-th of a distribution is drawn once of n draws: shares are off by two draws at most."""
+    shapes = np.array([[0.5, 0.0, 0.5], [0.1, 0.2, 0.7]])
+    group = np.array([0, 1] * 500)
+    place = draws().places(shapes, group)
+    for row in range(2):
+        share = np.bincount(place[group == row], minlength=3) / 500
+        assert np.abs(share - shapes[row]).max() <= 2 / 500
+    # In random order: the first half is like the second.
+    assert abs(place[:500].mean() - place[500:].mean()) < 0.3
+    assert draws().places(shapes, group[:0]).tolist() == []
+
+
+def test_totals_are_met_by_gaps_that_change_places(monkeypatch):
+    """Gaps of each pair stay those that were drawn, as nearly as totals allow."""
+    rng = np.random.default_rng(4)
+    case, pair = np.repeat(np.arange(2000), 3), np.tile([0, 1, 2], 2000)
+    usual = 10 ** rng.uniform(1, 5, 2000)
+    gaps = np.rint(rng.permuted(usual)[case] * 10 ** rng.normal(0, 0.2, 6000)).astype(np.int64)
+    gaps = rng.permuted(gaps.reshape(-1, 3), axis=0).ravel()
+    totals = np.rint(3 * usual).astype(np.int64)
+    group = np.arange(2000) % 2
+    met = meet_totals(gaps, pair, case, totals, group, draws())
+    monkeypatch.setattr(sampled_times, "TURNS", 0)
+    scaled = meet_totals(gaps, pair, case, totals, group, draws())
+    sums = np.bincount(case, weights=met)
+    for each in range(2):
+        mine = group == each
+        ratio = np.sort(sums[mine]) / np.sort(totals[mine])
+        assert 0.9 < ratio.min() <= ratio.max() < 1.1
+    assert distance(gaps, met, pair) < 0.5 * distance(gaps, scaled, pair)
+
+
+def distance(one, other, pair):
+    """Between the gaps of each pair, on the log scale."""
+    return sum(
+        np.abs(np.sort(np.log1p(one[pair == each])) - np.sort(np.log1p(other[pair == each]))).mean()
+        for each in range(3)
+    )
+
+
+def test_cases_whose_gaps_are_all_zero_stay():
+    gaps = np.zeros(4, np.int64)
+    case = np.array([0, 0, 1, 1])
+    met = meet_totals(gaps, case * 0, case, np.array([5, 9]), np.zeros(2, np.int64), draws())
+    assert met.tolist() == [0, 0, 0, 0]
+
+
+def test_starts_lie_in_days_and_hours_of_weight():
+    days, hours = np.zeros(30), np.zeros(24)
+    days[[2, 9]], hours[13] = (0.25, 0.75), 1.0
+    steps = start_steps(days, 100, hours, SECONDS, 1000, draws())
+    day, second = np.divmod(steps, DAY)
+    assert set(day.tolist()) == {102, 109}
+    assert (second // HOUR == 13).all()
+    assert abs((day == 109).mean() - 0.75) < 0.01
+
+
+def test_events_move_to_usual_hours_within_their_week_and_keep_their_order():
+    rng = np.random.default_rng(6)
+    steps = np.sort(MONDAY + rng.integers(0, 50 * WEEK, 5000))
+    weights = np.zeros(168)
+    for day in range(5):
+        weights[day * 24 + 9 : day * 24 + 17] = 1
+    heads = np.ones(5000, np.bool_)
+    moved = at_usual_hours(steps, heads, weights, SECONDS, draws())
+    assert (np.diff(moved) >= 0).all()
+    assert np.abs(moved - steps).max() < WEEK
+    found = np.bincount(SECONDS.slot(moved), minlength=168) / 5000
+    assert np.abs(found - weights / 40).sum() < 0.05
+
+
+def test_other_events_keep_their_distance():
+    steps = np.array([MONDAY + 3 * HOUR, MONDAY + 3 * HOUR + 60, MONDAY + 30 * HOUR])
+    weights = np.zeros(168)
+    weights[9:17] = 1
+    moved = at_usual_hours(steps, np.array([True, False, True]), weights, SECONDS, draws())
+    assert moved[1] - moved[0] == 60
+    assert (SECONDS.slot(moved[[0, 2]]) >= 9).all()
+
+
+def test_times_do_not_descend_in_a_case():
+    steps = np.array([5, 3, 9, 1, 0, 2])
+    offsets = np.array([0, 3, 3, 6])
+    assert in_order(steps, offsets).tolist() == [5, 5, 9, 1, 1, 2]
+    huge = steps * 10**17
+    assert in_order(huge, offsets).tolist() == [
+        5 * 10**17,
+        5 * 10**17,
+        9 * 10**17,
+        10**17,
+        10**17,
+        2 * 10**17,
+    ]
+    assert in_order(steps[:0], np.array([0])).tolist() == []

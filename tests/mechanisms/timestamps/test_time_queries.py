@@ -1,0 +1,145 @@
+"""What a case contributes to the tables of times: never more than the clip, whatever it holds."""
+
+from datetime import timedelta
+from itertools import product
+
+import numpy as np
+import pytest
+
+from cloakwork.facts import UNIX_EPOCH, Window
+from cloakwork.kernel import Cases, Clip, Column, Columns, vectors_of
+from cloakwork.kernel.perturb import Grid
+from cloakwork.lineage import TIMESTAMPS
+from cloakwork.mechanisms.timestamps.bins import DAY, HOUR, Clock, LogBins
+from cloakwork.mechanisms.timestamps.histogram_params import CLIPS, UNIT_NORM
+from cloakwork.mechanisms.timestamps.time_queries import (
+    StartTable,
+    gaps_in,
+    hours_of,
+    length_class,
+    totals_in,
+)
+
+CLOCK = Clock.of(Grid(UNIX_EPOCH, timedelta(seconds=1)))
+BINS = LogBins.up_to(86_400 * 365, 32)
+WINDOW = Window(start=UNIX_EPOCH, end=UNIX_EPOCH + timedelta(days=400))
+ROW_OF = np.array([[0, 1], [-1, 2]])
+QUERIES = {
+    "gaps": gaps_in(CLOCK, BINS, np.zeros((2, 2), np.int64)),
+    "gaps-by-activity": gaps_in(CLOCK, BINS, np.array([[0, 1], [0, 1]])),
+    "gaps-by-pair": gaps_in(CLOCK, BINS, ROW_OF),
+    "starts": StartTable.over(CLOCK, WINDOW, 40).query,
+    "hours": hours_of(CLOCK),
+    "totals": totals_in(CLOCK, BINS, 2),
+}
+MOMENTS = (None, -(10**15), 0, HOUR, 3 * DAY, 10**17)
+"""Among them a time before the window, and one that no calendar holds."""
+
+
+def cases_of(labels, times):
+    """Cases by the places of their labels in ``ab``, with a time or None for each event."""
+    flat = [time for case in times for time in case]
+    missing = np.array([time is None for time in flat], np.bool_)
+    values = np.array([time or 0 for time in flat], np.int64)
+    codes = np.array([code for case in labels for code in case], np.int64)
+    offsets = np.cumsum([0, *map(len, labels)]).astype(np.int64)
+    columns = Columns({TIMESTAMPS: Column.of_times(values, missing)})
+    return Cases(("a", "b"), codes, offsets, columns)
+
+
+def universe():
+    """All cases of up to three events of two labels, each with one of a few times, in order."""
+    found = []
+    for length in range(4):
+        for labels in product((0, 1), repeat=length):
+            for times in product(MOMENTS, repeat=length):
+                known = [time for time in times if time is not None]
+                if known == sorted(known):
+                    found.append((labels, times))
+    return cases_of([labels for labels, _ in found], [times for _, times in found])
+
+
+def squares(cases, query, clip):
+    """The square of the norm of each case's vector."""
+    vectors = vectors_of(cases, query, clip)
+    total = np.zeros(len(cases), np.int64)
+    np.add.at(total, vectors.case, vectors.value**2)
+    return total
+
+
+@pytest.mark.parametrize("name", CLIPS)
+def test_exhaust_no_case_moves_a_table_by_more_than_one(name):
+    """And hardly by less, where it counts at all; without the clip it does."""
+    cases = universe()
+    found = squares(cases, QUERIES[name], CLIPS[name])
+    assert found.max() <= UNIT_NORM**2
+    counted = found[found > 0]
+    assert counted.size
+    if name == "starts":
+        assert counted.min() > 0.999 * UNIT_NORM**2
+    loose = Clip("l2", 1 << 24, 1 << 10)
+    if name != "gaps":
+        assert squares(cases, QUERIES[name], loose).max() > UNIT_NORM**2
+
+
+@pytest.mark.parametrize("name", CLIPS)
+def test_the_longest_case_weighs_no_more(name):
+    """A case of 5,000 events, all gaps alike or all different."""
+    rng = np.random.default_rng(3)
+    alike = np.arange(5000) * HOUR
+    other = np.cumsum(rng.integers(1, 10**12, 5000))
+    labels = [rng.integers(0, 2, 5000).tolist()] * 2
+    cases = cases_of(labels, [alike.tolist(), other.tolist()])
+    assert squares(cases, QUERIES[name], CLIPS[name]).max() <= UNIT_NORM**2
+
+
+def entries(name, labels, times):
+    """What one case weighs, by key."""
+    vectors = vectors_of(cases_of([labels], [times]), QUERIES[name], CLIPS[name])
+    return dict(zip(vectors.keys[vectors.key].tolist(), vectors.value.tolist(), strict=True))
+
+
+def test_a_case_weighs_one_in_each_group_spread_over_its_occurrences():
+    times = [0, HOUR, 2 * HOUR, 2 * HOUR + DAY]
+    found = entries("gaps-by-pair", [0, 0, 0, 1], times)
+    hour, day = BINS.place(np.array([3_600, 86_400])).tolist()
+    # a a twice after an hour, a b once after a day: two groups of one cell each.
+    one = int(UNIT_NORM / 2**0.5)
+    assert found == {hour: one, len(BINS) + day: one}
+    assert entries("gaps-by-pair", [1, 0], [0, HOUR]) == {}
+
+
+def test_a_gap_spans_events_without_a_time():
+    found = entries("gaps", [0, 1, 0], [0, None, HOUR])
+    assert found == {int(BINS.place(np.array([3_600]))[0]): UNIT_NORM}
+
+
+def test_what_lies_outside_counts_at_the_edge():
+    longest = entries("gaps", [0, 0], [0, 10**17])
+    assert list(longest) == [len(BINS) - 1]
+    table = StartTable.over(CLOCK, WINDOW, 40)
+    early, late = (entries("starts", [0], [time]) for time in (-(10**15), 10**17))
+    assert min(early) == 0
+    assert min(late) == table.periods - 1
+
+
+def test_weekday_and_hour_of_a_start():
+    """1970-01-01 was a Thursday."""
+    table = StartTable.over(CLOCK, WINDOW, 40)
+    found = entries("starts", [0], [5 * HOUR])
+    assert sorted(found) == [0, table.periods + 3, table.periods + 7 + 5]
+
+
+def test_lengths_fall_into_classes():
+    assert length_class(np.array([2, 3, 4, 5, 64, 65])).tolist() == [0, 1, 1, 2, 5, 6]
+
+
+def test_days_of_periods_share_their_weight():
+    table = StartTable.over(CLOCK, WINDOW, 40)
+    assert table.periods <= 40
+    assert table.days % 7 == 0
+    trend = np.arange(table.periods, dtype=np.float64)
+    weekdays = np.array([1.0, 0, 0, 0, 0, 0, 0])
+    weights = table.day_weights(trend, weekdays)
+    assert weights[4::7].sum() == weights.sum()
+    assert weights[: table.days].sum() == 0
