@@ -36,6 +36,7 @@ def test_what_the_plan_rewrites_is_compared() -> None:
     kept = tuple(item.model_copy(update={"treatment": "keep"}) for item in plan.attributes)
     names, _ = compared_columns(plan.model_copy(update={"attributes": kept}), log)
     assert {item.attribute for item in generalised} <= set(names)
+    assert compared_columns(planned("kanon-quasi-identifiers"), log) == ((), False)
     assert compared_columns(planned("dp-control-flow"), log) == ((), False)
     assert compared_columns(planned("kanon-dp-timestamps"), log)[1] is True
     assert compared_columns(without_rewriting(planned("kanon-dp-timestamps")), log)[1] is False

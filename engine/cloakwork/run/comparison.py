@@ -40,14 +40,16 @@ def compared_columns(plan: Plan, released: EventLog) -> tuple[tuple[str, ...], b
 
     That is what the plan rewrites: everything where it rewrites the control flow, else the
     attributes that a step writes (what happened to times is then compared event by event).
-    Attributes that are generalised or pseudonymised are left out: other values stand there.
+    Attributes that are generalised, be it to reach k, or pseudonymised are left out: other values
+    stand there.
     """
+    coarser = {name for goal in plan.policy.goals() for name in goal.quasi_identifiers()}
     written = frozenset[str]().union(*(step.lineage.writes for step in plan.steps))
     rewritten = CONTROL_FLOW in written
     attributes = []
     for name in released.columns:
         treated = plan.treated(name)
-        if name in (CASE_ID, ACTIVITY, TIMESTAMP) or treated is None:
+        if name in {CASE_ID, ACTIVITY, TIMESTAMP, *coarser} or treated is None:
             continue
         if treated.treatment in _AS_IN_THE_SOURCE and (rewritten or name in written):
             attributes.append(name)

@@ -32,18 +32,7 @@ def measured_attributes(plan: Plan) -> frozenset[str]:
 def prepared_log(log: EventLog, plan: Plan) -> EventLog:
     """The log under its standard names, without the columns that the plan does not need."""
     needs, unit = required_attributes(plan), plan.facts.unit
-    made = frozenset[str]().union(
-        *(
-            step.lineage.writes
-            for step in plan.steps
-            if step.lineage.enriches or step.currency == "local"
-        )
-    )
-    # What is released of the source keeps its type; what is made anew has one of its own.
-    measured = (
-        name for name in measured_attributes(plan) if name in made or not plan.releases(name)
-    )
-    log = with_one_unit_a_case(_with_source_texts(log, measured), unit)
+    log = with_one_unit_a_case(_with_source_texts(log, _read_as_text(plan)), unit)
     events = under_standard_names(log, plan.policy, needs)
     if log.events.height:
         _require_columns(events, plan)
@@ -53,6 +42,18 @@ def prepared_log(log: EventLog, plan: Plan) -> EventLog:
     if measures_times or TIMESTAMPS in plan.released:
         return ordered
     return replace(ordered, events=ordered.events.drop(TIMESTAMP))
+
+
+def _read_as_text(plan: Plan) -> frozenset[str]:
+    """Attributes that are measured as the characters of the source. What is released of the source
+    keeps its type; what is made anew has one of its own.
+    """
+    lineages = [step.lineage for step in plan.steps]
+    # Values that a step measures and replaces are made anew as well.
+    making = [each for each in lineages if each.enriches or each.writes <= each.measures]
+    made = frozenset[str]().union(*(lineage.writes for lineage in making))
+    measured = measured_attributes(plan)
+    return frozenset(name for name in measured if name in made or not plan.releases(name))
 
 
 def _with_source_texts(log: EventLog, names: Iterable[str]) -> EventLog:

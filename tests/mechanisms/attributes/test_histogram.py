@@ -22,6 +22,7 @@ from cloakwork.noise import reproducible
 from cloakwork.privacy_event import Composed
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.queries import cases_that_differ, queries_collected
+from cloakwork.testing.runs import run_step
 from mechanisms.attributes.enriching import (
     COLUMNS,
     DOMAINS,
@@ -71,7 +72,10 @@ def test_refusals():
     """What must be declared is named; nothing depends on a log."""
     refused = offered(columns=("role", "case:x", "y"))
     assert refused.kind == "needs"
-    assert refused.needs == ("attributes['case:x'].domain", "attributes['y'].domain")
+    assert refused.needs == (
+        "domain or range of 'case:x' under spec.attributes",
+        "domain or range of 'y' under spec.attributes",
+    )
     for columns in ((), (CONTROL_FLOW,), ("role", TIMESTAMPS)):
         assert offered(columns=columns).kind == "never"
     assert offered(no_such_option=1).kind == "misconfigured"
@@ -194,6 +198,23 @@ def test_every_log_gives_a_release(name, mu):
                 assert set(values.to_list()) <= set(DOMAINS[column])
             else:
                 assert values.is_between(*RANGES[column]).all()
+
+
+@pytest.mark.parametrize(
+    ("domain", "released"),
+    [
+        ((5, "5", "x", 2.5, True, None, [1]), ["5", "5", "x", "2.5", "true", "[1]"]),
+        ((1, None), [1]),
+        ((None,), []),
+        ((1, 2.5), [1.0, 2.5]),
+    ],
+)
+def test_domains_of_several_types_are_released_as_text(domain, released):
+    facts = Facts(domains={"role": domain})
+    params = MECHANISM.offer_part(("role",), 0.1, 0.0, facts, {}).params
+    log, noise = with_events(ordinary(90), role=pl.lit("x")), reproducible(1)
+    made = run_step(MECHANISM, params, log, noise, facts, released=BARE)
+    assert set(made.events["role"].drop_nulls().to_list()) <= set(released)
 
 
 def test_a_column_of_text_here_and_numbers_there():

@@ -1,5 +1,6 @@
 """How the values of a log's attribute meet the domain or the range that a policy declares."""
 
+import json
 import math
 from typing import Annotated, Final
 
@@ -77,7 +78,7 @@ class MeasuredAttribute(Frozen):
         """
         bins = self.bins
         if bins is None:
-            return Listed(codes, tuple(self.domain or ()))
+            return Listed(codes, _of_one_type(self.domain or ()))
         drawn = bins.draw(np.maximum(codes, 0), chance % UNIT)
         return Numbers(np.where(codes < 0, np.nan, drawn))
 
@@ -93,6 +94,14 @@ class MeasuredAttribute(Frozen):
         place = np.minimum(np.searchsorted(different, column.values), len(different) - 1)
         matches = ~column.is_missing & (different[place] == column.values)
         return np.where(matches, first[place], missing)
+
+
+def _of_one_type(domain: tuple[JsonValue, ...]) -> tuple[JsonValue, ...]:
+    """The values as a column can hold them: where they are of several types, their texts."""
+    kinds = {type(value) for value in domain}
+    if kinds <= {str} or kinds <= {bool} or kinds <= {int, float}:
+        return domain
+    return tuple(value if isinstance(value, str) else json.dumps(value) for value in domain)
 
 
 def _folded(text: str) -> str:

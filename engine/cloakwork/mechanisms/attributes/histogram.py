@@ -128,8 +128,8 @@ class AttributesHistogram:
         if missing:
             return Refusal(
                 "needs",
-                "which values an attribute may have must be public: its domain, or its range",
-                tuple(f"attributes[{name!r}].domain" for name in missing),
+                "attributes are drawn from all values that there may be, which must be public",
+                tuple(f"domain or range of '{name}' under spec.attributes" for name in missing),
             )
         measured = [_declared(name, facts) for name in dict.fromkeys(columns)]
         params = calibrated(measured, facts.unit.max_cases, mu, chosen)
@@ -254,7 +254,9 @@ def _is_declared(name: str, facts: Facts) -> bool:
 
 def _declared(name: str, facts: Facts) -> MeasuredAttribute:
     if name in facts.domains:
-        return MeasuredAttribute(name=name, domain=facts.domains[name])
+        # None is to have no value, which every attribute may.
+        domain = tuple(value for value in facts.domains[name] if value is not None)
+        return MeasuredAttribute(name=name, domain=domain)
     return MeasuredAttribute(name=name, range=facts.ranges[name])
 
 

@@ -158,8 +158,7 @@ class ModelledTimes:
             "gaps-by-activity", bins, targets, target, np.repeat(of_all, labels, axis=0)
         )
         of_pair = self._gap_table("gaps-by-pair", bins, rows, row, of_target[pairs % labels])
-        place = self.draws.places(of_pair, row)
-        return bins.inside(place, self.draws.fractions(len(place))), row
+        return self.draws.spans(of_pair, row, bins), row
 
     def _gap_table(
         self,
@@ -174,7 +173,8 @@ class ModelledTimes:
         codes = np.arange(groups * len(bins)).reshape(groups, len(bins))
         noisy = self._ask(name, gaps_in(self.clock, bins, row_of), codes)
         # What the released cases weigh in each group, as a case of the log would.
-        once = np.unique(self.cases.case_of[self.followers] * groups + group)
+        once = np.sort(self.cases.case_of[self.followers] * groups + group)
+        once = once[np.diff(once, prepend=-1) != 0]
         case, of = np.divmod(once, groups)
         weight = 1 / np.sqrt(np.maximum(np.bincount(case, minlength=1), 1))
         mass = np.bincount(of, weights=weight[case], minlength=groups).astype(np.float64)
@@ -208,8 +208,7 @@ class ModelledTimes:
                 distributions(own, self._sigma("totals"), mass, expected, DIFFERS["totals"]),
                 row,
             )
-        place = self.draws.places(shape, above)
-        totals = bins.inside(place, self.draws.fractions(len(place)))
+        totals = self.draws.spans(shape, above, bins)
         case = np.searchsorted(rows, cases.case_of[self.followers])
         met = meet_totals(gaps, pair, case, totals, above, self.draws)
         return np.clip(met, 0, self.longest)

@@ -8,7 +8,7 @@ import numpy as np
 
 from cloakwork.arrays import Bools, Floats, Ints
 from cloakwork.kernel import Randomness
-from cloakwork.mechanisms.timestamps.bins import DAY, Clock
+from cloakwork.mechanisms.timestamps.bins import DAY, Clock, LogBins
 
 _FINE: Final = 1 << 53
 
@@ -40,6 +40,24 @@ class Draws:
         rank[order] = np.arange(len(group))
         found = group
         return np.asarray((rank - firsts[found] + self.fractions(len(group))) / sizes[found])
+
+    def spans(self, distributions: Floats, group: Ints, bins: LogBins) -> Ints:
+        """A span for each draw, by the distribution of its group over ``bins``.
+
+        In a bin the density rises, or falls, to the next ones where these lie on either side of it.
+        """
+        place = self.places(distributions, group)
+        step = np.diff(distributions, axis=1)
+        zero = np.zeros((len(distributions), 1))
+        before, behind = np.hstack([zero, step]), np.hstack([step, zero])
+        less = np.where(np.abs(before) < np.abs(behind), before, behind)
+        slope = np.where(before * behind > 0, less, 0.0) / np.maximum(distributions, 1e-300)
+        tilt = np.clip(slope, -1.9, 1.9)[group, place]
+        even = self.fractions(len(place))
+        # Where the integral of 1 + tilt (x - 1/2) from 0 on reaches ``even``.
+        steep = np.where(np.abs(tilt) < 1e-6, 1.0, tilt)
+        tilted = (steep / 2 - 1 + np.sqrt((1 - steep / 2) ** 2 + 2 * steep * even)) / steep
+        return bins.inside(place, np.where(np.abs(tilt) < 1e-6, even, np.clip(tilted, 0, 1)))
 
     def places(self, distributions: Floats, group: Ints) -> Ints:
         """A bin for each draw, by the distribution of its group."""

@@ -9,6 +9,9 @@ from cloakwork.arrays import Bools, Floats
 BELIEVED: Final = 2.5
 """Sigmas by which a part must differ from what is expected, to be believed in full."""
 
+EMPTY: Final = 1.7
+"""Sigmas up to which a half is taken for empty, where what is expected does not fit."""
+
 UNKNOWN: Final = 0.5
 """The same of parts of which nothing is expected; noise that hides more leaves them even."""
 
@@ -34,8 +37,8 @@ def distributions(
     Bins are halved again and again. How what lies in an interval is split between its halves is
     estimated by their noisy sums (least squares, given what both hold together), and averaged with
     what is expected by the inverse of their variances. What stands out from it is believed as it
-    is; a half that is then not told from an empty one is empty. Nothing is lost: what one half does
-    not get the other does.
+    is; a half that is then hardly told from an empty one is empty. Nothing is lost: what one half
+    does not get the other does.
     """
     groups, bins = noisy.shape
     depth = (bins - 1).bit_length()
@@ -93,9 +96,17 @@ def _split(
         is_noise = bound > UNKNOWN
         weight = np.where(is_noise, UNKNOWN**2 / (UNKNOWN**2 + error**2), 1.0)
     split = np.clip(expected + weight * (measured - expected), 0, 1)
-    split = np.where(~is_noise & (split < bound), 0.0, split)
-    split = np.where(~is_noise & (split > 1 - bound), 1.0, split)
+    split = np.where(is_noise, split, split * _held(split / error))
+    rest = 1 - split
+    split = np.where(is_noise, split, 1 - rest * _held(rest / error))
     return np.asarray(np.where(_is_settled(expected), expected, split))
+
+
+def _held(sigmas: Floats) -> Floats:
+    """How much is kept of what stands so far above 0: nothing up to ``EMPTY``, all from
+    ``BELIEVED`` on.
+    """
+    return np.asarray(np.clip((sigmas - EMPTY) / (BELIEVED - EMPTY), 0, 1))
 
 
 def _is_settled(expected: Floats) -> Bools:
