@@ -210,14 +210,14 @@ def with_transitions(drawn: Drawn, table: Floats, cases: Cases, randomness: Rand
     """
     codes, last = drawn.codes.copy(), np.full(len(cases), -1)
     case_of, place = cases.case_of, cases.place
-    whole = np.zeros((CLASSES, CLASSES))
-    whole[: len(table), : len(table)] = table
+    padded = np.zeros((CLASSES, CLASSES))
+    padded[: len(table), : len(table)] = table
     rows = np.flatnonzero(codes >= 0)
     rows = rows[np.argsort(place[rows], kind="stable")]
     for all_rows in np.split(rows, np.flatnonzero(np.diff(place[rows])) + 1):
         block = all_rows[last[case_of[all_rows]] >= 0]
         offered, before = codes[block], codes[last[case_of[block]]]
-        suited = _suited(whole, before, offered, cases.codes[block], randomness)
+        suited = _suited(padded, before, offered, cases.codes[block], randomness)
         every = np.ones(len(block), np.bool_)
         codes[block] = offered[exchanged(offered, suited, cases.codes[block], every)]
         last[case_of[all_rows]] = all_rows
