@@ -52,10 +52,12 @@ def sums_of(rows, norm=16.0):
 
 
 def test_no_two_tables_share_a_key():
-    begins = [LAYOUT.masses, *map(LAYOUT.totals, range(3)), *map(LAYOUT.values, range(3))]
-    assert begins == sorted(begins)
-    sizes = [3, 2, 2, 1, 4, 100, 3]
-    assert np.diff([*begins, begins[-1] + 3]).tolist() == sizes
+    places = range(3)
+    tables = (LAYOUT.totals, LAYOUT.values, LAYOUT.follows)
+    begins = [LAYOUT.masses, *(table(place) for table in tables for place in places)]
+    # Of code it is not counted which value follows which.
+    sizes = [3, 2, 2, 1, 4, 100, 3, 4, 0]
+    assert np.diff(begins).tolist() == sizes
     assert begins[0] == 2 * 3
 
 
@@ -73,9 +75,11 @@ def test_a_case_weighs_one_in_each_group():
         LAYOUT.totals(1): 0.25 * SIDE_WEIGHT,
         LAYOUT.masses: SIDE_WEIGHT,
         LAYOUT.masses + 2: SIDE_WEIGHT,
-        # Of role there are x, y, x and x: of three pairs one keeps its value.
+        # Of role there are x, y, x and x; of code 7 and 1, which are not the same.
         0: SIDE_WEIGHT,
-        1: SIDE_WEIGHT / 3,
+        LAYOUT.follows(0): SIDE_WEIGHT / 3,
+        LAYOUT.follows(0) + 1: SIDE_WEIGHT / 3,
+        LAYOUT.follows(0) + 2: SIDE_WEIGHT / 3,
         2: SIDE_WEIGHT,
     }
     assert found == pytest.approx(expected, abs=1e-3)

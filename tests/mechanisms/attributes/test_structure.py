@@ -23,6 +23,7 @@ from cloakwork.mechanisms.attributes.structure import (
     pairs_of,
     raked,
     with_pairs,
+    with_transitions,
 )
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
@@ -100,6 +101,47 @@ def test_values_change_places_within_their_activity_alone():
     first = [first_values(attributes[0], cases, each.codes) for each in found]
     assert (first[0] == first[1])[:300].mean() > 0.8
     assert (y[cases.offsets[:300]] == first[0][:300]).mean() < 0.35
+
+
+@pytest.mark.parametrize("parent", ["y", "case:y"])
+@pytest.mark.parametrize("child", ["x", "case:x"])
+def test_values_of_cases_and_of_events_change_places(parent, child):
+    """Cases without events, events without a value, and cases with more events than there are
+    cases, too.
+    """
+    cases = Cases.of([(), ("a",) * 9, ("b",), (), ("a", "b")], ("a", "b"))
+    names = (parent, child)
+    attributes = tuple(MeasuredAttribute(name=name, domain=(True, False)) for name in names)
+    every = class_table(attributes[0], np.ones(2))
+    drawn = []
+    for name in names:
+        size = len(cases) if ":" in name else len(cases.codes)
+        drawn.append(Drawn(np.arange(size) % 3 - 1, np.arange(size)))
+    edge, classes = Edge(0, 1, table(1.0)), Classes(attributes, (every, every))
+    found = with_pairs(drawn, [edge], classes, cases, Randomness(reproducible(1)))
+    for was, now in zip(drawn, found, strict=True):
+        assert np.sort(was.codes).tolist() == np.sort(now.codes).tolist()
+
+
+def test_values_follow_each_other_as_the_table_says():
+    """And none changes its activity."""
+    cases = Cases.of([("a", "b", "a", "b", "a")] * 200, ("a", "b"))
+    source = Randomness(reproducible(2))
+    codes = source.uniform(np.full(1000, 3)) - (source.uniform(np.full(1000, 10)) == 0) * 9
+    drawn = Drawn(np.maximum(codes, -1), np.arange(1000))
+    turning = np.roll(np.eye(3), 1, axis=1) * 300
+    found = with_transitions(drawn, turning, cases, source)
+    for label in (0, 1):
+        was, now = (np.sort(each.codes[cases.codes == label]) for each in (drawn, found))
+        assert was.tolist() == now.tolist()
+
+    def share(codes):
+        known = np.flatnonzero(codes >= 0)
+        follows = np.diff(cases.case_of[known]) == 0
+        return ((codes[known[1:]] - codes[known[:-1]]) % 3 == 1)[follows].mean()
+
+    assert share(drawn.codes) < 0.45
+    assert share(found.codes) > 0.75
 
 
 def log_with_structure(cases=2000):

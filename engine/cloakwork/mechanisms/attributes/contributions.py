@@ -45,6 +45,9 @@ WEIGHT_POWER: Final = 1 / 6
 WEIGHTS: Final = (0.5, 2.0)
 """The least and the largest weight of a value."""
 
+MOST_FOLLOWED: Final = 5
+"""Of attributes of so many values it is counted which value follows which."""
+
 NORMS: Final = 14
 """Classes of norms: up to 1, and from each to the root of two times it."""
 
@@ -83,6 +86,17 @@ class TableLayout:
         """Where its values are counted: group by group."""
         sizes = [self.groups(i) * self.attributes[i].size for i in range(attribute)]
         return self.totals(len(self.attributes)) + sum(sizes)
+
+    def follows(self, attribute: int) -> int:
+        """Where is counted which of its values follows which, row by row."""
+        sizes = [each.size for each in self.attributes[:attribute]]
+        return self.values(len(self.attributes)) + sum(
+            size**2 for size in sizes if size <= MOST_FOLLOWED
+        )
+
+    def counts_follows(self, attribute: int) -> bool:
+        """Whether that is counted; else, how often the same value follows."""
+        return self.attributes[attribute].size <= MOST_FOLLOWED
 
     def weight(self, attribute: int) -> float:
         """How much a value counts for: more where there are many, each of which is rare."""
@@ -158,7 +172,7 @@ def _contributions(cases: Cases, layout: TableLayout) -> _Weighted:
             continue
         found += _values(layout, place, case_of, label, codes, share)
         exact = attribute.exact(column, codes)
-        found += _kept(place, case_of, codes, exact)
+        found += _followed(layout, place, case_of, codes, exact)
     return _Weighted(
         np.concatenate([each.case for each in found]),
         np.concatenate([each.code for each in found]),
@@ -181,20 +195,23 @@ def _values(
     return [values, _Weighted(case[rows], total, SIDE_WEIGHT * weight)]
 
 
-def _kept(place: int, case: Ints, codes: Ints, exact: Floats) -> Sequence[_Weighted]:
+def _followed(
+    layout: TableLayout, place: int, case: Ints, codes: Ints, exact: Floats
+) -> Sequence[_Weighted]:
     """Entries of one attribute of events: a case that has several values of it, and the share of
-    these, but the first, that are the one before.
+    these, but the first, that are the one before, or that follow each value.
     """
     rows = np.flatnonzero(codes >= 0)
     later = np.flatnonzero(np.diff(case[rows]) == 0)
     before, after = rows[later], rows[later + 1]
     weight = SIDE_WEIGHT * _shares(case[after])
+    several = _Weighted(case[after], np.full(len(after), 2 * place), weight)
+    if layout.counts_follows(place):
+        code = layout.follows(place) + codes[before] * layout.attributes[place].size + codes[after]
+        return [several, _Weighted(case[after], code, weight)]
     same = np.flatnonzero(exact[before] == exact[after])
-    every = np.full(len(after), 2 * place)
-    return [
-        _Weighted(case[after], every, weight),
-        _Weighted(case[after][same], every[same] + 1, weight[same]),
-    ]
+    code = np.full(len(same), 2 * place + 1)
+    return [several, _Weighted(case[after][same], code, weight[same])]
 
 
 def _shares(group: Ints) -> Floats:

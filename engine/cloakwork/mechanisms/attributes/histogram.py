@@ -26,6 +26,7 @@ from cloakwork.mechanisms.attributes.contributions import (
 )
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.drawing import Drawn, draw_values, with_copies, with_repeats
+from cloakwork.mechanisms.attributes.estimation import expected_beside
 from cloakwork.mechanisms.attributes.histogram_params import (
     AttributesHistogramOptions,
     AttributesHistogramParams,
@@ -39,8 +40,10 @@ from cloakwork.mechanisms.attributes.structure import (
     Edge,
     class_table,
     forest,
+    independent,
     pairs_of,
     with_pairs,
+    with_transitions,
 )
 from cloakwork.mechanisms.attributes.tables import (
     Counted,
@@ -186,7 +189,8 @@ class AttributesHistogram:
         for place, attribute in enumerate(layout.attributes):
             values = drawn[place]
             if not is_of_cases(attribute):
-                values = _kept_within_cases(values, kept[place], cases, randomness)
+                follows = tables.transitions(place)
+                values = _kept_within_cases(values, kept[place], follows, cases, randomness)
             chance = randomness.uniform(np.full(len(values.codes), UNIT))
             columns[attribute.name] = attribute.released(values.codes, chance[values.origin])
         return Enrichment(columns, {"norm of a case": norm, "pairs of attributes": len(edges)})
@@ -299,16 +303,44 @@ class _Tables:
         if is_of_cases(self._layout.attributes[place]):
             return 0.0
         several, same = self._at(2 * place, 2, SIDE_WEIGHT).tolist()
+        if self._layout.counts_follows(place):
+            same = float(np.trace(self.followed(place)))
         least = STANDS_OUT * self._sigma / SIDE_WEIGHT
         if several < least or same < least:
             return 0.0
         return min(float(same / several), 1.0)
 
+    def followed(self, place: int) -> Floats:
+        """How often each value (row) is followed by each, of an attribute of few."""
+        size = self._layout.attributes[place].size
+        found = self._at(self._layout.follows(place), size**2, SIDE_WEIGHT)
+        return found.reshape(size, size)
 
-def _kept_within_cases(drawn: Drawn, kept: float, cases: Cases, randomness: Randomness) -> Drawn:
-    """Values of an attribute of events, of which a share ``kept`` are the one before."""
+    def transitions(self, place: int) -> Floats | None:
+        """The same with the noise taken out; None where it is not counted, or noise hides it."""
+        layout, sigma = self._layout, self._sigma / SIDE_WEIGHT
+        if is_of_cases(layout.attributes[place]) or not layout.counts_follows(place):
+            return None
+        counts = self.followed(place)
+        if counts.sum() < STANDS_OUT * sigma * max(layout.attributes[place].size, 1):
+            return None
+        return expected_beside(counts, np.maximum(independent(counts), 1e-6), sigma)
+
+
+def _kept_within_cases(
+    drawn: Drawn,
+    kept: float,
+    transitions: Floats | None,
+    cases: Cases,
+    randomness: Randomness,
+) -> Drawn:
+    """Values of an attribute of events, of which a share ``kept`` are the one before, or follow it
+    as ``transitions`` says.
+    """
     if kept >= CONSTANT:
         return with_copies(drawn, cases)
+    if transitions is not None:
+        return with_transitions(drawn, transitions, cases, randomness)
     by_chance = _by_chance(drawn.codes)
     if kept <= by_chance:
         return drawn

@@ -121,7 +121,7 @@ def forest(pairs: Sequence[tuple[int, int]], noisy: Floats, sigma: float) -> lis
 
     ``noisy``: shape (pairs, CLASSES, CLASSES), in cases, with noise of deviation ``sigma``.
     """
-    expected = [_independent(table) for table in noisy]
+    expected = [independent(table) for table in noisy]
     apart = np.array(
         [np.abs(table - guess).sum() for table, guess in zip(noisy, expected, strict=True)]
     )
@@ -140,7 +140,7 @@ def forest(pairs: Sequence[tuple[int, int]], noisy: Floats, sigma: float) -> lis
     return _from_roots(tables)
 
 
-def _independent(table: Floats) -> Floats:
+def independent(table: Floats) -> Floats:
     """A table of the same margins without any structure."""
     rows, columns = np.maximum(table.sum(axis=1), 0), np.maximum(table.sum(axis=0), 0)
     return np.asarray(np.outer(rows, columns) / max(float(rows.sum()), 1e-9), np.float64)
@@ -191,17 +191,37 @@ def with_pairs(
         parent, child = (classes.attributes[place] for place in (edge.parent, edge.child))
         codes = found[edge.child].codes.copy()
         own = classes.of(edge.parent, first_values(parent, cases, found[edge.parent].codes))
-        rows, case = first_rows(cases, codes), cases.case_of
-        group = cases.codes
         if is_of_cases(child):
             rows = case = np.arange(len(cases))
             group = np.zeros(len(cases), np.int64)
+        else:
+            rows, case, group = first_rows(cases, codes), cases.case_of, cases.codes
         offered, group = classes.of(edge.child, codes[rows]), group[rows]
         suited = _suited(edge.table, own[case[rows]], offered, group, randomness)
         every = np.ones(len(rows), np.bool_)
         codes[rows] = codes[rows][exchanged(offered, suited, group, every)]
         found[edge.child] = Drawn(codes, found[edge.child].origin)
     return found
+
+
+def with_transitions(drawn: Drawn, table: Floats, cases: Cases, randomness: Randomness) -> Drawn:
+    """The same values of each activity, exchanged between events at the same place of their cases
+    so that values follow each other as often as ``table`` (shape (values, values)) says.
+    """
+    codes, last = drawn.codes.copy(), np.full(len(cases), -1)
+    case_of, place = cases.case_of, cases.place
+    padded = np.zeros((CLASSES, CLASSES))
+    padded[: len(table), : len(table)] = table
+    rows = np.flatnonzero(codes >= 0)
+    rows = rows[np.argsort(place[rows], kind="stable")]
+    for all_rows in np.split(rows, np.flatnonzero(np.diff(place[rows])) + 1):
+        block = all_rows[last[case_of[all_rows]] >= 0]
+        offered, before = codes[block], codes[last[case_of[block]]]
+        suited = _suited(padded, before, offered, cases.codes[block], randomness)
+        every = np.ones(len(block), np.bool_)
+        codes[block] = offered[exchanged(offered, suited, cases.codes[block], every)]
+        last[case_of[all_rows]] = all_rows
+    return Drawn(codes, drawn.origin)
 
 
 def _suited(
@@ -211,6 +231,8 @@ def _suited(
     of those that are offered in its group: int64.
     """
     suited = offered.copy()
+    if not len(offered):
+        return suited
     order = randomness.permutation(len(group))
     order = order[np.lexsort((parent[order], group[order]))]
     for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
