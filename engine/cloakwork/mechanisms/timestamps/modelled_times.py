@@ -17,7 +17,7 @@ from cloakwork.mechanisms.timestamps.histogram_params import (
     TableName,
 )
 from cloakwork.mechanisms.timestamps.sampled_times import (
-    Draws,
+    ManyDraws,
     at_usual_hours,
     by_rank,
     in_order,
@@ -77,13 +77,13 @@ class ModelledTimes:
     kernel: Kernel
     cases: Cases
     clock: Clock
-    draws: Draws
+    draws: ManyDraws
 
     @classmethod
     def of(cls, params: HistogramParams, kernel: Kernel, cases: Cases) -> "ModelledTimes":
         """With the clock that the parameters say."""
         clock = Clock.of(Grid(params.epoch, params.grid))
-        return cls(params, kernel, cases, clock, Draws(kernel.randomness))
+        return cls(params, kernel, cases, clock, ManyDraws(kernel.randomness))
 
     @property
     def rows(self) -> Ints:
