@@ -1,4 +1,4 @@
-"""Draws of many values at once, totals, and hours."""
+"""ManyDraws of many values at once, totals, and hours."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps import sampled_times
 from cloakwork.mechanisms.timestamps.bins import Clock
 from cloakwork.mechanisms.timestamps.sampled_times import (
-    Draws,
+    ManyDraws,
     at_usual_hours,
     in_order,
     meet_totals,
@@ -25,7 +25,7 @@ MONDAY = 4 * DAY
 
 
 def draws(seed=1):
-    return Draws(Randomness(reproducible(seed)))
+    return ManyDraws(Randomness(reproducible(seed)))
 
 
 def test_draws_follow_their_distributions_closely():

@@ -17,7 +17,7 @@ from cloakwork.mechanisms.timestamps.histogram_params import (
     TableName,
 )
 from cloakwork.mechanisms.timestamps.sampled_times import (
-    Draws,
+    ManyDraws,
     at_usual_hours,
     by_rank,
     in_order,
@@ -49,7 +49,8 @@ DIFFERS: Final[Mapping[TableName, float]] = {
     "hours": 0.05,
 }
 """By how much a distribution usually differs from the one that it is shrunk to, in standard
-deviations of a coin. These and the other constants were chosen on synthetic logs alone.
+deviations of a coin. Numbers here were chosen on synthetic logs; that gaps change
+places (``TURNS``, ``AGAIN``) was tried on real ones, too.
 """
 
 SNAPPED: Final = 3 * HOUR
@@ -77,13 +78,13 @@ class ModelledTimes:
     kernel: Kernel
     cases: Cases
     clock: Clock
-    draws: Draws
+    draws: ManyDraws
 
     @classmethod
     def of(cls, params: HistogramParams, kernel: Kernel, cases: Cases) -> "ModelledTimes":
         """With the clock that the parameters say."""
         clock = Clock.of(Grid(params.epoch, params.grid))
-        return cls(params, kernel, cases, clock, Draws(kernel.randomness))
+        return cls(params, kernel, cases, clock, ManyDraws(kernel.randomness))
 
     @property
     def rows(self) -> Ints:

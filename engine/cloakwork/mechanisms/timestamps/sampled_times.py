@@ -17,8 +17,8 @@ TURNS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
-    """Draws for many events at once."""
+class ManyDraws:
+    """ManyDraws for many events at once."""
 
     randomness: Randomness
 
@@ -71,7 +71,7 @@ class Draws:
 
 
 def meet_totals(
-    gaps: Ints, pair: Ints, case: Ints, totals: Ints, group: Ints, draws: Draws
+    gaps: Ints, pair: Ints, case: Ints, totals: Ints, group: Ints, draws: ManyDraws
 ) -> Ints:
     """Gaps of which those of each case add up to about one of ``totals``.
 
@@ -88,7 +88,7 @@ def meet_totals(
     return np.rint(_scaled(found, case, totals, group)).astype(np.int64)
 
 
-def by_rank(drawn: Ints, group: Ints, like: Floats | Ints, draws: Draws) -> Ints:
+def by_rank(drawn: Ints, group: Ints, like: Floats | Ints, draws: ManyDraws) -> Ints:
     """What was ``drawn`` for each ``group``, the least where ``like`` is least, and so on; ties in
     random order.
     """
@@ -109,7 +109,7 @@ def _scaled(gaps: Floats, case: Ints, totals: Ints, group: Ints) -> Floats:
 
 
 def start_steps(
-    day_weights: Floats, first_day: int, hours: Floats, clock: Clock, size: int, draws: Draws
+    day_weights: Floats, first_day: int, hours: Floats, clock: Clock, size: int, draws: ManyDraws
 ) -> Ints:
     """Starts of ``size`` cases, in steps of the grid, by the weights of days and of hours."""
     once = np.zeros(size, np.int64)
@@ -121,7 +121,7 @@ def start_steps(
 
 
 def at_usual_hours(
-    steps: Ints, is_head: Bools, weights: Floats, clock: Clock, draws: Draws
+    steps: Ints, is_head: Bools, weights: Floats, clock: Clock, draws: ManyDraws
 ) -> Ints:
     """Times moved so that they follow ``weights`` of the slots of a week; int64.
 
