@@ -37,7 +37,7 @@ demo: .venv/.core ## anonymize the example hospital log into demo-release/ and v
 
 .PHONY: test
 test: .venv/.test ## run the whole test suite
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(TESTS)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) $(TESTS)
 
 .PHONY: matrix
 matrix: ## run the suite once for each of Python 3.11, 3.12, 3.13 that is found
