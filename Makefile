@@ -35,7 +35,9 @@ demo: .venv/.core ## anonymize the example hospital log into demo-release/ and v
 	@echo "The release lies in demo-release/; what must never be published is in demo-release/internal/."
 	@echo "Verify it again: $(DEMO_VERIFY)"
 
+# Commands that tests start need not compile every module again.
 .PHONY: test
+test: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/.test ## run the whole test suite
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) $(TESTS)
 
