@@ -35,9 +35,11 @@ demo: .venv/.core ## anonymize the example hospital log into demo-release/ and v
 	@echo "The release lies in demo-release/; what must never be published is in demo-release/internal/."
 	@echo "Verify it again: $(DEMO_VERIFY)"
 
+# Commands that tests start need not compile every module again.
 .PHONY: test
+test: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/.test ## run the whole test suite
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(TESTS)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) $(TESTS)
 
 .PHONY: matrix
 matrix: ## run the suite once for each of Python 3.11, 3.12, 3.13 that is found

@@ -22,6 +22,7 @@ from cloakwork.kernel import (
     Cases,
     Clip,
     CustomQuery,
+    Descent,
     Entries,
     Gaussian,
     Kernel,
@@ -292,3 +293,47 @@ def test_an_answer_printed_shows_no_exact_sum() -> None:
         shown, _, address = repr(held).partition(" at 0x")
         assert shown == f"<{type(held).__module__}.{type(held).__qualname__} object"
         assert address.removesuffix(">").isalnum()
+
+
+# Gradient steps.
+
+
+class LooseDescent(Descent):
+    """It clips nothing."""
+
+    def clipped(self, gradient: Any, parameters: Any, cases: Cases) -> Any:
+        return np.full((len(cases), len(parameters)), 1 << 20)
+
+
+class HalvedGaussian(Gaussian):
+    """It says that it is Gaussian noise of its sigma, and draws less."""
+
+    def draw(self, noise: Any, size: int) -> Any:
+        return super().draw(noise, size) // 2
+
+
+@pytest.mark.parametrize(
+    "descent",
+    [
+        LooseDescent(1, 1.0, 1.0, 8, Gaussian(1e5), 1.0),
+        Descent(1, 1.0, 1.0, 8, HalvedGaussian(1e5), 1.0),
+    ],
+)
+def test_gradients_are_clipped_and_noised_by_the_kernel_alone(descent: Descent) -> None:
+    """What bounds a step, and its noise, are objects of the mechanism's too."""
+    asked = kernel(descent.event(2, 1))
+    with pytest.raises(PlanUnsound, match="gradient steps are taken by a Descent"):
+        asked.steps(lambda parameters, cases: [], np.zeros(2), lambda _, mean: mean, descent)
+
+
+def test_a_panic_in_a_gradient_or_a_custom_question_is_silent() -> None:
+    """As in a query."""
+
+    def panics(*_: Any) -> Any:
+        raise PanicException("on a label of one case")
+
+    question = CustomQuery("a panic", panics, 1, 1, "it finds nothing")
+    assert kernel().custom(question, Laplace(4.0)).shape == (1,)
+    descent = Descent(1, 1.0, 1.0, 8, Gaussian(1e5), 1.0)
+    asked = kernel(descent.event(2, 1))
+    assert len(asked.steps(panics, np.zeros(2), lambda _, mean: mean, descent)) == 2

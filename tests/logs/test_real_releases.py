@@ -4,6 +4,7 @@ public file.
 
 import gzip
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -135,7 +136,7 @@ def test_no_gap_pattern_survives(released: Callable[[str, str], Path], log: str)
     assert len(np.intersect1d(source, result)) <= PATTERNS_BY_CHANCE
 
 
-@pytest.mark.parametrize("log", KANON)
+@pytest.mark.parametrize("log", KANON if "CLOAKWORK_RUNS" in os.environ else KANON[:2])
 def test_pm4py_opens_the_release(released: Callable[[str, str], Path], log: str) -> None:
     """pm4py finds the same cases, events and variants as we do."""
     pm4py = pytest.importorskip("pm4py", reason="pm4py is not installed (extra: mining)")
