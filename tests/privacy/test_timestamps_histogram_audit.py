@@ -52,7 +52,7 @@ QUERIES = {
     "gaps": gaps_in(CLOCK, BINS, ONE),
     "gaps-by-activity": gaps_in(CLOCK, BINS, ONE),
     "gaps-by-pair": gaps_in(CLOCK, BINS, ONE),
-    "starts": StartTable.over(CLOCK, WINDOW, 40).query,
+    "starts": StartTable.within(CLOCK, WINDOW, 40).query,
     "hours": hours_of(CLOCK),
     "totals": totals_in(CLOCK, BINS, 1),
 }

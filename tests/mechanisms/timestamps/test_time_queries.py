@@ -28,7 +28,7 @@ QUERIES = {
     "gaps": gaps_in(CLOCK, BINS, np.zeros((2, 2), np.int64)),
     "gaps-by-activity": gaps_in(CLOCK, BINS, np.array([[0, 1], [0, 1]])),
     "gaps-by-pair": gaps_in(CLOCK, BINS, ROW_OF),
-    "starts": StartTable.over(CLOCK, WINDOW, 40).query,
+    "starts": StartTable.within(CLOCK, WINDOW, 40).query,
     "hours": hours_of(CLOCK),
     "totals": totals_in(CLOCK, BINS, 2),
 }
@@ -117,7 +117,7 @@ def test_a_gap_spans_events_without_a_time():
 def test_what_lies_outside_counts_at_the_edge():
     longest = entries("gaps", [0, 0], [0, 10**17])
     assert list(longest) == [len(BINS) - 1]
-    table = StartTable.over(CLOCK, WINDOW, 40)
+    table = StartTable.within(CLOCK, WINDOW, 40)
     early, late = (entries("starts", [0], [time]) for time in (-(10**15), 10**17))
     assert min(early) == 0
     assert min(late) == table.periods - 1
@@ -125,7 +125,7 @@ def test_what_lies_outside_counts_at_the_edge():
 
 def test_weekday_and_hour_of_a_start():
     """1970-01-01 was a Thursday."""
-    table = StartTable.over(CLOCK, WINDOW, 40)
+    table = StartTable.within(CLOCK, WINDOW, 40)
     found = entries("starts", [0], [5 * HOUR])
     assert sorted(found) == [0, table.periods + 3, table.periods + 7 + 5]
 
@@ -135,7 +135,7 @@ def test_lengths_fall_into_classes():
 
 
 def test_days_of_periods_share_their_weight():
-    table = StartTable.over(CLOCK, WINDOW, 40)
+    table = StartTable.within(CLOCK, WINDOW, 40)
     assert table.periods <= 40
     assert table.days % 7 == 0
     trend = np.arange(table.periods, dtype=np.float64)

@@ -218,7 +218,7 @@ class ModelledTimes:
         """The start of each case that has events."""
         params, clock = self.params, self.clock
         most = PERIODS if params.is_window_declared else 10 * PERIODS
-        table = StartTable.over(clock, params.window, most)
+        table = StartTable.within(clock, params.window, most)
         noisy = self._ask("starts", table.query, np.arange(table.cells))
         sigma, mass = self._sigma("starts"), np.array([len(self.rows) * _THIRD])
         one_way = np.split(noisy, [table.periods, table.periods + 7])

@@ -90,7 +90,7 @@ class StartTable:
     periods: int
 
     @classmethod
-    def over(cls, clock: Clock, window: Window, most: int) -> "StartTable":
+    def within(cls, clock: Clock, window: Window, most: int) -> "StartTable":
         """Whole weeks, such that there are at most ``most`` periods."""
         first, last = clock.day(np.array(clock.grid.edges(window), np.int64)).tolist()
         span = last - first + 1
