@@ -6,6 +6,10 @@ import pytest
 import yaml
 
 from cloakwork.errors import PlanImpossible
+from cloakwork.lineage import CONTROL_FLOW
+from cloakwork.mechanisms.base import Gives
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
 from plan.conftest import policy_of
@@ -37,6 +41,23 @@ def test_case(path: Path) -> None:
         {column for claim in plan.claims if claim.given for column in claim.given.columns}
     )
     assert plan.claims == prove(plan)
+
+
+MEASURING = sorted(
+    name
+    for name, mechanism in catalogue().items()
+    if mechanism.proof == "proved"
+    and Gives("differential-privacy", CONTROL_FLOW) in mechanism.gives
+)
+
+
+@pytest.mark.parametrize("name", MEASURING)
+def test_a_plan_is_the_same_when_it_is_read_again(name: str) -> None:
+    """Whatever noise it is of: a figure that no file can hold ended a release, charged already."""
+    assume = {"alphabet": ["a", "b"], "longest_case": 5}
+    plan = make_plan(policy_of(mechanisms={"allow": [name]}, assume=assume))
+    assert [step.mechanism for step in plan.steps][1:2] == [name]
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
 
 
 def test_there_are_cases() -> None:

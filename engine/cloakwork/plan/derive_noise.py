@@ -1,9 +1,10 @@
 """The rules for guarantees that rest on noise: differential privacy and metric privacy."""
 
+import math
 from collections.abc import Iterable, Iterator
 
 from cloakwork.accounting.events import cost, naive
-from cloakwork.budget import Currency
+from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
@@ -32,6 +33,7 @@ from cloakwork.plan.derivation_context import (
 )
 from cloakwork.plan.model import Claim
 from cloakwork.plan.sentences import claim_sentence
+from cloakwork.privacy_event import PrivacyEvent
 
 NoisedGoal = DifferentialPrivacy | MetricPrivacy
 
@@ -212,16 +214,19 @@ def _claim_with_cost(
         basis="derived",
         currency=price.currency,
         cost=spent,
-        naive=naive(events, price.cost.delta if _is_of_whole_log(goal) else 0.0),
+        naive=_plain_sum(events, price.cost.delta),
         given=given,
         derivation=(*derivation, NoiseCosts(cost=spent)),
         assumptions=assumptions,
     )
 
 
-def _is_of_whole_log(goal: NoisedGoal) -> bool:
-    """Whether noise is calibrated together, so that none has an epsilon without some delta."""
-    return isinstance(goal, DifferentialPrivacy) and goal.covers_whole_log()
+def _plain_sum(events: PrivacyEvent, delta: float) -> Cost | None:
+    """What adding up charges: Gaussian noise has no epsilon without some of ``delta``. None where
+    no figure is finite, which a file could not hold.
+    """
+    sums = (naive(events, spent) for spent in (0.0, delta))
+    return next((each for each in sums if math.isfinite(each.epsilon)), None)
 
 
 def _unproved_causes(used: Iterable[int], context: DerivationContext) -> list[str]:
