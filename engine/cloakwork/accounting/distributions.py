@@ -75,12 +75,15 @@ def distribution_of(leaves: LeafCounts, interval: float | None = None) -> Distri
 
 
 def leaf_distributions(
-    leaves: LeafCounts, interval: float | None = None, beside: LeafCounts = ()
+    leaves: LeafCounts,
+    interval: float | None = None,
+    beside: LeafCounts = (),
+    at_least: float = 0.0,
 ) -> tuple[float, list[tuple[Distribution, int]]]:
     """The discretisation (by default fine enough for ``leaves`` and what they are composed with,
-    ``beside``), and the PLD of each leaf with how often it is run.
+    ``beside``, and no finer than ``at_least``), and the PLD of each leaf with how often it is run.
     """
-    step = interval or _common_step((*leaves, *beside))
+    step = max(interval or _common_step((*leaves, *beside)), at_least)
     return step, [(_distribution_of_leaf(event, step), times) for event, times in leaves]
 
 

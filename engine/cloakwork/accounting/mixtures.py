@@ -36,6 +36,8 @@ from cloakwork.privacy_event import DiscreteGaussian, EpsilonDelta, PoissonSampl
 _SMALL: Final = 1e-3
 """An (epsilon, delta)-DP event of no more than this epsilon is added up."""
 
+_MOST_CELLS: Final = 50_000
+
 Moves = tuple[tuple[tuple[float, float], int], ...]
 """Samples of normal noise of deviation 1: rate and move, each with how often it is run."""
 
@@ -86,7 +88,10 @@ def epsilon_of_mixture(fine: LeafCounts, coarse: LeafCounts, delta: float) -> fl
 def _distribution_of(fine: LeafCounts, moves: Moves) -> Distribution:
     """The losses of all of them together."""
     normals = tuple((_event_of_move(*move), times) for move, times in moves)
-    step, leaves = leaf_distributions(fine, beside=normals)
+    # Losses of a normal number lie within this reach, in so many cells: more take seconds, and a
+    # coarser discretisation is an upper bound as well.
+    reach = max(move * (move + 20) for (_, move), _ in moves)
+    step, leaves = leaf_distributions(fine, beside=normals, at_least=reach / _MOST_CELLS)
     leaves += [(normal_distribution(*move, step), times) for move, times in moves]
     remove = compose([(each.remove, times) for each, times in leaves])
     if all(each.is_symmetric for each, _ in leaves):
