@@ -5,6 +5,7 @@ empty without it. A Gaussian's noise of half shows best at a large delta, where 
 0. Draws are seeded: what is found is found in every run.
 """
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +29,8 @@ from cloakwork.testing.logs import log_of
 
 FACTS = Facts(domains={"drug": ("common", "rare"), "case:ward": ("a", "b")})
 COLUMNS = tuple(FACTS.domains)
+LONG = "CLOAKWORK_RUNS" in os.environ
+
 MU, RUNS = 1.0, 10_000
 MECHANISM = AttributesHistogram()
 
@@ -147,7 +150,7 @@ NEIGHBOURS = {
 }
 
 
-@pytest.mark.parametrize("name", NEIGHBOURS)
+@pytest.mark.parametrize("name", NEIGHBOURS if LONG else ["missing everywhere else"])
 def test_releases_keep_the_claim(name):
     one, other, outcome = NEIGHBOURS[name]
     assert audit_releases(log_with(one), log_with(other), outcome).passed

@@ -188,6 +188,6 @@ def test_a_gap_of_its_own_is_covered_in_the_release_and_found_in_less_noise() ->
     """The counterpart draws a sixtieth of the noise: the gap comes out whenever the case is
     there.
     """
-    honest = audit_release(1.0, 400)
+    honest = audit_release(1.0, 200)
     assert honest.passed, honest
-    assert not audit_release(60.0, 400).passed
+    assert not audit_release(60.0, 200).passed

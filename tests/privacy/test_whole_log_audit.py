@@ -4,6 +4,7 @@ Each statistic of a release is judged by itself; a unit that has what nobody els
 maximal length, moves all of them. Draws are seeded: what is found is found in every run.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -28,6 +29,9 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.run.execute import Stopwatch, granted, take_step
 from cloakwork.testing.logs import BEGIN, log_of
 from plan.conftest import policy_of
+
+LONG = "CLOAKWORK_RUNS" in os.environ
+long_form = pytest.mark.skipif(not LONG, reason="an audit of half a minute: CLOAKWORK_RUNS=1")
 
 EPSILON, DELTA, RUNS = 0.5, 1e-3, 120
 LONGEST = 40
@@ -101,6 +105,9 @@ def released(plan: Plan, log: EventLog, noise: Noise) -> EventLog:
     return result
 
 
+PLANS = [(True, 1), (False, 1), (True, 3)]
+"""Whether everything is declared, and how many cases a unit may have."""
+
 STATISTICS = ("cases", "events", "strange activities", "latest day", "rare values", "wards")
 
 
@@ -145,13 +152,14 @@ def failed(results: dict[str, AuditResult]) -> set[str]:
     return {name for name, result in results.items() if not result.passed}
 
 
-@pytest.mark.parametrize(("declared", "most"), [(True, 1), (False, 1), (True, 3)])
+@pytest.mark.parametrize(("declared", "most"), PLANS if LONG else PLANS[:1])
 def test_a_lone_unit_is_not_told(declared: bool, most: int) -> None:
     """A case, or a person with as many as are allowed, in a small log and in an empty one."""
     plan = planned(declared, most)
     assert not failed(audits(plan, most, others=12 if declared else 0))
 
 
+@long_form
 def test_noise_for_shares_that_do_not_add_up_is_found() -> None:
     """A broken twin: every part is calibrated as if it had two hundred times the budget, and for
     one case of three.
@@ -159,6 +167,7 @@ def test_noise_for_shares_that_do_not_add_up_is_found() -> None:
     assert len(failed(audits(planned(True, 1, 200 * EPSILON), 3, length=1))) >= 2
 
 
+@long_form
 def test_a_clip_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken twin: the long case counts for as much as it has events."""
     monkeypatch.setattr(vectors, "_clipped", lambda case, value, clip: 40 * value)
@@ -166,8 +175,8 @@ def test_a_clip_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_more_cases_than_the_unit_may_have_are_found() -> None:
-    """A broken twin: a person with 40 cases where one is assumed."""
-    assert failed(audits(planned(True), 40))
+    """A broken twin: a person with 400 cases where one is assumed."""
+    assert failed(audits(planned(True), 400, length=2))
 
 
 def test_presence_that_is_read_raw_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
