@@ -59,6 +59,10 @@ def coded(
     if declared is not None or {_kind(before), _kind(after)} == {"text", "numbers"}:
         before, after = _as_numbers(before), _as_numbers(after)
     kinds = {_kind(values) for values in (before, after)} - {"none"}
+    if kinds == {"text", "truth values"}:
+        # What is measured under noise is read as text, and released as what its domain says.
+        before, after = (_texts(values).str.to_lowercase() for values in (before, after))
+        kinds = {"text"}
     if len(kinds) > 1:
         return f"'{name}' holds {' here and '.join(sorted(kinds))} there, and was not compared"
     if kinds == {"numbers"}:

@@ -323,6 +323,27 @@ def little_left(policy: Policy) -> Iterator[Advice]:
                 yield Advice(("spec", "guarantees", index, "epsilon"), message)
 
 
+def undeclared_facts(policy: Policy) -> Iterator[Advice]:
+    """What declaring would gain, where a guarantee covers the log as a whole."""
+    assume = policy.spec.assume
+    for index, goal in enumerate(policy.goals()):
+        if not isinstance(goal, DifferentialPrivacy) or not goal.covers_whole_log():
+            continue
+        gains = {
+            "alphabet": "activities are selected through noise, and rare ones left out",
+            "units_at_most": "no delta above 1e-6 is allowed",
+        }
+        if TIMESTAMPS in goal.over:
+            gains["window"] = "noise then hides when cases start"
+            gains["longest_gap"] = "a tail of gaps of up to a century may come out"
+        lacking = {name: why for name, why in gains.items() if getattr(assume, name) is None}
+        if lacking:
+            said = "; ".join(f"without assume.{name} {why}" for name, why in lacking.items())
+            yield Advice(
+                ("spec", "guarantees", index, "over"), f"declaring more keeps more: {said}"
+            )
+
+
 def _is_noisy_control_flow(goal: Guarantee) -> TypeGuard[DifferentialPrivacy]:
     return isinstance(goal, DifferentialPrivacy) and CONTROL_FLOW in goal.over and goal.delta > 0
 
@@ -358,5 +379,6 @@ RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     undeclared_attributes,
     clocks_beside_noised_times,
     little_left,
+    undeclared_facts,
     unproven,
 )
