@@ -156,8 +156,8 @@ def _texts_of_decimals(given: pl.DataFrame, read: pl.DataFrame) -> dict[str, pl.
     """
     return {
         name: values_of(given, name).cast(pl.String)
-        for name, kind in read.schema.items()
-        if isinstance(given.schema[name], pl.Decimal) and kind == pl.Float64
+        for name, kind in given.schema.items()
+        if isinstance(kind, pl.Decimal) and read.schema.get(name) == pl.Float64
     }
 
 
