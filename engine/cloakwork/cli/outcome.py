@@ -95,19 +95,9 @@ def _charged(plan: Plan) -> Iterator[str]:
 
 
 def _absent(published: "Published") -> Iterator[str]:
-    release = published.release
-    absent = absent_attributes(release.plan, published.statement.released)
-    if not absent:
-        return
-    names = ", ".join(absent)
-    if not release.plan.bounded:
+    if absent := absent_attributes(published.release.plan, published.statement.released):
+        names = ", ".join(absent)
         yield f"not in the log, so not released: {names}; check how the policy spells them"
-    elif release.log.events.height:
-        # Whether the log has them is not told.
-        yield (
-            f"without any value in the release: {names}; noise may have hidden rare values, "
-            "or the policy spells the name in another way than the log"
-        )
 
 
 def _internal_files(internal: "Internal") -> Iterator[str]:
