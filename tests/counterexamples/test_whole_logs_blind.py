@@ -67,7 +67,7 @@ ODD = {
 
 
 def planned(declared: bool, *denied: str) -> Plan:
-    attributes = {"drug": ["x", "y", 10.5], "case:ward": ["a", "b"]}
+    attributes = {"drug": ["x", "y", "10.5"], "case:ward": ["a", "b"]}
     known = {
         "alphabet": ["a", "b", "c"],
         "longest_case": 40,
