@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.kernel import Clip, Entries
+from cloakwork.kernel import ONE, Cases, Clip, Entries, vectors
 from cloakwork.kernel.vectors import MOST, MOST_CELLS, answered, key_of, parts_of, vectors_of
 from kernel.small import as_dicts, batch, case_by_case, entries, size_of
 
@@ -305,3 +305,11 @@ def test_a_query_that_raises_on_the_batch_alone_finds_the_same():
     whole = vectors_of(cases, Entries.of_variants, Clip("l1", 1, 1))
     apart = vectors_of(cases, one_at_a_time, Clip("l1", 1, 1))
     assert as_dicts(cases, whole) == as_dicts(cases, apart)
+
+
+def test_a_case_of_long_labels_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that would take more memory than their file: others keep theirs."""
+    monkeypatch.setattr(vectors, "MOST_BYTES", 100)
+    cases = Cases.of([("x" * 30,) * 4, ("y",) * 50, ("é" * 10,) * 5, ()], ["x" * 30, "y", "é" * 10])
+    found = vectors_of(cases, Entries.of_variants, ONE)
+    assert found.case.tolist() == [1, 2, 3]

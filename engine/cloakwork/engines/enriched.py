@@ -1,6 +1,8 @@
 """From the columns that a mechanism made to a log that has them."""
 
+import json
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -10,6 +12,9 @@ from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP
 from cloakwork.mechanisms.base import Enrichment, Listed, Numbers, Times
+
+_LARGEST: Final = 2**63 - 1
+"""Of 64-bit whole numbers."""
 
 
 def enriched(log: EventLog, found: Enrichment) -> EventLog:
@@ -35,7 +40,9 @@ def _series(name: str, values: Listed | Numbers | Times) -> pl.Series:
         return pl.Series(name, values.microseconds, pl.Int64).cast(TIME_TYPE)
     if isinstance(values, Numbers):
         return pl.Series(name, values.values, pl.Float64).fill_nan(None)
-    listed = pl.Series(values.domain, dtype=_type_of(values.domain))
+    kind = _type_of(values.domain)
+    domain = map(_text_of, values.domain) if kind is pl.String else values.domain
+    listed = pl.Series(list(domain), dtype=kind)
     is_missing = np.asarray(values.codes) < 0
     places = pl.Series(np.where(is_missing, 0, values.codes))
     if not len(listed):
@@ -44,10 +51,21 @@ def _series(name: str, values: Listed | Numbers | Times) -> pl.Series:
 
 
 def _type_of(domain: tuple[JsonValue, ...]) -> type[pl.DataType]:
-    """Of a domain of one type, that; of whole and other numbers Float64; else text."""
+    """Of a domain of one type, that; of whole and other numbers Float64; else text, and where whole
+    numbers are too large for a column of such.
+    """
     kinds = {type(value) for value in domain}
     if kinds == {bool}:
         return pl.Boolean
+    if any(isinstance(value, int) and abs(value) > _LARGEST for value in domain):
+        return pl.String
     if kinds == {int}:
         return pl.Int64
     return pl.Float64 if kinds and kinds <= {int, float} else pl.String
+
+
+def _text_of(value: JsonValue) -> str | None:
+    """A value as JSON spells it; texts are themselves."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -2,7 +2,7 @@
 of them. Of a raw value nothing beyond itself is asked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from cloakwork.kernel.local import BoundedNoise, Randomising
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import CASE_PREFIX, values_of
 from cloakwork.mechanisms.addresses import case_addresses, event_addresses
+from cloakwork.mechanisms.attributes.domains import places_of_numbers
 from cloakwork.mechanisms.base import Enrichment, Listed, MapCases, Numbers
 from cloakwork.mechanisms.local_values import PublicValues
 
@@ -67,28 +68,40 @@ def codes_of(values: pl.Series, public: PublicValues) -> Ints:
         inside = np.clip(np.where(np.isnan(numbers), low, numbers), low, high)
         steps = np.rint((inside - low) / (high - low) * public.steps).astype(np.int64)
         return np.where(np.isnan(numbers), -1, steps)
-    places: dict[JsonValue, int] = {}
-    for place, value in enumerate(public.domain or ()):
-        places.setdefault(_key(value), place)
+    # How a float is spelled may follow from the other values: 5 beside a missing one is 5.0.
+    places = _Places.of(public.domain or (), with_texts=not values.dtype.is_float())
     distinct = texts.unique().drop_nulls()
-    by_text = {text: _place_of(text, places) for text in distinct.to_list()}
+    by_text = {text: places.at(text) for text in distinct.to_list()}
     if not by_text:
         return np.full(len(values), -1, np.int64)
     found = texts.replace_strict(by_text, default=-1, return_dtype=pl.Int64)
     return found.fill_null(-1).to_numpy().astype(np.int64)
 
 
-def _key(value: JsonValue) -> JsonValue:
-    """What a value of a domain is found by: numbers as floats, truth values as their texts."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return float(value) if isinstance(value, int | float) else value
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the values of a domain stand: by their texts, and by the numbers that they are."""
 
+    texts: Mapping[str, int]
+    numbers: Mapping[float, int]
 
-def _place_of(text: str, places: Mapping[JsonValue, int]) -> int:
-    if text in places:
-        return places[text]
-    try:
-        return places.get(float(text), -1)
-    except ValueError:
-        return places.get(text.lower(), -1) if text.lower() in ("true", "false") else -1
+    @classmethod
+    def of(cls, domain: Sequence[JsonValue], *, with_texts: bool) -> "_Places":
+        """Of texts as they are, truth values in small letters, and numbers."""
+        texts: dict[str, int] = {}
+        for place, value in enumerate(domain):
+            if with_texts and isinstance(value, str | bool):
+                text = value if isinstance(value, str) else str(value).lower()
+                texts.setdefault(text, place)
+        return cls(texts, places_of_numbers(domain))
+
+    def at(self, text: str) -> int:
+        """The place of a value by its text; -1 where there is none."""
+        lower = text.lower()
+        found = self.texts.get(lower if lower in ("true", "false") else text, -1)
+        if found >= 0:
+            return found
+        try:
+            return self.numbers.get(float(text), -1)
+        except ValueError:
+            return -1

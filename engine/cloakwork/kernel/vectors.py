@@ -21,6 +21,11 @@ MOST: Final = 1 << 24
 MOST_LABELS: Final = 1 << 20
 """Labels in the keys of one case, all together: keys beyond are left out, silently."""
 
+MOST_BYTES: Final = 1 << 28
+"""Bytes of these labels, each time that one occurs: as for ``MOST_LABELS``. A file may hold a long
+text once, and a case may have it many times.
+"""
+
 MOST_CELLS: Final = 1 << 14
 
 
@@ -213,21 +218,31 @@ def _well_formed(cases: Cases, found: Entries, labels: str | None) -> Entries:
         good &= missing[inside[0]] == missing[inside[1]]
     # Without a run there are no labels, whatever ``start`` and ``stop`` say.
     start, stop = np.where(has_run, start, 0), np.where(has_run, stop, 0)
-    good &= _within_labels(row, np.where(good, stop - start, 0))
+    good &= _within(row, np.where(good, stop - start, 0), MOST_LABELS)
+    if good.any() and has_run.any():
+        good &= _within(row, _bytes_of_runs(cases, labels, start, stop, good), MOST_BYTES)
     return Entries(case[good], value[good], code[good], start[good], stop[good])
 
 
-def _within_labels(case: Ints, labels: Ints) -> Bools:
-    """Entries up to the one whose labels are more than ``MOST_LABELS``, with those of the same case
-    before it.
-    """
+def _within(case: Ints, amount: Ints, most: int) -> Bools:
+    """Entries up to the one with which ``amount`` adds up to more than ``most`` in its case."""
     order = np.argsort(case, kind="stable")
-    total = np.cumsum(labels[order])
+    total = np.cumsum(amount[order])
     first = np.searchsorted(case[order], case[order])
-    in_case = total - (total - labels[order])[first]
+    in_case = total - (total - amount[order])[first]
     within = np.empty(len(case), np.bool_)
-    within[order] = in_case <= MOST_LABELS
+    within[order] = in_case <= most
     return within
+
+
+def _bytes_of_runs(cases: Cases, labels: str | None, start: Ints, stop: Ints, good: Bools) -> Ints:
+    """How many bytes the labels ``start:stop`` have together; 0 of entries that are not good."""
+    alphabet, texts, _ = cases.texts(labels)
+    # The last one is of what is missing.
+    sizes = np.array([*(len(text.encode()) for text in alphabet), 0], np.int64)
+    total = np.concatenate([[0], np.cumsum(sizes[texts])])
+    first, last = np.where(good, [start, stop], 0)
+    return np.asarray(total[last] - total[first], np.int64)
 
 
 def parts_of_keys(found: Entries) -> tuple[Ints, Ints, Ints]:

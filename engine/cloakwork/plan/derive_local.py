@@ -25,6 +25,7 @@ def derive_local(goal: LocalDP, context: DerivationContext) -> Claim | list[str]
     }
     steps = sorted(frozenset[int]().union(*used.values()))
     causes = [
+        *_chosen_by_value(goal, context),
         *_raw_values(goal, context),
         *_without_local_noise(goal, context, [context.steps[index] for index in steps]),
         *(reason for index, reason in context.flow.unproven_measurements.items() if index in steps),
@@ -59,6 +60,13 @@ def derive_local(goal: LocalDP, context: DerivationContext) -> Claim | list[str]
 
 def _composed(context: DerivationContext, indexes: list[int]) -> PrivacyEvent:
     return Composed(events=tuple(context.steps[index].event for index in indexes))
+
+
+def _chosen_by_value(goal: LocalDP, context: DerivationContext) -> Iterator[str]:
+    """A covered attribute whose raw values say which cases stay."""
+    unit = context.facts.unit.attribute
+    if unit in goal.over:
+        yield f"which cases are released follows from raw {unit}, the unit of privacy"
 
 
 def _raw_values(goal: LocalDP, context: DerivationContext) -> Iterator[str]:

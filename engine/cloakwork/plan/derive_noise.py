@@ -133,6 +133,7 @@ def derive_given_columns(goal: NoisedGoal, context: DerivationContext) -> Claim 
     used = columns[TIMESTAMPS].measured
     causes = [
         *_raw_times(context),
+        *_counted_once(used, context),
         *_unproved_causes(used, context),
         *_budget_causes(goal, context),
     ]
@@ -152,6 +153,19 @@ def derive_given_columns(goal: NoisedGoal, context: DerivationContext) -> Claim 
         assumptions=(*protected, *_time_assumptions(currency, context.facts)),
         given=_conditioning_columns(currency, context),
     )
+
+
+def _counted_once(used: Iterable[int], context: DerivationContext) -> Iterator[str]:
+    """The noise of the steps ``used`` that is drawn for a unit more or less: with other times it is
+    one less and one more.
+    """
+    for index in sorted(used):
+        step = context.steps[index]
+        if step.lineage.enriches or step.lineage.generates:
+            yield (
+                f"{step.mechanism} draws noise for one unit more or less: "
+                "other times of a unit would change what it measures twice"
+            )
 
 
 def _raw_times(context: DerivationContext) -> Iterator[str]:

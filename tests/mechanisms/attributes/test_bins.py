@@ -71,3 +71,11 @@ def test_zero_has_a_bin_of_its_own():
     bins = Bins.of_range(0.0, 100.0)
     assert bins.of(np.array([0.0, -5.0, 0.01])).tolist() == [0, 0, 1]
     assert bins.draw(np.array([0, 0]), np.array([0, UNIT - 1])).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("limits", [(-5e-324, 0.0), (0.0, 5e-324), (0.0, 1e-320), (1.0, 1 + 2e-16)])
+def test_ranges_of_next_to_nothing_have_bins(limits):
+    """A run would stop on them, when its budget is spent."""
+    bins = Bins.of_range(*limits)
+    assert (bins.edges[0], bins.edges[-1]) == limits
+    assert bins.of(np.array(limits)).tolist()[0] == 0

@@ -82,6 +82,9 @@ def test_refusals():
     goal = DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=("role",))
     assert isinstance(MECHANISM.offer(goal, FACTS, {}), Refusal)
     assert isinstance(offered(norms_share=0.1), Offer)
+    nothing_left = offered(norms_share=0.5, structure_share=0.5)
+    assert nothing_left.kind == "misconfigured"
+    assert nothing_left.reason.startswith("options: norms_share and structure_share")
 
 
 def test_lineage():

@@ -93,6 +93,7 @@ class ColumnNames:
         else:
             timed, zoneless = _without_times(renamed), 0
         full = {self.kept[name]: text for name, text in texts.items()}
+        full |= _texts_of_decimals(frame.rename(self.kept), timed)
         log = log_of_table(timed, full, frozenset(self.kept[name] for name in exact))
         counts = (
             (log.events[ACTIVITY].null_count(), NO_ACTIVITY),
@@ -147,6 +148,17 @@ def to_simple_type(path: Path, name: str, column: pl.Series) -> pl.Series | None
     if dtype in (pl.Date, pl.Datetime):
         return _as_utc(path, name, column)
     return column.cast(pl.String) if dtype in (pl.Categorical, pl.Enum, pl.Time) else None
+
+
+def _texts_of_decimals(given: pl.DataFrame, read: pl.DataFrame) -> dict[str, pl.Series]:
+    """Decimal numbers as they are written, where they were read as others: with more digits in one
+    row they would have stayed texts in all.
+    """
+    return {
+        name: values_of(given, name).cast(pl.String)
+        for name, kind in given.schema.items()
+        if isinstance(kind, pl.Decimal) and read.schema.get(name) == pl.Float64
+    }
 
 
 def _most_digits(decimals: pl.Series) -> int:

@@ -99,7 +99,7 @@ class Bins:
 
 def _digits(span: float) -> int:
     """Of the grain: about a thousandth of the range, and 1 at most."""
-    if span <= 0:
+    if span / 1000 <= 0:
         return 0
     return min(max(0, -math.floor(math.log10(span / 1000))), _FINEST)
 
@@ -131,7 +131,7 @@ def _even_edges(low: float, high: float, fineness: int, digits: int) -> Floats:
     than the grain.
     """
     span, most = high - low, MOST_BINS[fineness]
-    if span <= 0 or not math.isfinite(span):
+    if span / most <= 0 or not math.isfinite(span):
         return np.array([low, high])
     power = math.floor(math.log10(span / most))
     widths = [float(f"{lead}e{power + more}") for more in (0, 1) for lead in (1, 2, 5)]

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import numpy as np
@@ -83,16 +84,15 @@ class MeasuredAttribute(Frozen):
         return Numbers(np.where(codes < 0, np.nan, drawn))
 
     def _by_number(self, column: Column) -> Ints:
-        """Places in the domain of what is the same number, where only one value there is."""
-        numbers = np.array([_number(value) for value in self.domain or ()], np.float64)
-        different, first, times = np.unique(numbers, return_index=True, return_counts=True)
-        known = np.isfinite(different) & (times == 1)
-        different, first = different[known], first[known]
+        """Places in the domain of what is the same number (``places_of_numbers``)."""
+        places = places_of_numbers(self.domain or ())
         missing = np.full(len(column.is_missing), -1)
-        if not len(different):
+        if not places:
             return missing
-        place = np.minimum(np.searchsorted(different, column.values), len(different) - 1)
-        matches = ~column.is_missing & (different[place] == column.values)
+        numbers = np.array(sorted(places), np.float64)
+        first = np.array([places[number] for number in numbers.tolist()], np.int64)
+        place = np.minimum(np.searchsorted(numbers, column.values), len(numbers) - 1)
+        matches = ~column.is_missing & (numbers[place] == column.values)
         return np.where(matches, first[place], missing)
 
 
@@ -102,6 +102,34 @@ def _of_one_type(domain: tuple[JsonValue, ...]) -> tuple[JsonValue, ...]:
     if kinds <= {str} or kinds <= {bool} or kinds <= {int, float}:
         return domain
     return tuple(value if isinstance(value, str) else json.dumps(value) for value in domain)
+
+
+def places_of_numbers(domain: Sequence[JsonValue]) -> dict[float, int]:
+    """The place of each number among the values of a domain, which may be texts.
+
+    Of several that are the same number (7, "007") it is that of the one which is spelled as short
+    as can be, and none where none is: so what is known as a number alone stands for the value that
+    its text would, whether a table holds whole numbers or, for one missing value, others.
+    """
+    found: dict[float, list[int]] = {}
+    for place, value in enumerate(domain):
+        number = _number(value)
+        if math.isfinite(number):
+            found.setdefault(number, []).append(place)
+    places: dict[float, int] = {}
+    for number, candidates in found.items():
+        spelled = [place for place in candidates if str(domain[place]) == _shortest(number)]
+        if spelled:
+            # 5 and "5": a text is found first.
+            places[number] = min(spelled, key=lambda place: not isinstance(domain[place], str))
+        elif len(candidates) == 1:
+            places[number] = candidates[0]
+    return places
+
+
+def _shortest(number: float) -> str:
+    """A number as short as it can be written: whole ones without a point."""
+    return str(int(number)) if number.is_integer() else str(number)
 
 
 def _folded(text: str) -> str:

@@ -123,8 +123,10 @@ class AttributesHistogram:
             chosen = AttributesHistogramOptions.model_validate(dict(options))
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(str(step) for step in first["loc"])
-            return Refusal("misconfigured", f"{where}: {first['msg']}")
+            where = ".".join(str(step) for step in first["loc"]) or "options"
+            return Refusal(
+                "misconfigured", f"{where}: {first['msg'].removeprefix('Value error, ')}"
+            )
         if not columns or {CONTROL_FLOW, TIMESTAMPS, METADATA} & set(columns):
             return Refusal("never", "it serves attributes alone")
         missing = [name for name in columns if not _is_declared(name, facts)]

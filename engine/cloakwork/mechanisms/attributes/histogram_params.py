@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from cloakwork.kernel import Clip, Gaussian
 from cloakwork.mechanisms.attributes.contributions import SPREAD, WHOLE
@@ -18,6 +18,9 @@ NORMS_SHARE: Final = 0.03
 STRUCTURE_SHARE: Final = 0.1
 """The part of mu squared for tables of two attributes, where there are several."""
 
+_MOST_ASIDE: Final = 0.9
+"""What both leave is for the tables of values."""
+
 _LEAST_SIGMA: Final = 1024.0
 
 
@@ -29,6 +32,12 @@ class AttributesHistogramOptions(BaseModel):
     model_config = {"extra": "forbid", "frozen": True}
     norms_share: Annotated[float, Field(ge=0.001, le=0.5, allow_inf_nan=False)] = NORMS_SHARE
     structure_share: Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)] = STRUCTURE_SHARE
+
+    @model_validator(mode="after")
+    def _tables_have_a_share(self) -> "AttributesHistogramOptions":
+        if self.norms_share + self.structure_share > _MOST_ASIDE:
+            raise ValueError(f"norms_share and structure_share are at most {_MOST_ASIDE} together")
+        return self
 
 
 class AttributesHistogramParams(Frozen):
