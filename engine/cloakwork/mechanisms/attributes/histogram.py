@@ -117,7 +117,8 @@ class AttributesHistogram:
         if missing:
             return Refusal(
                 "needs",
-                "which values an attribute may have must be public: its domain, or its range",
+                "which values an attribute may have must be public: its domain, or for numbers "
+                "its range; what identifies people has none, and is left out of the guarantee",
                 tuple(f"attributes[{name!r}].domain" for name in missing),
             )
         measured = [_declared(name, facts) for name in dict.fromkeys(columns)]
