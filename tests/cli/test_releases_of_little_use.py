@@ -44,3 +44,17 @@ def test_an_attribute_that_the_log_lacks_is_named(
     assert said.code == 0, said.err
     assert "not in the log, so not released: Kode" in said.out
     assert "exposed: Kode" not in said.out
+
+
+def test_an_attribute_of_which_noise_left_nothing_is_not_said_to_be_missing_from_the_log(
+    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
+) -> None:
+    """The log has the attribute, with values other than those that are declared."""
+    policy, log = tmp_path / "policy.yaml", ROOT / "examples" / "logs" / "hospital.xes.gz"
+    shipped = (ROOT / "policies" / "dp-whole-log.yaml").read_text("utf-8")
+    policy.write_text(shipped.replace("domain: [Admissions,", "domain: [Admission] # ["))
+    said = cloakwork("apply", policy, log, "--out", tmp_path / "out", "--ledger", ledger)
+    assert said.code == 0, said.err
+    told = " ".join(said.out.split())
+    assert "no value was released: department; noise may have hidden them" in told
+    assert "not in the log" not in told.split("Check", 1)[1]

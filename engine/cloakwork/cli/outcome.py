@@ -95,9 +95,16 @@ def _charged(plan: Plan) -> Iterator[str]:
 
 
 def _absent(published: "Published") -> Iterator[str]:
-    if absent := absent_attributes(published.release.plan, published.statement.released):
-        names = ", ".join(absent)
-        yield f"not in the log, so not released: {names}; check how the policy spells them"
+    plan, log = published.release.plan, published.release.log
+    absent = ", ".join(absent_attributes(plan, published.statement.released))
+    is_drawn = any(step.lineage.generates for step in plan.steps)
+    if absent and not is_drawn:
+        yield f"not in the log, so not released: {absent}; check how the policy spells them"
+    elif absent and log.events.height:
+        yield (
+            f"no value was released: {absent}; noise may have hidden them, or the log has none: "
+            "check how the policy spells these names, and the values that it declares"
+        )
 
 
 def _internal_files(internal: "Internal") -> Iterator[str]:
