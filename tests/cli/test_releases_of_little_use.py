@@ -2,6 +2,8 @@
 names.
 """
 
+import json
+from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,3 +60,9 @@ def test_an_attribute_of_which_noise_left_nothing_is_not_said_to_be_missing_from
     told = " ".join(said.out.split())
     assert "no value was released: department; noise may have hidden them" in told
     assert "not in the log" not in told.split("Check", 1)[1]
+    assert "note: 100% of the log's values of 'department' are none of its domain" in told
+    inside = json.loads((tmp_path / "out" / "internal" / "report.json").read_text("utf-8"))
+    unread = next(note for note in inside["notes"] if note.startswith("attributes that were not"))
+    assert "diagnosis" in unread and "department" not in unread and "age" not in unread
+    public = (tmp_path / "out" / "statement.json").read_text("utf-8")
+    assert "none of its domain" not in b64decode(json.loads(public)["payload"]).decode()

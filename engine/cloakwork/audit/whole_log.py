@@ -108,6 +108,7 @@ class WholeLogUtility(Frozen):
     attributes: tuple[AttributeDistance, ...] = ()
     pairs: tuple[PairTimes, ...] = ()
     notes: tuple[str, ...] = ()
+    contradicted: tuple[str, ...] = ()
 
 
 def compare_whole_logs(

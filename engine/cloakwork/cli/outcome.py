@@ -119,6 +119,7 @@ def inside_lines(internal: "Internal") -> Iterator[str]:
         *_steps(internal, beside_utility=utility is not None),
         *(_kept(utility, _changed_events(internal.source, utility)) if utility else ()),
         *_little(internal, utility),
+        *_contradicted(utility),
     ]
     if lines:
         yield "internal, of the raw log; who chooses between runs by these figures voids the claims"
@@ -186,6 +187,13 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
     similarity = utility.relative_log_similarity
     if similarity is not None and similarity < FEW_LEFT:
         yield f"warning: little is left of the variants: similarity {similarity:.2f}"
+
+
+def _contradicted(utility: Utility | None) -> Iterator[str]:
+    """Where the log contradicts what the policy declares."""
+    if utility is not None and utility.whole_log is not None:
+        for fact in utility.whole_log.contradicted:
+            yield f"note: {fact}"
 
 
 def _changed_events(source: "Mapping[str, JsonValue]", utility: Utility) -> float | None:
