@@ -315,16 +315,15 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
     A reader may ask about a name both as a case's and as an event's attribute, so names are noted
     without the prefix.
     """
-    needed, left = required_attributes(plan), set[str]()
+    needed, read, left = required_attributes(plan), set[str](), set[str]()
 
     def keep(attribute: str) -> bool:
-        if needs := needed(attribute):
-            return needs
-        left.add(attribute.removeprefix(CASE_PREFIX))
-        return False
+        needs = needed(attribute)
+        (read if needs else left).add(attribute.removeprefix(CASE_PREFIX))
+        return needs
 
     log = read_log(path, columns=columns, keep=keep, on_excess=_on_excess(plan))
-    names = sorted(left - {ACTIVITY, TIMESTAMP})
+    names = sorted(left - read - {ACTIVITY, TIMESTAMP})
     return replace(
         log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}")
     )

@@ -2,6 +2,8 @@
 names.
 """
 
+import json
+from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,3 +46,23 @@ def test_an_attribute_that_the_log_lacks_is_named(
     assert said.code == 0, said.err
     assert "not in the log, so not released: Kode" in said.out
     assert "exposed: Kode" not in said.out
+
+
+def test_an_attribute_of_which_noise_left_nothing_is_not_said_to_be_missing_from_the_log(
+    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
+) -> None:
+    """The log has the attribute, with values other than those that are declared."""
+    policy, log = tmp_path / "policy.yaml", ROOT / "examples" / "logs" / "hospital.xes.gz"
+    shipped = (ROOT / "policies" / "dp-whole-log.yaml").read_text("utf-8")
+    policy.write_text(shipped.replace("domain: [Admissions,", "domain: [Admission] # ["))
+    said = cloakwork("apply", policy, log, "--out", tmp_path / "out", "--ledger", ledger)
+    assert said.code == 0, said.err
+    told = " ".join(said.out.split())
+    assert "no value was released: department; noise may have hidden them" in told
+    assert "not in the log" not in told.split("Check", 1)[1]
+    assert "note: 100% of the log's values of 'department' are none of its domain" in told
+    inside = json.loads((tmp_path / "out" / "internal" / "report.json").read_text("utf-8"))
+    unread = next(note for note in inside["notes"] if note.startswith("attributes that were not"))
+    assert "diagnosis" in unread and "department" not in unread and "age" not in unread
+    public = (tmp_path / "out" / "statement.json").read_text("utf-8")
+    assert "none of its domain" not in b64decode(json.loads(public)["payload"]).decode()

@@ -186,7 +186,7 @@ def test_a_profile_is_part_of_the_cost() -> None:
         ({"goal": {"over": ["timestamps"]}}, "name control-flow in the same guarantee"),
         (
             {"budget": {"shares": {"control-flow": 1, "timestamps": 1}}},
-            "budget.shares: it gives no share to 'attributes'",
+            "budget.shares: it gives no weight to attributes",
         ),
         (
             {"attributes": {**ATTRIBUTES, "cost": {"role": "sensitive"}}},

@@ -4,7 +4,7 @@ import pytest
 
 from cloakwork.policy.explain import explain
 from cloakwork.policy.library import list_policies, load_shipped
-from policy.edits import edited, put
+from policy.edits import edited, put, rule
 
 
 @pytest.mark.parametrize("name", list_policies())
@@ -46,3 +46,15 @@ def test_the_explanation_gives_the_shares_of_a_budget() -> None:
     policy = edited("dp-control-flow", put("budget", {"shares": {"control-flow": 2}}))
     said = {section.title: section.lines for section in explain(policy)}
     assert said["What it may cost"][-1].endswith("by weights: control-flow 2.")
+
+
+def test_the_explanation_names_the_values_that_are_declared() -> None:
+    policy = edited(
+        "dp-whole-log", rule("ward", role="insensitive", domain=[*range(30)]), put("assume", {})
+    )
+    said = {section.title: section.lines for section in explain(policy)}
+    ages, costs, departments, wards = said["What is taken as publicly known"]
+    assert ages == "'case:age' is a number from 0 to 120."
+    assert departments.startswith("'department' has one of the values Admissions, Emergency, ")
+    assert costs == "'cost' is a number from 0 to 10000."
+    assert wards.endswith("18, 19 and 10 more.")

@@ -88,6 +88,18 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
             [goal(over=["control-flow", "timestamps"])],
         ),
         ("accept_unproven", "dp-control-flow", [put("mechanisms", {"accept_unproven": True})]),
+        ("between 1970 and 2070", "dp-whole-log", [put("assume", {})]),
+        (
+            "which values 'department' may have must be public",
+            "dp-whole-log",
+            [rule("department", role="insensitive")],
+        ),
+        ("'cost' is an identifier", "dp-whole-log", [rule("cost", role="identifier")]),
+        (
+            "the values of 'ward' are declared, but no guarantee covers it",
+            "dp-whole-log",
+            [rule("ward", role="insensitive", domain=["A", "B"])],
+        ),
     ],
 )
 def test_advice(said: str, name: str, edits: list[Edit]) -> None:

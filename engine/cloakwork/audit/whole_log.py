@@ -110,6 +110,7 @@ class WholeLogUtility(Frozen):
     pairs: tuple[PairTimes, ...] = ()
     curves: tuple[ShareCurve, ...] = ()
     notes: tuple[str, ...] = ()
+    contradicted: tuple[str, ...] = ()
 
 
 def compare_whole_logs(

@@ -95,9 +95,16 @@ def _charged(plan: Plan) -> Iterator[str]:
 
 
 def _absent(published: "Published") -> Iterator[str]:
-    if absent := absent_attributes(published.release.plan, published.statement.released):
-        names = ", ".join(absent)
-        yield f"not in the log, so not released: {names}; check how the policy spells them"
+    plan, log = published.release.plan, published.release.log
+    absent = ", ".join(absent_attributes(plan, published.statement.released))
+    is_drawn = any(step.lineage.generates for step in plan.steps)
+    if absent and not is_drawn:
+        yield f"not in the log, so not released: {absent}; check how the policy spells them"
+    elif absent and log.events.height:
+        yield (
+            f"no value was released: {absent}; noise may have hidden them, or the log has none: "
+            "check how the policy spells these names, and the values that it declares"
+        )
 
 
 def _internal_files(internal: "Internal") -> Iterator[str]:
@@ -112,6 +119,7 @@ def inside_lines(internal: "Internal") -> Iterator[str]:
         *_steps(internal, beside_utility=utility is not None),
         *(_kept(utility, _changed_events(internal.source, utility)) if utility else ()),
         *_little(internal, utility),
+        *_contradicted(utility),
     ]
     if lines:
         yield "internal, of the raw log; who chooses between runs by these figures voids the claims"
@@ -194,6 +202,13 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
     similarity = utility.relative_log_similarity
     if similarity is not None and similarity < FEW_LEFT:
         yield f"warning: little is left of the variants: similarity {similarity:.2f}"
+
+
+def _contradicted(utility: Utility | None) -> Iterator[str]:
+    """Where the log contradicts what the policy declares."""
+    if utility is not None and utility.whole_log is not None:
+        for fact in utility.whole_log.contradicted:
+            yield f"note: {fact}"
 
 
 def _changed_events(source: "Mapping[str, JsonValue]", utility: Utility) -> float | None:

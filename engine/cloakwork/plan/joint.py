@@ -166,8 +166,12 @@ def _joint_parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
     weights = terms.shares or SHARES
     missing = [name for name in columns if name not in weights]
     if missing:
-        lacking = " and ".join(f"'{name}'" for name in missing)
-        return Cause("budget.shares", f"it gives no share to {lacking}, which a guarantee covers")
+        lacking = " and ".join(missing)
+        return Cause(
+            "budget.shares",
+            f"it gives no weight to {lacking}, which a guarantee covers; "
+            f"weigh each of {', '.join(columns)}, or leave budget.shares out",
+        )
     total = sum(weights[name] for name in columns)
     return tuple(
         Part(

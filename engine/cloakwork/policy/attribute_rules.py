@@ -87,7 +87,7 @@ class AttributeRule(Frozen):
     @model_validator(mode="after")
     def _coherent(self) -> "AttributeRule":
         if self.role is None and self.treatment is None:
-            raise ValueError("needs a role or a treatment")
+            raise ValueError("needs a role, such as role: insensitive, or a treatment")
         if self.treatment == "generalise" and (self.hierarchy is None) == (self.bins is None):
             raise ValueError("treatment generalise needs either a hierarchy or bins")
         if self.hierarchy is not None and self.bins is not None:
@@ -97,8 +97,10 @@ class AttributeRule(Frozen):
             raise ValueError(
                 f"{name} belongs to treatment: generalise, or to role: quasi-identifier"
             )
-        if self.range is not None and (self.domain is not None or self.range[0] >= self.range[1]):
-            raise ValueError("range must be two ascending numbers, and stands in place of a domain")
+        if self.range is not None and self.domain is not None:
+            raise ValueError("range stands in place of a domain; give one of them")
+        if self.range is not None and self.range[0] >= self.range[1]:
+            raise ValueError("range must be two ascending numbers, the least first")
         if self.link and self.treatment != "pseudonymise":
             raise ValueError("link belongs to treatment: pseudonymise")
         if self.treatment in ("pseudonymise", "generalise") and self.role in (

@@ -113,6 +113,40 @@ def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[ShapeError]:
             first[str(value)] = steps
 
 
+def domains_are_of_one_kind(content: Content) -> Iterator[ShapeError]:
+    """The values of a domain fill one column of a release: all text, all numbers, or all truth
+    values.
+    """
+    for name, rule in mapping_at(content, "spec", "attributes").items():
+        domain = rule.get("domain") if isinstance(rule, dict) else None
+        if not isinstance(domain, list):
+            continue
+        first: str | None = None
+        for place, value in enumerate(domain):
+            if value is None or isinstance(value, RefusedValue):
+                continue
+            kind = _kind_in_domain(value)
+            first = first or kind
+            steps = ("spec", "attributes", name, "domain", place)
+            if kind is None:
+                yield ShapeError(
+                    steps, f"must be text, a number, true or false (got {kind_of(value)})"
+                )
+            elif kind != first:
+                message = f"is {kind}, and a value before it is {first} (got {kind_of(value)})"
+                yield ShapeError(steps, message, "write all values alike, text in quotes")
+                break
+
+
+def _kind_in_domain(value: object) -> str | None:
+    """The kind of a value, in words; None for what is no single value."""
+    if isinstance(value, bool):
+        return "a truth value"
+    if isinstance(value, int | float):
+        return "a number"
+    return "text" if isinstance(value, str) else None
+
+
 def unit_is_declared(content: Content) -> Iterator[ShapeError]:
     """The attribute that identifies persons is declared: a misspelt one would protect single
     cases, unnoticed.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from cloakwork.budget import RARE, guessing_advantage
 from cloakwork.lineage import METADATA, TIMESTAMPS
@@ -10,6 +11,9 @@ from cloakwork.policy.budget import Budget, Limit
 from cloakwork.policy.globs import is_glob
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.quantities import format_duration
+
+MOST_VALUES: Final = 20
+"""Values of a domain that are spelt out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +213,14 @@ def _public_facts_section(policy: Policy) -> Iterator[str]:
             f"Cases start between {assume.window.start.isoformat()} "
             f"and {assume.window.end.isoformat()}."
         )
+    for name, rule in policy.spec.attributes.items():
+        if rule.domain is not None:
+            shown = ", ".join(str(value) for value in rule.domain[:MOST_VALUES])
+            more = f" and {len(rule.domain) - MOST_VALUES:,} more"
+            values = shown + (more if len(rule.domain) > MOST_VALUES else "")
+            yield f"'{name}' has one of the values {values}."
+        if rule.range is not None:
+            yield f"'{name}' is a number from {rule.range[0]:g} to {rule.range[1]:g}."
 
 
 def _mechanisms_section(policy: Policy) -> Iterator[str]:

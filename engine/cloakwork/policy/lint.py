@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeGuard
 
 from pydantic import JsonValue
@@ -16,7 +15,8 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.policy.document import Steps
+from cloakwork.policy.advice import Advice
+from cloakwork.policy.advice_on_facts import missing_facts, unused_values
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
 
@@ -28,14 +28,6 @@ SHORT_REASON: Final = 4  # words
 FEW_GROUPS: Final = 20
 MANY_CASES: Final = 100
 """Cases that hold an activity, for it to be released: above, most logs lose many activities."""
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """One piece of advice about the value at a path."""
-
-    steps: Steps
-    message: str
 
 
 def lint(policy: Policy) -> tuple[Advice, ...]:
@@ -377,6 +369,8 @@ RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     shallow_branches,
     unwritten_columns,
     undeclared_attributes,
+    missing_facts,
+    unused_values,
     clocks_beside_noised_times,
     little_left,
     undeclared_facts,

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from cloakwork.policy.attribute_semantics import (
+    domains_are_of_one_kind,
     globs_do_not_clash,
     hierarchies_are_trees,
     roles_are_unique,
@@ -149,6 +150,7 @@ RULES: Final[tuple[Callable[[Content], Iterator[ShapeError]], ...]] = (
     roles_are_unique,
     globs_do_not_clash,
     hierarchies_are_trees,
+    domains_are_of_one_kind,
     names_lead_somewhere,
     unit_is_declared,
     guarantees_are_said_once,

@@ -197,6 +197,12 @@ def _specific_message(kind: str, ctx: Mapping[str, Any], steps: Steps) -> str | 
         return "must not be empty"
     if steps == ("spec", "unit"):
         return "must be case or a mapping {attribute, max_cases}"
+    if steps[:3] == ("spec", "budget", "shares") and kind in _LIMITS:
+        return "must be a weight above 0, at most 1,000,000"
+    if kind == "too_short" and steps[-1:] == ("range",):
+        return "must list two numbers, the least and the largest"
+    if kind.startswith(("tuple_", "list_")) and steps and steps[-1] in _LISTS:
+        return f"must be a list, such as {_LISTS[str(steps[-1])]}"
     return _PATTERNS.get(str(steps[-1])) if kind == "string_pattern_mismatch" and steps else None
 
 
@@ -212,6 +218,9 @@ _PATTERNS: Final = {
     "version": "must be a version of three numbers such as 1.0.0",
     "dataset": "must be a name of letters, digits, dots, hyphens and underscores, without spaces",
 }
+
+_LISTS: Final = {"domain": "[low, high]", "range": "[0, 100]", "bins": "[0, 50, 100]"}
+"""What a list looks like where it holds no names of columns."""
 
 _FAMILIES: Final = {
     "string_": "must be text; put it in quotes",
@@ -252,6 +261,9 @@ def _not_a_choice(steps: Steps, value: Any, choices: list[str]) -> ShapeError:
             steps,
             f"must be {API_VERSION}, the version that this engine reads (got {kind_of(value)})",
         )
+    if steps[:-1] == ("spec", "budget", "shares"):
+        unknown = f"unknown key {shown_value(steps[-1])}{did_you_mean(steps[-1], choices)}"
+        return ShapeError(steps, unknown, f"the keys are {', '.join(choices)}", of_key=True)
     guess = did_you_mean(value, choices) if isinstance(value, str) else ""
     return ShapeError(steps, f"must be {one_of(choices)} (got {kind_of(value)}){guess}")
 
@@ -262,7 +274,8 @@ def _from_validator(steps: Steps, value: Any, message: str) -> ShapeError:
     """
     first = message.split(" ", 1)[0]
     if isinstance(value, dict) and first in value:
-        got = f" (got {kind_of(value[first])})" if message.split(" ")[1:2] == ["must"] else ""
+        given, says_must = value[first], message.split(" ")[1:2] == ["must"]
+        got = f" (got {kind_of(given)})" if says_must and not isinstance(given, list | dict) else ""
         return ShapeError((*steps, first), message.split(" ", 1)[1] + got)
     if not message.startswith(("must ", "needs ")):
         return ShapeError(steps, f": {message}")

@@ -208,13 +208,10 @@ def _presence(goal: DifferentialPrivacy, who: str) -> str:
     advantage = guessing_advantage(goal.epsilon, goal.delta)
     points = math.ceil(round(1000 * advantage, 6)) / 10
     rarely = f", except for outcomes of probability {RARE * goal.delta:g}" if goal.delta else ""
-    where = f"whether one {who} is in the log"
+    guess = f"a guess whether one {who} is in the log"
     if goal.covers_whole_log():
-        where = f"for the log as a whole, whether one {who} is in it"
-    return (
-        f"{where} can hardly be told: a guess gains at most {points:g} "
-        f"percentage points{rarely} ({_strength(goal)})"
-    )
+        guess = f"for the log as a whole, a guess whether one {who} is in it"
+    return f"{guess} gains at most {points:g} percentage points{rarely} ({_strength(goal)})"
 
 
 def _strength(goal: DifferentialPrivacy) -> str:

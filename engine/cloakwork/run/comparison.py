@@ -22,9 +22,10 @@ def whole_log_utility(plan: Plan, source: EventLog, released: EventLog) -> "Whol
     attributes, times = compared_columns(plan, released)
     if not attributes and not times:
         return None
+    from cloakwork.audit.declared import contradicted_facts
     from cloakwork.audit.whole_log import compare_whole_logs
 
-    return compare_whole_logs(
+    found = compare_whole_logs(
         source,
         released,
         times=times,
@@ -32,6 +33,12 @@ def whole_log_utility(plan: Plan, source: EventLog, released: EventLog) -> "Whol
         ranges=plan.facts.ranges,
         days_from=days_from(plan.facts),
     )
+    if not any(step.lineage.generates for step in plan.steps):
+        return found
+    measured = frozenset[str]().union(*(step.lineage.measures for step in plan.steps))
+    declared = [name for name in (*plan.facts.domains, *plan.facts.ranges) if name in measured]
+    contradicted = contradicted_facts(source, plan.facts, declared)
+    return found.model_copy(update={"contradicted": contradicted})
 
 
 def compared_columns(plan: Plan, released: EventLog) -> tuple[tuple[str, ...], bool]:

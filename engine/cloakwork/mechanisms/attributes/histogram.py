@@ -133,7 +133,8 @@ class AttributesHistogram:
         if missing:
             return Refusal(
                 "needs",
-                "attributes are drawn from all values that there may be, which must be public",
+                "which values an attribute may have must be public: its domain, or for numbers "
+                "its range; what identifies people has none, and is left out of the guarantee",
                 tuple(f"domain or range of '{name}' under spec.attributes" for name in missing),
             )
         measured = [_declared(name, facts) for name in dict.fromkeys(columns)]

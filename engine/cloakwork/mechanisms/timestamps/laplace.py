@@ -114,7 +114,7 @@ class TimestampLaplace:
                 "not_yet",
                 "it keeps one time an event, so how many there are shows; "
                 "whether somebody is in the log at all stays unprotected. "
-                "That takes timestamps/histogram, which comes later",
+                "That takes timestamps/histogram: name control-flow in the same guarantee",
             )
         return offer_case_scope(goal, facts, options)
 

@@ -1,0 +1,53 @@
+"""Advice on what a policy declares public: what a guarantee over a whole log needs, and what none
+uses.
+"""
+
+from collections.abc import Iterator
+
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.policy.advice import Advice
+from cloakwork.policy.explain import is_released
+from cloakwork.policy.model import Policy
+
+
+def missing_facts(policy: Policy) -> Iterator[Advice]:
+    """Where times and attributes are drawn anew, what they may be has to be declared."""
+    for index, goal in enumerate(policy.spec.guarantees):
+        if isinstance(goal, DifferentialPrivacy) and goal.covers_whole_log():
+            for place, name in enumerate(goal.over):
+                message = _lacking(policy, policy.column(name))
+                if message is not None:
+                    yield Advice(("spec", "guarantees", index, "over", place), message)
+
+
+def _lacking(policy: Policy, column: str) -> str | None:
+    """What is not declared of a column that is drawn anew; None where nothing is missing."""
+    if column == TIMESTAMPS and policy.spec.assume.window is None:
+        return (
+            "times are drawn between 1970 and 2070: say under assume.window when cases start, "
+            "and lose less"
+        )
+    rule = policy.spec.attributes.get(column)
+    if rule is None or column in (CONTROL_FLOW, TIMESTAMPS, METADATA):
+        return None
+    if rule.role == "identifier":
+        return f"'{column}' is an identifier, and has no values that are public: leave it out"
+    if rule.domain is None and rule.range is None:
+        return (
+            f"which values '{column}' may have must be public: give it a domain: [low, high], "
+            "or for numbers a range: [0, 100]"
+        )
+    return None
+
+
+def unused_values(policy: Policy) -> Iterator[Advice]:
+    """Values are declared for a guarantee; without one the attribute is dropped, unnoticed."""
+    for name, rule in policy.spec.attributes.items():
+        is_declared = rule.domain is not None or rule.range is not None
+        if is_declared and rule.treatment is None and not is_released(policy, name):
+            message = (
+                f"the values of '{name}' are declared, but no guarantee covers it, so it is "
+                "dropped: name it under over, or say treatment: drop"
+            )
+            yield Advice(("spec", "attributes", name), message)
