@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting import mixtures
-from cloakwork.accounting.distributions import distribution_of
+from cloakwork.accounting.distributions import Distribution, distribution_of
 from cloakwork.accounting.events import _epsilon_by_shares, cost, delta_at
 from cloakwork.accounting.gaussians import epsilon_of_normal, mu_of_cost
-from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.accounting.leaf_events import LeafCounts, leaves_of
 from cloakwork.accounting.mixtures import added_up, epsilon_of_mixture
 from cloakwork.privacy_event import (
     Composed,
@@ -135,15 +135,31 @@ def test_delta_at_an_epsilon_is_its_inverse() -> None:
     assert delta_at(event, spent) == pytest.approx(DELTA, rel=1e-3)
 
 
-def test_a_surcharge_that_is_left_out_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken twin: the losses of the rounded noise alone fall below those of the exact sum."""
-    cells = 40_000
-    noise = DiscreteGaussian(sigma=1001.0, sensitivity=1)
-    coarse = Repeated(times=cells, event=noise)
+def test_the_cheaper_derivation_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many cells near the limit, the one that holds without samples alone."""
+    coarse = Repeated(times=40_000, event=DiscreteGaussian(sigma=1001.0, sensitivity=1))
     fine = DiscreteLaplace(scale=2.0)
     spent = epsilon_of_mixture(((fine, 1),), leaves_of(coarse), DELTA)
     monkeypatch.setattr(mixtures, "rounding_of", lambda _: None)
     assert spent < epsilon_of_mixture(((fine, 1),), leaves_of(coarse), DELTA)
+
+
+@pytest.mark.parametrize("broken", ["cells are counted once", "other events are forgotten"])
+def test_broken_sums_are_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    """Twins that charge less than the exact sum just below the limit."""
+    noise = [DiscreteGaussian(sigma=sigma, sensitivity=100) for sigma in (1000.0, 1000.0 + 1e-9)]
+    fine = DiscreteLaplace(scale=2.0)
+    exact = distribution_of(((fine, 1), (noise[0], 9))).epsilon_at(DELTA)
+    assert epsilon_of_mixture(((fine, 1),), ((noise[1], 9),), DELTA) >= exact * (1 - 1e-5)
+    taken = mixtures._distribution_of
+
+    def twin(leaves: LeafCounts, moves: mixtures.Moves) -> Distribution:
+        if broken == "other events are forgotten":
+            return taken((), moves)
+        return taken(leaves, tuple(((rate, move / 3), times) for (rate, move), times in moves))
+
+    monkeypatch.setattr(mixtures, "_distribution_of", twin)
+    assert epsilon_of_mixture(((fine, 1),), ((noise[1], 9),), DELTA) < exact * 0.99
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (2.0, 1e-5), (8.0, 1e-10)])

@@ -153,6 +153,7 @@ def test_numbers():
         ([BEGIN, None], [BEGIN, None], 0.0),
         ([float("nan"), 1.0], [None, 1.0], 0.0),
         (["07", "12"], [7, 12], 0.0),
+        (["true", "False"], [False, True], 0.0),
         (["True", "false"], [True, False], 0.0),
         (["true", None], [True, True], 0.5),
     ],
@@ -186,7 +187,8 @@ def test_empty_logs():
     assert (found.case_durations, found.waiting_times, found.hours_of_week) == (None, None, 1)
     assert (found.attributes_per_activity, found.case_attributes) == (1, 1)
     assert found.two_way_tables == 1
-    assert compare_whole_logs(empty, empty) == WholeLogUtility()
+    nothing = compare_whole_logs(empty, empty)
+    assert nothing == WholeLogUtility(curves=nothing.curves)
     without = replace(source, events=source.events.drop(TIMESTAMP))
     assert compare_whole_logs(without, without) == WholeLogUtility()
     assert compare_whole_logs(empty, source, attributes=["what"]).attributes_per_activity is None

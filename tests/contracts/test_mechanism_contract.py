@@ -7,10 +7,13 @@ from cloakwork.guarantees import (
     ConfidenceBound,
     DifferentialPrivacy,
     KAnonymity,
+    LocalDP,
     MetricPrivacy,
     TCloseness,
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.mechanisms.attributes.bounded_laplace import BoundedLaplace
+from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.kanon.a_star import AStar
@@ -67,6 +70,24 @@ class TestRedact(MechanismContract):
             )
         ),
     )
+
+
+class TestRandomisedResponse(MechanismContract):
+    mechanism = RandomisedResponse()
+    goals = (
+        LocalDP(kind="local-dp", epsilon=1, over=("org:role",)),
+        LocalDP(kind="local-dp", epsilon=1, over=("org:role", "case:age"), per="case"),
+    )
+    facts = Facts(domains={"org:role": ("role 0", "role 1"), "case:age": (1, 2, 3)}, longest_case=3)
+
+
+class TestBoundedLaplace(MechanismContract):
+    mechanism = BoundedLaplace()
+    goals = (
+        LocalDP(kind="local-dp", epsilon=1, over=("case:age",)),
+        LocalDP(kind="local-dp", epsilon=1, over=("case:age",), per="case"),
+    )
+    facts = Facts(ranges={"case:age": (0, 9)})
 
 
 class TestGeneralise(MechanismContract):

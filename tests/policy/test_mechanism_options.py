@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from cloakwork.errors import PlanImpossible, PolicyError
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.attributes.histogram_params import AttributesHistogramOptions
 from cloakwork.mechanisms.kanon.closeness import _OPTIONS as CLOSENESS
 from cloakwork.mechanisms.kanon.family import _SET_BY_GOAL as SET_BY_GOAL
 from cloakwork.mechanisms.kanon.family import Anonymiser
@@ -47,6 +48,7 @@ def accepted(name: str) -> set[str]:
         "kanon/closeness": set(CLOSENESS),
         "timestamps/laplace": {NOISED, START_SHARE},
         "timestamps/histogram": set(HistogramOptions.model_fields),
+        "attributes/histogram": set(AttributesHistogramOptions.model_fields),
     }
     return own.get(name) or set(fields(name))
 

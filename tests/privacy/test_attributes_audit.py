@@ -20,9 +20,9 @@ from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes import contributions, histogram
-from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM, Layout, tables_of
+from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM, TableLayout, tables_of
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
-from cloakwork.mechanisms.attributes.tables import Distribution
+from cloakwork.mechanisms.attributes.tables import ValueShares
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 
@@ -53,7 +53,7 @@ def cases_of(log, seed=1):
 def moved(cases, norm, clip=SPREAD):
     """How far ``cases`` cases alike move the tables, in grid steps (L2), as the kernel counts."""
     seen = cases_of(log_with(["rare"] * cases, 50)).cases
-    layout = Layout(params_of().attributes, ("a",))
+    layout = TableLayout(params_of().attributes, ("a",))
     sums = vectors_of(seen, tables_of(layout, norm), clip).sums(np.ones(cases, np.int64))
     return float(np.sqrt((sums.sums.astype(float) ** 2).sum()))
 
@@ -161,7 +161,7 @@ def test_presence_that_is_read_raw_is_found(monkeypatch):
 
     def peek(counted, passed_on):
         found = honest(counted, passed_on)
-        return Distribution(np.full_like(found.present, raw[-1]), found.shape)
+        return ValueShares(np.full_like(found.present, raw[-1]), found.shape)
 
     enrich = MECHANISM.enrich
 

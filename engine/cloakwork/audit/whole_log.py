@@ -14,6 +14,7 @@ import polars as pl
 from pydantic import Field
 
 from cloakwork.arrays import Bools, Floats, Ints
+from cloakwork.audit.curves import ShareCurve, duration_curve, profile_curve
 from cloakwork.audit.distances import (
     MISSING,
     kolmogorov_smirnov,
@@ -107,6 +108,7 @@ class WholeLogUtility(Frozen):
     )
     attributes: tuple[AttributeDistance, ...] = ()
     pairs: tuple[PairTimes, ...] = ()
+    curves: tuple[ShareCurve, ...] = ()
     notes: tuple[str, ...] = ()
     contradicted: tuple[str, ...] = ()
 
@@ -190,8 +192,14 @@ def _of_times(source: _Timed, release: _Timed, days_from: datetime | None) -> di
     rows = (pair_of[:split], gaps[0][1]), (pair_of[split:], gaps[1][1])
     names = [(labels[pair // len(labels)], labels[pair % len(labels)]) for pair in pairs]
     profile = "hours_of_week" if days_from is None else "weekdays"
+    durations = source.durations(), release.durations()
+    slots = [_slots(side.stamps, days_from) for side in (source, release)]
     return {
-        "case_durations": duration_distance(source.durations(), release.durations()),
+        "case_durations": duration_distance(*durations),
+        "curves": (
+            duration_curve(*durations),
+            profile_curve(slots[0], slots[1], 168 if days_from is None else 7),
+        ),
         "waiting_times": waiting_distance(rows[0], rows[1], len(pairs)),
         profile: profile_distance(source.stamps, release.stamps, days_from),
         "pairs": _most_frequent(rows[0], rows[1], names),

@@ -155,6 +155,7 @@ def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
         yield f"similarity {utility.relative_log_similarity:.2f} (1 is best){differ}"
     times = utility.times
     if times is None:
+        yield from _distributions(utility)
         return
     if times.error_mean is not None and times.error_median is not None:
         yield (
@@ -164,6 +165,20 @@ def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
     before, after = times.duration_source_median, times.duration_released_median
     if before is not None and after is not None:
         yield f"half of the cases take less than {hours(after)} (in the log: {hours(before)})"
+
+
+def _distributions(utility: Utility) -> Iterator[str]:
+    """How far times and attributes of cases that were made anew are from the log's."""
+    found = utility.whole_log
+    if found is None:
+        return
+    said = []
+    if found.case_durations is not None:
+        said.append(f"durations of cases are off by {_percent(found.case_durations)} of their mean")
+    if found.attributes_per_activity is not None:
+        said.append(f"{_percent(found.attributes_per_activity)} of the events' values differ")
+    if said:
+        yield "; ".join(said)
 
 
 def _percent(share: float) -> str:

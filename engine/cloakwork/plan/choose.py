@@ -8,7 +8,7 @@ from pydantic import BaseModel, JsonValue
 
 from cloakwork.errors import Cause
 from cloakwork.facts import Facts
-from cloakwork.guarantees import Guarantee
+from cloakwork.guarantees import Guarantee, LocalDP
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.mechanisms.base import Mechanism, Offer, Prediction, Predicts, Refusal
 from cloakwork.plan.derive import goal_name
@@ -18,13 +18,6 @@ from cloakwork.policy.installed import installed_names
 from cloakwork.policy.model import Mechanisms
 
 Catalogue = Mapping[str, Mechanism[Any]]
-
-PLANNED: Final[Mapping[str, str]] = {
-    "local-dp": "attributes/randomised-response and attributes/bounded-laplace",
-}
-"""Guarantees that the language knows and this version cannot give yet, with the mechanisms that
-will.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,5 +302,5 @@ def _missing_mechanisms(goal: Guarantee) -> Iterator[str]:
             "under differential privacy no value is released but in cases that were made through "
             f"noise: name {CONTROL_FLOW} in the same guarantee"
         )
-    elif goal.kind in PLANNED:
-        yield f"{goal.kind} needs {PLANNED[goal.kind]}, which this version does not have yet"
+    elif isinstance(goal, LocalDP):
+        yield "local-dp is about the values of attributes that have a declared domain or range"

@@ -41,7 +41,9 @@ from cloakwork.policy.model import Mechanisms
 from cloakwork.privacy_event import Composed, PrivacyEvent
 
 SHARES: Final[Mapping[PartName, float]] = {CONTROL_FLOW: 0.5, TIMESTAMPS: 0.25, ATTRIBUTES: 0.25}
-"""Weights of the parts' shares of mu squared, where the policy sets none."""
+"""Weights of the parts' shares of mu squared, where the policy sets none; compared with others on
+synthetic logs alone (``docs/decisions/0028-joint-goals.md``).
+"""
 
 THRESHOLD_SHARES: Final[Mapping[PartName, float]] = {
     CONTROL_FLOW: 0.15,

@@ -16,7 +16,7 @@ from cloakwork.guarantees import (
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.advice import Advice
-from cloakwork.policy.advice_on_facts import missing_facts, unused_values
+from cloakwork.policy.advice_on_facts import missing_values, unused_values
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
 
@@ -315,6 +315,27 @@ def little_left(policy: Policy) -> Iterator[Advice]:
                 yield Advice(("spec", "guarantees", index, "epsilon"), message)
 
 
+def undeclared_facts(policy: Policy) -> Iterator[Advice]:
+    """What declaring would gain, where a guarantee covers the log as a whole."""
+    assume = policy.spec.assume
+    for index, goal in enumerate(policy.goals()):
+        if not isinstance(goal, DifferentialPrivacy) or not goal.covers_whole_log():
+            continue
+        gains = {
+            "alphabet": "activities are selected through noise, and rare ones left out",
+            "units_at_most": "no delta above 1e-6 is allowed",
+        }
+        if TIMESTAMPS in goal.over:
+            gains["window"] = "noise then hides when cases start"
+            gains["longest_gap"] = "a tail of gaps of up to a century may come out"
+        lacking = {name: why for name, why in gains.items() if getattr(assume, name) is None}
+        if lacking:
+            said = "; ".join(f"without assume.{name} {why}" for name, why in lacking.items())
+            yield Advice(
+                ("spec", "guarantees", index, "over"), f"declaring more keeps more: {said}"
+            )
+
+
 def _is_noisy_control_flow(goal: Guarantee) -> TypeGuard[DifferentialPrivacy]:
     return isinstance(goal, DifferentialPrivacy) and CONTROL_FLOW in goal.over and goal.delta > 0
 
@@ -348,9 +369,10 @@ RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     shallow_branches,
     unwritten_columns,
     undeclared_attributes,
-    missing_facts,
+    missing_values,
     unused_values,
     clocks_beside_noised_times,
     little_left,
+    undeclared_facts,
     unproven,
 )

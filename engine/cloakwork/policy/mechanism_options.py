@@ -130,7 +130,11 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "attributes/histogram": {
         "norms_share": "the part of the budget for attributes that finds how large cases are, "
         "from 0.001 to 0.5 (0.03)",
+        "structure_share": "the part that finds which attributes belong together; 0 draws them "
+        "independently of each other (0.1)",
     },
+    "attributes/randomised-response": {},
+    "attributes/bounded-laplace": {},
     "attributes/redact": {},
 }
 """By mechanism and option, the meaning, with the default in brackets at its end. Of the mechanisms

@@ -15,6 +15,7 @@ from cloakwork.audit.utility import Utility
 from cloakwork.plan.sentences import proof_in_words, treatment_in_words
 from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.quantities import rounded
+from cloakwork.report.curves import drawn
 from cloakwork.report.model import (
     InternalReport,
     PublicReport,
@@ -231,7 +232,7 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters |= {"price": price, "figure": figure, "moment": moment}
-    environment.filters |= {"rounded": rounded}
+    environment.filters |= {"rounded": rounded, "drawn": drawn}
     environment.filters |= {"treatment": treatment_in_words, "proof": proof_in_words}
     environment.filters |= {"plainly": guarantee_line, "whom": unit_text}
     return environment

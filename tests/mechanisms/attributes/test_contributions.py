@@ -1,6 +1,7 @@
 """What a case contributes to the tables of attributes."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -15,18 +16,19 @@ from cloakwork.mechanisms.attributes.contributions import (
     SPREAD,
     UNIT_NORM,
     WHOLE,
-    Layout,
+    TableLayout,
     norms_of,
     tables_of,
 )
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
+from cloakwork.mechanisms.attributes.structure import Classes, class_table, pairs_of
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 
 ROLE = MeasuredAttribute(name="role", domain=("x", "y"))
 CODE = MeasuredAttribute(name="code", domain=tuple(range(50)))
 AGE = MeasuredAttribute(name="case:age", domain=(1, 2, 3))
-LAYOUT = Layout((ROLE, CODE, AGE), ("a", "b"))
+LAYOUT = TableLayout((ROLE, CODE, AGE), ("a", "b"))
 
 
 def cases_of(rows):
@@ -113,3 +115,44 @@ def test_norms_are_those_of_the_vectors():
     assert (found.value == UNIT_NORM).all()
     bounded = vectors_of(cases, norms_of(LAYOUT), WHOLE)
     assert bounded.value.tolist() == [UNIT_NORM] * len(rows)
+
+
+EVENTS = [(label, role, code) for label in "abz" for role, code in (("x", 1), ("?", 2), (None, 1))]
+UNIVERSE = [
+    (events, age)
+    for length in range(4)
+    for events in product(EVENTS, repeat=length)
+    for age in (1, None)
+]
+"""All cases of up to three events: three labels, of which one is released by nobody; values of the
+domain, outside of it, missing, and ties.
+"""
+
+EVERY = tuple(class_table(each, np.ones(each.size)) for each in LAYOUT.attributes)
+QUERIES = {
+    "norms": (norms_of(LAYOUT), WHOLE),
+    "tables, clipped": (tables_of(LAYOUT, 0.5), SPREAD),
+    "tables": (tables_of(LAYOUT, 8.0), SPREAD),
+    "pairs": (pairs_of(Classes(LAYOUT.attributes, EVERY), [(0, 1), (0, 2), (1, 2)]), SPREAD),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_exhaust_all_that_a_unit_of_two_cases_can_contribute(name):
+    """At most twice the clip, in its norm; each case by itself finds what it does among all."""
+    query, clip = QUERIES[name]
+    cases = cases_of(UNIVERSE)
+    vectors = vectors_of(cases, query, clip)
+    matrix = np.zeros((len(cases), len(vectors.keys)))
+    matrix[vectors.case, vectors.key] = vectors.value
+    products = matrix @ matrix.T
+    alone = np.diag(products)
+    moved = alone[:, None] + alone + 2 * products
+    assert moved.max() <= (2 * clip.most) ** 2
+    assert alone.max() > (0.3 * clip.most) ** 2
+    for row in range(0, len(cases), 97):
+        one = vectors_of(cases.take(np.array([row])), query, clip)
+        found = dict(zip(np.array(one.keys)[one.key].tolist(), one.value.tolist(), strict=True))
+        kept = np.flatnonzero(matrix[row])
+        among = dict(zip(np.array(vectors.keys)[kept].tolist(), matrix[row][kept], strict=True))
+        assert found == among

@@ -5,7 +5,7 @@ import pytest
 
 from cloakwork.kernel import Cases, Randomness
 from cloakwork.mechanisms.attributes.drawing import Drawn, draw_values, with_copies, with_repeats
-from cloakwork.mechanisms.attributes.tables import Distribution
+from cloakwork.mechanisms.attributes.tables import ValueShares
 from cloakwork.noise import reproducible
 
 SHAPE = np.array([[0.5, 0.3, 0.2], [0.0, 0.0, 1.0]])
@@ -18,7 +18,7 @@ def randomness(seed=1):
 def test_as_many_as_the_distribution_says_up_to_one():
     group = np.array([0] * 101 + [1] * 37 + [-1] * 5)
     for seed in range(20):
-        drawn = draw_values(Distribution(np.array([0.9, 1.0]), SHAPE), group, randomness(seed))
+        drawn = draw_values(ValueShares(np.array([0.9, 1.0]), SHAPE), group, randomness(seed))
         times = np.bincount(drawn.codes[group == 0] + 1, minlength=4)
         expected = np.array([10.1, 45.45, 27.27, 18.18])
         assert (np.abs(times - expected) < 1).all()
@@ -32,14 +32,14 @@ def test_what_is_rounded_is_right_on_average():
     by .05 with probability below 1e-9 (six deviations).
     """
     source = randomness()
-    found = Distribution(np.ones(1), np.array([[0.25, 0.75]]))
+    found = ValueShares(np.ones(1), np.array([[0.25, 0.75]]))
     group = np.zeros(1, np.int64)
     ones = [draw_values(found, group, source).codes[0] == 0 for _ in range(3000)]
     assert np.mean(ones) == pytest.approx(0.25, abs=0.05)
 
 
 def test_order_is_random():
-    found = Distribution(np.ones(1), np.array([[0.5, 0.5]]))
+    found = ValueShares(np.ones(1), np.array([[0.5, 0.5]]))
     firsts = {
         tuple(draw_values(found, np.zeros(8, np.int64), randomness(s)).codes) for s in range(9)
     }
@@ -64,7 +64,7 @@ def test_repeats_keep_the_values_of_each_group(rate):
     cases = cases_of([5] * 400)
     source = randomness()
     group = np.tile([0, 1, 0, 1, 1], 400)
-    shares = Distribution(np.array([1.0, 0.8]), np.array([[0.25] * 4, [0.4, 0.2, 0.2, 0.2]]))
+    shares = ValueShares(np.array([1.0, 0.8]), np.array([[0.25] * 4, [0.4, 0.2, 0.2, 0.2]]))
     before = draw_values(shares, group, source)
     after = with_repeats(before, cases, group, rate, source)
     for each in (0, 1):
@@ -84,7 +84,7 @@ def test_repeats_keep_the_values_of_each_group(rate):
 
 
 def test_nothing_to_draw():
-    none = Distribution(np.zeros(0), np.zeros((0, 3)))
+    none = ValueShares(np.zeros(0), np.zeros((0, 3)))
     drawn = draw_values(none, np.zeros(0, np.int64), randomness())
     assert len(with_copies(drawn, cases_of([])).codes) == 0
     assert len(with_repeats(drawn, cases_of([0, 0]), drawn.codes, 0.5, randomness()).codes) == 0

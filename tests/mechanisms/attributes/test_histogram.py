@@ -144,7 +144,7 @@ def test_queries_are_pure():
     params, log = params_of(), ordinary(12)
     with queries_collected(disturbed=True) as collected:
         MECHANISM.enrich(params, kernel_for(log, params), RELEASED)
-    assert len(collected) == 2
+    assert len(collected) == 3
     for asked in collected:
         assert not asked.refused
         assert not list(cases_that_differ(asked))

@@ -50,7 +50,7 @@ NORMS: Final = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     """Where the keys of each table begin: ``attributes`` measured, per activity of ``labels`` where
     they are of events.
     """
@@ -58,10 +58,12 @@ class Layout:
     attributes: tuple[MeasuredAttribute, ...]
     labels: tuple[str, ...]
 
-    def finer(self, fineness: int) -> "Layout":
+    def finer(self, fineness: int) -> "TableLayout":
         """With bins of this fineness."""
         finer = {"fineness": fineness}
-        return Layout(tuple(each.model_copy(update=finer) for each in self.attributes), self.labels)
+        return TableLayout(
+            tuple(each.model_copy(update=finer) for each in self.attributes), self.labels
+        )
 
     def groups(self, attribute: int) -> int:
         """Tables of an attribute: one an activity; one in all, where it is of cases."""
@@ -97,7 +99,7 @@ def is_of_cases(attribute: MeasuredAttribute) -> bool:
     return attribute.name.startswith(CASE_PREFIX)
 
 
-def norms_of(layout: Layout) -> Query:
+def norms_of(layout: TableLayout) -> Query:
     """The class of each case's norm, of ``NORMS``; none of a case that counts for nothing."""
 
     def norms(cases: Cases) -> Entries:
@@ -112,7 +114,7 @@ def norms_of(layout: Layout) -> Query:
     return norms
 
 
-def tables_of(layout: Layout, norm: float) -> Query:
+def tables_of(layout: TableLayout, norm: float) -> Query:
     """All tables, of vectors divided by ``norm``."""
 
     def tables(cases: Cases) -> Entries:
@@ -132,7 +134,7 @@ class _Weighted:
     weight: Floats
 
 
-def _contributions(cases: Cases, layout: Layout) -> _Weighted:
+def _contributions(cases: Cases, layout: TableLayout) -> _Weighted:
     """Entries of all tables."""
     label = cases.coded(layout.labels)
     known = np.flatnonzero(label >= 0)
@@ -165,7 +167,7 @@ def _contributions(cases: Cases, layout: Layout) -> _Weighted:
 
 
 def _values(
-    layout: Layout, place: int, case: Ints, group: Ints, codes: Ints, share: Floats | float
+    layout: TableLayout, place: int, case: Ints, group: Ints, codes: Ints, share: Floats | float
 ) -> Sequence[_Weighted]:
     """Entries of one attribute's values, and of their totals."""
     rows = np.flatnonzero((codes >= 0) & (group >= 0))

@@ -36,6 +36,13 @@ class MeasuredAttribute(Frozen):
         bins = self.bins
         return len(self.domain or ()) if bins is None else bins.count
 
+    @property
+    def is_of_numbers(self) -> bool:
+        """Whether the order of its values means something: of a range, or a domain of numbers."""
+        listed = self.domain or ()
+        numbers = [value for value in listed if type(value) in (int, float)]
+        return self.range is not None or len(numbers) == len(listed)
+
     def codes(self, column: Column) -> Ints:
         """The place of each value in the domain, or its bin: int64; -1 where it is missing.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from cloakwork.arrays import Bools, Floats, Ints
 from cloakwork.kernel import Cases, Randomness
-from cloakwork.mechanisms.attributes.tables import Distribution
+from cloakwork.mechanisms.attributes.tables import ValueShares
 
 _FINE: Final = 1 << 53
 
@@ -24,7 +24,7 @@ class Drawn:
     origin: Ints
 
 
-def draw_values(found: Distribution, group: Ints, randomness: Randomness) -> Drawn:
+def draw_values(found: ValueShares, group: Ints, randomness: Randomness) -> Drawn:
     """Values of rows that are of ``group`` (int64, -1 for none of them), in random order."""
     codes = np.full(len(group), -1)
     order = randomness.permutation(len(group))
@@ -34,13 +34,13 @@ def draw_values(found: Distribution, group: Ints, randomness: Randomness) -> Dra
     for place, size in enumerate(sizes.tolist()):
         rows = order[begin : begin + size]
         shares = np.append(found.present[place] * found.shape[place], 1 - found.present[place])
-        times = _rounded(shares * size, randomness)
+        times = rounded_times(shares * size, randomness)
         codes[rows] = np.repeat(np.append(np.arange(len(shares) - 1), -1), times)
         begin += size
     return Drawn(codes, np.arange(len(group)))
 
 
-def _rounded(expected: Floats, randomness: Randomness) -> Ints:
+def rounded_times(expected: Floats, randomness: Randomness) -> Ints:
     """Whole numbers with the same total (itself whole), each one of the two next to what is
     expected, and that on average (systematic sampling).
     """
@@ -70,39 +70,42 @@ def with_repeats(
     that about a share ``rate`` of them is the value before, as far as there are such.
     """
     codes, origin = drawn.codes.copy(), drawn.origin.copy()
-    wanted = randomness.coins(rate, len(codes))
+    asking = randomness.coins(rate, len(codes))
     rank = randomness.permutation(len(cases))
     last = np.full(len(cases), -1)
     case_of, place = cases.case_of, cases.place
     rows = np.flatnonzero(codes >= 0)
     rows = rows[np.lexsort((rank[case_of[rows]], place[rows]))]
     bounds = np.flatnonzero(np.diff(place[rows])) + 1
-    for block in np.split(rows, bounds):
+    for all_rows in np.split(rows, bounds):
+        # A case's first value stays: others may have been drawn to go with it.
+        block = all_rows[last[case_of[all_rows]] >= 0]
         before = last[case_of[block]]
-        asks = (before >= 0) & wanted[block]
-        source = _exchanged(codes[block], codes[np.maximum(before, 0)], group[block], asks)
-        values = codes[block][source]
-        is_copy = asks & (values == codes[np.maximum(before, 0)])
-        origin[block] = np.where(is_copy, origin[np.maximum(before, 0)], block)
+        asks = asking[block]
+        values = codes[block][exchanged(codes[block], codes[before], group[block], asks)]
+        is_copy = asks & (values == codes[before])
+        origin[block] = np.where(is_copy, origin[before], block)
         codes[block] = values
-        last[case_of[block]] = block
+        last[case_of[all_rows]] = all_rows
     return Drawn(codes, origin)
 
 
-def _exchanged(offered: Ints, before: Ints, group: Ints, asks: Bools) -> Ints:
+def exchanged(offered: Ints, before: Ints, group: Ints, asks: Bools) -> Ints:
     """Which of the ``offered`` values each row takes, int64: those that ask, that of ``before``
     while there are such in their group; the others, what is left of their group.
     """
-    width = int(max(offered.max(initial=0), before.max(initial=0))) + 1
+    if not len(offered):
+        return np.zeros(0, np.int64)
+    width = int(max(offered.max(), before.max())) + 1
     supply, demand = group * width + offered, group * width + before
     order = np.argsort(supply, kind="stable")
     rows = np.flatnonzero(asks)
     rows = rows[np.argsort(demand[rows], kind="stable")]
-    wanted = demand[rows]
+    required = demand[rows]
     # The n-th row that asks for a value takes the n-th that is offered of it.
-    place = np.searchsorted(supply[order], wanted) + _ranks(wanted)
+    place = np.searchsorted(supply[order], required) + _ranks(required)
     inside = np.minimum(place, len(order) - 1)
-    is_met = (place < len(order)) & (supply[order][inside] == wanted)
+    is_met = (place < len(order)) & (supply[order][inside] == required)
     taken = np.full(len(offered), -1)
     taken[rows[is_met]] = order[inside[is_met]]
     is_left = np.ones(len(offered), np.bool_)

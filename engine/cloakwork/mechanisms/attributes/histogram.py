@@ -19,7 +19,7 @@ from cloakwork.mechanisms.attributes.contributions import (
     SPREAD,
     UNIT_NORM,
     WHOLE,
-    Layout,
+    TableLayout,
     is_of_cases,
     norms_of,
     tables_of,
@@ -32,9 +32,18 @@ from cloakwork.mechanisms.attributes.histogram_params import (
     answers_event,
     calibrated,
 )
+from cloakwork.mechanisms.attributes.structure import (
+    CLASSES,
+    MOST_PAIRS,
+    Classes,
+    Edge,
+    class_table,
+    forest,
+    pairs_of,
+    with_pairs,
+)
 from cloakwork.mechanisms.attributes.tables import (
     Counted,
-    Distribution,
     fitted,
     totals_of,
 )
@@ -63,9 +72,10 @@ class AttributesHistogram:
 
     One vector a case holds the tables of all attributes: per activity how many cases have a value,
     and which; for attributes of cases, one table each. It is clipped to a norm that a first noisy
-    answer finds: most cases lie within it. An attribute that nearly always keeps its value within a
-    case is drawn once a case; of others, as many values stay the same from event to event as noise
-    lets show. Attributes are drawn independently of each other.
+    answer finds: one at which noise and clipping together distort least. An attribute that nearly
+    always keeps its value within a case is drawn once a case; of others, as many values stay the
+    same from event to event as noise lets show. A third answer, tables of two attributes, says
+    which attributes go together; where noise hides that, they are independent.
 
     Values outside of the declared domain count as missing, numbers outside of the declared range as
     its ends. An empty log, one case, or attributes that are missing everywhere give counts of mere
@@ -80,8 +90,9 @@ class AttributesHistogram:
     theorem: ClassVar[Theorem] = Theorem(
         "For units of at most m cases (unbounded neighbours): the numbers of cases by class of "
         "norm move by at most m, and, for whatever norm they make one choose, the tables of all "
-        "attributes together by at most m (L2), a case's vector having norm at most 1. Discrete "
-        "Gaussian noise on both composes adaptively; which tables are read follows from the "
+        "attributes together by at most m (L2), a case's vector having norm at most 1; so do, for "
+        "whatever classes, the tables of two attributes. Discrete Gaussian noise on all of them "
+        "composes adaptively; which tables are read follows from the "
         "released control flow, and what is drawn from them is post-processing.",
         "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; Kiefer and "
         "Wolfowitz 1956, for what counts are expected to be without their noise",
@@ -122,11 +133,11 @@ class AttributesHistogram:
                 tuple(f"attributes[{name!r}].domain" for name in missing),
             )
         measured = [_declared(name, facts) for name in dict.fromkeys(columns)]
-        params = calibrated(measured, facts.unit.max_cases, mu, chosen.norms_share)
+        params = calibrated(measured, facts.unit.max_cases, mu, chosen)
         return Offer(params, "draws attributes from noisy counts of their values per activity")
 
     def event(self, params: AttributesHistogramParams, facts: Facts) -> PrivacyEvent:
-        """Noise on the classes of norms, and on all tables together."""
+        """Noise on the classes of norms, on all tables together, and on those of pairs."""
         del facts
         return answers_event(params)
 
@@ -149,27 +160,59 @@ class AttributesHistogram:
         return facts
 
     def enrich(self, params: AttributesHistogramParams, kernel: Kernel, cases: Cases) -> Enrichment:
-        """Find a norm, count all tables, and draw from them."""
-        layout = Layout(params.attributes, cases.alphabet)
+        """Find a norm, count all tables, then those of pairs, and draw from them."""
+        layout = TableLayout(params.attributes, cases.alphabet)
         norm, count = _find_norm(params, kernel, layout)
         step = norm / UNIT_NORM
         layout = layout.finer(_fineness(count, params.sigma * step))
         sums = kernel.sum(tables_of(layout, norm), Gaussian(params.sigma), SPREAD)
         tables = _Tables(layout, sums, step, params.sigma)
-        before = _shares_before(cases)
+        before, randomness = _shares_before(cases), kernel.randomness
+        kept = [tables.kept(place) for place in range(len(layout.attributes))]
+        drawn, classes = [], []
+        for place, attribute in enumerate(layout.attributes):
+            of_cases = is_of_cases(attribute)
+            found = fitted(
+                tables.counted(place), np.zeros((1, 1)) if of_cases else kept[place] * before
+            )
+            group = np.zeros(len(cases), np.int64) if of_cases else cases.codes
+            drawn.append(draw_values(found, group, randomness))
+            classes.append(class_table(attribute, _shares(drawn[-1].codes, attribute.size)))
+        edges = []
+        if params.structure_sigma is not None:
+            shared = Classes(layout.attributes, tuple(classes))
+            edges = _find_forest(params.structure_sigma, kernel, shared)
+            drawn = with_pairs(drawn, edges, shared, cases, randomness)
         columns: dict[str, Any] = {}
         for place, attribute in enumerate(layout.attributes):
-            kept = tables.kept(place)
-            passed_on = np.zeros((1, 1)) if is_of_cases(attribute) else kept * before
-            found = fitted(tables.counted(place), passed_on)
-            drawn = _drawn(found, kept, attribute, cases, kernel.randomness)
-            chance = kernel.randomness.uniform(np.full(len(drawn.codes), UNIT))
-            columns[attribute.name] = attribute.released(drawn.codes, chance[drawn.origin])
-        return Enrichment(columns, {"norm of a case": norm})
+            values = drawn[place]
+            if not is_of_cases(attribute):
+                values = _kept_within_cases(values, kept[place], cases, randomness)
+            chance = randomness.uniform(np.full(len(values.codes), UNIT))
+            columns[attribute.name] = attribute.released(values.codes, chance[values.origin])
+        return Enrichment(columns, {"norm of a case": norm, "pairs of attributes": len(edges)})
+
+
+def _find_forest(sigma: float, kernel: Kernel, classes: Classes) -> list[Edge]:
+    """The pairs of attributes that belong together."""
+    count = len(classes.attributes)
+    pairs = [(one, other) for other in range(count) for one in range(other)]
+    if len(pairs) > MOST_PAIRS:
+        chosen = kernel.randomness.permutation(len(pairs))[:MOST_PAIRS]
+        pairs = [pairs[place] for place in chosen.tolist()]
+    answer = kernel.sum(pairs_of(classes, pairs), Gaussian(sigma), SPREAD)
+    step = np.sqrt(len(pairs)) / UNIT_NORM
+    noisy = answer.at(np.arange(len(pairs) * CLASSES**2)) * step
+    return forest(pairs, noisy.reshape(len(pairs), CLASSES, CLASSES), sigma * step)
+
+
+def _shares(codes: Ints, size: int) -> Floats:
+    """How often each value is, of those that were drawn: shape (size,)."""
+    return np.bincount(codes[codes >= 0], minlength=size).astype(np.float64)
 
 
 def _find_norm(
-    params: AttributesHistogramParams, kernel: Kernel, layout: Layout
+    params: AttributesHistogramParams, kernel: Kernel, layout: TableLayout
 ) -> tuple[float, float]:
     """The norm that cases are clipped to: where less would distort more than it saves noise; and
     how many cases there are about, those that noise hides left out.
@@ -219,7 +262,7 @@ def _declared(name: str, facts: Facts) -> MeasuredAttribute:
 class _Tables:
     """The noisy tables, in cases; ``step``: cases in a grid step."""
 
-    def __init__(self, layout: Layout, sums: NoisySums, step: float, sigma: float) -> None:
+    def __init__(self, layout: TableLayout, sums: NoisySums, step: float, sigma: float) -> None:
         self._layout, self._sums, self._step = layout, sums, step
         self._sigma = sigma * step
 
@@ -261,17 +304,8 @@ class _Tables:
         return min(float(same / several), 1.0)
 
 
-def _drawn(
-    found: Distribution,
-    kept: float,
-    attribute: MeasuredAttribute,
-    cases: Cases,
-    randomness: Randomness,
-) -> Drawn:
-    """Values of one attribute."""
-    if is_of_cases(attribute):
-        return draw_values(found, np.zeros(len(cases), np.int64), randomness)
-    drawn = draw_values(found, cases.codes, randomness)
+def _kept_within_cases(drawn: Drawn, kept: float, cases: Cases, randomness: Randomness) -> Drawn:
+    """Values of an attribute of events, of which a share ``kept`` are the one before."""
     if kept >= CONSTANT:
         return with_copies(drawn, cases)
     by_chance = _by_chance(drawn.codes)

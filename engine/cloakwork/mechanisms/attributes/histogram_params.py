@@ -15,46 +15,65 @@ from cloakwork.quantities import Frozen, Number
 NORMS_SHARE: Final = 0.03
 """The part of mu squared that finds the norm which most cases lie within."""
 
+STRUCTURE_SHARE: Final = 0.1
+"""The part of mu squared for tables of two attributes, where there are several."""
+
 _LEAST_SIGMA: Final = 1024.0
 
 
 class AttributesHistogramOptions(BaseModel):
-    """``norms_share``: see ``NORMS_SHARE``."""
+    """``norms_share``, ``structure_share``: see ``NORMS_SHARE`` and ``STRUCTURE_SHARE``; without a
+    ``structure_share`` (0), attributes are drawn independently of each other.
+    """
 
     model_config = {"extra": "forbid", "frozen": True}
     norms_share: Annotated[float, Field(ge=0.001, le=0.5, allow_inf_nan=False)] = NORMS_SHARE
+    structure_share: Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)] = STRUCTURE_SHARE
 
 
 class AttributesHistogramParams(Frozen):
-    """``attributes``: what is measured, in this order. ``norms_sigma``, ``sigma``: of the discrete
-    Gaussian noise on the classes of norms and on the tables, in grid steps, ``UNIT_NORM`` to a
-    case. ``max_cases``: cases of a unit.
+    """``attributes``: what is measured, in this order. ``norms_sigma``, ``sigma``,
+    ``structure_sigma``: of the discrete Gaussian noise on the classes of norms, on the tables, and
+    on those of two attributes (None: there are none), in grid steps, ``UNIT_NORM`` to a case.
+    ``max_cases``: cases of a unit.
     """
 
     attributes: tuple[MeasuredAttribute, ...]
     max_cases: Annotated[int, Field(ge=1)] = 1
     norms_sigma: Annotated[Number, Field(gt=0)]
     sigma: Annotated[Number, Field(gt=0)]
+    structure_sigma: Annotated[Number, Field(gt=0)] | None = None
 
 
 def calibrated(
-    attributes: Sequence[MeasuredAttribute], max_cases: int, mu: float, norms_share: float
+    attributes: Sequence[MeasuredAttribute],
+    max_cases: int,
+    mu: float,
+    options: AttributesHistogramOptions,
 ) -> AttributesHistogramParams:
     """Noise that tells no more than ``mu``, in all."""
+    of_pairs = options.structure_share if len(attributes) > 1 else 0.0
+    of_tables = 1 - options.norms_share - of_pairs
+    structure = None
+    if of_pairs:
+        structure = _sigma(mu * math.sqrt(of_pairs), SPREAD, max_cases)
     return AttributesHistogramParams(
         attributes=tuple(attributes),
         max_cases=max_cases,
-        norms_sigma=_sigma(mu * math.sqrt(norms_share), WHOLE, max_cases),
-        sigma=_sigma(mu * math.sqrt(1 - norms_share), SPREAD, max_cases),
+        norms_sigma=_sigma(mu * math.sqrt(options.norms_share), WHOLE, max_cases),
+        sigma=_sigma(mu * math.sqrt(of_tables) * (1 - 1e-12), SPREAD, max_cases),
+        structure_sigma=structure,
     )
 
 
 def answers_event(params: AttributesHistogramParams) -> PrivacyEvent:
-    """The two answers, in their order."""
+    """The answers, in their order."""
     m = params.max_cases
-    norms = Gaussian(params.norms_sigma).events(WHOLE, m, None)[0]
-    tables = Gaussian(params.sigma).events(SPREAD, m, None)[0]
-    return Composed(events=(norms, tables))
+    events = [Gaussian(params.norms_sigma).events(WHOLE, m, None)[0]]
+    events.append(Gaussian(params.sigma).events(SPREAD, m, None)[0])
+    if params.structure_sigma is not None:
+        events.append(Gaussian(params.structure_sigma).events(SPREAD, m, None)[0])
+    return Composed(events=tuple(events))
 
 
 def _sigma(mu: float, clip: Clip, max_cases: int) -> float:

@@ -40,7 +40,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class ValueShares:
     """The values of one attribute by group: ``present``, the share that has one, shape (groups,);
     ``shape``: how often each of these is, shape (groups, values), rows that add up to 1.
     """
@@ -61,7 +61,7 @@ def totals_of(values: Floats, sigma: float, alone: Floats | None, alone_sigma: f
     return np.asarray(weight * added + (1 - weight) * alone, np.float64)
 
 
-def fitted(counted: Counted, passed_on: Floats) -> Distribution:
+def fitted(counted: Counted, passed_on: Floats) -> ValueShares:
     """What the counts say, with the noise taken out as far as it can be.
 
     ``passed_on``: for each group (row) the share of its values that are known to be those of each
@@ -79,7 +79,7 @@ def fitted(counted: Counted, passed_on: Floats) -> Distribution:
         for _ in range(1 + ROUNDS * bool(known.any())):
             shape = _of_groups(counted, used, parents)
             parents = known @ shape + rest * everywhere
-    return Distribution(present, shape)
+    return ValueShares(present, shape)
 
 
 def _present(counted: Counted) -> Floats:

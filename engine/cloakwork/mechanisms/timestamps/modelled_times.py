@@ -19,6 +19,7 @@ from cloakwork.mechanisms.timestamps.histogram_params import (
 from cloakwork.mechanisms.timestamps.sampled_times import (
     Draws,
     at_usual_hours,
+    by_rank,
     in_order,
     meet_totals,
     start_steps,
@@ -53,6 +54,11 @@ deviations of a coin. These and the other constants were chosen on synthetic log
 
 SNAPPED: Final = 3 * HOUR
 """An event that lies so long behind the one before it keeps hours of its own."""
+
+AGAIN: Final = 1
+"""How often gaps that usual hours have changed are made those that were drawn, by rank, and events
+are moved to usual hours again.
+"""
 
 PERIODS: Final = 40
 """Of a declared window, at most; ten times as many of one that is not."""
@@ -101,15 +107,25 @@ class ModelledTimes:
 
     def draw_steps(self) -> Ints:
         """A time for each event, in steps of the grid."""
-        gaps = np.zeros(len(self.cases.codes), np.int64)
-        gaps[self.followers] = self._meet_totals(*self._draw_gaps())
-        moves = gaps * (self.clock.grid.microseconds(np.arange(2)) @ [-1, 1]) >= SNAPPED
+        drawn, pair = self._draw_gaps()
+        gaps = self._meet_totals(drawn, pair)
+        starts, hours = self._draw_starts(), self._usual_hours()
+        steps = self._steps_at_hours(starts, gaps, hours)
+        for _ in range(AGAIN):
+            moved = by_rank(gaps, pair, np.diff(steps)[self.followers - 1], self.draws)
+            steps = self._steps_at_hours(steps[self.firsts], moved, hours)
+        return steps
+
+    def _steps_at_hours(self, starts: Ints, gaps: Ints, hours: Floats) -> Ints:
+        """The times that starts and gaps say, moved to the usual ``hours``."""
+        steps = np.zeros(len(self.cases.codes), np.int64)
+        steps[self.firsts], steps[self.followers] = starts, gaps
+        moves = steps * (self.clock.grid.microseconds(np.arange(2)) @ [-1, 1]) >= SNAPPED
         moves[self.firsts] = True
-        gaps[self.firsts] = self._draw_starts()
-        steps = np.cumsum(gaps)
+        steps = np.cumsum(steps)
         before = np.concatenate([[0], steps])[self.cases.offsets[:-1]]
         steps -= np.repeat(before, self.cases.lengths)
-        steps = at_usual_hours(steps, moves, self._usual_hours(), self.clock, self.draws)
+        steps = at_usual_hours(steps, moves, hours, self.clock, self.draws)
         return in_order(steps, self.cases.offsets)
 
     def _ask(self, name: TableName, query: Query, codes: Ints) -> Floats:

@@ -63,15 +63,22 @@ def meet_totals(
     places: scaled to the totals, the longest one becomes the longest one that was drawn, and so on
     down. This is done ``TURNS`` times, and what is then missing is scaled.
     """
-    mixed = draws.randomness.permutation(len(gaps))
-    drawn = gaps[np.lexsort((gaps, pair))]
     found = gaps.astype(np.float64)
     for _ in range(TURNS):
         scaled = _scaled(found, case, totals, group)
-        # Ties in random order: they are of other cases.
-        order = mixed[np.lexsort((scaled[mixed], pair[mixed]))]
-        found[order] = drawn
+        found = by_rank(gaps, pair, scaled, draws).astype(np.float64)
     return np.rint(_scaled(found, case, totals, group)).astype(np.int64)
+
+
+def by_rank(drawn: Ints, group: Ints, like: Floats | Ints, draws: Draws) -> Ints:
+    """What was ``drawn`` for each ``group``, the least where ``like`` is least, and so on; ties in
+    random order.
+    """
+    mixed = draws.randomness.permutation(len(drawn))
+    order = mixed[np.lexsort((like[mixed], group[mixed]))]
+    found = np.empty_like(drawn)
+    found[order] = drawn[np.lexsort((drawn, group))]
+    return found
 
 
 def _scaled(gaps: Floats, case: Ints, totals: Ints, group: Ints) -> Floats:

@@ -45,11 +45,11 @@ def distributions(
     total = _mass(noisy.sum(axis=1), sigma * np.sqrt(bins), mass)[:, None]
     share = np.ones((groups, 1))
     for level in range(depth):
-        intervals, width = 2 << level, (1 << depth) >> (level + 1)
-        found = cells.reshape(groups, intervals, width).sum(axis=2)
-        known = prior.reshape(groups, intervals, width).sum(axis=2)
+        intervals = 2 << level
+        halves = (groups, intervals, cells.shape[1] // intervals)
+        found, known = cells.reshape(halves).sum(axis=2), prior.reshape(halves).sum(axis=2)
         # Variances differ only where a half reaches beyond the last bin, which is nearly empty.
-        deviation = sigma * np.sqrt(width)
+        deviation = sigma * np.sqrt(cells.shape[1] / intervals)
         split = _split(
             found, known, deviation, total * share, differs, is_known=expected is not None
         )
