@@ -153,6 +153,7 @@ def test_numbers():
         ([BEGIN, None], [BEGIN, None], 0.0),
         ([float("nan"), 1.0], [None, 1.0], 0.0),
         (["07", "12"], [7, 12], 0.0),
+        (["true", "False"], [False, True], 0.0),
         (["True", "false"], [True, False], 0.0),
         (["true", None], [True, True], 0.5),
     ],

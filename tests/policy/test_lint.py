@@ -88,7 +88,6 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
             [goal(over=["control-flow", "timestamps"])],
         ),
         ("accept_unproven", "dp-control-flow", [put("mechanisms", {"accept_unproven": True})]),
-        ("between 1970 and 2070", "dp-whole-log", [put("assume", {})]),
         (
             "which values 'department' may have must be public",
             "dp-whole-log",

@@ -48,8 +48,7 @@ def coded(
     """The attribute ``name`` of both logs as codes, or a note in one sentence why not.
 
     Numbers and times go into bins of one round width over the ``declared`` range, else over the
-    source's range where it has more than MOST_NUMBERS different ones; everything else is text, but
-    truth values as well where one log spells them out. A
+    source's range where it has more than MOST_NUMBERS different ones; everything else is text. A
     log without the attribute has it missing everywhere.
     """
     before, after = _values(source, name), _values(release, name)
@@ -59,8 +58,6 @@ def coded(
     after = _all_missing(release, name) if after is None else after
     if declared is not None or {_kind(before), _kind(after)} == {"text", "numbers"}:
         before, after = _as_numbers(before), _as_numbers(after)
-    if {_kind(before), _kind(after)} == {"text", "truth values"}:
-        before, after = _as_truth_values(before), _as_truth_values(after)
     kinds = {_kind(values) for values in (before, after)} - {"none"}
     if kinds == {"text", "truth values"}:
         # What is measured under noise is read as text, and released as what its domain says.
@@ -110,15 +107,6 @@ def _as_numbers(values: pl.Series) -> pl.Series:
         return values
     numbers = values.cast(pl.String).cast(pl.Float64, strict=False)
     return numbers if numbers.null_count() == values.null_count() else values
-
-
-def _as_truth_values(values: pl.Series) -> pl.Series:
-    """Text that is nothing but truth values as these; everything else as it is."""
-    if _kind(values) != "text" or values.dtype.is_nested():
-        return values
-    spelt = values.cast(pl.String).str.to_lowercase()
-    is_true = spelt == "true"
-    return is_true if (is_true | (spelt == "false")).fill_null(value=True).all() else values
 
 
 def _numbers(values: pl.Series) -> Floats:

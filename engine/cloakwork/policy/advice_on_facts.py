@@ -11,8 +11,8 @@ from cloakwork.policy.explain import is_released
 from cloakwork.policy.model import Policy
 
 
-def missing_facts(policy: Policy) -> Iterator[Advice]:
-    """Where times and attributes are drawn anew, what they may be has to be declared."""
+def missing_values(policy: Policy) -> Iterator[Advice]:
+    """Where attributes are drawn anew, the values that they may have have to be declared."""
     for index, goal in enumerate(policy.spec.guarantees):
         if isinstance(goal, DifferentialPrivacy) and goal.covers_whole_log():
             for place, name in enumerate(goal.over):
@@ -23,11 +23,6 @@ def missing_facts(policy: Policy) -> Iterator[Advice]:
 
 def _lacking(policy: Policy, column: str) -> str | None:
     """What is not declared of a column that is drawn anew; None where nothing is missing."""
-    if column == TIMESTAMPS and policy.spec.assume.window is None:
-        return (
-            "times are drawn between 1970 and 2070: say under assume.window when cases start, "
-            "and lose less"
-        )
     rule = policy.spec.attributes.get(column)
     if rule is None or column in (CONTROL_FLOW, TIMESTAMPS, METADATA):
         return None

@@ -16,7 +16,7 @@ from cloakwork.guarantees import (
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.advice import Advice
-from cloakwork.policy.advice_on_facts import missing_facts, unused_values
+from cloakwork.policy.advice_on_facts import missing_values, unused_values
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
 
@@ -369,7 +369,7 @@ RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     shallow_branches,
     unwritten_columns,
     undeclared_attributes,
-    missing_facts,
+    missing_values,
     unused_values,
     clocks_beside_noised_times,
     little_left,
