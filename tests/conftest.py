@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 # Continuous integration tries the same examples every time, people new ones.
 settings.register_profile(
-    "cloakwork", max_examples=runs(50), deadline=None, derandomize="CI" in os.environ
+    "cloakwork", max_examples=runs(32), deadline=None, derandomize="CI" in os.environ
 )
 settings.load_profile("cloakwork")
 

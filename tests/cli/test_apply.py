@@ -409,7 +409,6 @@ needs_contract = pytest.mark.skipif(
         "refused-dp-by-kanon",
         "refused-over-budget",
         "refused-uncovered-timestamps",
-        "later/dp-whole-log",
     ],
 )
 @pytest.mark.parametrize("command", ["plan", "apply"])
@@ -427,7 +426,9 @@ def test_contract_refusals(
 
 
 @needs_contract
-@pytest.mark.parametrize("name", ["dp-control-flow", "kanon-then-dp-time"])
+@pytest.mark.parametrize(
+    "name", ["dp-control-flow", "kanon-then-dp-time", "whole-log-receipt", "later/dp-whole-log"]
+)
 def test_contract_policies_apply(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, name: str
 ) -> None:

@@ -1,6 +1,6 @@
 """Many at once: the ledger never shows less spent than what was released.
 
-``CLOAKWORK_AT_ONCE`` sets how many start together (9 by default; a multiple of three). For kills
+``CLOAKWORK_AT_ONCE`` sets how many start together (6 by default; a multiple of three). For kills
 see ``test_kills.py``.
 """
 
@@ -19,7 +19,7 @@ from conftest import EXAMPLES, ROOT
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
 POLICY = ROOT / "policies" / "dp-control-flow.yaml"
-AT_ONCE = int(os.environ.get("CLOAKWORK_AT_ONCE", "9"))
+AT_ONCE = int(os.environ.get("CLOAKWORK_AT_ONCE", "6"))
 
 
 def budget_for(releases: int, folder: Path) -> Path:
