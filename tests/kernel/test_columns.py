@@ -329,7 +329,7 @@ def test_units_own_rows():
 
 
 def test_a_custom_question_is_about_variants_as_ever():
-    """How many cases follow each, however cases are told apart."""
+    """How many cases follow each, however cases are distinguished."""
     query = CustomQuery("variants", lambda counts: np.array([len(counts)]), 1, 1, "one at most")
     variants = measured_of(VariantCounts().of(LOG), reproducible(1))
     expected = len(variants.counts)

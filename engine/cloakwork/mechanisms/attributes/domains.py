@@ -34,7 +34,7 @@ class MeasuredAttribute(Frozen):
 
     @property
     def size(self) -> int:
-        """How many values are told apart: those of the domain, or the bins of the range."""
+        """How many values are distinguished: those of the domain, or the bins of the range."""
         bins = self.bins
         return len(self.domain or ()) if bins is None else bins.count
 

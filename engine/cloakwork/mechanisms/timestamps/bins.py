@@ -52,7 +52,7 @@ class LogBins:
 class Clock:
     """Local time, which is that of the zone of the grid's epoch, in steps of the grid.
 
-    ``hours``: of a day that are told apart, 24 or, where the grid is a day or more, 1.
+    ``hours``: of a day that are distinguished: 24, or 1 where the grid is a day or more.
     """
 
     grid: Grid
@@ -87,7 +87,7 @@ class Clock:
         return self.local(steps) // DAY
 
     def slot(self, steps: Ints) -> Ints:
-        """The hour of the week (or day, where only these are told apart), from Monday 0:00."""
+        """The hour of the week (or day, where the grid is a day or more), from Monday 0:00."""
         local = self.local(steps)
         # 1970-01-01 was a Thursday.
         weekday = (local // DAY + 3) % 7
