@@ -54,7 +54,7 @@ from cloakwork.home import home, secret_made_once
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """Budget set aside for one release; ``digest`` names the ledger's entry, for a statement to
-    carry as a witness.
+    carry as a witness. ``window``: of a growing log, the one that is released.
     """
 
     id: str
@@ -62,6 +62,7 @@ class Reservation:
     charges: tuple[Charge, ...]
     digest: str
     ledger: "Ledger" = field(repr=False, compare=False)
+    window: str | None = None
 
     def intend(self, folder: Path, statement_digest: str) -> None:
         """See ``Ledger.intend``."""
@@ -168,7 +169,9 @@ class Ledger(ReadableLedger):
         except BaseException:
             self._unlock_release(release)
             raise
-        reservation = Reservation(release, dataset, tuple(charges), entry.digest, self)
+        reservation = Reservation(
+            release, dataset, tuple(charges), entry.digest, self, terms.window
+        )
         self._reserved.append(reservation)
         return reservation
 
@@ -306,7 +309,7 @@ class Ledger(ReadableLedger):
         publish the answer. Raises LedgerError or OutputError where ledger or key cannot be used.
         """
         key = self._fingerprint_key()
-        window = self._record_of(reservation).window
+        window = reservation.window
         if window is None:
             raise LedgerError(self.url, f"release {reservation.id} is of no window")
         hashes = hashed_ids(ids, key)
@@ -314,13 +317,6 @@ class Ledger(ReadableLedger):
             reservation.id, reservation.dataset, window, frozenset(hashes.values()), key_check(key)
         )
         return frozenset(text for text, known in hashes.items() if known in elsewhere)
-
-    def _record_of(self, reservation: Reservation) -> Record:
-        found = (each for each in self.history(reservation.dataset) if each.id == reservation.id)
-        record = next(found, None)
-        if record is None:
-            raise LedgerError(self.url, f"knows no release {reservation.id}")
-        return record
 
     def _require_record(self, writing: WriteTransaction, release: str) -> Record:
         for record in records_of(self.url, writing.entries, None):
