@@ -51,8 +51,9 @@ def test_the_explanation_gives_the_shares_of_a_budget() -> None:
 def test_the_explanation_says_what_windows_are() -> None:
     windows = put("budget", {"windows": {"by": "case-start", "every": "1 week"}})
     persons = put("unit", {"attribute": "case:p"})
+    declared = rule("case:p", role="identifier")
     said = {}
-    for unit, edits in (("case", [windows]), ("person", [windows, persons])):
+    for unit, edits in (("case", [windows]), ("person", [windows, persons, declared])):
         sections = explain(edited("dp-control-flow", *edits))
         said[unit] = next(each.lines for each in sections if each.title == "What it may cost")
     assert "--window 2026-W43" in said["case"][0]

@@ -102,7 +102,11 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
         (
             "all windows share one total",
             "dp-control-flow",
-            [put("budget", {"windows": MONTHLY}), put("unit", {"attribute": "case:p"})],
+            [
+                put("budget", {"windows": MONTHLY}),
+                put("unit", {"attribute": "case:p"}),
+                rule("case:p", role="identifier"),
+            ],
         ),
         ("'cost' is an identifier", "dp-whole-log", [rule("cost", role="identifier")]),
         (
