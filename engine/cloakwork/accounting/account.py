@@ -227,12 +227,14 @@ def require_fit(
     for book in after.books():
         for window in after.accounts(book):
             own = counted_in(charges, book, window)
-            held, whole = account.within(book, window), after.within(book, window)
+            if not own:
+                continue
+            before, spending = account.within(book, window), after.within(book, window)
             for bound in after.bounds(book):
                 asked, _ = sum_against(own, bound, after.cases)
-                spent, _ = sum_against(whole.charges, bound, after.cases)
+                spent, _ = sum_against(spending.charges, bound, after.cases)
                 if asked != NOTHING and not spent.within(bound.cost):
-                    raise _budget_exceeded(dataset, held, own, totals, bound, whole, window)
+                    raise _budget_exceeded(dataset, before, own, totals, bound, spending, window)
 
 
 def _budget_exceeded(
