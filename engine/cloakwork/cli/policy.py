@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cloakwork.cli.policy_files import write_new
+from cloakwork.cli.policy_suggest import suggest
 from cloakwork.cli.screen import block, columns
-from cloakwork.errors import MOST_LINES, OutputError, PolicyError
+from cloakwork.errors import MOST_LINES, PolicyError
 
 if TYPE_CHECKING:
     from cloakwork.policy.model import Policy
@@ -61,7 +63,7 @@ def init(out: Path, name: str, force: bool) -> None:
         )
     text = _starter((shipped("policies") / f"{name}.yaml").read_text("utf-8"), out)
     parse_policy(text, str(out))
-    _write(out, text, force=force)
+    write_new(out, text, force=force)
     click.echo(
         f"{out}: written, from {name}. Next: change what stands under metadata, then check it:"
     )
@@ -81,14 +83,7 @@ def _starter(text: str, out: Path) -> str:
     return re.sub(r"(?m)^(  name: )[a-z0-9._-]+", rf"\g<1>{name or 'policy'}", text, count=1)
 
 
-def _write(out: Path, text: str, *, force: bool) -> None:
-    try:
-        with out.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise click.UsageError(f"{out} exists; --force overwrites it") from None
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
+policy.add_command(suggest)
 
 
 @policy.command(short_help="Check policies: a line a problem, with its place.")
@@ -240,7 +235,7 @@ def schema(out: Path | None) -> None:
     if out is None:
         click.echo(schema_text(), nl=False)
         return
-    _write(out, schema_text(), force=True)
+    write_new(out, schema_text(), force=True)
     click.echo(f"{out}: written")
 
 
