@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cloakwork.cli.options import column_mapping, column_option, json_option, require_log
 from cloakwork.cli.policy_files import write_new
 from cloakwork.cli.policy_suggest import suggest
-from cloakwork.cli.screen import block, columns
+from cloakwork.cli.screen import block, printable
+from cloakwork.cli.screen import columns as width_of_screen
 from cloakwork.errors import MOST_LINES, PolicyError
 
 if TYPE_CHECKING:
+    from cloakwork.policy.advice import Advice
     from cloakwork.policy.model import Policy
 
 STARTER: Final = "kanon-dp-timestamps"
 SCHEMA_FILE: Final = "privacy-policy-v1.json"
 INVALID: Final = PolicyError.exit_code
-
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else."
-)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -158,14 +157,21 @@ def explain(policy_: str, as_json: bool) -> None:
     for place, section in enumerate(sections):
         click.secho(("\n" if place else "") + section.title, bold=True)
         for line in section.lines:
-            click.echo("\n".join(block("  - ", [line], columns(), indent=4)))
+            click.echo("\n".join(block("  - ", [line], width_of_screen(), indent=4)))
 
 
 @policy.command(short_help="Give advice on a valid policy.")
 @click.argument("policy_", metavar="POLICY")
+@click.argument("log", type=click.Path(path_type=Path), required=False)
+@column_option
 @json_option
-def lint(policy_: str, as_json: bool) -> None:
-    """Give advice on a valid policy: what a careful reader would ask its author."""
+def lint(policy_: str, log: Path | None, columns: tuple[str, ...], as_json: bool) -> None:
+    """Give advice on a valid policy: what a careful reader would ask its author.
+
+    With LOG, also where the two do not fit together: attributes that the log lacks, attributes that
+    a glob releases, values that single people out. That advice comes from the raw log: keep it
+    inside.
+    """
     from cloakwork.policy.document import dotted_path
     from cloakwork.policy.library import resolve_policy
     from cloakwork.policy.lint import lint as advice_on
@@ -174,7 +180,12 @@ def lint(policy_: str, as_json: bool) -> None:
 
     path = resolve_policy(policy_)
     text = read_text(path)
-    advice = advice_on(parse_policy(text, str(path)))
+    read = parse_policy(text, str(path))
+    advice = advice_on(read)
+    if log is not None:
+        advice += _advice_on_log(read, log, columns)
+    elif columns:
+        raise click.UsageError("--column is about a log; name one")
     places = read_document(text, str(path))
     found = [(*places.place(item.steps), dotted_path(item.steps), item.message) for item in advice]
     found.sort()
@@ -185,9 +196,17 @@ def lint(policy_: str, as_json: bool) -> None:
         )
         return
     for line, column, field, message in found:
-        click.echo(f"{path}:{line}:{column}: {field}: {message}")
+        click.echo(printable(f"{path}:{line}:{column}: {field}: {message}"))
     if not found:
         click.echo(f"{path}: nothing to advise")
+
+
+def _advice_on_log(read: "Policy", log: Path, columns: tuple[str, ...]) -> "tuple[Advice, ...]":
+    from cloakwork.authoring import lint_log
+    from cloakwork.log.io import read_log
+
+    require_log(log)
+    return lint_log(read, read_log(log, columns=column_mapping(columns, log) or None))
 
 
 @policy.command(short_help="Compare two versions of a policy by meaning.")
@@ -263,7 +282,7 @@ def _print_columns(rows: Iterable[tuple[str, str]]) -> None:
     rows = list(rows)
     width = max((len(first) for first, _ in rows), default=0)
     for first, second in rows:
-        click.echo("\n".join(block(first, [second], columns(), indent=width + 2)))
+        click.echo("\n".join(block(first, [second], width_of_screen(), indent=width + 2)))
 
 
 def _print_json(document: dict[str, Any]) -> None:

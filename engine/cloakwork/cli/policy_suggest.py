@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 
@@ -110,8 +110,10 @@ def _asked(found: "Suggestion") -> "Suggestion":
     proposals = []
     for proposal in found.proposals:
         question = f"{printable(proposal.name)} ({proposal.reason})"
-        role: Role = click.prompt(question, default=proposal.role, type=roles)
-        proposals.append(proposal if role == proposal.role else proposal.with_role(role))
+        role = click.prompt(question, default=str(proposal.role), type=roles)
+        proposals.append(
+            proposal if role == proposal.role else proposal.with_role(cast("Role", role))
+        )
     return replace(found, header=header, proposals=tuple(proposals))
 
 
