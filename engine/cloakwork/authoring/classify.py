@@ -11,7 +11,9 @@ from typing import Final, Literal
 from cloakwork.authoring.figures import Figures
 from cloakwork.authoring.words import (
     DIRECT,
+    NAMED,
     NUMBERED,
+    PERSON,
     SENSITIVE,
     STAFF,
     TECHNICAL,
@@ -118,6 +120,15 @@ def _direct(figures: Figures, words: Words) -> Proposal | None:
     return None
 
 
+def _persons(figures: Figures, words: Words) -> Proposal | None:
+    is_named = bool(words) and names_one_of(words[-1:], PERSON)
+    is_numbered = names_one_of(words, PERSON) and names_one_of(words, NUMBERED | NAMED)
+    if figures.distinct > 1 and (is_named or is_numbered):
+        reason = "names or numbers the persons that the log is about"
+        return Proposal(figures, "identifier", "identifier", reason)
+    return None
+
+
 def _times(figures: Figures, words: Words) -> Proposal | None:
     if figures.type != "time":
         return None
@@ -211,6 +222,7 @@ def _rare(figures: Figures) -> str:
 RULES: Final[tuple[Rule, ...]] = (
     _copies,
     _direct,
+    _persons,
     _times,
     _staff,
     _constant,

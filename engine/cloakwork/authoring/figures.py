@@ -153,8 +153,9 @@ def _copied(log: EventLog, text: pl.Series, *, of_case: bool) -> str | None:
     ids = log.cases[CASE_ID]
     columns = {CASE_ID: ids if of_case else ids.gather(log.case_of)}
     if not of_case:
-        times = log.events[TIMESTAMP]
-        columns |= {ACTIVITY: log.events[ACTIVITY], TIMESTAMP: times}
+        columns[ACTIVITY] = log.events[ACTIVITY]
+        if TIMESTAMP in log.events.columns:
+            columns[TIMESTAMP] = log.events[TIMESTAMP]
     for name, column in columns.items():
         if _repeats(text, column):
             return name

@@ -85,8 +85,9 @@ def _introduction(suggestion: Suggestion) -> Iterator[str]:
 
 def _unit(suggestion: Suggestion) -> Iterator[str]:
     yield "  unit: case   # whom the guarantees protect"
+    if suggestion.persons:
+        yield "  # One person seems to have several cases. To protect the person with all of them:"
     for name in suggestion.persons:
-        yield "  # Does one person have several cases? Then protect the person:"
         yield f"  # unit: {{attribute: {_quoted(name)}, max_cases: 5}}"
 
 

@@ -6,7 +6,7 @@ import getpass
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from cloakwork.authoring.classify import Proposal, classify
 from cloakwork.authoring.figures import figures_of
@@ -16,6 +16,9 @@ from cloakwork.policy.globs import is_glob
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
 Audience = Literal["internal", "share", "publish"]
+
+GOALS: Final[tuple[Goal, ...]] = get_args(Goal)
+AUDIENCES: Final[tuple[Audience, ...]] = get_args(Audience)
 
 GOAL_OF: Final[dict[Audience, Goal]] = {
     "internal": "k-anonymity",
@@ -88,9 +91,14 @@ def suggest(
         goal=goal or GOAL_OF[audience],
         proposals=named,
         unnamed=tuple(each.name for each in proposals if not _can_be_named(each.name)),
-        has_times=log.events[TIMESTAMP].null_count() < log.events.height,
+        has_times=_has_times(log),
         persons=tuple(each.name for each in named if _may_be_a_person(each)),
     )
+
+
+def _has_times(log: EventLog) -> bool:
+    times = log.events.get_column(TIMESTAMP, default=None)
+    return times is not None and times.null_count() < len(times)
 
 
 def _can_be_named(name: str) -> bool:

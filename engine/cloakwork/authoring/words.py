@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -14,7 +14,12 @@ def words_of(name: str) -> tuple[str, ...]:
     >>> words_of("DeclarationNumber_3")
     ('declaration', 'number')
     """
-    return tuple(word.lower() for word in _WORD.findall(name))
+    before = " " + name
+    divided = "".join(
+        f" {letter}" if last.islower() and letter.isupper() else letter
+        for last, letter in zip(before, name, strict=False)
+    )
+    return tuple(word.lower() for word in _LETTERS.findall(divided))
 
 
 def names_one_of(words: tuple[str, ...], stems: frozenset[str]) -> bool:
@@ -52,7 +57,7 @@ STAFF: Final = _stems("""
     resource user staff employee medewerker mitarbeiter doctor nurse physician arzt arts
     clerk agent operator assignee assigned handler responsible actor creator author editor
     approver reviewer manager supervisor owner verantwoordelijke bearbeiter behandelaar
-    worker producer performer analyst caseworker officer matricola
+    worker performer analyst caseworker officer matricola
 """)
 """People who work on a case, and are not whom a guarantee about cases protects."""
 
@@ -87,3 +92,6 @@ PERSON: Final = _stems("""
     insured klant kunde burger buerger inwoner taxpayer passenger guest tenant caller
 """)
 """People whom a log is about, and who may have several cases."""
+
+NAMED: Final = _stems("name naam nom")
+"""What, beside a word for a person, says that a column holds names."""

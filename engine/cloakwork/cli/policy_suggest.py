@@ -122,7 +122,7 @@ def _show(found: "Suggestion", log: Path, out: Path) -> None:
     click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
     for (role, reason), names in _groups(found.proposals).items():
         click.echo("\n".join(block("  ", [f"{role}, as it {reason}:"], columns(), indent=4)))
-        said = ", ".join(_series(names))
+        said = ", ".join(_numbered_alike(names))
         click.echo("\n".join(block("      ", [said], columns(), indent=6)))
     if not found.proposals:
         click.echo("  the log has no attributes but case, activity and time")
@@ -141,7 +141,7 @@ def _groups(proposals: Iterable["Proposal"]) -> dict[tuple[str, str], list[str]]
     return found
 
 
-def _series(names: Iterable[str]) -> Iterable[str]:
+def _numbered_alike(names: Iterable[str]) -> Iterable[str]:
     """The names, those that differ in their number alone as one."""
     found: dict[str, list[str]] = {}
     for name in names:
