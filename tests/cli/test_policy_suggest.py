@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from cloakwork.policy.load import load_policy
 from conftest import EXAMPLES, Said
 
 LOG = EXAMPLES / "hospital.xes.gz"
@@ -46,3 +47,19 @@ def test_a_column_without_a_log_is_refused(cloakwork: Callable[..., Said]) -> No
     """It would change nothing."""
     said = cloakwork("policy", "lint", "kanon-control-flow", "--column", "concept:name=step")
     assert said.code == 2 and "name one" in said.err
+
+
+def test_init_takes_what_stands_under_metadata(
+    cloakwork: Callable[..., Said], tmp_path: Path
+) -> None:
+    """Whatever characters it holds."""
+    out = tmp_path / "policy.yaml"
+    options = ("--dataset", "permits", "--owner", 'A "B": #1', "--purpose", "x\\1")
+    said = cloakwork("policy", "init", "--out", out, *options)
+    assert said.code == 0 and "example" not in said.out, said.err
+    metadata = load_policy(out).metadata
+    assert (metadata.dataset, metadata.owner, metadata.purpose) == (
+        "permits",
+        'A "B": #1',
+        "x\\1",
+    )

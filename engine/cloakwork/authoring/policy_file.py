@@ -7,19 +7,16 @@ the log.
 from collections.abc import Iterator
 from typing import Final
 
-import yaml
-
 from cloakwork.authoring.classify import Nature, Proposal
 from cloakwork.authoring.suggestion import Audience, Suggestion
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.placeholders import placeholder
+from cloakwork.policy.yaml_text import in_quotes
 
 K: Final[dict[Audience, int]] = {"internal": 5, "share": 10, "publish": 20}
 EPSILON: Final[dict[Audience, float]] = {"internal": 4.0, "share": 2.0, "publish": 1.0}
 RELEASES: Final = 4
 """Releases that the budget of the dataset allows for."""
-
-LONGEST_LINE: Final = 1_000_000
-"""Characters; longer than any name, so that none is folded."""
 
 DELTA: Final = "1.0e-6"
 
@@ -55,11 +52,11 @@ def _lines(suggestion: Suggestion) -> Iterator[str]:
         "kind: PrivacyPolicy",
         "",
         "metadata:",
-        f"  name: {_quoted(header.name)}",
+        f"  name: {in_quotes(header.name)}",
         "  version: 0.1.0",
-        f"  owner: {_quoted(header.owner)}   # who answers for this policy",
-        f"  purpose: {_quoted(header.purpose)}   # what the release is for",
-        f"  dataset: {_quoted(header.dataset)}   # every release of the same data names the same",
+        f"  owner: {in_quotes(header.owner)}   # who answers for this policy",
+        f"  purpose: {in_quotes(header.purpose)}   # what the release is for",
+        f"  dataset: {in_quotes(header.dataset)}   # every release of the same data names the same",
         "",
         "spec:",
     )
@@ -88,7 +85,7 @@ def _unit(suggestion: Suggestion) -> Iterator[str]:
     if suggestion.persons:
         yield "  # One person seems to have several cases. To protect the person with all of them:"
     for name in suggestion.persons:
-        yield f"  # unit: {{attribute: {_quoted(name)}, max_cases: 5}}"
+        yield f"  # unit: {{attribute: {in_quotes(name)}, max_cases: 5}}"
 
 
 def _attributes(suggestion: Suggestion) -> Iterator[str]:
@@ -107,7 +104,7 @@ def _attributes(suggestion: Suggestion) -> Iterator[str]:
 
 
 def _attribute(proposal: Proposal, *, is_asked: bool) -> Iterator[str]:
-    name, role = _quoted(proposal.name), proposal.role
+    name, role = in_quotes(proposal.name), proposal.role
     if not is_asked:
         yield f"    {name}: {{role: {role}, treatment: drop}}   # {proposal.reason}"
         return
@@ -118,10 +115,10 @@ def _attribute(proposal: Proposal, *, is_asked: bool) -> Iterator[str]:
             yield "      domain: [true, false]"
         case "whole number" | "number":
             question = "which two numbers can it not leave? write [least, largest]"
-            yield f"      range: {_quoted(placeholder(question))}"
+            yield f"      range: {in_quotes(placeholder(question))}"
         case _:
             question = "which values are there? write [one, another, ...] from its code list"
-            yield f"      domain: {_quoted(placeholder(question))}"
+            yield f"      domain: {in_quotes(placeholder(question))}"
 
 
 def _guarantees(suggestion: Suggestion) -> Iterator[str]:
@@ -129,14 +126,14 @@ def _guarantees(suggestion: Suggestion) -> Iterator[str]:
     if suggestion.goal == "k-anonymity":
         yield from _k_anonymity(suggestion)
         return
-    over = ["control-flow"]
+    over = [CONTROL_FLOW]
     if suggestion.goal == "whole-log-dp":
-        over += ["timestamps"] if suggestion.has_times else []
-        over += [each.name for each in suggestion.covered]
+        over += [TIMESTAMPS] if suggestion.has_times else []
+        over += [in_quotes(each.name) for each in suggestion.covered]
     yield "    - kind: differential-privacy   # the release tells little about any one case"
     yield f"      epsilon: {epsilon}   # less protects more"
     yield f"      delta: {DELTA}   # at most a tenth of 1 / the number of cases"
-    yield f"      over: [{', '.join(map(_quoted, over))}]"
+    yield f"      over: [{', '.join(over)}]"
 
 
 def _k_anonymity(suggestion: Suggestion) -> Iterator[str]:
@@ -186,11 +183,3 @@ def _budget(suggestion: Suggestion) -> Iterator[str]:
     delta = "0" if suggestion.goal == "k-anonymity" else "4.0e-6"
     total = f"{{epsilon: {RELEASES * epsilon}, delta: {delta}}}"
     yield f"    total: {total}   # all releases of this dataset together: {RELEASES} like this one"
-
-
-def _quoted(text: str) -> str:
-    """The text so that YAML reads it as itself, whatever characters it holds."""
-    if text in ("control-flow", "timestamps"):
-        return text
-    written = yaml.safe_dump(text, default_style='"', width=LONGEST_LINE)
-    return str(written).strip()

@@ -45,10 +45,22 @@ def policy() -> None:
     default=STARTER,
     help=f"Shipped policy to begin with ({STARTER}).",
 )
+@click.option("--dataset", help="Which dataset it is about.")
+@click.option("--owner", help="Who answers for it.")
+@click.option("--purpose", help="What the release is for.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
-def init(out: Path, name: str, force: bool) -> None:
+def init(
+    out: Path,
+    name: str,
+    dataset: str | None,
+    owner: str | None,
+    purpose: str | None,
+    force: bool,
+) -> None:
     """Write a policy to begin with: it is valid, can be planned, and says line by line what it
     means.
+
+    For a policy that fits a log of your own, see 'cloakwork policy suggest'.
     """
     from cloakwork.policy.library import list_policies, shipped
     from cloakwork.policy.load import parse_policy
@@ -61,11 +73,14 @@ def init(out: Path, name: str, force: bool) -> None:
             param_hint="--from",
         )
     text = _starter((shipped("policies") / f"{name}.yaml").read_text("utf-8"), out)
+    given = {"dataset": dataset, "owner": owner, "purpose": purpose}
+    for field, value in given.items():
+        text = text if value is None else _with_metadata(text, field, value)
     parse_policy(text, str(out))
     write_new(out, text, force=force)
-    click.echo(
-        f"{out}: written, from {name}. Next: change what stands under metadata, then check it:"
-    )
+    left = [field for field, value in given.items() if value is None]
+    change = f"change metadata ({', '.join(left)} from the example), then " if left else ""
+    click.echo(f"{out}: written, from {name}. Next: {change}check it:")
     click.echo(f"  cloakwork policy validate {out}")
     click.echo("For completion in your editor:")
     click.echo(f"  cloakwork policy schema --out {out.parent / SCHEMA_FILE}")
@@ -80,6 +95,14 @@ def _starter(text: str, out: Path) -> str:
     )
     name = re.sub(r"[^a-z0-9._-]+", "-", out.name.split(".")[0].lower()).lstrip("._-")[:100]
     return re.sub(r"(?m)^(  name: )[a-z0-9._-]+", rf"\g<1>{name or 'policy'}", text, count=1)
+
+
+def _with_metadata(text: str, field: str, value: str) -> str:
+    """``text`` with another value, and no comment, in one line of its metadata."""
+    from cloakwork.policy.yaml_text import in_quotes
+
+    line = f"  {field}: {in_quotes(value)}"
+    return re.sub(rf"(?m)^  {field}: .*$", lambda _: line, text, count=1)
 
 
 policy.add_command(suggest)
