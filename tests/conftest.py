@@ -3,13 +3,20 @@ this process.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+
+from drawn_entropy import pytest_fixture_setup, pytest_runtest_protocol  # noqa: F401 - hooks
+
+if TYPE_CHECKING:
+    from forked import Forks
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -36,9 +43,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(0))
 
 
-# Continuous integration tries the same examples every time, people new ones.
+# Continuous integration tries the same examples every time, people new ones. No limit of time: a
+# machine that is busy is no fault of a test's.
 settings.register_profile(
-    "cloakwork", max_examples=runs(32), deadline=None, derandomize="CI" in os.environ
+    "cloakwork",
+    max_examples=runs(32),
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("cloakwork")
 
@@ -57,10 +69,18 @@ def hurried(policy: Path, folder: Path, seconds: float = 1.0) -> Path:
     return copy
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """New folders, one after another; ``mktemp`` would look through all earlier ones each time."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads or writes the user's keys or ledger."""
-    home = tmp_path_factory.mktemp("home")
+    home = next(homes)
+    home.mkdir()
     monkeypatch.setenv("CLOAKWORK_HOME", str(home))
     monkeypatch.delenv("CLOAKWORK_SIGNING_KEY", raising=False)
     monkeypatch.delenv("CLOAKWORK_LEDGER", raising=False)
@@ -94,3 +114,17 @@ def cloakwork(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
 def ledger(tmp_path: Path) -> str:
     """The URL of a fresh ledger."""
     return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Forks"]:
+    """The command line in processes of its own; ready once for all tests."""
+    from forked import Forks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLOAKWORK_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.delenv("CLOAKWORK_SIGNING_KEY", raising=False)
+        patch.delenv("CLOAKWORK_LEDGER", raising=False)
+        found = Forks(tmp_path_factory.mktemp("forks"))
+    yield found
+    found.close()
