@@ -21,7 +21,7 @@ from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.third_party import Package, Watched, WatchedPerturbing, WatchedRewriting
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible
-from cloakwork.testing.contract import BATCH_LOG, assert_same_log, random_batches
+from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log, random_batches
 from cloakwork.testing.runs import run_step
 
 PACKAGE = Package("timestamps/laplace", "acme 1.0")

@@ -25,7 +25,13 @@ from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
 from cloakwork.noise import reproducible
 from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.run.steps import Grant, aggregate_of
-from cloakwork.testing.contract import BATCH_LOG, EVERY_GOAL, LOGS, assert_is_a_log, random_batches
+from cloakwork.testing.contract_logs import (
+    BATCH_LOG,
+    EVERY_GOAL,
+    LOGS,
+    assert_is_a_log,
+    random_batches,
+)
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.queries import cases_that_differ, queries_collected
 from cloakwork.testing.runs import run_step
