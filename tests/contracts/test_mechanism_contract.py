@@ -323,9 +323,19 @@ class TestTimestampHistogram(MechanismContract):
     )
 
 
+class TestTimestampHistogramOfDays(TestTimestampHistogram):
+    facts = Facts(
+        unit=Unit(attribute="case:row", max_cases=2),
+        grid=timedelta(days=1),
+        epoch=datetime(2000, 1, 1, 23, tzinfo=UTC),
+    )
+
+
 class TestAttributesHistogram(MechanismContract):
     mechanism = AttributesHistogram()
     parts = (("org:role", "case:age"),)
     facts = Facts(
-        domains={"org:role": ("role 0", "role 1", "nobody")}, ranges={"case:age": (0.0, 9.0)}
+        unit=Unit(attribute="case:row", max_cases=2),
+        domains={"org:role": ("role 0", "role 1", "nobody")},
+        ranges={"case:age": (0.0, 9.0)},
     )

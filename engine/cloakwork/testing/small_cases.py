@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from cloakwork.kernel import Cases, Clip
-from cloakwork.kernel.vectors import vectors_of
+from cloakwork.kernel.vectors import key_of, vectors_of
 from cloakwork.log.naming import CASE_PREFIX
 from cloakwork.testing.queries import Asked
 from cloakwork.testing.single_cases import Case, Value, batch_of, cases_apart, name_of
@@ -22,10 +22,10 @@ LONGEST: Final = 2
 MOST_VALUES: Final = 256
 """Combinations of values that are tried with one sequence of activities."""
 
-MOST_CASES: Final = 300
+MOST_CASES: Final = 100
 """Of more small cases than that, every second one is tried, or every third, and so on."""
 
-Contribution = dict[int | bytes, int]
+Contribution = dict[bytes, int]
 
 
 def contributions_at_fault(asked: Asked) -> Iterator[str]:
@@ -49,7 +49,9 @@ def contributions_at_fault(asked: Asked) -> Iterator[str]:
 def _contributions(asked: Asked, cases: Cases, clip: Clip) -> list[Contribution]:
     """What each case adds to each sum."""
     vectors = vectors_of(cases, asked.query, clip, asked.labels)
-    keys = vectors.keys.tolist() if isinstance(vectors.keys, np.ndarray) else vectors.keys
+    keys = vectors.keys
+    if isinstance(keys, np.ndarray):
+        keys = [key_of(key, ()) for key in keys.tolist()]
     found: list[Contribution] = [{} for _ in range(len(cases))]
     entries = zip(
         *(each.tolist() for each in (vectors.case, vectors.key, vectors.value)), strict=True
