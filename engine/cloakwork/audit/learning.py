@@ -44,7 +44,7 @@ class LearnedFrom(Frozen):
     )
     next_activity_source: float | None = _figure(
         "Next activity, learned from the source",
-        "The same by a model of other cases of the source: what the release can reach.",
+        "The same by a model of other cases of the source, to compare with.",
     )
     remaining_hours_released: float | None = _figure(
         "Remaining time, learned from the release",
@@ -53,7 +53,7 @@ class LearnedFrom(Frozen):
     )
     remaining_hours_source: float | None = _figure(
         "Remaining time, learned from the source",
-        "The same by a model of other cases of the source: what the release can reach.",
+        "The same by a model of other cases of the source, to compare with.",
     )
 
 
