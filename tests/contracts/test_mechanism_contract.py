@@ -316,7 +316,7 @@ class TestDfgLaplaceOfUndeclaredActivities(MechanismContract):
 
 class TestTimestampHistogram(MechanismContract):
     mechanism = TimestampHistogram()
-    parts = ((TIMESTAMPS,),)
+    serves = ((TIMESTAMPS,),)
     facts = Facts(
         window=Window(start=datetime(2019, 1, 1, tzinfo=UTC), end=datetime(2021, 1, 1, tzinfo=UTC)),
         longest_gap=timedelta(days=100),
@@ -333,7 +333,7 @@ class TestTimestampHistogramOfDays(TestTimestampHistogram):
 
 class TestAttributesHistogram(MechanismContract):
     mechanism = AttributesHistogram()
-    parts = (("org:role", "case:age"),)
+    serves = (("org:role", "case:age"),)
     facts = Facts(
         unit=Unit(attribute="case:row", max_cases=2),
         domains={"org:role": ("role 0", "role 1", "nobody")},

@@ -98,7 +98,7 @@ class TestRoles(MechanismContract):
     """The toy."""
 
     mechanism = Roles()  # type: ignore[assignment]
-    parts = ((ROLE, "length"),)
+    serves = ((ROLE, "length"),)
 
 
 def finds_fault(twin: Any, check: str) -> bool:

@@ -125,8 +125,8 @@ def lines(utility: Utility | None) -> tuple[Line, ...]:
     """
     if utility is None:
         return ()
-    parts = (utility, utility.times, utility.whole_log, utility.learned, utility.discovery)
-    models = [model for model in parts if model is not None]
+    of_kinds = (utility, utility.times, utility.whole_log, utility.learned, utility.discovery)
+    models = [model for model in of_kinds if model is not None]
     return tuple(
         Line(field.title, figure(getattr(model, name)), field.description or "")
         for model in models
@@ -137,8 +137,8 @@ def lines(utility: Utility | None) -> tuple[Line, ...]:
 
 def _step_pairs(utility: Utility | None) -> tuple[PairTimes, ...]:
     """Hours from one activity to the next: event by event where they correspond."""
-    parts = (utility.times, utility.whole_log) if utility else ()
-    return next((part.pairs for part in parts if part is not None and part.pairs), ())
+    of_kinds = (utility.times, utility.whole_log) if utility else ()
+    return next((model.pairs for model in of_kinds if model is not None and model.pairs), ())
 
 
 def bars(budget: Sequence[SpentBudget]) -> tuple[Bar, ...]:

@@ -32,19 +32,19 @@ from cloakwork.testing.small_cases import contributions_at_fault
 from cloakwork.testing.withheld_answers import answers_withheld
 
 PART_MU, PART_DELTA = 0.5, 1e-6
-"""What the mechanism is asked to serve each of its ``parts`` for."""
+"""What the mechanism is asked to serve each part that it ``serves`` for."""
 
 
 class MechanismRuns:
     """A mechanism, what it is tried with, and how it is run.
 
-    ``goals``: guarantees that the mechanism meets, given the declared ``facts``. ``parts``: columns
-    of a goal over more of them that it serves, as ``offer_part`` is asked for them.
+    ``goals``: guarantees that the mechanism meets, given the declared ``facts``. ``serves``: parts
+    of a joint goal, each by the columns that ``offer_part`` is asked for.
     """
 
     mechanism: ClassVar[Mechanism[Any]]
     goals: ClassVar[tuple[Guarantee, ...]] = ()
-    parts: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    serves: ClassVar[tuple[tuple[str, ...], ...]] = ()
     given: ClassVar[tuple[Any, ...]] = ()
     """Parameters of a step that the planner adds by itself, and that meets no goal alone."""
     facts: ClassVar[Facts] = Facts()
@@ -62,7 +62,7 @@ class MechanismRuns:
             offer = self.mechanism.offer(goal, self.facts, {})
             assert isinstance(offer, Offer), offer
             yield offer.params
-        for columns in self.parts:
+        for columns in self.serves:
             assert isinstance(self.mechanism, OffersPart)
             offer = self.mechanism.offer_part(columns, PART_MU, PART_DELTA, self.facts, {})
             assert isinstance(offer, Offer), offer

@@ -41,7 +41,7 @@ from cloakwork.testing.logs import RESOURCE
 
 
 class MechanismContract(AskingContract):
-    """Inherit it, set ``mechanism``, ``goals`` (or ``parts``) and what they need, and pytest runs
+    """Inherit it, set ``mechanism``, ``goals`` (or ``serves``) and what they need, and pytest runs
     all of it.
     """
 
@@ -57,7 +57,7 @@ class MechanismContract(AskingContract):
     def test_offers_what_it_declares(self) -> None:
         """It offers the kinds that it gives and no other; the test has something to run."""
         declared = {each.kind for each in self.mechanism.gives}
-        assert self.goals if declared else (self.given or self.parts)
+        assert self.goals if declared else (self.given or self.serves)
         for goal in (*self.goals, *EVERY_GOAL):
             if isinstance(self.mechanism.offer(goal, self.facts, {}), Offer):
                 assert goal.kind in declared
@@ -80,7 +80,7 @@ class MechanismContract(AskingContract):
             answer = self.mechanism.offer(goal, self.facts, {"no such option": 1})
             assert isinstance(answer, Refusal)
             assert answer.kind == "misconfigured"
-        for columns in self.parts:
+        for columns in self.serves:
             assert isinstance(self.mechanism, OffersPart)
             answer = self.mechanism.offer_part(
                 columns, PART_MU, PART_DELTA, self.facts, {"no such option": 1}

@@ -98,8 +98,8 @@ def _cases_of(variant: tuple[str, ...], values: dict[str, list[Value]]) -> Itera
         )
     bounds = np.cumsum([0, *many.values()]).tolist()
     for chosen in combinations:
-        parts = [chosen[start:stop] for start, stop in pairwise(bounds)]
-        yield Case(variant, dict(zip(values, parts, strict=True)))
+        split = [chosen[start:stop] for start, stop in pairwise(bounds)]
+        yield Case(variant, dict(zip(values, split, strict=True)))
 
 
 def _few_values(like: Cases, name: str) -> list[Value]:
