@@ -18,6 +18,7 @@ from cloakwork.mechanisms.profile import Profile, require_profile_params
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
+from cloakwork.plan.prove import require_window
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy as read_policy
 from cloakwork.policy.model import Policy, describe_version
@@ -119,17 +120,19 @@ def release(
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
     mining_seconds: float = 0.0,
+    window: str | None = None,
 ) -> Published:
     """Anonymize ``log`` under ``policy`` and write the release to the new folder ``out``: all that
     ``cloakwork apply`` does.
 
     Checks the destination, the key and the budget before the log is read; runs the plan; records
     what is about to stand where; writes the folder, whole or not at all; and commits the ledger's
-    entry. ``policy``: a policy or its file, or a plan; other arguments as for ``apply`` and
-    ``publish``. Raises CloakworkError, or one of its kinds; whatever fails after the first look at
-    the log is recorded as failed, and stays spent.
+    entry. ``policy``: a policy or its file, or a plan; ``window``: as for ``make_plan``, and of a
+    plan the one that it was made for; other arguments as for ``apply`` and ``publish``. Raises
+    CloakworkError, or one of its kinds; whatever fails after the first look at the log is recorded
+    as failed, and stays spent.
     """
-    plan = _planned(policy)
+    plan = _planned(policy, window)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     folder = Path(out)
     check_destination(folder)
@@ -151,13 +154,14 @@ def release(
     return publish(made, folder, signing_key=key, reporter=reporter)
 
 
-def _planned(policy: Policy | Plan | str | Path) -> Plan:
+def _planned(policy: Policy | Plan | str | Path, window: str | None) -> Plan:
     """A plan as it is; of a policy, or of its file, the plan that it gives."""
     if isinstance(policy, Plan):
+        require_window(policy, window)
         return policy
     if not isinstance(policy, Policy):
         policy = load_policy(policy)
-    return make_plan(policy)
+    return make_plan(policy, window=window)
 
 
 def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:
@@ -169,7 +173,7 @@ def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:
     return book.check(
         meta.dataset,
         charges=plan.charges,
-        terms=ledger_terms(plan.policy),
+        terms=ledger_terms(plan.policy, plan.facts.release_window),
         policy=describe_version(plan.policy),
         policy_digest=plan.policy_digest,
     )
@@ -182,9 +186,10 @@ def profile(
     ledger: Ledger | str | None = None,
     reporter: Reporter = silent,
     columns: dict[str, str] | None = None,
+    window: str | None = None,
 ) -> Profile:
     """Measure the DP profile that ``policy`` buys (``spec.profile``), charging ``ledger``;
-    arguments as for ``apply``.
+    arguments as for ``apply``, ``window`` as for ``make_plan``.
 
     Raises PlanImpossible, before the log is read, where the policy buys none.
     """
@@ -200,7 +205,7 @@ def profile(
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
         log = read_log(log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
-    return measure(policy, log, book)
+    return measure(policy, log, book, window=window)
 
 
 @dataclass(slots=True)

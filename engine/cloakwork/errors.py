@@ -139,8 +139,10 @@ class BudgetExceeded(CloakworkError):
         *,
         reason: str | None = None,
         unit: str | None = None,
+        window: str | None = None,
     ) -> None:
         self.dataset = dataset
+        self.window = window
         self.currency = currency
         self.requested = requested
         self.remaining = remaining
@@ -149,7 +151,8 @@ class BudgetExceeded(CloakworkError):
         asked, left = _distinguishable(requested, remaining)
         what = _CURRENCY_WORDS.get(currency, currency)
         book = what if unit is None else f"{what}, per '{unit}'"
-        exhausted = f"budget of dataset '{dataset}' ({book}) is exhausted"
+        where = "" if window is None else f", window {window}"
+        exhausted = f"budget of dataset '{dataset}'{where} ({book}) is exhausted"
         why = f"; {reason}" if reason else ""
         super().__init__(f"{exhausted}: this release costs {asked}; left are {left}{why}")
 

@@ -89,8 +89,9 @@ class Facts(Frozen):
     clamped); ``grid`` the step to which time is rounded before noise. ``domains``: all values that
     an attribute may have, by its name; ``ranges``: the least and the largest number. ``measured``:
     which of these facts nobody declared: they come from a DP profile, and are noisy.
-    ``head_share``: the share of cases that the ten most frequent variants hold; only a
-    profile tells, and only predictions use it.
+    ``release_window``: the name of the window of a growing log whose cases alone are released;
+    ``window`` is then its span. ``head_share``: the share of cases that the ten most frequent
+    variants hold; only a profile tells, and only predictions use it.
     """
 
     unit: Unit = Unit()
@@ -107,4 +108,5 @@ class Facts(Frozen):
     domains: dict[str, tuple[JsonValue, ...]] = {}
     ranges: dict[str, tuple[float, float]] = {}
     measured: tuple[str, ...] = ()
+    release_window: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
     head_share: Annotated[float, Field(ge=0, le=1)] | None = None

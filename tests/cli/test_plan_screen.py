@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.accounting.account import BudgetForecast
+from cloakwork.accounting.forecast import BudgetForecast
 from cloakwork.api import budget, load_policy, make_plan
 from cloakwork.cli.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
 from cloakwork.cli.screen import ScreenSection, fitted

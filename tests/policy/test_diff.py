@@ -108,6 +108,25 @@ def test_what_neither_protects_nor_harms_is_changed() -> None:
     assert verdict(changes) == "changed"
 
 
+def test_windows_loosen_the_total_of_cases() -> None:
+    """It is that of each window then; persons share one over all of them."""
+    monthly, yearly = (
+        {"windows": {"by": "case-start", "every": f"1 {each}"}} for each in ("month", "year")
+    )
+    plain, windows = edited("dp-control-flow", put("budget", {})), put("budget", monthly)
+    (change,) = diff(plain, edited("dp-control-flow", windows))
+    assert str(change) == "loosened   spec.budget.windows: new: by case-start, every 1 month"
+    (change,) = diff(edited("dp-control-flow", windows), plain)
+    assert change.verdict == "tightened"
+    (change,) = diff(
+        edited("dp-control-flow", windows), edited("dp-control-flow", put("budget", yearly))
+    )
+    assert change.verdict == "changed"
+    persons = edited("dp-control-flow", put("budget", {}), protect_persons)
+    (change,) = diff(persons, edited("dp-control-flow", windows, protect_persons))
+    assert change.verdict == "changed"
+
+
 def test_other_shares_of_a_budget_are_no_other_guarantee() -> None:
     shares = {"control-flow": 2, "timestamps": 1}
     changed = edited("dp-control-flow", put("budget", {"shares": shares}))

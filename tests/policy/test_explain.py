@@ -48,6 +48,21 @@ def test_the_explanation_gives_the_shares_of_a_budget() -> None:
     assert said["What it may cost"][-1].endswith("by weights: control-flow 2.")
 
 
+def test_the_explanation_says_what_windows_are() -> None:
+    windows = put("budget", {"windows": {"by": "case-start", "every": "1 week"}})
+    persons = put("unit", {"attribute": "case:p"})
+    declared = rule("case:p", role="identifier")
+    said = {}
+    for unit, edits in (("case", [windows]), ("person", [windows, persons, declared])):
+        sections = explain(edited("dp-control-flow", *edits))
+        said[unit] = next(each.lines for each in sections if each.title == "What it may cost")
+    assert "--window 2026-W43" in said["case"][0]
+    assert said["case"][1].startswith("Each window has a budget of its own")
+    assert said["case"][2].startswith("All releases of one window together: no limit")
+    assert said["person"][1].startswith("All windows share one budget")
+    assert said["person"][2].startswith("All releases of the dataset together: no limit")
+
+
 def test_the_explanation_names_the_values_that_are_declared() -> None:
     policy = edited(
         "dp-whole-log", rule("ward", role="insensitive", domain=[*range(30)]), put("assume", {})

@@ -17,6 +17,7 @@ def test_shipped_policies_need_little_advice() -> None:
     assert talkative == ["kanon-with-generalised-attributes"]
 
 
+MONTHLY = {"by": "case-start", "every": "1 month"}
 EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
 
 
@@ -92,6 +93,20 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
             "which values 'department' may have must be public",
             "dp-whole-log",
             [rule("department", role="insensitive")],
+        ),
+        (
+            "it is not used: a case starts in the window",
+            "dp-whole-log",
+            [put("budget", {"windows": MONTHLY})],
+        ),
+        (
+            "all windows share one total",
+            "dp-control-flow",
+            [
+                put("budget", {"windows": MONTHLY}),
+                put("unit", {"attribute": "case:p"}),
+                rule("case:p", role="identifier"),
+            ],
         ),
         ("'cost' is an identifier", "dp-whole-log", [rule("cost", role="identifier")]),
         (

@@ -22,6 +22,7 @@ import yaml
 
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy import parse_policy
+from cloakwork.policy.windows import SPELLINGS
 from conftest import Said
 from repository.checkout import ROOT, environment
 from repository.pages import RUN, SHOWN, Block, blocks_of, indented
@@ -94,7 +95,9 @@ class Reader:
         text = block.code
         for name in block.said("within"):
             text = yaml.safe_dump(within(name, yaml.safe_load(text)), sort_keys=False)
-        plan = make_plan(parse_policy(text))
+        policy = parse_policy(text)
+        windows = policy.spec.budget.windows
+        plan = make_plan(policy, window=None if windows is None else SPELLINGS[windows.every])
         assert plan.claims
         options = plan.policy.spec.mechanisms.parameters
         # A mechanism whose options are wrong is passed over for another: no error, only a reason.

@@ -28,9 +28,11 @@ from cloakwork.accounting._tables import (
     entries_table,
     fingerprints_table,
     sqlite_engine,
+    windows_table,
 )
 from cloakwork.accounting.address import parse_address
 from cloakwork.accounting.entries import BEFORE_FIRST, Entry, Kind, first_break
+from cloakwork.accounting.window_hashes import split_hashes
 from cloakwork.errors import LedgerError
 from cloakwork.locks import Lock, lock_file, lock_if_abandoned
 
@@ -179,6 +181,42 @@ class Journal:
             connection.execute(
                 table.insert().values(release=release, dataset=dataset, sample=sample)
             )
+
+    def keep_window(
+        self, release: str, dataset: str, window: str, hashes: frozenset[bytes], key_check: str
+    ) -> frozenset[bytes]:
+        """Record the hashes that no window of the dataset has as of ``window``, in one transaction;
+        returns those that another window has.
+        """
+        table = windows_table()
+        with (
+            self._as_ledger_errors(),
+            self._sql_engine().connect() as connection,
+            connection.begin(),
+        ):
+            self._lock_journal(connection)
+            table.create(connection, checkfirst=True)
+            rows = connection.execute(table.select().where(table.c.dataset == dataset)).all()
+            if any(row.key_check != key_check for row in rows):
+                raise LedgerError(
+                    self.name,
+                    f"the windows of dataset '{dataset}' were recorded with another key than the "
+                    "one found here; copy the file of the key from where they were released",
+                )
+            known = [(row.window, split_hashes(row.hashes) & hashes) for row in rows]
+            elsewhere = frozenset[bytes]().union(*(own for name, own in known if name != window))
+            new = hashes.difference(*(own for _, own in known))
+            if new:
+                connection.execute(
+                    table.insert().values(
+                        release=release,
+                        dataset=dataset,
+                        window=window,
+                        key_check=key_check,
+                        hashes=b"".join(sorted(new)),
+                    )
+                )
+            return elsewhere
 
     def lock_release(self, release: str) -> "ReleaseLock":
         """Show that this process works on ``release``, as long as it lives or until it unlocks."""

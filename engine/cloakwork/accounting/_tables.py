@@ -19,6 +19,11 @@ FINGERPRINTS: Final = "cloakwork_fingerprints"
 nothing public may depend on them.
 """
 
+WINDOWS: Final = "cloakwork_windows"
+"""Keyed hashes of the ids of the cases that were released with each window; outside the chain, as
+fingerprints are.
+"""
+
 PATIENCE: Final = 120
 """Seconds to wait for other writers."""
 
@@ -42,6 +47,16 @@ def fingerprints_table() -> "Table":
     names = ("release", "dataset", "sample")
     columns = [Column(name, Text, nullable=False) for name in names]
     return Table(FINGERPRINTS, MetaData(), *columns)
+
+
+@lru_cache(maxsize=1)
+def windows_table() -> "Table":
+    """One row a release that was the first of some cases."""
+    from sqlalchemy import Column, LargeBinary, MetaData, Table, Text
+
+    names = ("release", "dataset", "window", "key_check")
+    columns = [Column(name, Text, nullable=False) for name in names]
+    return Table(WINDOWS, MetaData(), *columns, Column("hashes", LargeBinary, nullable=False))
 
 
 def sqlite_engine(file: Path) -> "Engine":

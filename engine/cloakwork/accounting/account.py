@@ -17,6 +17,7 @@ from cloakwork.accounting.books import (
 )
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.records import Record, with_units_from_policies
+from cloakwork.accounting.windows import accounts_of, counted_in, is_by_window
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import BudgetExceeded, Cause, PlanImpossible
 from cloakwork.facts import CASE
@@ -30,13 +31,16 @@ class BudgetTerms:
 
     ``unit``: its protected unit by name. ``totals``: by currency; that of ``unit`` is its own
     unit's. ``books``: totals by unit that are kept apart from each other. ``cases_per_unit``: by
-    attribute, the most cases of the dataset that one unit owns.
+    attribute, the most cases of the dataset that one unit owns. ``every``: how long its windows
+    are, for a log that grows; ``window``: the one that is released.
     """
 
     unit: str = CASE
     totals: Mapping[Currency, Cost | None] = field(default_factory=dict)
     books: Mapping[str, Cost] = field(default_factory=dict)
     cases_per_unit: Mapping[str, int] = field(default_factory=dict)
+    window: str | None = None
+    every: str | None = None
 
     def apart_from(self, unit: str | None) -> tuple[str, ...]:
         """The units whose books are kept apart from that of ``unit``; none unless ``books`` lists
@@ -56,7 +60,7 @@ class BudgetTerms:
             DeclaredTotal(Book("unit", unit), cost, apart_from=self.apart_from(unit))
             for unit, cost in self.books.items()
         ]
-        shift = _largest_shift(charges) or _largest_shift(
+        shift = largest_shift(charges) or largest_shift(
             charge for record in records for charge in record.charges
         )
         for currency, cost in self.totals.items():
@@ -81,6 +85,8 @@ class Balance:
     ``total`` is the smallest that a policy ever declared, None where none did; ``left`` is then
     None too. ``unconverted``: units whose charges cannot be converted, and are not in ``spent``.
     ``apart_from``: units whose charges the book does not count, as every total of it declares.
+    ``window``: whose account it is, where the book has one for each window of a growing log and
+    this one was released; None: any other.
     """
 
     book: Book
@@ -90,27 +96,12 @@ class Balance:
     shift: timedelta | None = None
     unconverted: tuple[str, ...] = ()
     apart_from: tuple[str, ...] = ()
+    window: str | None = None
 
     @property
     def currency(self) -> Currency:
         """The currency of the book."""
         return self.book.currency
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetForecast:
-    """What a release would mean for the budget: per book before it, itself, and after it; and what
-    no budget bounds.
-
-    ``without_dp``: how many earlier releases of the dataset carry no DP guarantee (k-anonymity and
-    the like).
-    """
-
-    before: tuple[Balance, ...]
-    cost: tuple[Cost, ...]
-    after: tuple[Balance, ...]
-    earlier: int
-    without_dp: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,26 +148,42 @@ class Account:
         """The totals that bind ``book``: its own, and those of older entries that do not say for
         whom.
         """
-        shift = _largest_shift(self.charges) if book == METRIC else None
+        shift = largest_shift(self.charges) if book == METRIC else None
         own_books = {book}
         if book.currency == "unit":
             own_books.add(Book("unit"))
         own = [total for total in self.totals if total.book in own_books]
         return tuple(replace(total, book=book, shift=total.shift or shift) for total in own)
 
-    def balance(self, book: Book, shift: timedelta | None = None) -> Balance:
-        """What is spent and left in ``book``, per ``shift`` for metric privacy."""
+    def accounts(self, book: Book) -> tuple[str | None, ...]:
+        """The accounts of ``book``, by window; None: that of a window without releases."""
+        return accounts_of(self.charges, book)
+
+    def within(self, book: Book, window: str | None) -> "Account":
+        """What counts in the account of ``window`` in ``book``."""
+        return replace(self, charges=counted_in(self.charges, book, window))
+
+    def balance(
+        self, book: Book, shift: timedelta | None = None, window: str | None = None
+    ) -> Balance:
+        """What is spent and left in ``book``, per ``shift`` for metric privacy; in the account of
+        ``window``, where it has one for each.
+        """
+        found = self.within(book, window)._balance(book, shift)
+        return replace(found, window=window) if is_by_window(book) else found
+
+    def _balance(self, book: Book, shift: timedelta | None) -> Balance:
         bounds = self.bounds(book)
         over = (shift or self._largest_known_shift(bounds)) if book == METRIC else None
         apart = _apart_from_all(bounds)
         nothing_declared = DeclaredTotal(book, Cost(epsilon=0.0), over, apart)
-        used, missing = _sum_against(self.charges, nothing_declared, self.cases)
+        used, missing = sum_against(self.charges, nothing_declared, self.cases)
         if not bounds:
             return Balance(book, used.as_cost(), None, None, over, missing, apart)
         totals, remainders = [], []
         for bound in bounds:
             divisor = shifts_covering(bound.shift, over)
-            spent, _ = _sum_against(self.charges, bound, self.cases)
+            spent, _ = sum_against(self.charges, bound, self.cases)
             totals.append(NOTHING.left_of(bound.cost, divisor))
             remainders.append(spent.left_of(bound.cost, divisor))
         total, left = _least_cost(totals), _least_cost(remainders)
@@ -185,7 +192,7 @@ class Account:
     def _largest_known_shift(self, bounds: Sequence[DeclaredTotal]) -> timedelta | None:
         """The largest shift charged or declared."""
         known = [bound.shift for bound in bounds if bound.shift is not None]
-        charged = _largest_shift(self.charges)
+        charged = largest_shift(self.charges)
         if charged:
             known.append(charged)
         return max(known, default=None)
@@ -218,13 +225,16 @@ def require_fit(
     if causes:
         raise PlanImpossible(causes, policy=policy)
     for book in after.books():
-        for bound in after.bounds(book):
-            asked, _ = _sum_against(charges, bound, after.cases)
-            if asked == NOTHING:
+        for window in after.accounts(book):
+            own = counted_in(charges, book, window)
+            if not own:
                 continue
-            spent, _ = _sum_against(after.charges, bound, after.cases)
-            if not spent.within(bound.cost):
-                raise _budget_exceeded(dataset, account, charges, totals, bound, after)
+            before, spending = account.within(book, window), after.within(book, window)
+            for bound in after.bounds(book):
+                asked, _ = sum_against(own, bound, after.cases)
+                spent, _ = sum_against(spending.charges, bound, after.cases)
+                if asked != NOTHING and not spent.within(bound.cost):
+                    raise _budget_exceeded(dataset, before, own, totals, bound, spending, window)
 
 
 def _budget_exceeded(
@@ -234,20 +244,21 @@ def _budget_exceeded(
     totals: Sequence[DeclaredTotal],
     bound: DeclaredTotal,
     after: Account,
+    window: str | None,
 ) -> BudgetExceeded:
     book = bound.book
-    shift = _largest_shift(charges) or bound.shift
-    requested = _sum_against(charges, replace(bound, shift=shift), after.cases)[0].as_cost()
+    shift = largest_shift(charges) or bound.shift
+    requested = sum_against(charges, replace(bound, shift=shift), after.cases)[0].as_cost()
     bounds = after.bounds(book)
     left = _least_cost(
-        _sum_against(account.charges, each, after.cases)[0].left_of(
+        sum_against(account.charges, each, after.cases)[0].left_of(
             each.cost, shifts_covering(each.shift, shift)
         )
         for each in bounds
     )
     own = [total for total in totals if total.book == book]
     fits_own = all(
-        _sum_against(after.charges, total, after.cases)[0].within(total.cost) for total in own
+        sum_against(after.charges, total, after.cases)[0].within(total.cost) for total in own
     )
     return BudgetExceeded(
         dataset,
@@ -256,6 +267,7 @@ def _budget_exceeded(
         (left.epsilon, left.delta),
         reason=_TIGHTER_EARLIER if fits_own else None,
         unit=book.unit if book.currency == "unit" else None,
+        window=window,
     )
 
 
@@ -319,43 +331,6 @@ def _explain_unconvertible(charge: Charge, book: Book, apart: bool) -> str:
     return f"{opening}; {', or '.join(ways)}"
 
 
-def forecast_budget(
-    records: Sequence[Record],
-    charges: Sequence[Charge],
-    totals: Sequence[DeclaredTotal],
-    terms: BudgetTerms,
-) -> BudgetForecast:
-    """What a release with these charges would mean; ``records``: the dataset's earlier ones."""
-    before = Account.of(records).with_release((), totals, terms.cases_per_unit)
-    after = before.with_release(charges, (), {})
-    shift = _largest_shift(charges)
-    books = [
-        book for book in after.books() if book.currency != "local" or _is_charged(book, charges)
-    ]
-    balances = tuple(after.balance(book, shift) for book in books)
-    costs = []
-    for balance in balances:
-        over = shift or before.balance(balance.book).shift
-        cost, _ = _sum_against(charges, _zero_total(balance, over), after.cases)
-        costs.append(cost.as_cost())
-    return BudgetForecast(
-        before=tuple(before.balance(book, shift) for book in books),
-        cost=tuple(costs),
-        after=balances,
-        earlier=sum(not record.failed_before_release for record in records),
-        without_dp=sum(record.without_dp for record in records),
-    )
-
-
-def _zero_total(balance: Balance, shift: timedelta | None) -> DeclaredTotal:
-    """A total of nothing that counts what the book counts."""
-    return DeclaredTotal(balance.book, Cost(epsilon=0.0), shift, balance.apart_from)
-
-
-def _is_charged(book: Book, charges: Iterable[Charge]) -> bool:
-    return any(charge.currency == book.currency for charge in charges)
-
-
 def with_known_units(
     records: tuple[Record, ...], policy_digest: str, unit: str, charges: Sequence[Charge]
 ) -> tuple[Record, ...]:
@@ -363,7 +338,7 @@ def with_known_units(
     return with_units_from_policies(records, [(policy_digest, unit, tuple(charges))])
 
 
-def _sum_against(
+def sum_against(
     charges: Iterable[Charge], total: DeclaredTotal, cases: Mapping[str, int]
 ) -> tuple[Amount, tuple[str, ...]]:
     """All that counts against ``total``, and the units whose charges cannot be converted into its
@@ -387,6 +362,7 @@ def _least_cost(costs: Iterable[Cost]) -> Cost:
     return Cost(epsilon=epsilon, delta=delta)
 
 
-def _largest_shift(charges: Iterable[Charge]) -> timedelta | None:
+def largest_shift(charges: Iterable[Charge]) -> timedelta | None:
+    """The largest shift that is charged; None without a metric charge."""
     shifts = [charge.shift for charge in charges if charge.shift is not None]
     return max(shifts, default=None)

@@ -26,7 +26,8 @@ class Charge(Frozen):
     per ``case``. ``max_cases``: how many cases of one unit the release drew on at most;
     information, no bound on the dataset. ``times``: whether and how it covers timestamps.
     ``metric`` costs are per ``shift``: the distance over which ``cost.epsilon`` holds; they are
-    pure.
+    pure. ``window``: of a growing log, the window in which alone the charge counts; None: in every
+    one, as where a person is protected, who may have cases in all of them.
     """
 
     currency: Currency | Literal["none"]
@@ -35,6 +36,7 @@ class Charge(Frozen):
     unit: str | None = None
     max_cases: Annotated[int | None, Field(ge=1)] = None
     times: Times | None = None
+    window: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -53,4 +55,6 @@ class Charge(Frozen):
             raise ValueError("a metric charge has a positive shift and no delta")
         if self.times is not None and self.currency != "unit":
             raise ValueError("only a charge of differential privacy says how it covers timestamps")
+        if self.window is not None and self.currency == "unit" and self.unit != CASE:
+            raise ValueError("what is charged per person counts in every window")
         return self

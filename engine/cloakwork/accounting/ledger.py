@@ -27,13 +27,13 @@ from cloakwork.accounting.account import (
     CURRENCIES,
     Account,
     Balance,
-    BudgetForecast,
     BudgetTerms,
     require_fit,
     with_known_units,
 )
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.fingerprint import Resemblance, fingerprint, resemblances
+from cloakwork.accounting.forecast import BudgetForecast
 from cloakwork.accounting.ledger_reading import ReadableLedger, Summary
 from cloakwork.accounting.records import (
     CLOSED,
@@ -43,6 +43,8 @@ from cloakwork.accounting.records import (
     records_of,
     total_fields,
 )
+from cloakwork.accounting.window_hashes import hashed_ids, key_check
+from cloakwork.accounting.windows import require_same_period
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import LedgerError
 from cloakwork.facts import CASE
@@ -52,7 +54,7 @@ from cloakwork.home import home, secret_made_once
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """Budget set aside for one release; ``digest`` names the ledger's entry, for a statement to
-    carry as a witness.
+    carry as a witness. ``window``: of a growing log, the one that is released.
     """
 
     id: str
@@ -60,6 +62,7 @@ class Reservation:
     charges: tuple[Charge, ...]
     digest: str
     ledger: "Ledger" = field(repr=False, compare=False)
+    window: str | None = None
 
     def intend(self, folder: Path, statement_digest: str) -> None:
         """See ``Ledger.intend``."""
@@ -68,6 +71,10 @@ class Reservation:
     def commit(self, statement_digest: str | None = None) -> None:
         """See ``Ledger.commit``."""
         self.ledger.commit(self, statement_digest)
+
+    def record_window(self, ids: Iterable[str]) -> frozenset[str]:
+        """See ``Ledger.record_window``."""
+        return self.ledger.record_window(self, ids)
 
     def fail(self, reason: str) -> None:
         """See ``Ledger.fail``."""
@@ -130,7 +137,7 @@ class Ledger(ReadableLedger):
                 self.url, "a reproducible run is not private and is not recorded as a release"
             )
         terms = terms or BudgetTerms(totals=totals or {})
-        body = {
+        body: dict[str, Any] = {
             "policy": policy,
             "version": version,
             "policy_digest": policy_digest,
@@ -142,6 +149,8 @@ class Ledger(ReadableLedger):
             "charges": [charge_fields(charge) for charge in charges],
             "details": dict(details or {}),
         }
+        if terms.window is not None:
+            body |= {"window": terms.window, "every": terms.every}
         if folder is not None:
             body["place"] = _location_fields(folder)
         release = _new_release_id()
@@ -151,6 +160,7 @@ class Ledger(ReadableLedger):
                 records = with_known_units(records, policy_digest, terms.unit, charges)
                 declared = terms.declared(charges, records)
                 named = f"{policy} {version}".strip()
+                require_same_period(dataset, records, terms.every, named)
                 require_fit(dataset, Account.of(records), charges, declared, terms, named)
                 if folder is not None:
                     self._lock_release(release)
@@ -159,7 +169,9 @@ class Ledger(ReadableLedger):
         except BaseException:
             self._unlock_release(release)
             raise
-        reservation = Reservation(release, dataset, tuple(charges), entry.digest, self)
+        reservation = Reservation(
+            release, dataset, tuple(charges), entry.digest, self, terms.window
+        )
         self._reserved.append(reservation)
         return reservation
 
@@ -288,6 +300,23 @@ class Ledger(ReadableLedger):
         found = resemblances(sample, reservation.dataset, self._journal.fingerprints())
         self._journal.keep_fingerprint(reservation.id, reservation.dataset, sample)
         return found
+
+    def record_window(self, reservation: Reservation, ids: Iterable[str]) -> frozenset[str]:
+        """Record that the cases with these ids were released with the window of the reservation,
+        unless another window has them; returns the ids of those, which are to be left out.
+
+        One transaction decides, so that no case is released with two windows. Internal: never
+        publish the answer. Raises LedgerError or OutputError where ledger or key cannot be used.
+        """
+        key = self._fingerprint_key()
+        window = reservation.window
+        if window is None:
+            raise LedgerError(self.url, f"release {reservation.id} is of no window")
+        hashes = hashed_ids(ids, key)
+        elsewhere = self._journal.keep_window(
+            reservation.id, reservation.dataset, window, frozenset(hashes.values()), key_check(key)
+        )
+        return frozenset(text for text, known in hashes.items() if known in elsewhere)
 
     def _require_record(self, writing: WriteTransaction, release: str) -> Record:
         for record in records_of(self.url, writing.entries, None):

@@ -13,16 +13,16 @@ from cloakwork.accounting._journal import Journal, print_notice
 from cloakwork.accounting.account import (
     Account,
     Balance,
-    BudgetForecast,
     BudgetTerms,
-    forecast_budget,
     require_fit,
     with_known_units,
 )
 from cloakwork.accounting.books import METRIC
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.entries import Break, first_break
+from cloakwork.accounting.forecast import BudgetForecast, forecast_budget
 from cloakwork.accounting.records import Record, records_of
+from cloakwork.accounting.windows import require_same_period
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import LedgerError
 from cloakwork.home import data_home
@@ -99,6 +99,7 @@ class ReadableLedger:
         terms = terms or BudgetTerms(totals=totals or {})
         records = with_known_units(self.history(dataset), policy_digest, terms.unit, charges)
         declared = terms.declared(charges, records)
+        require_same_period(dataset, records, terms.every, policy)
         require_fit(dataset, Account.of(records), charges, declared, terms, policy)
         return forecast_budget(records, charges, declared, terms)
 
@@ -108,10 +109,12 @@ class ReadableLedger:
         totals: Mapping[Currency, Cost | None] | None = None,
         *,
         shift: timedelta | None = None,
+        window: str | None = None,
     ) -> Mapping[str, Balance]:
         """What is spent and left by name of book (``case``, an attribute, ``metric``, ``local``),
         were a policy to declare ``totals`` per case; metric figures are per ``shift``, by default
-        the largest charged or declared.
+        the largest charged or declared. ``window``: of a growing log, whose accounts are meant;
+        None: those of a window without releases.
 
         Books neither charged nor declared are absent.
         """
@@ -120,7 +123,7 @@ class ReadableLedger:
         declared = BudgetTerms(totals=totals or {}).declared(costless)
         account = Account.of(self.history(dataset)).with_release((), declared, {})
         return {
-            book.name: account.balance(book, shift if book == METRIC else None)
+            book.name: account.balance(book, shift if book == METRIC else None, window)
             for book in account.books()
         }
 
@@ -157,4 +160,17 @@ class ReadableLedger:
 
 def _balances_of(records: Sequence[Record]) -> tuple[Balance, ...]:
     account = Account.of(records)
-    return tuple(account.balance(book) for book in account.books())
+    found = [
+        account.balance(book, window=window)
+        for book in account.books()
+        for window in account.accounts(book)
+    ]
+    # Windows without releases are worth a line where something was charged in every window.
+    has_windows = {balance.book for balance in found if balance.window is not None}
+    return tuple(
+        balance
+        for balance in found
+        if balance.window is not None
+        or balance.book not in has_windows
+        or balance.spent != Cost(epsilon=0.0)
+    )

@@ -48,7 +48,8 @@ class Record:
     ``engine``: the version of Cloakwork that made the entry. ``unit``: the protected unit of its
     policy by name, None where an entry of version 0.1.0 does not say. ``cases_per_unit``: what its
     policy declares about it. ``place``: where the release was to stand. ``makes``: a release, or a
-    DP profile, which is no folder. ``details``: what else is known as data (mechanisms,
+    DP profile, which is no folder. ``window``: of a growing log, which was released, of windows
+    that are ``every`` so long. ``details``: what else is known as data (mechanisms,
     guarantees).
     """
 
@@ -66,6 +67,8 @@ class Record:
     unit: str | None = None
     cases_per_unit: Mapping[str, int] = field(default_factory=dict)
     makes: Literal["release", "profile"] = "release"
+    window: str | None = None
+    every: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     place: FolderLocation | None = None
     committed_at: datetime | None = None
@@ -185,6 +188,8 @@ def _record_from_entry(entry: Entry, fields: Mapping[str, Any]) -> Record:
         unit=fields.get("unit"),
         cases_per_unit=fields.get("cases_per_unit", {}),
         makes=fields.get("makes", "profile" if profile else "release"),
+        window=fields.get("window"),
+        every=fields.get("every"),
         details=fields.get("details", {}),
         place=FolderLocation(**fields["place"]) if "place" in fields else None,
     )
@@ -212,6 +217,8 @@ def charge_fields(charge: Charge) -> dict[str, Any]:
             fields["max_cases"] = charge.max_cases
         if charge.times is not None:
             fields["times"] = charge.times
+    if charge.window is not None:
+        fields["window"] = charge.window
     return fields
 
 
@@ -248,7 +255,8 @@ def _charge_from_fields(fields: Mapping[str, Any]) -> Charge:
     shift = _shift_from_fields(fields)
     if currency == "unit" and "unit" not in fields:  # of version 0.1.0
         return Charge(currency="unit", cost=cost, unit=None, times="unknown")
-    whom = {name: fields[name] for name in ("unit", "max_cases", "times") if name in fields}
+    said = ("unit", "max_cases", "times", "window")
+    whom = {name: fields[name] for name in said if name in fields}
     return Charge(currency=currency, cost=cost, shift=shift, **whom)
 
 

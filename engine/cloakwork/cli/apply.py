@@ -15,6 +15,7 @@ from cloakwork.cli.options import (
     open_ledger,
     plan_from,
     require_log,
+    window_option,
 )
 from cloakwork.cli.outcome import outcome
 from cloakwork.cli.progress import progress_of
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 )
 @ledger_option
 @column_option
+@window_option
 @click.option(
     "--engine",
     type=click.Choice(["polars", "spark"]),
@@ -66,6 +68,7 @@ def apply(
     out: Path,
     ledger: str | None,
     columns: tuple[str, ...],
+    window: str | None,
     engine: str,
     signing_key: str | None,
     mining_seconds: float,
@@ -78,7 +81,7 @@ def apply(
     from cloakwork import api
 
     mapping = column_mapping(columns, log)
-    plan = plan_from(policy_or_plan)
+    plan = plan_from(policy_or_plan, window)
     if engine == "spark":
         raise click.UsageError("the spark engine is not part of this version; use --engine polars")
     require_log(log)
@@ -108,9 +111,12 @@ def _summary(published: "Published") -> dict[str, Any]:
     """What was released; nothing here was counted on the raw log."""
     release = published.release
     unproven = [item.model_dump(mode="json") for item in release.plan.unproven]
+    window = release.plan.facts.release_window
+    of_window = {} if window is None else {"window": window}
     return ({"unproven": unproven} if unproven else {}) | {
         "release": str(published.folder),
         "release_id": release.release_id,
+        **of_window,
         "log": {"cases": release.log.cases.height, "events": release.log.events.height},
         "guarantees": [claim.model_dump(mode="json") for claim in release.plan.claims],
         "exposed": [item.model_dump(mode="json") for item in release.plan.exposed],

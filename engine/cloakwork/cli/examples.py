@@ -15,6 +15,10 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork policy init --out policy.yaml",
         "cloakwork policy init --from dp-control-flow --out dp.yaml",
     ),
+    "policy suggest": (
+        "cloakwork policy suggest log.xes.gz --out policy.yaml",
+        "cloakwork policy suggest log.csv --audience publish --dataset permits --out p.yaml",
+    ),
     "policy validate": (
         "cloakwork policy validate policy.yaml",
         "cloakwork policy validate policy.yaml kanon-control-flow --json",

@@ -8,7 +8,8 @@ from cloakwork.cli.ledger_text import without_release
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.account import Balance, BudgetForecast
+    from cloakwork.accounting.account import Balance
+    from cloakwork.accounting.forecast import BudgetForecast
     from cloakwork.accounting.ledger import Summary
     from cloakwork.accounting.records import Record
     from cloakwork.budget import Cost
@@ -42,6 +43,7 @@ def _balance_json(balance: "Balance") -> dict[str, Any]:
         "currency": balance.currency,
         "book": balance.book.name,
         "unit": balance.book.unit,
+        "window": balance.window,
         "apart_from": list(balance.apart_from),
         "unconverted": list(balance.unconverted),
         "shift": _shift_json(balance.shift),
@@ -58,6 +60,7 @@ def outlook_json(outlook: "BudgetForecast") -> dict[str, Any]:
         "books": [
             {
                 "book": before.book.name,
+                "window": before.window,
                 "currency": before.currency,
                 "shift": _shift_json(before.shift),
                 "before": cost_json(before.left),
@@ -87,6 +90,7 @@ def record_json(record: "Record") -> dict[str, Any]:
         "policy_digest": record.policy_digest,
         "unit": record.unit,
         "makes": record.makes,
+        "window": record.window,
         "state": record.state,
         "without_release": without_release(record),
         "folder": record.place.folder if record.place else None,

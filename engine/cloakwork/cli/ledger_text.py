@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from cloakwork.accounting.windows import is_by_window
 from cloakwork.cli.screen import block, columns
 from cloakwork.report.texts import cost_text, counted, duration, listed
 
@@ -56,6 +57,7 @@ def history_lines(records: "tuple[Record, ...]", width: int | None = None) -> It
         charged = list(_charge_lines(record.charges))
         fields: dict[str, list[str]] = {
             "dataset": [record.dataset],
+            "window": [record.window] if record.window else [],
             "policy": [policy] if policy else [],
             "protects": [whom],
             "state": [record.state],
@@ -70,9 +72,12 @@ def summary_lines(summary: "Summary", width: int | None = None) -> Iterator[str]
     """What a dataset has spent and has left, a line a budget in use; then what to know of it."""
     width = columns() if width is None else width
     yield from block("", [f"Dataset {summary.dataset}: {_releases(summary)}"], width, indent=0)
+    by_window = any(balance.window for balance in summary.balances)
     for balance in summary.balances:
         if _is_listed(balance):
-            yield from block("", [_balance_text(balance)], width, indent=2)
+            other = by_window and balance.window is None and is_by_window(balance.book)
+            line = ("any other window, " if other else "") + _balance_text(balance)
+            yield from block("", [line], width, indent=2)
     lines = [*_budget_notes(summary), *_without_release(summary), *_affected(summary)]
     for line in lines:
         text = line.lstrip()
@@ -212,10 +217,11 @@ def without_release(record: "Record") -> str | None:
 
 def budget_name(balance: "Balance") -> str:
     """What a budget is about, as people read it."""
+    where = f"window {balance.window}, " if balance.window else ""
     if balance.currency == "unit":
-        return _name_per_unit(balance.book.unit)
+        return where + _name_per_unit(balance.book.unit)
     per = f", per {duration(balance.shift)}" if balance.shift else ""
-    return CURRENCY_NAMES[balance.currency] + per
+    return where + CURRENCY_NAMES[balance.currency] + per
 
 
 def _name_per_unit(unit: str | None) -> str:
@@ -248,6 +254,8 @@ def charge_text(charge: "Charge") -> str:
         name = _name_per_unit(charge.unit)
     elif charge.shift:
         name += f", per {duration(charge.shift)}"
+    if charge.window is not None:
+        name = f"window {charge.window}, {name}"
     return f"{name}: {cost_text(charge.cost, digits=6)}"
 
 

@@ -11,7 +11,7 @@ from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
-from cloakwork.plan.prove import replan
+from cloakwork.plan.prove import replan, require_window
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy
 
@@ -33,6 +33,13 @@ column_option = click.option(
     metavar="NAME=COLUMN",
     help="Which column of a CSV or Parquet file holds a standard attribute, "
     "e.g. case:concept:name=patient_id.",
+)
+
+
+window_option = click.option(
+    "--window",
+    metavar="WINDOW",
+    help="Of a policy with budget.windows: which window's cases, e.g. 2026-10.",
 )
 
 
@@ -88,10 +95,16 @@ def require_log(log: Path) -> None:
         raise LogError(log, "there is no such file")
 
 
-def plan_from(source: str) -> Plan:
-    """A plan from a plan file (JSON), or made from a policy file or a shipped policy's name."""
+def plan_from(source: str, window: str | None = None) -> Plan:
+    """A plan from a plan file (JSON), or made from a policy file or a shipped policy's name, for
+    ``window``.
+    """
     path = resolve_policy(source)
-    return read_plan(path) if path.suffix == ".json" else make_plan(load_policy(path))
+    if path.suffix != ".json":
+        return make_plan(load_policy(path), window=window)
+    plan = read_plan(path)
+    require_window(plan, window)
+    return plan
 
 
 def read_plan(path: Path) -> Plan:

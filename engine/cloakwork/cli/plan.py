@@ -17,6 +17,7 @@ from cloakwork.cli.options import (
     open_ledger,
     read_profile,
     require_log,
+    window_option,
 )
 from cloakwork.cli.progress import progress, progress_of
 from cloakwork.cli.screen import columns as screen_columns
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     help="Noisy figures of LOG that 'cloakwork profile' wrote.",
 )
 @column_option
+@window_option
 @ledger_option
 @click.option(
     "--no-preview",
@@ -59,6 +61,7 @@ def plan(
     out: Path | None,
     profile: Path | None,
     columns: tuple[str, ...],
+    window: str | None,
     ledger: str | None,
     no_preview: bool,
     why: bool,
@@ -83,7 +86,8 @@ def plan(
 
     mapping = column_mapping(columns, log)
     path = resolve_policy(policy)
-    made = make_plan(load_policy(path), profile=None if profile is None else read_profile(profile))
+    measured = None if profile is None else read_profile(profile)
+    made = make_plan(load_policy(path), profile=measured, window=window)
     require_log(log)
     outlook = api.budget(made, ledger=open_ledger(ledger, tell_missing=not quiet))
     previewed: tuple[StepRecord, ...] = ()
@@ -109,7 +113,7 @@ def plan(
         following = "this command with --out plan.json, then apply that plan"
     else:
         source = policy if out is None else str(out)
-        following = _next_command(source, log, columns, ledger)
+        following = _next_command(source, log, columns, ledger, window if out is None else None)
     print_sections(first_screen(made, log.name, previewed, outlook, width, following), width)
     if why or show_all:
         click.echo()
@@ -118,11 +122,15 @@ def plan(
         click.echo(f"\nPlan written to {out}")
 
 
-def _next_command(source: str, log: Path, columns: tuple[str, ...], ledger: str | None) -> str:
+def _next_command(
+    source: str, log: Path, columns: tuple[str, ...], ledger: str | None, window: str | None
+) -> str:
     """The command that carries the plan out; ``source``: a policy or a plan file."""
     options = [word for pair in columns for word in ("--column", pair)]
     if ledger is not None:
         options += ["--ledger", ledger]
+    if window is not None:
+        options += ["--window", window]
     return shlex.join(["cloakwork", "apply", source, str(log), *options, "--out", "release"])
 
 

@@ -29,7 +29,8 @@ from cloakwork.report.texts import (
 )
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.account import Balance, BudgetForecast
+    from cloakwork.accounting.account import Balance
+    from cloakwork.accounting.forecast import BudgetForecast
     from cloakwork.run.release import StepRecord
 
 MOST_LINES: Final = 25
@@ -55,7 +56,9 @@ def first_screen(
     is unproven stands first, and is never left out.
     """
     meta = plan.policy.metadata
-    head = f"{log_name} under {meta.name} {meta.version}, dataset {meta.dataset}"
+    window = plan.facts.release_window
+    of_window = "" if window is None else f", window {window}"
+    head = f"{log_name} under {meta.name} {meta.version}, dataset {meta.dataset}{of_window}"
     sections = [
         *_unproven(plan),
         ScreenSection("Plan", (head,), most_lines=2, legible_lines=2),

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cloakwork.cli.screen import block, columns
-from cloakwork.errors import MOST_LINES, OutputError, PolicyError
+from cloakwork.cli.options import column_mapping, column_option, json_option, require_log
+from cloakwork.cli.policy_files import write_new
+from cloakwork.cli.policy_suggest import suggest
+from cloakwork.cli.screen import block, printable
+from cloakwork.cli.screen import columns as width_of_screen
+from cloakwork.errors import MOST_LINES, PolicyError
 
 if TYPE_CHECKING:
+    from cloakwork.policy.advice import Advice
     from cloakwork.policy.model import Policy
 
 STARTER: Final = "kanon-dp-timestamps"
 SCHEMA_FILE: Final = "privacy-policy-v1.json"
 INVALID: Final = PolicyError.exit_code
-
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else."
-)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,10 +45,22 @@ def policy() -> None:
     default=STARTER,
     help=f"Shipped policy to begin with ({STARTER}).",
 )
+@click.option("--dataset", help="Which dataset it is about.")
+@click.option("--owner", help="Who answers for it.")
+@click.option("--purpose", help="What the release is for.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
-def init(out: Path, name: str, force: bool) -> None:
+def init(
+    out: Path,
+    name: str,
+    dataset: str | None,
+    owner: str | None,
+    purpose: str | None,
+    force: bool,
+) -> None:
     """Write a policy to begin with: it is valid, can be planned, and says line by line what it
     means.
+
+    For a policy that fits a log of your own, see 'cloakwork policy suggest'.
     """
     from cloakwork.policy.library import list_policies, shipped
     from cloakwork.policy.load import parse_policy
@@ -60,11 +73,14 @@ def init(out: Path, name: str, force: bool) -> None:
             param_hint="--from",
         )
     text = _starter((shipped("policies") / f"{name}.yaml").read_text("utf-8"), out)
+    given = {"dataset": dataset, "owner": owner, "purpose": purpose}
+    for field, value in given.items():
+        text = text if value is None else _with_metadata(text, field, value)
     parse_policy(text, str(out))
-    _write(out, text, force=force)
-    click.echo(
-        f"{out}: written, from {name}. Next: change what stands under metadata, then check it:"
-    )
+    write_new(out, text, force=force)
+    left = [field for field, value in given.items() if value is None]
+    change = f"change metadata ({', '.join(left)} from the example), then " if left else ""
+    click.echo(f"{out}: written, from {name}. Next: {change}check it:")
     click.echo(f"  cloakwork policy validate {out}")
     click.echo("For completion in your editor:")
     click.echo(f"  cloakwork policy schema --out {out.parent / SCHEMA_FILE}")
@@ -81,14 +97,15 @@ def _starter(text: str, out: Path) -> str:
     return re.sub(r"(?m)^(  name: )[a-z0-9._-]+", rf"\g<1>{name or 'policy'}", text, count=1)
 
 
-def _write(out: Path, text: str, *, force: bool) -> None:
-    try:
-        with out.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise click.UsageError(f"{out} exists; --force overwrites it") from None
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
+def _with_metadata(text: str, field: str, value: str) -> str:
+    """``text`` with another value, and no comment, in one line of its metadata."""
+    from cloakwork.policy.yaml_text import in_quotes
+
+    line = f"  {field}: {in_quotes(value)}"
+    return re.sub(rf"(?m)^  {field}: .*$", lambda _: line, text, count=1)
+
+
+policy.add_command(suggest)
 
 
 @policy.command(short_help="Check policies: a line a problem, with its place.")
@@ -163,14 +180,21 @@ def explain(policy_: str, as_json: bool) -> None:
     for place, section in enumerate(sections):
         click.secho(("\n" if place else "") + section.title, bold=True)
         for line in section.lines:
-            click.echo("\n".join(block("  - ", [line], columns(), indent=4)))
+            click.echo("\n".join(block("  - ", [line], width_of_screen(), indent=4)))
 
 
 @policy.command(short_help="Give advice on a valid policy.")
 @click.argument("policy_", metavar="POLICY")
+@click.argument("log", type=click.Path(path_type=Path), required=False)
+@column_option
 @json_option
-def lint(policy_: str, as_json: bool) -> None:
-    """Give advice on a valid policy: what a careful reader would ask its author."""
+def lint(policy_: str, log: Path | None, columns: tuple[str, ...], as_json: bool) -> None:
+    """Give advice on a valid policy: what a careful reader would ask its author.
+
+    With LOG, also where the two do not fit together: attributes that the log lacks, attributes that
+    a glob releases, values that single people out. That advice comes from the raw log: keep it
+    inside.
+    """
     from cloakwork.policy.document import dotted_path
     from cloakwork.policy.library import resolve_policy
     from cloakwork.policy.lint import lint as advice_on
@@ -179,7 +203,12 @@ def lint(policy_: str, as_json: bool) -> None:
 
     path = resolve_policy(policy_)
     text = read_text(path)
-    advice = advice_on(parse_policy(text, str(path)))
+    read = parse_policy(text, str(path))
+    advice = advice_on(read)
+    if log is not None:
+        advice += _advice_on_log(read, log, columns)
+    elif columns:
+        raise click.UsageError("--column is about a log; name one")
     places = read_document(text, str(path))
     found = [(*places.place(item.steps), dotted_path(item.steps), item.message) for item in advice]
     found.sort()
@@ -190,9 +219,17 @@ def lint(policy_: str, as_json: bool) -> None:
         )
         return
     for line, column, field, message in found:
-        click.echo(f"{path}:{line}:{column}: {field}: {message}")
+        click.echo(printable(f"{path}:{line}:{column}: {field}: {message}"))
     if not found:
         click.echo(f"{path}: nothing to advise")
+
+
+def _advice_on_log(read: "Policy", log: Path, columns: tuple[str, ...]) -> "tuple[Advice, ...]":
+    from cloakwork.authoring import lint_log
+    from cloakwork.log.io import read_log
+
+    require_log(log)
+    return lint_log(read, read_log(log, columns=column_mapping(columns, log) or None))
 
 
 @policy.command(short_help="Compare two versions of a policy by meaning.")
@@ -240,7 +277,7 @@ def schema(out: Path | None) -> None:
     if out is None:
         click.echo(schema_text(), nl=False)
         return
-    _write(out, schema_text(), force=True)
+    write_new(out, schema_text(), force=True)
     click.echo(f"{out}: written")
 
 
@@ -268,7 +305,7 @@ def _print_columns(rows: Iterable[tuple[str, str]]) -> None:
     rows = list(rows)
     width = max((len(first) for first, _ in rows), default=0)
     for first, second in rows:
-        click.echo("\n".join(block(first, [second], columns(), indent=width + 2)))
+        click.echo("\n".join(block(first, [second], width_of_screen(), indent=width + 2)))
 
 
 def _print_json(document: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from cloakwork.cli.options import (
     ledger_option,
     open_ledger,
     require_log,
+    window_option,
 )
 from cloakwork.cli.progress import progress_of
 from cloakwork.errors import OutputError
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     help="New file that the profile becomes.",
 )
 @column_option
+@window_option
 @ledger_option
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
@@ -39,6 +41,7 @@ def profile(
     log: Path,
     out: Path,
     columns: tuple[str, ...],
+    window: str | None,
     ledger: str | None,
     quiet: bool,
     as_json: bool,
@@ -61,7 +64,9 @@ def profile(
         raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
     book, mapping = open_ledger(ledger), column_mapping(columns, log) or None
     with noting_remains(book, out), progress_of(quiet=quiet) as reporter:
-        made = api.profile(read, log, ledger=book, reporter=reporter, columns=mapping)
+        made = api.profile(
+            read, log, ledger=book, reporter=reporter, columns=mapping, window=window
+        )
     text = made.model_dump_json(indent=2)
     try:
         out.write_text(text + "\n", "utf-8")

@@ -159,7 +159,8 @@ def _sections(verified: "Verification", show_all: bool) -> Iterator[ScreenSectio
     said = verified.statement
     policy = said.policy
     made = f"{said.release}, made {said.issued:%Y-%m-%d %H:%M} UTC by Cloakwork {said.engine}"
-    asked = f"{policy.name} {policy.version}; dataset {policy.dataset}; protected: each {said.unit}"
+    dataset = policy.dataset + (f", window {said.window.name}" if said.window else "")
+    asked = f"{policy.name} {policy.version}; dataset {dataset}; protected: each {said.unit}"
     signer = f"key {verified.keyid[:16]}, {verified.trusted}"
     void = {finding.number for finding in verified.void}
     marked = tuple(
@@ -259,6 +260,7 @@ def _as_json(verified: "Verification") -> dict[str, Any]:
             "version": said.policy.version,
             "dataset": said.policy.dataset,
         },
+        **({"window": said.window.model_dump(mode="json")} if said.window else {}),
         "unit": str(said.unit),
         "guarantees": [
             {"kind": kind, "sentence": sentence} for kind, sentence in verified.guarantees

@@ -128,6 +128,13 @@ class Profile(Frozen):
     format: Literal["cloakwork/profile/v1"] = PROFILE_FORMAT
     engine: str
     dataset: str
+    window: Annotated[
+        str | None,
+        Field(
+            description="Of a growing log: on the cases of which window it was measured",
+            exclude_if=lambda name: name is None,
+        ),
+    ] = None
     release: Annotated[str, Field(description="Identity of the profile's release in the ledger")]
     ledger_entry: str
     params: ProfileParams

@@ -11,7 +11,7 @@ from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.exact import exactly, rounded_down
 from cloakwork.budget import NOTHING, Cost, Currency
 from cloakwork.errors import Cause
-from cloakwork.facts import Unit, unit_name
+from cloakwork.facts import Facts, unit_name
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.mechanisms.profile import Profile
@@ -19,6 +19,7 @@ from cloakwork.plan.claims import Caveat
 from cloakwork.plan.claims.caveats import NoProfileGiven, NoTotal, SeparateBudgets
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
+from cloakwork.plan.windows import charged_window
 from cloakwork.policy.budget import Budget, Limit
 from cloakwork.policy.model import Policy
 
@@ -47,6 +48,9 @@ def _profile_faults(draft: Draft) -> Iterator[Cause]:
             "profile",
             f"its unit of privacy is {profile.params.unit}, the policy's is {policy.spec.unit}",
         )
+    if profile.window != draft.facts.release_window:
+        of = "the whole log" if profile.window is None else f"window {profile.window}"
+        yield Cause("profile", f"it was measured on {of}: measure one on what is to be released")
     if policy.spec.profile is None:
         yield Cause("profile", "the policy sets no spec.profile, so it has no budget for one")
     if not any(goal.hides_presence() for goal in draft.goals):
@@ -119,12 +123,18 @@ def _charges_of_goal(index: int, goal: Guarantee, draft: Draft) -> Iterator[Char
     if price is None:
         return
     if price.currency != "unit":
-        yield Charge(currency=price.currency, cost=price.cost, shift=price.shift, unit=price.per)
+        yield Charge(
+            currency=price.currency,
+            cost=price.cost,
+            shift=price.shift,
+            unit=price.per,
+            window=charged_window(draft.facts),
+        )
         return
     times: Literal["bounded", "unbounded"] | None = None
     if _covers_times(index, goal, draft):
         times = "unbounded" if goal.hides_presence() else "bounded"
-    yield unit_charge(price.cost, draft.facts.unit, times)
+    yield unit_charge(price.cost, draft.facts, times)
 
 
 def _covers_times(index: int, goal: Guarantee, draft: Draft) -> bool:
@@ -134,21 +144,32 @@ def _covers_times(index: int, goal: Guarantee, draft: Draft) -> bool:
 
 
 def unit_charge(
-    cost: Cost, unit: Unit, times: Literal["bounded", "unbounded"] | None = None
+    cost: Cost, facts: Facts, times: Literal["bounded", "unbounded"] | None = None
 ) -> Charge:
     """A cost of differential privacy, with whom it protects."""
-    most = None if unit.attribute is None else unit.max_cases
-    return Charge(currency="unit", cost=cost, unit=unit_name(unit), max_cases=most, times=times)
+    unit = facts.unit
+    return Charge(
+        currency="unit",
+        cost=cost,
+        unit=unit_name(unit),
+        max_cases=None if unit.attribute is None else unit.max_cases,
+        times=times,
+        window=charged_window(facts),
+    )
 
 
-def ledger_terms(policy: Policy) -> BudgetTerms:
-    """What ``policy`` declares about its dataset's budget, for the ledger."""
+def ledger_terms(policy: Policy, window: str | None = None) -> BudgetTerms:
+    """What ``policy`` declares about its dataset's budget, for the ledger; ``window``: which one is
+    released.
+    """
     spec = policy.spec
     return BudgetTerms(
         unit=unit_name(spec.unit),
         totals=_ledger_totals(policy),
         books={unit: limit.cost() for unit, limit in spec.budget.books.items()},
         cases_per_unit=spec.assume.cases_per_unit,
+        window=window,
+        every=None if spec.budget.windows is None else spec.budget.windows.every,
     )
 
 

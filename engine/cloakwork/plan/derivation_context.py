@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cloakwork.budget import Currency
-from cloakwork.facts import Facts, Unit
+from cloakwork.facts import CASE, Facts, Unit, unit_name
 from cloakwork.log.limits import Limits
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.claims import Assumption, Source
 from cloakwork.plan.claims.assumptions import (
+    CasesOfWindow,
     CasesTruncated,
     KnownActivities,
     ProtectsEachCase,
@@ -102,6 +103,9 @@ def form_assumptions(facts: Facts) -> Iterator[Assumption]:
     if facts.alphabet is not None:
         source: Source = "profile" if "alphabet" in facts.measured else "declared"
         yield KnownActivities(count=len(facts.alphabet), source=source)
+    if facts.release_window is not None:
+        recorded = unit_name(facts.unit) == CASE
+        yield CasesOfWindow(window=facts.release_window, recorded=recorded)
     if facts.longest_case is not None:
         yield CasesTruncated(events=facts.longest_case)
 

@@ -197,7 +197,10 @@ def _conditioning_columns(currency: Currency, context: DerivationContext) -> Con
         for column in context.released - {TIMESTAMPS}
         if column not in columns or columns[column].raw or not columns[column].measured <= noised
     )
-    window = context.facts.window if currency == "unit" else None
+    facts = context.facts
+    # Other times of a case may put it into another window, and it would be gone from this one.
+    is_known = currency == "unit" or facts.release_window is not None
+    window = facts.window if is_known else None
     return ConditionedOn(columns=tuple(sorted(known)), window=window)
 
 

@@ -24,6 +24,7 @@ from cloakwork.plan.treatments import (
     generalise_quasi_identifiers,
     treat_attributes,
 )
+from cloakwork.plan.windows import say_window
 
 
 def bound_contributions(draft: Draft) -> Draft:
@@ -130,4 +131,5 @@ PASSES: Final[tuple[Pass, ...]] = (
     charge_budget,
     check_deltas,
     add_caveats,
+    say_window,
 )

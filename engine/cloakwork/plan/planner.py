@@ -11,6 +11,7 @@ from cloakwork.plan.derive import derive
 from cloakwork.plan.draft import Draft, Pass
 from cloakwork.plan.model import Plan
 from cloakwork.plan.passes import PASSES
+from cloakwork.plan.windows import facts_in_window
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
 
@@ -21,17 +22,20 @@ def make_plan(
     catalogue: Catalogue | None = None,
     *,
     profile: Profile | None = None,
+    window: str | None = None,
     passes: tuple[Pass, ...] = PASSES,
 ) -> Plan:
     """The plan for ``policy``; reads the policy, declared facts and a profile that was paid for,
     never a log.
 
     ``facts``: what is publicly known; by default what the policy declares, and what ``profile``
-    adds. ``catalogue``: the mechanisms to choose from; by default all that are installed. Raises
+    adds. ``catalogue``: the mechanisms to choose from; by default all that are installed.
+    ``window``: of a policy with ``budget.windows``, by name: which cases are released. Raises
     PlanImpossible with every cause.
     """
     if facts is None:
         facts = policy.facts() if profile is None else profile.facts(policy.facts())
+    facts = facts_in_window(policy, facts, window)
     draft = Draft(
         policy, facts, all_mechanisms() if catalogue is None else catalogue, profile=profile
     )

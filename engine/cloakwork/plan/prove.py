@@ -23,12 +23,12 @@ def replan(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
     """The plan that follows from ``plan``'s policy: the same in all that it states, and worded as
     this engine words it.
 
-    A plan is a function of its policy and of the DP profile in it, if any, so nothing that it
-    states is trusted: facts, attributes, exposures, every step with its order, parameters, cost and
-    lineage, charges, claims, what is unproven, warnings and what was considered are planned anew
-    and must be the same. Prose is not compared: it proves nothing, and whoever shows a plan shows
-    the one returned here. Raises PlanMoved where a step is unknown here, PlanUnsound where anything
-    differs.
+    A plan is a function of its policy, of the window that it names and of the DP profile in it, if
+    any, so nothing else that it states is trusted: facts, attributes, exposures, every step with
+    its order, parameters, cost and lineage, charges, claims, what is unproven, warnings and what
+    was considered are planned anew and must be the same. Prose is not compared: it proves nothing,
+    and whoever shows a plan shows the one returned here. Raises PlanMoved where a step is unknown
+    here, PlanUnsound where anything differs.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     used = [step.mechanism for step in plan.steps]
@@ -37,13 +37,26 @@ def replan(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
         if name not in catalogue:
             raise PlanMoved(f"the plan uses mechanism '{name}', which is not installed here")
     try:
-        implied = make_plan(plan.policy, catalogue=catalogue, profile=plan.profile)
+        implied = make_plan(
+            plan.policy,
+            catalogue=catalogue,
+            profile=plan.profile,
+            window=plan.facts.release_window,
+        )
     except PlanImpossible as error:
         raise PlanUnsound(str(error)) from error
     for name in Plan.model_fields.keys() - set(_FIELDS_OF_THE_MAKER):
         if stated(getattr(plan, name)) != stated(getattr(implied, name)):
             raise PlanUnsound(f"what the plan states about {name} is not what its policy implies")
     return implied
+
+
+def require_window(plan: Plan, window: str | None) -> None:
+    """Raise PlanMoved where ``window`` is named and ``plan`` was made for another, or for none."""
+    planned = plan.facts.release_window
+    if window not in (None, planned):
+        made_for = "no window" if planned is None else f"window {planned}"
+        raise PlanMoved(f"the plan was made for {made_for}, not for {window}; plan again for it")
 
 
 def with_own_sentences(plan: Plan) -> Plan:

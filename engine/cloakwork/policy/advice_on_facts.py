@@ -4,6 +4,7 @@ uses.
 
 from collections.abc import Iterator
 
+from cloakwork.facts import CASE, unit_name
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.policy.advice import Advice
@@ -34,6 +35,22 @@ def _lacking(policy: Policy, column: str) -> str | None:
             "or for numbers a range: [0, 100]"
         )
     return None
+
+
+def windows_and_facts(policy: Policy) -> Iterator[Advice]:
+    """What windows of a growing log make of other keys."""
+    spec = policy.spec
+    if spec.budget.windows is None:
+        return
+    if spec.assume.window is not None:
+        message = "it is not used: a case starts in the window that 'cloakwork apply' names"
+        yield Advice(("spec", "assume", "window"), message)
+    if unit_name(spec.unit) != CASE:
+        message = (
+            f"one '{spec.unit.attribute}' may have cases in every window, so all windows share "
+            "one total: it has to last for as many releases as are planned"
+        )
+        yield Advice(("spec", "budget", "windows"), message)
 
 
 def unused_values(policy: Policy) -> Iterator[Advice]:

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from cloakwork.budget import Cost, epsilon_of_advantage
 from cloakwork.policy.fields import ShortName, WholeNumber, is_empty
+from cloakwork.policy.windows import Windows
 from cloakwork.quantities import (
     LEAST_EPSILON,
     MOST_BUDGET,
@@ -141,6 +142,17 @@ class Budget(Frozen):
             exclude_if=is_empty,
         ),
     ] = {}
+    windows: Annotated[
+        Windows | None,
+        Field(
+            description=(
+                "For a log that grows: each release is made of the cases that start in one "
+                "window, which apply --window names. Where the unit is the case, each window has "
+                "the total to itself"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = None
     composition: Annotated[
         Literal["basic", "tight"], Field(description="How releases of the dataset add up")
     ] = "basic"

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal
 
+from cloakwork.facts import CASE, unit_name
 from cloakwork.guarantees import Guarantee, PrivacyGuarantee
 from cloakwork.policy.attribute_rules import AttributeRule
 from cloakwork.policy.budget import Limit, PartName, ProfileShare
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
+from cloakwork.policy.windows import Windows
 from cloakwork.quantities import Frozen, format_duration
 
 Verdict = Literal["tightened", "loosened", "changed"]
@@ -165,6 +167,7 @@ def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
             if was != now:
                 kind = "loosened" if now > was else "tightened"
                 yield Change(f"{field}.{unit}", kind, f"{was:g}", f"{now:g}")
+    yield from _in_windows(old, new)
     earlier, later = old.spec.budget.composition, new.spec.budget.composition
     if earlier != later:
         kind = "loosened" if later == "tight" else "tightened"
@@ -173,6 +176,21 @@ def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
     if before_parts != after_parts:
         # The guarantee is the same, however it is shared out.
         yield Change("spec.budget.shares", "changed", _weights(before_parts), _weights(after_parts))
+
+
+def _in_windows(old: Policy, new: Policy) -> Iterator[Change]:
+    """With windows the total of a dataset is that of each of them, where the unit is the case."""
+    before, after = old.spec.budget.windows, new.spec.budget.windows
+    if before == after:
+        return
+    kind: Verdict = "changed"
+    if unit_name(new.spec.unit) == CASE and (before is None or after is None):
+        kind = "loosened" if before is None else "tightened"
+    yield Change("spec.budget.windows", kind, _windows_text(before), _windows_text(after))
+
+
+def _windows_text(windows: Windows | None) -> str | None:
+    return None if windows is None else f"by {windows.by}, every {windows.every}"
 
 
 def _compared_limits(old: Policy, new: Policy) -> Iterator[tuple[str, Limit | None, Limit | None]]:

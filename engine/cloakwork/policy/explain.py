@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from cloakwork.budget import RARE, guessing_advantage
+from cloakwork.facts import CASE, unit_name
 from cloakwork.lineage import METADATA, TIMESTAMPS
 from cloakwork.policy.attribute_rules import AttributeRule
 from cloakwork.policy.budget import Budget, Limit
 from cloakwork.policy.globs import is_glob
 from cloakwork.policy.model import Policy, describe_version
+from cloakwork.policy.windows import SPELLINGS, Windows
 from cloakwork.quantities import format_duration
 
 MOST_VALUES: Final = 20
@@ -145,7 +147,9 @@ def _budget_section(policy: Policy) -> Iterator[str]:
     )
     if budget.release is not None:
         yield f"One release: at most {in_words(budget.release, presence=presence)}."
-    yield from _total(budget, presence=presence)
+    per_case = unit_name(policy.spec.unit) == CASE
+    yield from _windows(budget.windows, per_case=per_case)
+    yield from _total(budget, presence=presence, per_case=per_case)
     if budget.shares:
         weights = ", ".join(f"{name} {weight:g}" for name, weight in budget.shares.items())
         yield f"A guarantee over several parts of the log is shared out by weights: {weights}."
@@ -157,14 +161,32 @@ def _budget_section(policy: Policy) -> Iterator[str]:
         )
 
 
-def _total(budget: Budget, *, presence: bool) -> Iterator[str]:
-    if budget.total is None:
-        yield "All releases of the dataset together: no limit is set."
+def _windows(windows: Windows | None, *, per_case: bool) -> Iterator[str]:
+    if windows is None:
         return
+    length = windows.every.removeprefix("1 ")
+    example = SPELLINGS[windows.every]
     yield (
-        "All releases of the dataset together: "
-        f"at most {in_words(budget.total, presence=presence)}."
+        f"A release is made of the cases whose first event lies in one {length} (by UTC), its "
+        f"window; 'cloakwork apply' names it: --window {example}."
     )
+    if per_case:
+        yield (
+            "Each window has a budget of its own, as no case is released with two. "
+            "Whoever has cases in several windows is in a release of each."
+        )
+    else:
+        yield "All windows share one budget, as one person may have cases in each of them."
+
+
+def _total(budget: Budget, *, presence: bool, per_case: bool) -> Iterator[str]:
+    which = "All releases of the dataset together"
+    if budget.windows is not None and per_case:
+        which = "All releases of one window together"
+    if budget.total is None:
+        yield f"{which}: no limit is set."
+        return
+    yield f"{which}: at most {in_words(budget.total, presence=presence)}."
     if budget.total.metric is not None:
         yield (
             "Of metric privacy, separately: "

@@ -16,7 +16,7 @@ from cloakwork.guarantees import (
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.advice import Advice
-from cloakwork.policy.advice_on_facts import missing_values, unused_values
+from cloakwork.policy.advice_on_facts import missing_values, unused_values, windows_and_facts
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
 
@@ -326,7 +326,8 @@ def undeclared_facts(policy: Policy) -> Iterator[Advice]:
             "units_at_most": "no delta above 1e-6 is allowed",
         }
         if TIMESTAMPS in goal.over:
-            gains["window"] = "noise then hides when cases start"
+            if policy.spec.budget.windows is None:
+                gains["window"] = "noise then hides when cases start"
             gains["longest_gap"] = "a tail of gaps of up to a century may come out"
         lacking = {name: why for name, why in gains.items() if getattr(assume, name) is None}
         if lacking:
@@ -371,6 +372,7 @@ RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     undeclared_attributes,
     missing_values,
     unused_values,
+    windows_and_facts,
     clocks_beside_noised_times,
     little_left,
     undeclared_facts,

@@ -278,6 +278,10 @@ class Policy(Frozen):
         """
         return self._rule_resolver().rule(attribute)
 
+    def rule_name(self, attribute: str) -> str | None:
+        """The name or glob whose rule decides about one attribute; None when undeclared."""
+        return self._rule_resolver().name(attribute)
+
     def rule_of(self, name_or_glob: str) -> AttributeRule | None:
         """The rule that a policy has for a name or a glob as a policy writes them; None when
         undeclared.

@@ -29,6 +29,7 @@ _TITLES: Final[Mapping[str, str]] = {
     "Budget": "`spec.budget`",
     "Limit": "`spec.budget.release`, `spec.budget.total.metric`, `spec.budget.total.local`",
     "Total": "`spec.budget.total`",
+    "Windows": "`spec.budget.windows`",
     "ProfileShare": "`spec.profile`",
     "Mechanisms": "`spec.mechanisms`",
     "Assume": "`spec.assume`",

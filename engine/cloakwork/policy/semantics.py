@@ -30,6 +30,7 @@ from cloakwork.policy.guarantee_semantics import (
 )
 from cloakwork.policy.installed import installed_names
 from cloakwork.policy.mechanism_options import OPTIONS
+from cloakwork.policy.placeholders import placeholders_are_filled
 from cloakwork.policy.validation_messages import ShapeError, did_you_mean, value_at
 
 _RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_basis", "legalBasis"))
@@ -147,6 +148,7 @@ def _mechanism_fault(name: str, known: Collection[str], *, denied: bool) -> tupl
 
 RULES: Final[tuple[Callable[[Content], Iterator[ShapeError]], ...]] = (
     keys_are_spelt_as_published,
+    placeholders_are_filled,
     roles_are_unique,
     globs_do_not_clash,
     hierarchies_are_trees,

@@ -154,6 +154,7 @@ class EarlierStatement(_LenientModel):
     exposed: tuple[EarlierExposed, ...]
     guarantees: tuple[EarlierGuarantee, ...]
     unit: EarlierUnit
+    window: None = None
     budget: tuple[EarlierSpentBudget, ...]
     policy: EarlierPolicy
     engine: str

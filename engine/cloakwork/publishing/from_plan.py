@@ -37,6 +37,7 @@ from cloakwork.publishing.statement import (
     SpentBudget,
     Stamp,
     StatedGuarantee,
+    StatedWindow,
     UnprovenGoal,
 )
 from cloakwork.records import without_prose
@@ -69,6 +70,7 @@ def statement_of(
         caveats=plan.warnings,
         released=released,
         unit=plan.facts.unit,
+        window=_stated_window(plan),
         budget=tuple(_spent_budget(charge, plan.policy) for charge in plan.charges),
         recorded=tuple(_recorded_step(plan, *each) for each in sorted(recorded.items())),
         policy=_policy_reference(plan),
@@ -79,6 +81,14 @@ def statement_of(
         stamp=_kind_of_stamp(plan),
         mark=None if private else NOT_PRIVATE,
     )
+
+
+def _stated_window(plan: Plan) -> StatedWindow | None:
+    windows, name = plan.policy.spec.budget.windows, plan.facts.release_window
+    if windows is None or name is None:
+        return None
+    start, before = windows.span(name)
+    return StatedWindow(name=name, start=start, before=before)
 
 
 def _recorded_step(plan: Plan, place: int, recorded: PrivacyEvent) -> RecordedStep:
@@ -209,6 +219,7 @@ def _spent_budget(charge: Charge, policy: Policy) -> SpentBudget:
         unit=charge.unit,
         apart_from=declared.apart_from(charge.unit) if of_unit else (),
         cases_per_unit=dict(declared.cases_per_unit) if of_unit else {},
+        window=charge.window,
     )
 
 

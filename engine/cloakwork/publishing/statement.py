@@ -164,6 +164,22 @@ class SpentBudget(Frozen):
             description="Declared: the most cases of the dataset that one unit owns, by attribute"
         ),
     ] = {}
+    window: Annotated[
+        str | None,
+        Field(
+            description="Of a growing log, the window that has the total to itself; absent where "
+            "the total is that of the dataset, whatever the window",
+            exclude_if=lambda name: name is None,
+        ),
+    ] = None
+
+
+class StatedWindow(Frozen):
+    """The window of a growing log whose cases were released: those whose first event lies in it."""
+
+    name: str
+    start: Annotated[AwareDatetime, Field(description="Its first instant")]
+    before: Annotated[AwareDatetime, Field(description="The first instant after it")]
 
 
 class PolicyReference(Frozen):
@@ -194,6 +210,12 @@ class PrivacyStatement(Frozen):
         tuple[ReleasedColumn, ...], Field(description="What the log holds, by actual names")
     ]
     unit: Annotated[Unit, Field(description="Whom the guarantees protect")]
+    window: Annotated[
+        StatedWindow | None,
+        Field(
+            description="Which cases of a growing log were released; absent where all were",
+        ),
+    ] = None
     budget: tuple[SpentBudget, ...]
     recorded: Annotated[
         tuple[RecordedStep, ...],
@@ -277,7 +299,9 @@ def file_digest(path: Path) -> str:
 
 
 def _as_json(model: PrivacyStatement | Statement) -> JsonValue:
-    """As it is signed: where no step measures, nothing is said of what was recorded."""
+    """As it is signed: nothing is said of what was recorded where no step measures, nor of a window
+    where there is none.
+    """
     exclude: set[str] | dict[str, set[str]]
     if isinstance(model, Statement):
         exclude = {"predicate": _left_out(model.predicate)}
@@ -287,4 +311,5 @@ def _as_json(model: PrivacyStatement | Statement) -> JsonValue:
 
 
 def _left_out(predicate: PrivacyStatement) -> set[str]:
-    return set() if predicate.recorded else {"recorded"}
+    left = set() if predicate.recorded else {"recorded"}
+    return left if predicate.window is not None else {*left, "window"}

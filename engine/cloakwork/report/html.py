@@ -186,6 +186,8 @@ def _bar(spent: SpentBudget) -> Bar:
     label = _CURRENCIES[spent.currency]
     if spent.unit is not None and spent.currency == "unit":
         label += f", per '{spent.unit}'"
+    if spent.window is not None:
+        label += f", window {spent.window}"
     if spent.apart_from:
         names = ", ".join(spent.apart_from)
         label += f" (kept apart from {names}: does not add up to one person's risk)"

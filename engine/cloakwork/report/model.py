@@ -7,9 +7,11 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Ledger
+from cloakwork.accounting.windows import concerns_same
 from cloakwork.advisories import advisories_for
 from cloakwork.audit.utility import Utility
 from cloakwork.errors import LedgerError
+from cloakwork.facts import unit_name
 from cloakwork.mechanisms.base import Proof
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.release_properties import properties_of
@@ -102,7 +104,8 @@ def internal_report(
 
 
 def other_unbounded_releases(ledger: Ledger | None, statement: PrivacyStatement) -> int | None:
-    """How many other releases of the dataset carry no DP guarantee; None where ``ledger`` does not
+    """How many other releases of the dataset, of cases or persons that may be in this one too,
+    carry no DP guarantee; None where ``ledger`` does not
     know the release, or cannot be read.
     """
     if ledger is None:
@@ -113,7 +116,12 @@ def other_unbounded_releases(ledger: Ledger | None, statement: PrivacyStatement)
         return None
     if all(record.id != statement.release for record in records):
         return None
-    return sum(record.without_dp for record in records if record.id != statement.release)
+    window = None if statement.window is None else statement.window.name
+    return sum(
+        record.without_dp and concerns_same(record, window, unit_name(statement.unit))
+        for record in records
+        if record.id != statement.release
+    )
 
 
 def public_report(

@@ -42,6 +42,7 @@ from cloakwork.run.prepare import measured_attributes, prepared_log, require_eno
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
 from cloakwork.run.search_cache import SearchCache
 from cloakwork.run.steps import Grant, look, take
+from cloakwork.run.windows import own_cases
 
 NOT_PRIVATE: Final = "not-private"
 
@@ -107,8 +108,9 @@ def execute(
     reservation = _reserve(plan, ledger, folder) if noise.private else None
     recognised = _recognised(prepared, reservation, reporter)
     records: list[StepRecord] = []
-    result, source, made_anew = prepared, prepared, False
     try:
+        prepared, of_window = own_cases(prepared, plan.facts, reservation)
+        result, source, made_anew = prepared, prepared, False
         for step in plan.steps:
             reporter(f"{step.mechanism}: {step.why}")
             before = result
@@ -148,7 +150,7 @@ def execute(
             source=_figures(log),
             steps=tuple(records),
             stages=watch.seconds,
-            notes=(*log.notes, *time_hints(prepared, plan), *recognised),
+            notes=(*log.notes, *of_window, *time_hints(prepared, plan), *recognised),
         ),
         ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
@@ -199,7 +201,7 @@ def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservat
         version=meta.version,
         policy_digest=plan.policy_digest,
         charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
-        terms=ledger_terms(plan.policy),
+        terms=ledger_terms(plan.policy, plan.facts.release_window),
         note="; ".join(
             [
                 *(f"UNPROVEN: {short_description(item.guarantee)}" for item in plan.unproven),

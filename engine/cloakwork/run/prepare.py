@@ -15,11 +15,14 @@ from cloakwork.log.naming import named, values_of
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import Plan
 from cloakwork.policy.model import Policy
+from cloakwork.run.windows import in_window, require_times
 
 
 def required_attributes(plan: Plan) -> Callable[[str], bool]:
     """Which attributes of the source the plan needs at all; a reader may skip the others."""
     needed = {CASE_ID, ACTIVITY, TIMESTAMP, plan.facts.unit.attribute, *measured_attributes(plan)}
+    if plan.facts.release_window is not None:
+        needed.add(_timestamp_of(plan.policy))
     return lambda attribute: attribute in needed or plan.releases(attribute)
 
 
@@ -30,9 +33,12 @@ def measured_attributes(plan: Plan) -> frozenset[str]:
 
 
 def prepared_log(log: EventLog, plan: Plan) -> EventLog:
-    """The log under its standard names, without the columns that the plan does not need."""
+    """The log under its standard names, without the columns that the plan does not need; of a
+    growing log the cases of the plan's window.
+    """
     needs, unit = required_attributes(plan), plan.facts.unit
     log = with_one_unit_a_case(_with_source_texts(log, _read_as_text(plan)), unit)
+    log = in_window(log, plan.policy, plan.facts)
     events = under_standard_names(log, plan.policy, needs)
     if log.events.height:
         _require_columns(events, plan)
@@ -118,12 +124,7 @@ def in_time_order(
     """
     timestamp = _timestamp_of(policy)
     events = _with_standard_columns(events, log.events.height)
-    if not (events[TIMESTAMP].dtype.is_temporal() or events[TIMESTAMP].dtype == pl.Null):
-        raise MechanismError(
-            "input",
-            f"'{timestamp}' has the role timestamp and does not hold times; "
-            "correct the policy or the log",
-        )
+    require_times(events[TIMESTAMP], timestamp)
     cases = log.cases.select(
         named(*(name for name in log.cases.columns if name == CASE_ID or needs(name)))
     )

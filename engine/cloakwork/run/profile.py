@@ -22,24 +22,32 @@ from cloakwork.mechanisms.profile import (
 )
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import ledger_terms, unit_charge
+from cloakwork.plan.windows import facts_in_window
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.run.execute import failed
 from cloakwork.run.prepare import in_time_order, under_standard_names, with_one_unit_a_case
+from cloakwork.run.windows import in_window, own_cases
 
 
 def measure(
-    policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | None = None
+    policy: Policy,
+    log: EventLog,
+    ledger: Ledger,
+    *,
+    noise: Noise | None = None,
+    window: str | None = None,
 ) -> Profile:
     """The DP profile of ``log`` that ``policy`` buys; its share is charged to ``ledger`` before the
-    log is looked at.
+    log is looked at. ``window``: of a growing log, the one whose cases are measured.
 
     Raises PlanImpossible where the policy buys none, or its delta is too large, BudgetExceeded and
     LedgerError as ``execute`` does, and LedgerError for a ``noise`` source with a fixed seed.
     """
-    noise, params, facts = noise or secret(), require_profile_params(policy), policy.facts()
+    noise, params = noise or secret(), require_profile_params(policy)
+    facts = facts_in_window(policy, policy.facts(), window)
     needs = {CASE_ID, facts.unit.attribute}.__contains__
-    log = with_one_unit_a_case(log, facts.unit)
+    log = in_window(with_one_unit_a_case(log, facts.unit), policy, facts)
     prepared = in_time_order(
         log, under_standard_names(log, policy, needs), policy, needs, facts.unit
     )
@@ -48,13 +56,14 @@ def measure(
         policy=policy.metadata.name,
         version=policy.metadata.version,
         policy_digest=digest(policy),
-        charges=(unit_charge(Cost(epsilon=params.epsilon, delta=params.delta), facts.unit),),
-        terms=ledger_terms(policy),
+        charges=(unit_charge(Cost(epsilon=params.epsilon, delta=params.delta), facts),),
+        terms=ledger_terms(policy, window),
         note="DP profile: noisy figures of the log, for planning",
         makes="profile",
         private=noise.private,
     )
     try:
+        prepared, _ = own_cases(prepared, facts, reservation)
         bounds = BoundParams(
             attribute=facts.unit.attribute,
             max_cases=facts.unit.max_cases,
@@ -70,6 +79,7 @@ def measure(
     return Profile(
         engine=version("cloakwork"),
         dataset=policy.metadata.dataset,
+        window=window,
         release=reservation.id,
         ledger_entry=reservation.digest,
         params=params,

@@ -103,6 +103,16 @@ class StartsWithin(Frozen):
     window: Window
 
 
+class CasesOfWindow(Frozen):
+    """The cases that start in one window of the log are taken; ``recorded``: each with one window
+    alone, for good.
+    """
+
+    kind: Literal["cases-of-window"] = "cases-of-window"
+    window: str
+    recorded: bool
+
+
 class GapsAtMost(Frozen):
     """Longer gaps between two events of a case are cut."""
 
@@ -167,6 +177,7 @@ Assumption = Annotated[
     | IndependentPresence
     | TimesRounded
     | StartsWithin
+    | CasesOfWindow
     | GapsAtMost
     | KnowsAtMost
     | NobodyKnows

@@ -38,6 +38,19 @@ class SeparateBudgets(Frozen):
     kept_apart: tuple[str, ...]
 
 
+class HoldsWindow(Frozen):
+    """The release is made of the cases that start in one window of a growing log.
+
+    ``unit_attribute``: what tells persons apart, where they are protected, who may have cases in
+    several windows; None where each case is. ``tells_starts``: nothing hides who is in the release.
+    """
+
+    kind: Literal["holds-window"] = "holds-window"
+    window: str
+    unit_attribute: str | None = None
+    tells_starts: bool
+
+
 class RunsUnproven(Frozen):
     """A mechanism that is only published runs."""
 
@@ -65,6 +78,7 @@ Caveat = Annotated[
     NoProfileGiven
     | NoTotal
     | SeparateBudgets
+    | HoldsWindow
     | RunsUnproven
     | Homogeneity
     | Intersection

@@ -16,8 +16,8 @@ class ConditionedOn(Frozen):
 
     ``columns``: every released column that is not computed solely from noised times,
     ``control-flow`` and ``metadata`` included: attributes by the policy's names in a plan (a glob
-    stands for what it matches), by their actual names in a statement. ``window``: the declared
-    window, where the noise is scaled to it.
+    stands for what it matches), by their actual names in a statement. ``window``: when
+    cases start, where the noise is scaled to it, or where only such cases are released.
     """
 
     columns: Names

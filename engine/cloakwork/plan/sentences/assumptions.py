@@ -46,6 +46,14 @@ def assumption_in_words(assumption: Assumption) -> str:
         case assumptions.KnownActivities(count=count, source=source):
             known = {"declared": "are public", "profile": "were selected by the DP profile"}[source]
             return f"{count} activities {known}; events of any other are dropped"
+        case assumptions.CasesOfWindow(window=window, recorded=recorded):
+            taken = f"cases whose first event lies in {window} (UTC) are taken"
+            if not recorded:
+                return f"{taken}; those without a time are left out"
+            return (
+                f"{taken}, each known by its id, which stays the same; those without a time, "
+                "without an id or released with another window are left out"
+            )
         case assumptions.CasesTruncated(events=events):
             return f"cases are cut after {event_count(events)}"
         case assumptions.IndependentPresence():

@@ -28,6 +28,8 @@ def caveat_in_words(caveat: Caveat) -> str:
                 f"the books per {listed} are kept apart: "
                 "their totals do not add up to one person's risk"
             )
+        case caveats.HoldsWindow():
+            return _caveat_of_window(caveat)
         case caveats.RunsUnproven(mechanism=name):
             return (
                 f"UNPROVEN: {name} is only published; "
@@ -59,6 +61,22 @@ def caveat_in_words(caveat: Caveat) -> str:
             )
         case _:
             return _caveat_of_rows(caveat)
+
+
+def _caveat_of_window(caveat: caveats.HoldsWindow) -> str:
+    """What it means that a release is made of the cases of one window."""
+    said = f"only cases whose first event lies in {caveat.window} (UTC) are in the release"
+    if caveat.tells_starts:
+        said += ": whoever knows that a case is in it knows that it started then"
+    if caveat.unit_attribute is None:
+        return (
+            f"{said}; releases of other windows hold other cases: for one case their costs do not "
+            "add up, for a person with cases in several windows they do"
+        )
+    return (
+        f"{said}; one '{caveat.unit_attribute}' may have cases in several windows, "
+        "so the costs of all of them add up"
+    )
 
 
 def _caveat_of_inserted(columns: tuple[str, ...]) -> str:

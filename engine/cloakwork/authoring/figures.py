@@ -1,0 +1,170 @@
+"""What a log shows of each of its attributes: figures that decide what a policy should do with it.
+
+All of it is internal: it is computed on the raw log, and no value of the log stands in it.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import polars as pl
+
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.io.times import parse_times
+from cloakwork.log.naming import values_of
+from cloakwork.log.variants import variants_of
+
+ValueType = Literal["text", "whole number", "number", "truth value", "time"]
+
+SAMPLE: Final = 2_000
+"""Values of a text column that are tried as times."""
+
+WORDS_OF_A_SENTENCE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures of one attribute; shares lie between 0 and 1.
+
+    - ``filled``: share of the events (of the cases, for a case attribute) that have a value.
+    - ``distinct``: how many values there are.
+    - ``cases``: how many cases have a value.
+    - ``alone``: share of these cases that have a value which no other case has.
+    - ``least``: the number of cases that have the rarest value.
+    - ``constant_in_case``: share of these cases that have one value only.
+    - ``in_words``: share of the distinct values of text that are sentences: four words or more.
+    - ``longest``: characters of the longest text.
+    - ``follows_activity``: an event's activity tells the value, and there are several of both.
+    - ``follows_variant``: the activity sequence of a case tells the value, and the value it.
+    - ``copies``: the standard column whose text each value repeats.
+    """
+
+    name: str
+    type: ValueType
+    filled: float
+    distinct: int
+    cases: int
+    alone: float
+    least: int
+    constant_in_case: float
+    in_words: float
+    longest: int
+    follows_activity: bool
+    follows_variant: bool
+    copies: str | None
+
+    @property
+    def of_case(self) -> bool:
+        """Whether it is an attribute of cases."""
+        return self.name.startswith(CASE_PREFIX)
+
+    @property
+    def bare_name(self) -> str:
+        """Its name without the prefix of case attributes."""
+        return self.name.removeprefix(CASE_PREFIX)
+
+
+def figures_of(log: EventLog) -> tuple[Figures, ...]:
+    """The figures of all attributes of ``log`` but the three standard ones, in the log's order."""
+    standard = (CASE_ID, ACTIVITY, TIMESTAMP)
+    labelled = log.keep_events(log.events[ACTIVITY].is_not_null().to_numpy())
+    variants = pl.Series(variants_of(labelled).of_case)
+    return tuple(_figures(log, name, variants) for name in log.columns if name not in standard)
+
+
+def _figures(log: EventLog, name: str, variants: pl.Series) -> Figures:
+    of_case = name.startswith(CASE_PREFIX)
+    table = log.cases if of_case else log.events
+    values = values_of(table, name)
+    text = values.cast(pl.String)
+    case = pl.Series(range(log.cases.height), dtype=pl.Int64) if of_case else pl.Series(log.case_of)
+    held = pl.DataFrame({"case": case, "value": text}).drop_nulls()
+    pairs = held.unique()
+    cases_of_value = pairs.group_by("value").len()
+    values_of_case = pairs.group_by("case").len()
+    alone = pairs.join(cases_of_value.filter(pl.col("len") == 1), on="value", how="semi")
+    cases = values_of_case.height
+    known = cases_of_value["value"]
+    return Figures(
+        name=name,
+        type=_type_of(values, known),
+        filled=held.height / table.height if table.height else 0.0,
+        distinct=cases_of_value.height,
+        cases=cases,
+        alone=alone["case"].n_unique() / cases if cases else 0.0,
+        least=int(cases_of_value["len"].min() or 0),  # type: ignore[arg-type]
+        constant_in_case=_share(values_of_case["len"] == 1),
+        in_words=_share(known.str.split(" ").list.len() >= WORDS_OF_A_SENTENCE),
+        longest=int(known.str.len_chars().max() or 0),  # type: ignore[arg-type]
+        follows_activity=not of_case and _follows_activity(log, text),
+        follows_variant=of_case and _follows_variant(variants, text),
+        copies=_copied(log, text, of_case=of_case),
+    )
+
+
+def _share(holds: pl.Series) -> float:
+    return float(holds.mean() or 0.0)  # type: ignore[arg-type]
+
+
+def _type_of(values: pl.Series, known: pl.Series) -> ValueType:
+    dtype = values.dtype
+    if dtype == pl.Boolean:
+        return "truth value"
+    if dtype.is_integer():
+        return "whole number"
+    if dtype.is_numeric():
+        return "number"
+    if dtype.is_temporal():
+        return "time"
+    return _type_of_text(known)
+
+
+def _type_of_text(known: pl.Series) -> ValueType:
+    """Text that reads as times or numbers throughout is held by many logs; ``known``: each once."""
+    sample = known.head(SAMPLE)
+    if sample.is_empty():
+        return "text"
+    if not parse_times(sample).values.is_null().any():
+        return "time"
+    if not sample.cast(pl.Int64, strict=False).is_null().any():
+        return "whole number"
+    if not sample.cast(pl.Float64, strict=False).is_null().any():
+        return "number"
+    return "text"
+
+
+def _follows_activity(log: EventLog, text: pl.Series) -> bool:
+    """Whether each activity has one value at most, where there are several of each."""
+    pairs = pl.DataFrame({"activity": log.events[ACTIVITY], "value": text}).drop_nulls().unique()
+    activities, found = pairs["activity"].n_unique(), pairs["value"].n_unique()
+    return found > 1 and pairs.height == activities
+
+
+def _follows_variant(variants: pl.Series, text: pl.Series) -> bool:
+    """Whether values and variants go together one to one, where some case shares its variant."""
+    pairs = pl.DataFrame({"variant": variants, "value": text}).drop_nulls().unique()
+    different, found = pairs["variant"].n_unique(), pairs["value"].n_unique()
+    return len(text) > pairs.height == different == found > 1 and not text.null_count()
+
+
+def _copied(log: EventLog, text: pl.Series, *, of_case: bool) -> str | None:
+    """The standard column that is repeated wherever there is a value."""
+    if text.null_count() == len(text):
+        return None
+    ids = log.cases[CASE_ID]
+    columns = {CASE_ID: ids if of_case else ids.gather(log.case_of)}
+    if not of_case:
+        columns[ACTIVITY] = log.events[ACTIVITY]
+        if TIMESTAMP in log.events.columns:
+            columns[TIMESTAMP] = log.events[TIMESTAMP]
+    for name, column in columns.items():
+        if _repeats(text, column):
+            return name
+    return None
+
+
+def _repeats(text: pl.Series, column: pl.Series) -> bool:
+    held = text.is_not_null()
+    if column.dtype.is_temporal():
+        read = parse_times(text.filter(held)).values
+        return bool((read == column.filter(held)).fill_null(False).all())
+    return bool((text.filter(held) == column.filter(held)).fill_null(False).all())

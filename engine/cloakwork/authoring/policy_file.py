@@ -1,0 +1,185 @@
+"""A suggestion as a policy file, with a comment for every choice.
+
+The text holds names of attributes, which a policy publishes anyway, and no value and no figure of
+the log.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from cloakwork.authoring.classify import Nature, Proposal
+from cloakwork.authoring.suggestion import Audience, Suggestion
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.policy.placeholders import placeholder
+from cloakwork.policy.yaml_text import in_quotes
+
+K: Final[dict[Audience, int]] = {"internal": 5, "share": 10, "publish": 20}
+EPSILON: Final[dict[Audience, float]] = {"internal": 4.0, "share": 2.0, "publish": 1.0}
+RELEASES: Final = 4
+"""Releases that the budget of the dataset allows for."""
+
+DELTA: Final = "1.0e-6"
+
+READERS: Final[dict[Audience, str]] = {
+    "internal": "colleagues inside the organisation",
+    "share": "a partner under contract",
+    "publish": "the public",
+}
+
+_SECTIONS: Final[tuple[tuple[str, tuple[Nature, ...]], ...]] = (
+    ("Identify a case, a person or a member of staff", ("identifier", "staff", "free text")),
+    ("Repeat what the log says elsewhere", ("copy",)),
+    ("Hold times", ("time",)),
+    ("Others may know them of somebody", ("quasi-identifier",)),
+    ("Sensitive, or not known to be harmless", ("sensitive",)),
+    ("Harmless as far as can be seen", ("technical", "other", "constant")),
+)
+
+
+def policy_text(suggestion: Suggestion) -> str:
+    """The policy file: valid as it stands but for questions in ``<...>``, which only its author can
+    answer.
+    """
+    return "\n".join(_lines(suggestion)) + "\n"
+
+
+def _lines(suggestion: Suggestion) -> Iterator[str]:
+    header = suggestion.header
+    yield from _introduction(suggestion)
+    yield from (
+        "",
+        "apiVersion: cloakwork/v1",
+        "kind: PrivacyPolicy",
+        "",
+        "metadata:",
+        f"  name: {in_quotes(header.name)}",
+        "  version: 0.1.0",
+        f"  owner: {in_quotes(header.owner)}   # who answers for this policy",
+        f"  purpose: {in_quotes(header.purpose)}   # what the release is for",
+        f"  dataset: {in_quotes(header.dataset)}   # every release of the same data names the same",
+        "",
+        "spec:",
+    )
+    yield from _unit(suggestion)
+    yield from ("", "  attributes:")
+    yield from _attributes(suggestion)
+    yield from ("", "  guarantees:")
+    yield from _guarantees(suggestion)
+    yield from _facts(suggestion)
+    yield from ("", "  budget:")
+    yield from _budget(suggestion)
+
+
+def _introduction(suggestion: Suggestion) -> Iterator[str]:
+    yield f"# Suggested for {READERS[suggestion.audience]}; read every line before it is used."
+    yield "# Roles were found from the names of the attributes and from the log itself: they are"
+    yield "# proposals. No value of the log stands here; the names of its attributes do, and a"
+    yield "# release publishes them with the policy."
+    if suggestion.goal == "whole-log-dp":
+        yield "# Answer the questions in <...> from what is public or written down elsewhere, never"
+        yield "# from the log: a value found there would be published."
+
+
+def _unit(suggestion: Suggestion) -> Iterator[str]:
+    yield "  unit: case   # whom the guarantees protect"
+    if suggestion.persons:
+        yield "  # One person seems to have several cases. To protect the person with all of them:"
+    for name in suggestion.persons:
+        yield f"  # unit: {{attribute: {in_quotes(name)}, max_cases: 5}}"
+
+
+def _attributes(suggestion: Suggestion) -> Iterator[str]:
+    yield '    "case:concept:name": {role: identifier}   # cases get new numbers'
+    yield '    "concept:name": {role: control-flow}   # the activity'
+    if suggestion.has_times:
+        yield '    "time:timestamp": {role: timestamp}'
+    asked = {each.name for each in suggestion.covered}
+    for title, natures in _SECTIONS:
+        found = [each for each in suggestion.proposals if each.nature in natures]
+        if found:
+            yield f"    # {title}:"
+        for each in found:
+            yield from _attribute(each, is_asked=each.name in asked)
+    yield '    "*": {treatment: drop}   # whatever else a log may hold'
+
+
+def _attribute(proposal: Proposal, *, is_asked: bool) -> Iterator[str]:
+    name, role = in_quotes(proposal.name), proposal.role
+    if not is_asked:
+        yield f"    {name}: {{role: {role}, treatment: drop}}   # {proposal.reason}"
+        return
+    yield f"    {name}:   # {proposal.reason}"
+    yield f"      role: {role}"
+    match proposal.figures.type:
+        case "truth value":
+            yield "      domain: [true, false]"
+        case "whole number" | "number":
+            question = "which two numbers can it not leave? write [least, largest]"
+            yield f"      range: {in_quotes(placeholder(question))}"
+        case _:
+            question = "which values are there? write [one, another, ...] from its code list"
+            yield f"      domain: {in_quotes(placeholder(question))}"
+
+
+def _guarantees(suggestion: Suggestion) -> Iterator[str]:
+    epsilon = EPSILON[suggestion.audience]
+    if suggestion.goal == "k-anonymity":
+        yield from _k_anonymity(suggestion)
+        return
+    over = [CONTROL_FLOW]
+    if suggestion.goal == "whole-log-dp":
+        over += [TIMESTAMPS] if suggestion.has_times else []
+        over += [in_quotes(each.name) for each in suggestion.covered]
+    yield "    - kind: differential-privacy   # the release tells little about any one case"
+    yield f"      epsilon: {epsilon}   # less protects more"
+    yield f"      delta: {DELTA}   # at most a tenth of 1 / the number of cases"
+    yield f"      over: [{', '.join(over)}]"
+
+
+def _k_anonymity(suggestion: Suggestion) -> Iterator[str]:
+    yield "    - kind: k-anonymity"
+    k = K[suggestion.audience]
+    yield f"      k: {k}   # at least {k} cases share every released activity sequence"
+    yield "      over: [control-flow]"
+    yield "      scope: variants"
+    if _releases_times(suggestion):
+        yield "    - kind: metric-privacy   # noise hides when a single event was, not whose it was"
+        yield "      epsilon: 1.0"
+        yield "      shift: 1h"
+        yield "      over: [timestamps]"
+    elif suggestion.has_times:
+        yield "    # No times: who knows some of a case's times can find it among noised ones."
+
+
+def _releases_times(suggestion: Suggestion) -> bool:
+    return suggestion.has_times and suggestion.audience != "publish"
+
+
+def _facts(suggestion: Suggestion) -> Iterator[str]:
+    if suggestion.goal == "k-anonymity":
+        return
+    questions = [
+        ("alphabet: [...]", "which activities does the system offer?"),
+        ("units_at_most: ...", "how many cases are there at most? allows a larger delta"),
+    ]
+    if suggestion.goal == "whole-log-dp" and suggestion.has_times:
+        window = 'window: {start: "2024-01-01T00:00:00Z", end: "2025-01-01T00:00:00Z"}'
+        questions.append((window, "when did cases start?"))
+        questions.append(("longest_gap: 90d", "how long may a case wait at most?"))
+    yield from (
+        "",
+        "  # What is public anyway; declaring it keeps more. Never look it up in the log.",
+    )
+    yield "  # assume:"
+    for field, question in questions:
+        yield f"  #   {field}   # {question}"
+
+
+def _budget(suggestion: Suggestion) -> Iterator[str]:
+    if suggestion.goal == "k-anonymity" and not _releases_times(suggestion):
+        yield "    total: {epsilon: 1.0, delta: 0}   # k-anonymity draws on no budget"
+        return
+    epsilon = 1.0 if suggestion.goal == "k-anonymity" else EPSILON[suggestion.audience]
+    delta = "0" if suggestion.goal == "k-anonymity" else "4.0e-6"
+    total = f"{{epsilon: {RELEASES * epsilon}, delta: {delta}}}"
+    yield f"    total: {total}   # all releases of this dataset together: {RELEASES} like this one"

@@ -1,0 +1,136 @@
+"""A policy for a log that nobody has described yet: proposals, with reasons, for its author to
+check.
+"""
+
+import getpass
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from cloakwork.authoring.classify import Proposal, classify
+from cloakwork.authoring.figures import figures_of
+from cloakwork.authoring.words import PERSON, names_one_of, words_of
+from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.policy.globs import is_glob
+
+Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
+Audience = Literal["internal", "share", "publish"]
+
+GOALS: Final[tuple[Goal, ...]] = get_args(Goal)
+AUDIENCES: Final[tuple[Audience, ...]] = get_args(Audience)
+
+GOAL_OF: Final[dict[Audience, Goal]] = {
+    "internal": "k-anonymity",
+    "share": "k-anonymity",
+    "publish": "control-flow-dp",
+}
+"""What is proposed where only the audience is known."""
+
+LONGEST_NAME: Final = 200
+"""Characters of an attribute's name that a policy may hold."""
+
+NO_PURPOSE: Final = "not stated yet"
+"""What a suggested policy says of its purpose where nobody said it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyHeader:
+    """Who answers for a policy, and what it is for."""
+
+    name: str
+    dataset: str
+    owner: str
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A proposal for a whole log.
+
+    - ``proposals``: of each attribute that a policy can name, in the log's order.
+    - ``unnamed``: attributes whose names a policy cannot hold; ``"*"`` drops them.
+    - ``has_times``: whether any event has a time.
+    - ``persons``: case attributes that may name a person who has several cases.
+    """
+
+    header: PolicyHeader
+    audience: Audience
+    goal: Goal
+    proposals: tuple[Proposal, ...]
+    unnamed: tuple[str, ...]
+    has_times: bool
+    persons: tuple[str, ...]
+
+    @property
+    def covered(self) -> tuple[Proposal, ...]:
+        """The attributes that the guarantee covers, and so releases."""
+        if self.goal != "whole-log-dp":
+            return ()
+        return tuple(each for each in self.proposals if each.may_be_released)
+
+    @property
+    def questions(self) -> int:
+        """How many places of the policy only its author can fill in."""
+        return sum(each.figures.type != "truth value" for each in self.covered)
+
+
+def suggest(
+    log: EventLog, header: PolicyHeader, audience: Audience = "share", goal: Goal | None = None
+) -> Suggestion:
+    """Propose a role and a treatment for every attribute of ``log``, and guarantees for
+    ``audience``.
+
+    It reads the raw log: what it returns is internal, but for what an author keeps of it.
+    """
+    proposals = tuple(classify(figures) for figures in figures_of(log))
+    named = tuple(each for each in proposals if _can_be_named(each.name))
+    return Suggestion(
+        header=header,
+        audience=audience,
+        goal=goal or GOAL_OF[audience],
+        proposals=named,
+        unnamed=tuple(each.name for each in proposals if not _can_be_named(each.name)),
+        has_times=_has_times(log),
+        persons=tuple(each.name for each in named if _may_be_a_person(each)),
+    )
+
+
+def _has_times(log: EventLog) -> bool:
+    times = log.events.get_column(TIMESTAMP, default=None)
+    return times is not None and times.null_count() < len(times)
+
+
+def _can_be_named(name: str) -> bool:
+    """A policy reads ``*`` and ``?`` as globs, and these names as columns."""
+    is_column = name in ("control-flow", "timestamps", "metadata", "")
+    return not is_glob(name) and not is_column and len(name) <= LONGEST_NAME
+
+
+def _may_be_a_person(proposal: Proposal) -> bool:
+    figures = proposal.figures
+    names_person = names_one_of(words_of(figures.bare_name), PERSON)
+    return figures.of_case and names_person and 1 < figures.distinct < figures.cases
+
+
+def header_of(
+    log: Path, out: Path, *, dataset: str | None, owner: str | None, purpose: str | None
+) -> PolicyHeader:
+    """What is said about the policy, else what the names of the files and of the user say."""
+    return PolicyHeader(
+        name=_as_name(out.name.split(".")[0]),
+        dataset=dataset or _as_name(log.name.split(".")[0]),
+        owner=owner or _user(),
+        purpose=purpose or NO_PURPOSE,
+    )
+
+
+def _as_name(text: str) -> str:
+    return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("._-")[:100] or "log"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

@@ -1,0 +1,97 @@
+"""What the names of attributes say, in the languages that logs are written in."""
+
+import re
+from typing import Final
+
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """The words of a name, in lower case, without numbers and signs.
+
+    >>> words_of("case:landRegisterID")
+    ('case', 'land', 'register', 'id')
+    >>> words_of("DeclarationNumber_3")
+    ('declaration', 'number')
+    """
+    before = " " + name
+    divided = "".join(
+        f" {letter}" if last.islower() and letter.isupper() else letter
+        for last, letter in zip(before, name, strict=False)
+    )
+    return tuple(word.lower() for word in _LETTERS.findall(divided))
+
+
+def names_one_of(words: tuple[str, ...], stems: frozenset[str]) -> bool:
+    """Whether one of ``words`` begins with one of ``stems``; a stem of three letters or fewer must
+    be the whole word.
+    """
+    return any(_fits(word, stem) for word in words for stem in stems)
+
+
+def _fits(word: str, stem: str) -> bool:
+    return word == stem if len(stem) <= SHORT_STEM else word.startswith(stem)
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+SHORT_STEM: Final = 3
+
+DIRECT: Final = _stems("""
+    email mail phone telephone mobile telefon tel fax iban bsn ssn svnr passport
+    passnummer firstname lastname surname vorname nachname achternaam voornaam fullname
+    address adresse adres street strasse straat plate license kenteken kennzeichen
+    insurance patientname customername clientname
+""")
+"""What identifies a person wherever it stands."""
+
+NUMBERED: Final = _stems("""
+    id ids uuid guid number nummer numero num nr no key identifier kennung barcode ref
+    reference token hash serial ticket invoice contract account konto rekening
+""")
+"""What numbers or refers to a thing, and with it to whoever has it."""
+
+STAFF: Final = _stems("""
+    resource user staff employee medewerker mitarbeiter doctor nurse physician arzt arts
+    clerk agent operator assignee assigned handler responsible actor creator author editor
+    approver reviewer manager supervisor owner verantwoordelijke bearbeiter behandelaar
+    worker performer analyst caseworker officer matricola
+""")
+"""People who work on a case, and are not whom a guarantee about cases protects."""
+
+TECHNICAL: Final = _stems("""
+    lifecycle version schema stage state status transition flag index sequence
+""")
+"""How systems keep their records."""
+
+WHO: Final = _stems("""
+    age leeftijd alter sex gender geslacht geschlecht birth geburt geboorte dob zip
+    zipcode postal postcode plz city town stadt plaats municipality gemeente region
+    country land nation marital family household education school occupation profession
+    job language nationality vehicle employer company organisation organization
+    organizational department entity budget project parish district location site branch
+    channel
+""")
+"""What others may know of somebody."""
+
+SENSITIVE: Final = _stems("""
+    diagnos disease illness symptom icd drg treatment therapy drug medic medication lab
+    crp leucocytes leuko lactic blood infect infus hypo oligurie pregnan disab allerg
+    vaccin weight height bmi income salary wage credit loan debt amount cost costs price
+    payment paid expense balance fee fees leges fine penalt offence offense article
+    dismissal points crime criminal court convict religion ethnic race union party politic
+    sexual orientation gene genetic biometric speciality specialism specialty ward score
+    risk complaint reason betrag bedrag kosten diagnostic disfunc sirs
+""")
+"""What people would not have known of them."""
+
+PERSON: Final = _stems("""
+    patient client customer citizen person member subscriber applicant student debtor
+    insured klant kunde burger buerger inwoner taxpayer passenger guest tenant caller
+""")
+"""People whom a log is about, and who may have several cases."""
+
+NAMED: Final = _stems("name naam nom")
+"""What, beside a word for a person, says that a column holds names."""

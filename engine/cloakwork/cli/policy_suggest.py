@@ -1,0 +1,188 @@
+"""``cloakwork policy suggest``: a policy for a log that nobody has described yet."""
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+import click
+
+from cloakwork.cli.options import column_mapping, column_option, json_option, require_log
+from cloakwork.cli.policy_files import write_new
+from cloakwork.cli.progress import progress_of
+from cloakwork.cli.screen import block, columns, printable
+
+if TYPE_CHECKING:
+    from cloakwork.authoring.classify import Proposal
+    from cloakwork.authoring.suggestion import Suggestion
+    from cloakwork.policy.attribute_rules import Role
+
+GOALS: Final = ("k-anonymity", "control-flow-dp", "whole-log-dp")
+AUDIENCES: Final = ("internal", "share", "publish")
+
+_ROLES: Final = ("identifier", "quasi-identifier", "sensitive", "insensitive")
+
+
+@click.command(short_help="Propose a policy for a log.")
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="New policy file.")
+@click.option(
+    "--audience",
+    type=click.Choice(AUDIENCES),
+    default="share",
+    show_default=True,
+    help="Who gets the release.",
+)
+@click.option(
+    "--goal", type=click.Choice(GOALS), help="What it guarantees; by default by audience."
+)
+@click.option("--dataset", help="Which dataset the log belongs to; by default the file's name.")
+@click.option("--owner", help="Who answers for the policy; by default your user name.")
+@click.option("--purpose", help="What the release is for.")
+@click.option("--ask", is_flag=True, help="Ask for each of these, and about each attribute.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+@column_option
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@json_option
+def suggest(
+    log: Path,
+    out: Path,
+    audience: str,
+    goal: str | None,
+    dataset: str | None,
+    owner: str | None,
+    purpose: str | None,
+    ask: bool,
+    force: bool,
+    columns: tuple[str, ...],
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Read LOG inside and propose a policy for it: what each attribute is, what happens to it, and
+    why.
+
+    Names of attributes get into the policy, values do not. What a guarantee of differential privacy
+    needs to know is left as a question: an answer read off the log would be published. What is
+    printed here comes from the raw log: keep it inside.
+    """
+    from cloakwork.authoring import header_of, policy_text
+    from cloakwork.authoring import suggest as suggested
+    from cloakwork.log.io import read_log
+
+    require_log(log)
+    if ask:
+        _require_terminal(as_json=as_json)
+    header = header_of(log, out, dataset=dataset, owner=owner, purpose=purpose)
+    with progress_of(quiet=quiet or as_json) as reporter:
+        reporter(f"reading {log}")
+        read = read_log(log, columns=column_mapping(columns, log) or None)
+        reporter("looking at its attributes")
+        found = suggested(read, header, audience, goal)  # type: ignore[arg-type]
+    if ask:
+        found = _asked(found)
+    write_new(out, policy_text(found), force=force)
+    if as_json:
+        click.echo(json.dumps(_as_document(found, out), indent=2, ensure_ascii=False))
+    else:
+        _show(found, log, out)
+
+
+def _require_terminal(*, as_json: bool) -> None:
+    if as_json:
+        raise click.UsageError("--ask and --json do not go together")
+    if not sys.stdin.isatty():
+        raise click.UsageError("--ask needs a terminal to ask in")
+
+
+def _asked(found: "Suggestion") -> "Suggestion":
+    """The suggestion, after its author was asked."""
+    header = found.header
+    header = replace(
+        header,
+        dataset=click.prompt("Dataset", default=header.dataset),
+        owner=click.prompt("Who answers for the policy", default=header.owner),
+        purpose=click.prompt("What is the release for", default=header.purpose),
+    )
+    roles = click.Choice(_ROLES)
+    proposals = []
+    for proposal in found.proposals:
+        question = f"{printable(proposal.name)} ({proposal.reason})"
+        role = click.prompt(question, default=str(proposal.role), type=roles)
+        proposals.append(
+            proposal if role == proposal.role else proposal.with_role(cast("Role", role))
+        )
+    return replace(found, header=header, proposals=tuple(proposals))
+
+
+def _show(found: "Suggestion", log: Path, out: Path) -> None:
+    click.echo(f"{out}: written, a proposal of {found.goal} for the audience '{found.audience}'.")
+    click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
+    for (role, reason), names in _groups(found.proposals).items():
+        click.echo("\n".join(block("  ", [f"{role}, as it {reason}:"], columns(), indent=4)))
+        said = ", ".join(_numbered_alike(names))
+        click.echo("\n".join(block("      ", [said], columns(), indent=6)))
+    if not found.proposals:
+        click.echo("  the log has no attributes but case, activity and time")
+    for line in _notes(found):
+        click.echo("\n".join(block("note: ", [line], columns(), indent=2)))
+    click.echo("Next: read the file and change what is not so, then")
+    click.echo(f"  cloakwork policy lint {out} {log}")
+    click.echo(f"  cloakwork plan {out} {log}")
+
+
+def _groups(proposals: Iterable["Proposal"]) -> dict[tuple[str, str], list[str]]:
+    """The names of attributes by role and reason, those that say most of somebody first."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for proposal in sorted(proposals, key=lambda each: _ROLES.index(each.role)):
+        found.setdefault((proposal.role, proposal.reason), []).append(printable(proposal.name))
+    return found
+
+
+def _numbered_alike(names: Iterable[str]) -> Iterable[str]:
+    """The names, those that differ in their number alone as one."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(re.sub(r"[_:. -]?\d+$", "", name), []).append(name)
+    for alike in found.values():
+        more = f" and {len(alike) - 1} like it" if len(alike) > 1 else ""
+        yield alike[0] + more
+
+
+def _notes(found: "Suggestion") -> Iterable[str]:
+    from cloakwork.authoring.suggestion import NO_PURPOSE
+
+    if found.header.purpose == NO_PURPOSE:
+        yield "metadata.purpose is not stated; --purpose says what the release is for"
+    if found.persons:
+        names = ", ".join(map(printable, found.persons))
+        yield f"one person may have several cases, by {names}: see 'unit' in the file"
+    if found.questions:
+        questions = "a question" if found.questions == 1 else f"{found.questions} questions"
+        yield f"the file holds {questions} in <...> that you answer before it is valid"
+    if found.unnamed:
+        names = ", ".join(printable(name) for name in found.unnamed)
+        yield f"a policy cannot name {names}: dropped with all that is not listed"
+
+
+def _as_document(found: "Suggestion", out: Path) -> dict[str, object]:
+    return {
+        "path": str(out),
+        "goal": found.goal,
+        "audience": found.audience,
+        "questions": found.questions,
+        "persons": list(found.persons),
+        "unnamed": list(found.unnamed),
+        "attributes": [
+            {
+                "name": each.name,
+                "nature": each.nature,
+                "role": each.role,
+                "reason": each.reason,
+                "figures": {k: v for k, v in asdict(each.figures).items() if k != "name"},
+            }
+            for each in found.proposals
+        ],
+    }

@@ -1,0 +1,38 @@
+"""Places of a policy that its author has still to fill in."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from cloakwork.policy.document import RefusedValue, Steps
+from cloakwork.policy.validation_messages import ShapeError
+
+_PLACEHOLDER: Final = re.compile(r"\s*<([^<>]*)>\s*")
+
+
+def placeholder(question: str) -> str:
+    """What stands for an answer to ``question``, which holds no ``<`` and no ``>``.
+
+    >>> placeholder("who answers for this policy?")
+    '<who answers for this policy?>'
+    """
+    return f"<{question}>"
+
+
+def placeholders_are_filled(content: Mapping[str, Any]) -> Iterator[ShapeError]:
+    """A text in angle brackets is a question; members of lists and of hierarchies are values,
+    whatever they are.
+    """
+    yield from _questions(content, ())
+
+
+def _questions(content: Any, steps: Steps) -> Iterator[ShapeError]:
+    if isinstance(content, Mapping):
+        for key, value in content.items():
+            if key == "hierarchy":
+                continue
+            yield from _questions(value, (*steps, key))
+    elif isinstance(content, RefusedValue):
+        return
+    elif isinstance(content, str) and (found := _PLACEHOLDER.fullmatch(content)):
+        yield ShapeError(steps, f"is still to be filled in: {found[1].strip()}")

@@ -1,0 +1,17 @@
+"""Text as it stands in a YAML file."""
+
+from typing import Final
+
+import yaml
+
+LONGEST_LINE: Final = 1_000_000
+"""Characters; longer than any text of a policy, so that none is folded."""
+
+
+def in_quotes(text: str) -> str:
+    """``text`` so that YAML reads it as itself, whatever characters it holds, on one line.
+
+    >>> print(in_quotes('a "name": #1'))
+    "a \\\\"name\\\\": #1"
+    """
+    return str(yaml.safe_dump(text, default_style='"', width=LONGEST_LINE)).strip()

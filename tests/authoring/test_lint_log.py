@@ -1,0 +1,56 @@
+"""Advice where a policy and a log do not fit together."""
+
+from authoring.sample_logs import rich_log
+from cloakwork.authoring import lint_log, policy_text, suggest
+from cloakwork.authoring.suggestion import PolicyHeader
+from cloakwork.policy.load import parse_policy
+
+HEADER = PolicyHeader("test", "data", "somebody", "a test")
+BEGIN = """
+apiVersion: cloakwork/v1
+kind: PrivacyPolicy
+metadata: {name: q, version: 1.0.0, owner: me, purpose: test, dataset: d}
+spec:
+  guarantees: [{kind: k-anonymity, k: 10, over: [control-flow]}]
+  attributes:
+    "case:concept:name": {role: identifier}
+    "concept:name": {role: control-flow}
+"""
+
+
+def said(rules: str) -> dict[str, str]:
+    """The advice on a policy with these rules, by the attribute that it is about."""
+    found = lint_log(parse_policy(BEGIN + rules), rich_log())
+    return {str(advice.steps[-1]): advice.message for advice in found}
+
+
+def test_an_attribute_that_the_log_lacks_is_named() -> None:
+    """``age`` was ``case:age``, and nobody saw."""
+    found = said("    age: {treatment: drop}\n    orgresource: {treatment: drop}\n")
+    assert found == {
+        "age": "the log has no attribute 'age', did you mean 'case:age'?",
+        "orgresource": "the log has no attribute 'orgresource', did you mean 'org:resource'?",
+    }
+
+
+def test_what_a_glob_releases_is_named() -> None:
+    """Nobody has decided about it."""
+    found = said('    "lifecycle*": {treatment: keep}\n    "*": {treatment: drop}\n')
+    assert found == {
+        "lifecycle*": (
+            "it releases 'lifecycle:transition' of the log, which nobody named; give it a rule"
+        )
+    }
+
+
+def test_what_singles_people_out_is_named() -> None:
+    """Where no guarantee covers it."""
+    found = said('    "case:code": {treatment: keep}\n    kind: {treatment: keep}\n')
+    assert set(found) == {"case:code"}
+    assert "gives most cases a value that no other case has" in found["case:code"]
+
+
+def test_a_suggested_policy_fits_its_log() -> None:
+    """Nothing to advise."""
+    policy = parse_policy(policy_text(suggest(rich_log(), HEADER)))
+    assert lint_log(policy, rich_log()) == ()
