@@ -13,6 +13,7 @@ from cloakwork.guarantees import (
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.attributes.bounded_laplace import BoundedLaplace
+from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
@@ -26,6 +27,7 @@ from cloakwork.mechanisms.kanon.optimal import Optimal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.quasi_identifiers import QuasiIdentifier
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
+from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.adaptive import VariantAdaptive
 from cloakwork.mechanisms.variants.amun import VariantAmun
@@ -310,3 +312,30 @@ class TestDfgLaplaceOfUndeclaredActivities(MechanismContract):
     mechanism = DfgLaplace()
     goals = TestVariantThreshold.goals
     facts = TestPrefixTreeOfUndeclaredActivities.facts
+
+
+class TestTimestampHistogram(MechanismContract):
+    mechanism = TimestampHistogram()
+    serves = ((TIMESTAMPS,),)
+    facts = Facts(
+        window=Window(start=datetime(2019, 1, 1, tzinfo=UTC), end=datetime(2021, 1, 1, tzinfo=UTC)),
+        longest_gap=timedelta(days=100),
+    )
+
+
+class TestTimestampHistogramOfDays(TestTimestampHistogram):
+    facts = Facts(
+        unit=Unit(attribute="case:row", max_cases=2),
+        grid=timedelta(days=1),
+        epoch=datetime(2000, 1, 1, 23, tzinfo=UTC),
+    )
+
+
+class TestAttributesHistogram(MechanismContract):
+    mechanism = AttributesHistogram()
+    serves = (("org:role", "case:age"),)
+    facts = Facts(
+        unit=Unit(attribute="case:row", max_cases=2),
+        domains={"org:role": ("role 0", "role 1", "nobody")},
+        ranges={"case:age": (0.0, 9.0)},
+    )

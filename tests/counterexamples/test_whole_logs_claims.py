@@ -10,7 +10,8 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.base import Gives, Offer
-from cloakwork.mechanisms.third_party import Package, WatchedEnriching
+from cloakwork.mechanisms.packages import Package
+from cloakwork.mechanisms.third_party import WatchedEnriching
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.histogram_params import offered_params
 from cloakwork.plan.choose import step_of

@@ -24,7 +24,7 @@ from cloakwork.mechanisms.noisy_times import NoisySample
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import Noise, Stream, reproducible
 from cloakwork.run.steps import Grant, take
-from cloakwork.testing.contract import assert_same_log, random_batches
+from cloakwork.testing.contract_logs import assert_same_log, random_batches
 from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
 from noisy_streams import drawing_from

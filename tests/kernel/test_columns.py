@@ -22,7 +22,7 @@ from cloakwork.noise import reproducible
 from cloakwork.privacy_event import PoissonSampled
 from cloakwork.run.steps import Grant, aggregate_of
 from cloakwork.testing import MechanismContract
-from cloakwork.testing.contract import random_batches
+from cloakwork.testing.contract_logs import random_batches
 from cloakwork.testing.logs import BEGIN, log_of
 from cloakwork.testing.queries import cases_that_differ, queries_collected
 from cloakwork.testing.runs import run_step

@@ -33,7 +33,7 @@ from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLapl
 from cloakwork.noise import Stream, reproducible
 from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.run.steps import Grant, Outcome, look, take
-from cloakwork.testing.contract import assert_same_log, random_batches
+from cloakwork.testing.contract_logs import assert_same_log, random_batches
 from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
 from noisy_streams import SILENCE, chosen, drawing_from

@@ -18,10 +18,11 @@ from cloakwork.mechanisms.attributes.redact import Redact, RedactParams
 from cloakwork.mechanisms.attributes.redact import Treatment as Rule
 from cloakwork.mechanisms.base import Decision, MapCases, MapCasesBySummary, Offer, Searches
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
-from cloakwork.mechanisms.third_party import Package, Watched, WatchedPerturbing, WatchedRewriting
+from cloakwork.mechanisms.packages import Package
+from cloakwork.mechanisms.third_party import Watched, WatchedPerturbing, WatchedRewriting
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible
-from cloakwork.testing.contract import BATCH_LOG, assert_same_log, random_batches
+from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log, random_batches
 from cloakwork.testing.runs import run_step
 
 PACKAGE = Package("timestamps/laplace", "acme 1.0")

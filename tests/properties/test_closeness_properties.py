@@ -24,7 +24,7 @@ from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.kanon.closeness import Closeness
 from cloakwork.mechanisms.kanon.value_exchange import Groups, LDiversityGoal
 from cloakwork.noise import secret
-from cloakwork.testing.contract import assert_is_a_log
+from cloakwork.testing.contract_logs import assert_is_a_log
 from contracts.sample_logs import courses_of
 from contracts.value_logs import CLASSES, KINDS, logs_with_values
 

@@ -17,7 +17,7 @@ from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
 from cloakwork.mechanisms.kanon.sequences import EditDistances
 from cloakwork.noise import secret
-from cloakwork.testing.contract import assert_is_a_log
+from cloakwork.testing.contract_logs import assert_is_a_log
 from conftest import runs
 from contracts.sample_logs import RESOURCE, courses_of, log_of
 

@@ -13,7 +13,7 @@ from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import secret
-from cloakwork.testing.contract import assert_is_a_log
+from cloakwork.testing.contract_logs import assert_is_a_log
 from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
 

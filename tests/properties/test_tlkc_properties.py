@@ -16,7 +16,7 @@ from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.noise import secret
-from cloakwork.testing.contract import assert_is_a_log
+from cloakwork.testing.contract_logs import assert_is_a_log
 from conftest import runs
 from contracts.sample_logs import BEGIN, RESOURCE, courses_of, log_of
 

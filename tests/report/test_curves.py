@@ -8,8 +8,8 @@ def test_a_curve_is_drawn_in_steps():
     """The largest share of both lines lies 8 pixels below the edge, a share of 0 on the base."""
     curve = ShareCurve(title="t", source=(0.0, 0.5), released=(0.25, 0.75), marks=((0.5, "m"),))
     found = drawn(curve)
-    assert found.source == "M0 160V160.0H360.0V58.7H720.0"
-    assert found.released == "M0 160V109.3H360.0V8.0H720.0"
-    assert found.marks == ((360.0, "m"),)
+    assert found.source == "M0 100V100.0H180.0V38.7H360.0"
+    assert found.released == "M0 100V69.3H180.0V8.0H360.0"
+    assert found.marks == ((180.0, "m"),)
     assert found.highest == 0.75
-    assert drawn(curve.model_copy(update={"source": (), "released": ()})).source == "M0 160"
+    assert drawn(curve.model_copy(update={"source": (), "released": ()})).source == "M0 100"

@@ -67,3 +67,13 @@ def test_figures_stand_in_the_report() -> None:
     assert found is not None
     assert min(found.case_durations or 0, found.waiting_times or 0, found.hours_of_week or 0) > 0
     assert found.pairs
+
+
+def test_the_graph_and_what_is_learned_stand_in_the_report() -> None:
+    """Of whatever rewrites the control flow."""
+    plan, log = planned("dp-control-flow"), read_log(EXAMPLES / "hospital.xes.gz")
+    found = Utility.model_validate(api._utility(plan, log, log, lambda _: None, 0.0))
+    assert found.flow is not None
+    assert all(step.source == step.released for step in found.flow.steps)
+    shown = {line.name: line.value for line in lines(found)}
+    assert float(shown["Next activity, learned from the release"]) > 0.7

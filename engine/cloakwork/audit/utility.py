@@ -17,6 +17,8 @@ from pydantic import Field
 
 from cloakwork.arrays import Floats, Ints
 from cloakwork.audit.discovery import Discovery, evaluate_in_subprocess
+from cloakwork.audit.flow import FlowGraph, flow_graph
+from cloakwork.audit.learning import LearnedFrom, learned_from
 from cloakwork.audit.times import TimeUtility
 from cloakwork.audit.whole_log import WholeLogUtility
 from cloakwork.errors import MechanismError
@@ -96,6 +98,8 @@ class Utility(Frozen):
     discovery: Discovery | None = None
     times: TimeUtility | None = None
     whole_log: WholeLogUtility | None = None
+    flow: FlowGraph | None = None
+    learned: LearnedFrom | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -165,6 +169,8 @@ def measured(
         dfg_edge_distance=dfg_edge_distance(before, after),
         dfg_frequency_distance=dfg_frequency_distance(before, after),
         discovery=discovery,
+        flow=with_note("directly-follows graph", lambda: flow_graph(source, release)),
+        learned=with_note("models of the release", lambda: learned_from(source, release)),
         notes=tuple(notes),
     )
 

@@ -5,7 +5,7 @@ Every figure is a distance between two distributions, 0 where they are the same.
 log outside any guarantee, as ``audit/utility.py`` does: for the internal report alone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,24 +14,25 @@ import polars as pl
 from pydantic import Field
 
 from cloakwork.arrays import Bools, Floats, Ints
+from cloakwork.audit.attribute_distances import (
+    AttributeDistance,
+    DistanceOfPair,
+    attribute_figures,
+)
 from cloakwork.audit.curves import ShareCurve, duration_curve, profile_curve
 from cloakwork.audit.distances import (
-    MISSING,
-    kolmogorov_smirnov,
     total_variation,
     wasserstein,
     weighted_mean,
 )
+from cloakwork.audit.flow import with_activity
 from cloakwork.audit.times import PairTimes
 from cloakwork.audit.value_codes import CodedAttribute, coded, joint_codes
-from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.quantities import Frozen
 
 MOST_PAIRS: Final = 10
 """Directly-follows pairs that are shown, the most frequent of the source first."""
-
-MOST_TABLES: Final = 1_000
-"""Two-way tables that are compared; of more, every second one, or every third, and so on."""
 
 _SECOND, _HOUR, _DAY = 1_000_000, 3_600_000_000, 86_400_000_000  # microseconds
 _MONDAY: Final = 3
@@ -40,23 +41,6 @@ _MONDAY: Final = 3
 
 def _figure(title: str, description: str) -> Any:
     return Field(default=None, title=title, description=description)
-
-
-class AttributeDistance(Frozen):
-    """One attribute: its distance, and how often it is missing before and after.
-
-    ``distance``: total variation of the values (missing is one); of an attribute of events per
-    activity, weighted by how many of the activity's events have a value in the source.
-    ``over_all``: the same, weighted by all of the activity's events. ``numbers``: the largest
-    difference between the distribution functions of the numbers, whatever the bins.
-    """
-
-    attribute: str
-    distance: float
-    over_all: float | None = None
-    numbers: float | None = None
-    missing_source: float | None
-    missing_released: float | None
 
 
 class WholeLogUtility(Frozen):
@@ -107,6 +91,8 @@ class WholeLogUtility(Frozen):
         "mean over these attributes. 0 is best.",
     )
     attributes: tuple[AttributeDistance, ...] = ()
+    at_activities: tuple[DistanceOfPair, ...] = ()
+    pairs_of_attributes: tuple[DistanceOfPair, ...] = ()
     pairs: tuple[PairTimes, ...] = ()
     curves: tuple[ShareCurve, ...] = ()
     notes: tuple[str, ...] = ()
@@ -132,7 +118,7 @@ def compare_whole_logs(
 
     Events without an activity, and missing times, are left out.
     """
-    source, release = _with_activity(source), _with_activity(release)
+    source, release = with_activity(source), with_activity(release)
     notes: list[str] = []
     found: dict[str, Any] = {}
     if times and all(TIMESTAMP in log.events.columns for log in (source, release)):
@@ -140,13 +126,8 @@ def compare_whole_logs(
     columns = [coded(source, release, name, (ranges or {}).get(name)) for name in attributes]
     notes += [column for column in columns if isinstance(column, str)]
     usable = [column for column in columns if isinstance(column, CodedAttribute)]
-    found |= _of_attributes(source, release, usable)
+    found |= attribute_figures(source, release, usable)
     return WholeLogUtility(**found, notes=tuple(notes))
-
-
-def _with_activity(log: EventLog) -> EventLog:
-    labels = log.events[ACTIVITY]
-    return log.keep_events(labels.is_not_null().to_numpy()) if labels.null_count() else log
 
 
 class _Timed:
@@ -281,79 +262,3 @@ def _most_frequent(
         )
         for row in top.to_dicts()
     )
-
-
-def _of_attributes(
-    source: EventLog, release: EventLog, columns: Sequence[CodedAttribute]
-) -> dict[str, Any]:
-    """The figures of attributes."""
-    before, after, labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
-    of_events: list[AttributeDistance] = []
-    of_cases: list[AttributeDistance] = []
-    for column in columns:
-        if column.name.startswith(CASE_PREFIX):
-            heights = source.cases.height, release.cases.height
-            groups = np.zeros(heights[0], np.int64), np.zeros(heights[1], np.int64)
-            of_cases += _distance_of(column, groups[0], groups[1], 1)
-        else:
-            of_events += _distance_of(column, before, after, len(labels))
-    shown = *of_cases, *of_events
-    return {
-        "attributes_per_activity": _mean_of([item.distance for item in of_events]),
-        "attributes_over_all": _mean_of([item.over_all for item in of_events]),
-        "case_attributes": _mean_of([item.distance for item in of_cases]),
-        "numbers": _mean_of([item.numbers for item in shown]),
-        "two_way_tables": two_way_distance(source, release, columns),
-        "attributes": shown,
-    }
-
-
-def _distance_of(
-    column: CodedAttribute, before: Ints, after: Ints, groups: int
-) -> Iterator[AttributeDistance]:
-    """The distance of one attribute, where the source has a row; ``before`` and ``after``: the
-    group of each row of either log. One that the source never has is weighted by all rows.
-    """
-    apart = total_variation((before, column.source), (after, column.release), groups, column.values)
-    over_all = weighted_mean(apart, np.bincount(before, minlength=groups))
-    valued = weighted_mean(apart, np.bincount(before[column.source != MISSING], minlength=groups))
-    if over_all is None:
-        return
-    is_of_case = column.name.startswith(CASE_PREFIX)
-    yield AttributeDistance(
-        attribute=column.name,
-        distance=over_all if valued is None else valued,
-        over_all=None if is_of_case else over_all,
-        numbers=column.numbers and kolmogorov_smirnov(*column.numbers),
-        missing_source=column.missing_share(column.source),
-        missing_released=column.missing_share(column.release),
-    )
-
-
-def _mean_of(found: Sequence[float | None]) -> float | None:
-    known = [value for value in found if value is not None]
-    return float(np.mean(known)) if known else None
-
-
-def two_way_distance(
-    source: EventLog, release: EventLog, columns: Sequence[CodedAttribute]
-) -> float | None:
-    """Mean total variation of the two-way marginals of the case table; None for fewer than two
-    attributes, or a source without cases.
-
-    The case table has a row a case: its attributes, and of each attribute of events the first value
-    that is not missing.
-    """
-    pairs = [(i, j) for i in range(len(columns)) for j in range(i)]
-    if not pairs or not source.cases.height:
-        return None
-    tables = [column.by_case(source, release) for column in columns]
-    zeros = [np.zeros(log.cases.height, np.int64) for log in (source, release)]
-    distances = []
-    for one, other in pairs[:: -(-len(pairs) // MOST_TABLES)]:
-        width = columns[other].values + 1
-        cells = [(tables[one][side] + 1) * width + tables[other][side] + 1 for side in (0, 1)]
-        most = (columns[one].values + 1) * width
-        apart = total_variation((zeros[0], cells[0]), (zeros[1], cells[1]), 1, most)
-        distances.append(apart[0])
-    return float(np.mean(distances))

@@ -60,7 +60,7 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
     ),
     "audit": CommandLocation(
         "cloakwork.cli.audit:audit",
-        "Test whether a mechanism keeps its claim, by running it many times.",
+        "Test a mechanism's claim by running it many times, or compare a release with its log.",
     ),
     "mechanisms": CommandLocation(
         "cloakwork.cli.mechanisms:mechanisms",

@@ -1,4 +1,6 @@
-"""``cloakwork audit``: does a mechanism keep its claim, as far as runs can tell?"""
+"""``cloakwork audit``: does a mechanism keep its claim, as far as runs can tell? And what does a
+release keep of its source?
+"""
 
 import json
 import textwrap
@@ -7,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cloakwork.cli.audit_utility import utility
 from cloakwork.cli.options import json_option
 from cloakwork.cli.progress import progress_of
 from cloakwork.cli.screen import columns
@@ -22,7 +25,10 @@ EXCEEDED = 5
 
 @click.group()
 def audit() -> None:
-    """Test a mechanism's claim by running it many times."""
+    """Test a mechanism's claim by running it many times, or compare a release with its source."""
+
+
+audit.add_command(utility)
 
 
 @audit.command(short_help="Audit the differential privacy of MECHANISM.")

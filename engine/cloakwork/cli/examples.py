@@ -105,11 +105,15 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     ),
     "audit": (
         "cloakwork audit dp variants/threshold",
-        "cloakwork audit dp timestamps/laplace --epsilon 0.5",
+        "cloakwork audit utility log.xes.gz my-release/log.xes.gz",
     ),
     "audit dp": (
         "cloakwork audit dp variants/threshold --runs 2000",
         "cloakwork audit dp timestamps/laplace --epsilon 0.5 --out bounds.svg",
+    ),
+    "audit utility": (
+        "cloakwork audit utility log.xes.gz my-release/log.xes.gz",
+        "cloakwork audit utility log.csv my-release/log.csv --column concept:name=step --json",
     ),
     "mechanisms": (
         "cloakwork mechanisms",

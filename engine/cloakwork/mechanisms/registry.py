@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from cloakwork.errors import MechanismError
 from cloakwork.mechanisms.base import Mechanism
-from cloakwork.mechanisms.third_party import load_mechanism, package_of
+from cloakwork.mechanisms.packages import package_of
+from cloakwork.mechanisms.third_party import load_mechanism
 from cloakwork.policy.installed import installed_entries
 from cloakwork.policy.model import KNOWN_MECHANISMS
 

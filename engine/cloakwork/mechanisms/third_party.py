@@ -6,8 +6,7 @@ the types of what a mechanism returns, its declarations are held against each ot
 it says that it gives, and releases no column that its lineage does not write.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Any, Final, TypeVar, cast, get_args
@@ -17,7 +16,6 @@ from pydantic import BaseModel, JsonValue, TypeAdapter
 
 from cloakwork.arrays import Ints
 from cloakwork.budget import Currency
-from cloakwork.errors import CloakworkError, MechanismError, first_line
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Kernel, Perturbation
@@ -36,6 +34,7 @@ from cloakwork.mechanisms.base import (
     Measures,
     Mechanism,
     Offer,
+    OffersPart,
     Perturbs,
     Prediction,
     Predicts,
@@ -45,6 +44,7 @@ from cloakwork.mechanisms.base import (
     Theorem,
 )
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample, NoisyTimes
+from cloakwork.mechanisms.packages import Package, package_of
 from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import PrivacyEvent, charges_anything
 
@@ -54,44 +54,6 @@ _COLUMN_OF: Final = {ACTIVITY: CONTROL_FLOW, TIMESTAMP: TIMESTAMPS}
 """Lineage's name of a standard column of the events."""
 
 _EVENT: Final[TypeAdapter[PrivacyEvent]] = TypeAdapter(PrivacyEvent)
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """Who brings a mechanism: ``name`` of the mechanism, ``package`` with its version."""
-
-    name: str
-    package: str
-
-    def package_error(self, message: str) -> MechanismError:
-        """One line that names the package."""
-        return MechanismError(self.name, f"(package {self.package}) {message}")
-
-    @contextmanager
-    def errors_attributed(self, what: str) -> Iterator[None]:
-        """Tell what is raised inside as this package's; errors of our tree say it themselves."""
-        try:
-            yield
-        except CloakworkError:
-            raise
-        except Exception as error:
-            said = f"{what}: {type(error).__name__}: {first_line(error)}"
-            raise self.package_error(said.rstrip(": ")) from error
-
-    def require_type(self, value: Any, kinds: type[T] | tuple[type[T], ...], what: str) -> T:
-        """``value``, if it has the type that the protocol names."""
-        if isinstance(value, kinds):
-            return value
-        expected = kinds if isinstance(kinds, tuple) else (kinds,)
-        names = " or ".join(kind.__name__ for kind in expected)
-        raise self.package_error(f"{what} returned {type(value).__name__}, not {names}")
-
-
-def package_of(entry: EntryPoint) -> Package:
-    """The package that registers ``entry``."""
-    found = entry.dist
-    named = "of unknown name" if found is None else f"{found.name} {found.version}"
-    return Package(entry.name, named)
 
 
 def load_mechanism(entry: EntryPoint) -> Mechanism[Any]:
@@ -164,14 +126,19 @@ class Watched:
         """Its offer, for kinds that it declares only; ``why`` then names the package."""
         with self._package.errors_attributed("offer failed"):
             answer = self._mechanism.offer(goal, facts, options)
-        if isinstance(answer, Refusal):
-            return answer
-        offer: Offer[Any] = self._package.require_type(answer, Offer, "offer")
-        self._package.require_type(offer.params, self.Params, "offer")
-        if goal.kind not in {each.kind for each in self.gives}:
+        offer = self._offered(answer, "offer")
+        if isinstance(offer, Offer) and goal.kind not in {each.kind for each in self.gives}:
             raise self._package.package_error(
                 f"offers {goal.kind}, which it does not declare to give"
             )
+        return offer
+
+    def _offered(self, answer: Any, method: str) -> Offer[Any] | Refusal:
+        """The answer of ``method``, an offer with the package's name."""
+        if isinstance(answer, Refusal):
+            return answer
+        offer: Offer[Any] = self._package.require_type(answer, Offer, method)
+        self._package.require_type(offer.params, self.Params, method)
         return Offer(offer.params, f"{offer.why} (package {self.package})")
 
     def event(self, params: Any, facts: Facts) -> PrivacyEvent:
@@ -247,6 +214,21 @@ class WatchedMeasuring(_WatchedAsking):
 
 class WatchedEnriching(_WatchedAsking):
     """One that makes columns of cases of a kernel's answers."""
+
+    def offer_part(
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[Any] | Refusal:
+        """Its offer for a part of a goal, where it serves any; ``why`` then names the package."""
+        if not isinstance(self._mechanism, OffersPart):
+            return Refusal("never", "it serves no part of a goal")
+        with self._package.errors_attributed("offer_part failed"):
+            answer = self._mechanism.offer_part(columns, mu, delta, facts, options)
+        return self._offered(answer, "offer_part")
 
     def lineage(self, params: Any) -> Lineage:
         """Its lineage: columns of cases that exist."""

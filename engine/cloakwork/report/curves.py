@@ -6,8 +6,8 @@ from typing import Final
 
 from cloakwork.audit.curves import ShareCurve
 
-_WIDTH: Final = 720
-_BASE: Final = 160
+_WIDTH: Final = 360
+_BASE: Final = 100
 _HEIGHT: Final = _BASE + 24
 
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
+from cloakwork.audit.times import PairTimes
 from cloakwork.audit.utility import Utility
 from cloakwork.plan.sentences import proof_in_words, treatment_in_words
 from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.quantities import rounded
 from cloakwork.report.curves import drawn
+from cloakwork.report.flow_drawing import drawn_flows
 from cloakwork.report.model import (
     InternalReport,
     PublicReport,
@@ -113,21 +115,30 @@ def internal_html(report: InternalReport, others: int | None = None) -> str:
         bars=bars(report.statement.budget),
         pipeline=pipeline(public_steps(report.plan)),
         utility=lines(report.utility),
+        step_pairs=_step_pairs(report.utility),
     )
 
 
 def lines(utility: Utility | None) -> tuple[Line, ...]:
     """The figures of utility that there are, then those of times, of times and attributes as
-    distributions, and of process discovery.
+    distributions, of models of the release, and of process discovery.
     """
-    parts = (utility, utility.times, utility.whole_log, utility.discovery) if utility else ()
-    models = [model for model in parts if model is not None]
+    if utility is None:
+        return ()
+    of_kinds = (utility, utility.times, utility.whole_log, utility.learned, utility.discovery)
+    models = [model for model in of_kinds if model is not None]
     return tuple(
         Line(field.title, figure(getattr(model, name)), field.description or "")
         for model in models
         for name, field in type(model).model_fields.items()
         if field.title and getattr(model, name) is not None
     )
+
+
+def _step_pairs(utility: Utility | None) -> tuple[PairTimes, ...]:
+    """Hours from one activity to the next: event by event where they correspond."""
+    of_kinds = (utility.times, utility.whole_log) if utility else ()
+    return next((model.pairs for model in of_kinds if model is not None and model.pairs), ())
 
 
 def bars(budget: Sequence[SpentBudget]) -> tuple[Bar, ...]:
@@ -212,6 +223,11 @@ def figure(value: JsonValue) -> str:
     return value
 
 
+def percent(share: float | None) -> str:
+    """A share as people read it."""
+    return "none" if share is None else f"{share:.0%}"
+
+
 def moment(time: datetime) -> str:
     """A UTC date and time as people read it."""
     return f"{time:%d %B %Y, %H:%M} UTC"
@@ -234,7 +250,8 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters |= {"price": price, "figure": figure, "moment": moment}
-    environment.filters |= {"rounded": rounded, "drawn": drawn}
+    environment.filters |= {"rounded": rounded, "drawn": drawn, "flows": drawn_flows}
+    environment.filters |= {"percent": percent}
     environment.filters |= {"treatment": treatment_in_words, "proof": proof_in_words}
     environment.filters |= {"plainly": guarantee_line, "whom": unit_text}
     return environment

@@ -9,6 +9,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.model import Plan
 
 if TYPE_CHECKING:
+    from cloakwork.audit.utility import Utility
     from cloakwork.audit.whole_log import WholeLogUtility
 
 _AS_IN_THE_SOURCE: Final = ("keep", "protect")
@@ -39,6 +40,19 @@ def whole_log_utility(plan: Plan, source: EventLog, released: EventLog) -> "Whol
     declared = [name for name in (*plan.facts.domains, *plan.facts.ranges) if name in measured]
     contradicted = contradicted_facts(source, plan.facts, declared)
     return found.model_copy(update={"contradicted": contradicted})
+
+
+def utility_of_logs(source: EventLog, released: EventLog) -> "Utility":
+    """All figures of ``released`` against ``source`` that need no plan: of the control flow, of
+    times where both have them, and of the attributes that both have.
+    """
+    from cloakwork.audit.utility import measured
+    from cloakwork.audit.whole_log import compare_whole_logs
+
+    known = {*source.columns} - {CASE_ID, ACTIVITY, TIMESTAMP}
+    attributes = [name for name in released.columns if name in known]
+    whole_log = compare_whole_logs(source, released, attributes=attributes)
+    return measured(source, released).model_copy(update={"whole_log": whole_log})
 
 
 def compared_columns(plan: Plan, released: EventLog) -> tuple[tuple[str, ...], bool]:

@@ -21,7 +21,6 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.privacy_event import Composed
 from cloakwork.testing.logs import log_of
-from cloakwork.testing.queries import cases_that_differ, queries_collected
 from cloakwork.testing.runs import run_step
 from mechanisms.attributes.enriching import (
     COLUMNS,
@@ -60,12 +59,6 @@ def test_noise_is_coarse_whatever_mu():
     params = params_of(1e6)
     assert min(params.sigma, params.norms_sigma) > 1000
     assert moves(params) <= 1e12
-
-
-def test_parameters_survive_json():
-    params = params_of()
-    assert MECHANISM.Params.model_validate_json(params.model_dump_json()) == params
-    assert [attribute.name for attribute in params.attributes] == list(COLUMNS)
 
 
 def test_refusals():
@@ -108,14 +101,6 @@ BARE = released_of([("register", "treat", "pay"), ("register", "pay")], np.array
 RELEASED = released_cases(BARE, [CONTROL_FLOW])
 
 
-@pytest.mark.parametrize("max_cases", [1, 2])
-def test_what_is_recorded_is_what_was_planned(max_cases):
-    params = params_of(max_cases=max_cases)
-    kernel = kernel_for(ordinary(), params)
-    MECHANISM.enrich(params, kernel, RELEASED)
-    assert kernel.recorded == MECHANISM.event(params, FACTS)
-
-
 def test_less_noise_or_a_question_more_is_refused():
     """The broken twins: half the noise, more cases a unit than planned, tables asked for twice."""
     params = params_of()
@@ -144,17 +129,6 @@ def test_batches_change_nothing(at_once):
             if hasattr(column, field):
                 same = getattr(column, field), getattr(parts.columns[name], field)
                 np.testing.assert_array_equal(*same)
-
-
-def test_queries_are_pure():
-    """Each case finds the same in any batch, in any order, and by itself."""
-    params, log = params_of(), ordinary(12)
-    with queries_collected(disturbed=True) as collected:
-        MECHANISM.enrich(params, kernel_for(log, params), RELEASED)
-    assert len(collected) == 3
-    for asked in collected:
-        assert not asked.refused
-        assert not list(cases_that_differ(asked))
 
 
 def with_events(log, **columns):

@@ -1,19 +1,16 @@
 """Times for cases that were made of noisy answers."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import pairwise
 
 import numpy as np
 import polars as pl
 import pytest
-from pydantic import TypeAdapter
 
-from cloakwork.engines.measured import measured_of, released_cases
-from cloakwork.engines.memory import MemoryEngine
+from cloakwork.engines.measured import released_cases
 from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts, Unit, Window
-from cloakwork.kernel import Books, Clip, Entries, Kernel
+from cloakwork.kernel import Clip, Entries
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.from_variants import log_of_variants
@@ -23,11 +20,13 @@ from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.histogram_params import norm_charged
 from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import PrivacyEvent
-from cloakwork.run.steps import Grant, aggregate_of
-from cloakwork.testing.contract import BATCH_LOG, EVERY_GOAL, LOGS, assert_is_a_log, random_batches
+from cloakwork.testing.contract_logs import (
+    EVERY_GOAL,
+    LOGS,
+    assert_is_a_log,
+)
 from cloakwork.testing.logs import log_of
-from cloakwork.testing.queries import cases_that_differ, queries_collected
+from cloakwork.testing.queries import queries_collected
 from cloakwork.testing.runs import run_step
 
 MECHANISM = TimestampHistogram()
@@ -91,14 +90,6 @@ def test_options_are_judged(options):
     assert refused.kind == "misconfigured"
 
 
-def test_parameters_and_cost_are_data():
-    found = params(DAYS, shares={"gaps": 0.5})
-    assert found == type(found).model_validate_json(found.model_dump_json())
-    event = MECHANISM.event(found, DAYS)
-    adapter = TypeAdapter(PrivacyEvent)
-    assert event == adapter.validate_json(adapter.dump_json(event))
-
-
 @pytest.mark.parametrize("made", [MADE, LOGS["cases without events"], LOGS["empty"]])
 @pytest.mark.parametrize("facts", [FACTS, DAYS, Facts()], ids=["seconds", "days", "undeclared"])
 @pytest.mark.parametrize("name", SOURCES)
@@ -133,16 +124,6 @@ def replace_facts(**changes):
     return FACTS.model_copy(update=changes)
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_what_is_recorded_is_what_is_planned(name):
-    source, found = reproducible(1), params()
-    grant = Grant.of(MECHANISM, found, FACTS)
-    seen = measured_of(aggregate_of(MECHANISM, found, grant).of(SOURCES[name]), source)
-    kernel = Kernel(seen, Books.of(grant.event), source, 1)
-    MECHANISM.enrich(found, kernel, released_cases(MADE, [CONTROL_FLOW]))
-    assert sorted(map(repr, kernel.recorded.events)) == sorted(map(repr, grant.event.events))
-
-
 @pytest.mark.parametrize("m", [1, 5, 60])
 @pytest.mark.parametrize("mu", [0.01, 0.25, 3.0])
 def test_the_cost_is_the_mu_that_was_asked_for(mu, m):
@@ -159,33 +140,11 @@ def test_the_cost_is_the_mu_that_was_asked_for(mu, m):
     assert all(sigmas[name] >= m * whole[name] * 0.999 for name in sigmas)
 
 
-@pytest.mark.parametrize("batches", [1, 4, 60])
-def test_batches_change_nothing(batches):
-    engine = MemoryEngine(batches, random_batches(batches))
-    at_once, in_batches = release(BATCH_LOG), release(BATCH_LOG, engine=engine)
-    assert at_once.events.equals(in_batches.events)
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_vectors_of_a_case_follow_from_that_case_alone(name):
-    with queries_collected() as collected:
-        release(SOURCES[name])
-    assert len(collected) == 6
-    for asked in collected:
-        assert not list(cases_that_differ(asked))
-        assert not asked.refused
-
-
 def disturbed_alike(log):
     """Whether a release is the same where queries are called on decoys, too."""
     plain = release(log)
     with queries_collected(disturbed=True):
         return plain.events.equals(release(log).events)
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_queries_leave_nothing_behind(name):
-    assert disturbed_alike(SOURCES[name])
 
 
 def test_pairs_of_the_log_instead_of_released_ones_are_found(monkeypatch):
@@ -228,18 +187,6 @@ def test_a_clip_that_is_left_out_is_refused(monkeypatch):
     monkeypatch.setattr(ModelledTimes, "_ask", twice)
     with pytest.raises(PlanUnsound):
         release(LOGS["ordinary"])
-
-
-def test_no_column_but_times_is_read():
-    lineage = MECHANISM.lineage(params())
-    assert lineage.measures == {CONTROL_FLOW, TIMESTAMPS}
-    assert lineage.reads == {CONTROL_FLOW}
-    assert lineage.writes == {TIMESTAMPS}
-    assert lineage.enriches
-    other = replace(
-        BATCH_LOG, events=BATCH_LOG.events.with_columns(pl.lit("x").alias("org:resource"))
-    )
-    assert release(BATCH_LOG).events.equals(release(other).events)
 
 
 def office(cases: int) -> EventLog:

@@ -1,15 +1,10 @@
 """Laplace noise on numbers inside declared bounds, each value by itself."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from pydantic import JsonValue
-
-from cloakwork.facts import Facts
-from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.attributes.local import RandomisesValues
-from cloakwork.mechanisms.attributes.local_params import LocalAttribute, LocalParams, local_params
-from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.attributes.local_params import PublicFact
+from cloakwork.mechanisms.base import Theorem
 
 
 class BoundedLaplace(RandomisesValues):
@@ -24,9 +19,9 @@ class BoundedLaplace(RandomisesValues):
     """
 
     name: ClassVar[str] = "attributes/bounded-laplace"
-    gives: ClassVar[tuple[Gives, ...]] = (Gives("local-dp"),)
     summary: ClassVar[str] = "Adds noise to numbers, each by itself, inside declared bounds."
-    proof: ClassVar[Proof] = "proved"
+    draws_from: ClassVar[PublicFact] = "range"
+    does: ClassVar[str] = "adds noise to numbers inside their declared range"
     theorem: ClassVar[Theorem] = Theorem(
         "Each released number, and whether there is one, is epsilon-locally private in the raw "
         "value; all values of a case of at most M events together, where the claim is about cases.",
@@ -34,17 +29,3 @@ class BoundedLaplace(RandomisesValues):
         "Roughgarden and Sundararajan 2009); Warner 1965 for presence; composition: Dwork and "
         "Roth 2014, theorem 3.16",
     )
-
-    def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
-    ) -> Offer[LocalParams] | Refusal:
-        """Attributes with a declared range."""
-
-        def declared(name: str) -> LocalAttribute | None:
-            span = facts.ranges.get(name)
-            return LocalAttribute(name=name, range=span) if span else None
-
-        found = local_params(goal, facts, options, declared, "range")
-        if isinstance(found, Refusal):
-            return found
-        return Offer(found, "adds noise to numbers inside their declared range")

@@ -1,18 +1,44 @@
 """What mechanisms that randomise each value by itself have in common."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import JsonValue
+
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee
 from cloakwork.kernel.local import Randomisation
 from cloakwork.lineage import Lineage
-from cloakwork.mechanisms.attributes.local_params import STEPS, LocalParams
+from cloakwork.mechanisms.attributes.local_params import (
+    STEPS,
+    LocalParams,
+    PublicFact,
+    local_params,
+)
+from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal
 from cloakwork.mechanisms.local_values import PublicValues
 from cloakwork.privacy_event import PrivacyEvent
 
 
 class RandomisesValues:
-    """The cost and the lineage of a step that puts a noisy value in the place of each value."""
+    """The offer, the cost and the lineage of a step that puts a noisy value in the place of each
+    value.
+    """
 
     Params = LocalParams
+    gives: ClassVar[tuple[Gives, ...]] = (Gives("local-dp"),)
+    proof: ClassVar[Proof] = "proved"
+    draws_from: ClassVar[PublicFact]
+    does: ClassVar[str]
+    """What an offer says of it."""
+
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[LocalParams] | Refusal:
+        """Attributes of which ``draws_from`` is declared."""
+        found = local_params(goal, facts, options, self.draws_from)
+        return found if isinstance(found, Refusal) else Offer(found, self.does)
 
     def event(self, params: LocalParams, facts: Facts) -> PrivacyEvent:
         """The cost of one value, or of all values of a case."""

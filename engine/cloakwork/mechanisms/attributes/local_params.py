@@ -1,6 +1,6 @@
 """The parameters of mechanisms that randomise each value by itself, and how they are found."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Final, Literal
 
@@ -17,6 +17,8 @@ from cloakwork.quantities import Frozen
 
 STEPS: Final = 100_000
 """Into how many steps a declared range is divided: far finer than any useful noise."""
+
+PublicFact = Literal["domain", "range"]
 
 _ABOVE: Final = 1 + Fraction(1, 10**12)
 """Scales are rounded up by this factor."""
@@ -104,13 +106,11 @@ def local_params(
     goal: Guarantee,
     facts: Facts,
     options: Mapping[str, JsonValue],
-    declared: Callable[[str], LocalAttribute | None],
-    what: str,
+    draws_from: PublicFact,
 ) -> LocalParams | Refusal:
     """Parameters that meet ``goal``, a local one over attributes alone, or why there are none.
 
-    ``declared``: what is public of an attribute, None where that is not enough; ``what``: which
-    public fact that would be.
+    ``draws_from``: which fact of each attribute must be declared.
     """
     if not isinstance(goal, LocalDP):
         return Refusal("never", "randomising values by themselves gives local-dp and nothing else")
@@ -119,12 +119,13 @@ def local_params(
     if options:
         return Refusal("misconfigured", f"unknown option {', '.join(sorted(options))}")
     names = list(dict.fromkeys(goal.over))
-    found = [declared(name) for name in names]
-    if lacking := [name for name, each in zip(names, found, strict=True) if each is None]:
+    domains, ranges = facts.domains, facts.ranges
+    declared: Mapping[str, object] = domains if draws_from == "domain" else ranges
+    if lacking := [name for name in names if not declared.get(name)]:
         return Refusal(
             "needs",
             "it draws from values that are public",
-            tuple(f"attributes[{name!r}].{what}" for name in lacking),
+            tuple(f"attributes[{name!r}].{draws_from}" for name in lacking),
         )
     epsilon = goal.epsilon
     if goal.per == "case":
@@ -136,7 +137,10 @@ def local_params(
             )
         epsilon = rounded_down(exactly(epsilon) / values_of_a_case(names, facts.longest_case))
     return LocalParams(
-        attributes=tuple(each for each in found if each is not None),
+        attributes=tuple(
+            LocalAttribute.model_validate({"name": name, draws_from: declared[name]})
+            for name in names
+        ),
         epsilon=epsilon,
         per=goal.per,
         longest_case=facts.longest_case if goal.per == "case" else None,

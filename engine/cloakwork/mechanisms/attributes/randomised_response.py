@@ -1,15 +1,10 @@
 """k-ary randomised response: each value of an attribute by itself, over a declared domain."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from pydantic import JsonValue
-
-from cloakwork.facts import Facts
-from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.attributes.local import RandomisesValues
-from cloakwork.mechanisms.attributes.local_params import LocalAttribute, LocalParams, local_params
-from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.attributes.local_params import PublicFact
+from cloakwork.mechanisms.base import Theorem
 
 
 class RandomisedResponse(RandomisesValues):
@@ -26,26 +21,12 @@ class RandomisedResponse(RandomisesValues):
     """
 
     name: ClassVar[str] = "attributes/randomised-response"
-    gives: ClassVar[tuple[Gives, ...]] = (Gives("local-dp"),)
     summary: ClassVar[str] = "Replaces values by others of their domain, each by itself at random."
-    proof: ClassVar[Proof] = "proved"
+    draws_from: ClassVar[PublicFact] = "domain"
+    does: ClassVar[str] = "puts another value of its domain in the place of some values"
     theorem: ClassVar[Theorem] = Theorem(
         "Each released value is epsilon-locally private in the raw one, missing or not; all values "
         "of a case of at most M events together, where the claim is about cases.",
         "Warner 1965; Kairouz, Oh and Viswanath 2016, Extremal mechanisms; composition: Dwork and "
         "Roth 2014, theorem 3.16",
     )
-
-    def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
-    ) -> Offer[LocalParams] | Refusal:
-        """Attributes with a declared domain."""
-
-        def declared(name: str) -> LocalAttribute | None:
-            domain = facts.domains.get(name)
-            return LocalAttribute(name=name, domain=domain) if domain else None
-
-        found = local_params(goal, facts, options, declared, "domain")
-        if isinstance(found, Refusal):
-            return found
-        return Offer(found, "puts another value of its domain in the place of some values")

@@ -28,6 +28,7 @@ from cloakwork.mechanisms.kanon.closeness_params import NAME, ClosenessParams
 from cloakwork.mechanisms.kanon.closeness_values import with_close_values
 from cloakwork.mechanisms.kanon.column_summary import ColumnOfCases
 from cloakwork.mechanisms.kanon.randomise import least_t
+from cloakwork.mechanisms.option_faults import option_fault
 from cloakwork.noise import Noise, Stream
 
 _OPTIONS: Final = ("infeasible", "step")
@@ -101,8 +102,7 @@ class Closeness(WithoutCost):
         try:
             params = _params_of_goal(goal, facts, options)
         except ValidationError as error:
-            first = error.errors()[0]
-            return Refusal("misconfigured", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+            return Refusal("misconfigured", option_fault(error))
         contradiction = _find_contradiction(params)
         if contradiction is not None:
             return Refusal("misconfigured", contradiction)

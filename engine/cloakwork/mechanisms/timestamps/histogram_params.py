@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 from cloakwork.facts import UNIX_EPOCH, Facts, Window
 from cloakwork.kernel import Clip, Gaussian
 from cloakwork.mechanisms.base import Refusal
+from cloakwork.mechanisms.option_faults import option_fault
 from cloakwork.noise import drawn_sigma
 from cloakwork.privacy_event import Composed, DiscreteGaussian, PrivacyEvent, Repeated
 from cloakwork.quantities import Duration, Frozen, Number
@@ -106,9 +107,7 @@ def offered_params(
     try:
         chosen = HistogramOptions.model_validate(options)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        return Refusal("misconfigured", f"option '{where}': {first['msg']}")
+        return Refusal("misconfigured", option_fault(error))
     shares = {**SHARES, **chosen.shares}
     total = sum(shares.values())
     m = facts.unit.max_cases

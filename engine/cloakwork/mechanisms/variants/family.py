@@ -22,6 +22,7 @@ from cloakwork.mechanisms.base import (
     Proof,
     Refusal,
 )
+from cloakwork.mechanisms.option_faults import option_fault
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
 
 P = TypeVar("P", bound=BaseModel)
@@ -118,12 +119,3 @@ class NoOptions(BaseModel):
     """The options of a mechanism that has none."""
 
     model_config = {"extra": "forbid", "frozen": True}
-
-
-def option_fault(error: ValidationError) -> str:
-    """The first fault of a mechanism's options, in one phrase."""
-    fault = error.errors()[0]
-    name = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        return f"it has no option '{name}'"
-    return f"option {name}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"

@@ -15,6 +15,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Gaussian, Kernel, vectors_of
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.option_faults import option_fault
 from cloakwork.mechanisms.variants.chain import (
     MOST_CASES,
     Context,
@@ -23,7 +24,7 @@ from cloakwork.mechanisms.variants.chain import (
     fit_flow,
     refine_contexts,
 )
-from cloakwork.mechanisms.variants.family import VariantRelease, option_fault, part_refusal
+from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.markov_params import (
     LONGEST,
     SELECTION_SHARE,

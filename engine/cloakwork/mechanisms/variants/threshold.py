@@ -11,8 +11,9 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Entries, Gaussian, Kernel, Laplace, Selected, Truncated
 from cloakwork.mechanisms.base import Measurement, Offer, Prediction, Refusal, Theorem
+from cloakwork.mechanisms.option_faults import option_fault
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
-from cloakwork.mechanisms.variants.family import VariantRelease, option_fault, part_refusal
+from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.noise import drawn_sigma
 from cloakwork.privacy_event import (
     Composed,

@@ -1,0 +1,156 @@
+"""The directly-follows graph of a log as a drawing that a page can hold."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import hypot
+from textwrap import wrap
+from typing import Final, Literal
+
+from cloakwork.audit.flow import FlowGraph
+from cloakwork.report.flow_layout import BEGIN, END, Link, layers_of, links_of
+
+Side = Literal["source", "released"]
+Point = tuple[float, float]
+
+WIDTH: Final = 360
+_MARGIN, _BOX_WIDTH, _BOX_HEIGHT, _LAYER, _END_RADIUS = 34, 140, 32, 62, 7
+_LETTER: Final = 6.4
+"""Pixels that a letter of a name takes, about."""
+_LANES: Final = (10, 18, 26)
+"""How far from the edge links run that pass layers by."""
+_PLACES: Final = (0.5, 0.36, 0.64, 0.24, 0.76)
+"""Where along a link its number may stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnActivity:
+    """A box with up to two lines of text; ``x`` and ``y``: its middle, in pixels. The ends of cases
+    are dots, without text.
+    """
+
+    name: str
+    lines: tuple[str, ...]
+    x: float
+    y: float
+    width: float
+    height: float
+    is_there: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnLink:
+    """A line with its number in the table, and the place of the number; ``stroke``: its width."""
+
+    number: int
+    path: str
+    stroke: float
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnFlow:
+    """A directly-follows graph in pixels."""
+
+    title: str
+    side: Side
+    activities: tuple[DrawnActivity, ...]
+    links: tuple[DrawnLink, ...]
+    height: int
+    width: int = WIDTH
+
+
+def drawn_flows(graph: FlowGraph) -> tuple[DrawnFlow, DrawnFlow]:
+    """The source's graph and the release's, every activity at one place in both."""
+    return _drawn(graph, "source", "The source"), _drawn(graph, "released", "The release")
+
+
+def _drawn(graph: FlowGraph, side: Side, title: str) -> DrawnFlow:
+    links = links_of(graph)
+    times: list[int] = [getattr(step, side) for step in graph.steps]
+    there = {name for link, count in zip(links, times, strict=True) for name in link if count}
+    layers = layers_of(links)
+    boxes = {box.name: box for box in _boxes(layers, there)}
+    depth = {name: row for row, names in enumerate(layers) for name in names}
+    most = max(times, default=0)
+    drawn: list[DrawnLink] = []
+    for number, (link, count) in enumerate(zip(links, times, strict=True), 1):
+        curve = _curve(link, boxes, depth, number)
+        if count:
+            x, y = _free_place(curve, drawn)
+            drawn.append(DrawnLink(number, _path(curve), 1 + 4 * count / most, x, y))
+    return DrawnFlow(title, side, tuple(boxes.values()), tuple(drawn), len(layers) * _LAYER)
+
+
+def _boxes(layers: list[list[str]], there: set[str]) -> Iterator[DrawnActivity]:
+    for row, names in enumerate(layers):
+        slot = (WIDTH - 2 * _MARGIN) / max(len(names), 1)
+        for place, name in enumerate(names):
+            x, y = _MARGIN + slot * (place + 0.5), (row + 0.5) * _LAYER
+            if name in (BEGIN, END):
+                size = 2 * _END_RADIUS
+                yield DrawnActivity(name, (), x, y, size, size, name in there)
+            else:
+                width = min(_BOX_WIDTH, slot - 10)
+                lines = _lines(name, int(width / _LETTER))
+                yield DrawnActivity(name, lines, x, y, width, _BOX_HEIGHT, name in there)
+
+
+def _lines(name: str, letters: int) -> tuple[str, ...]:
+    """At most two lines of so many letters."""
+    return tuple(wrap(name, letters, max_lines=2, placeholder="…")) or (name[:letters],)
+
+
+Curve = tuple[Point, Point, Point, Point]
+"""Of a cubic curve: both ends, and between them what it is drawn towards."""
+
+
+def _curve(
+    link: Link, boxes: dict[str, DrawnActivity], depth: dict[str, int], number: int
+) -> Curve:
+    """To the next layer straight down; past layers along the left edge, and upwards along the
+    right one.
+    """
+    first, second = (boxes[name] for name in link)
+    down = depth[second.name] - depth[first.name]
+    if down == 1:
+        start = first.x, first.y + first.height / 2
+        stop = second.x, second.y - second.height / 2 - 2
+        middle = (start[1] + stop[1]) / 2
+        return start, (start[0], middle), (stop[0], middle), stop
+    if down == 0 and first is second:
+        edge = first.x + first.width / 2
+        return (
+            (edge, first.y - 8), (edge + 28, first.y - 14),
+            (edge + 28, first.y + 14), (edge + 2, first.y + 8),
+        )  # fmt: skip
+    sign = -1 if down > 0 else 1
+    start = first.x + sign * first.width / 2, first.y + 4
+    stop = second.x + sign * (second.width / 2 + 2), second.y - 4
+    lane = _LANES[number % len(_LANES)]
+    towards = lane if down > 0 else WIDTH - lane
+    return start, (towards, start[1]), (towards, stop[1]), stop
+
+
+def _path(curve: Curve) -> str:
+    (x, y), *others = curve
+    rest = " ".join(f"{a:.1f} {b:.1f}" for a, b in others)
+    return f"M{x:.1f} {y:.1f}C{rest}"
+
+
+def _free_place(curve: Curve, drawn: list[DrawnLink]) -> Point:
+    """Where on the curve a number stands in the way of no other one, as far as that can be."""
+    places = [_at(curve, share) for share in _PLACES]
+    for x, y in places:
+        if all(hypot(x - other.x, y - other.y) > 17 for other in drawn):
+            return x, y
+    return places[0]
+
+
+def _at(curve: Curve, share: float) -> Point:
+    """The point of a cubic curve at ``share`` (Bernstein's form)."""
+    rest = 1 - share
+    weights = rest**3, 3 * rest**2 * share, 3 * rest * share**2, share**3
+    x = sum(weight * point[0] for weight, point in zip(weights, curve, strict=True))
+    y = sum(weight * point[1] for weight, point in zip(weights, curve, strict=True))
+    return round(x, 1), round(y, 1)

@@ -1,0 +1,158 @@
+"""What the contract of mechanisms is tried on: goals, and logs of every kind."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+from polars.testing import assert_frame_equal
+
+from cloakwork.arrays import Ints
+from cloakwork.guarantees import (
+    ConfidenceBound,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    LDiversity,
+    LocalDP,
+    MetricPrivacy,
+    TCloseness,
+)
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.from_variants import log_of_variants
+from cloakwork.testing.logs import BEGIN, RESOURCE, log_of
+
+EVERY_GOAL: tuple[Guarantee, ...] = (
+    KAnonymity(kind="k-anonymity", k=5),
+    KAnonymity(kind="k-anonymity", k=5, scope="prefixes", count="units"),
+    KAnonymity(kind="k-anonymity", k=5, over=(CONTROL_FLOW, "case:Age")),
+    TCloseness(kind="t-closeness", t=0.2, attribute="Age"),
+    LDiversity(kind="l-diversity", l=2, attribute="Age"),
+    ConfidenceBound(kind="confidence-bound", L=2, K=5, C=0.5),
+    DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=(CONTROL_FLOW,)),
+    DifferentialPrivacy(
+        kind="differential-privacy", epsilon=1, delta=1e-6, over=(CONTROL_FLOW, TIMESTAMPS)
+    ),
+    DifferentialPrivacy(
+        kind="differential-privacy", epsilon=1, over=(TIMESTAMPS,), neighbours="bounded"
+    ),
+    MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1)),
+    MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1), over=("Age",)),
+    LocalDP(kind="local-dp", epsilon=1, over=("Age",)),
+)
+
+LOGS = {
+    "empty": log_of([]),
+    "one case": log_of([["a", "b", "c"]]),
+    "a single activity": log_of([["a"]] * 12),
+    "cases without events": log_of([[]] * 6 + [["a"]] * 6),
+    "all variants unique": log_of([["a"] * length for length in range(1, 13)]),
+    "ordinary": log_of(
+        [["a", "b", "c"]] * 8 + [["a", "c"]] * 5 + [["a", "b", "b", "c"]] * 2 + [["d"]]
+    ),
+}
+
+
+def _batch_log() -> EventLog:
+    """A log of 90 cases of 9 units whose rare variants are too small for k = 4, with values, some
+    of them missing, and one inserted event in each of five cases.
+    """
+    rows = [["a", "b", "c"]] * 40 + [["a", "c"]] * 26 + [["a", "b", "b", "c"]] * 10
+    log = log_of([*rows, *[["a"]] * 8, *[["d"]] * 3, *[[]] * 3])
+    mixed = np.random.default_rng(1).permutation(log.cases.height)
+    log = log.keep_cases(mixed)
+    inserted = np.zeros(log.events.height, np.bool_)
+    inserted[log.offsets[[3, 17, 31, 45, 59]]] = True
+    place = np.arange(log.cases.height)
+    # An inserted event has no values of its own.
+    lost = pl.lit(pl.Series(inserted))
+    return replace(
+        log,
+        cases=log.cases.with_columns(
+            pl.Series("case:unit", [None if i == 7 else f"u{i % 9}" for i in place.tolist()]),
+            pl.Series("case:age", (place * 7 % 11).astype(np.float64)),
+        ),
+        events=log.events.with_columns(
+            pl.when(~lost).then(pl.col(RESOURCE)).alias(RESOURCE),
+            pl.when(~lost).then(pl.col(TIMESTAMP)).alias(TIMESTAMP),
+            pl.Series("org:role", [f"role {i % 3}" for i in range(log.events.height)]),
+        ),
+        inserted=inserted,
+    )
+
+
+BATCH_LOG = _batch_log()
+
+
+def _with_values(log: EventLog, time: datetime | None, role: Any, age: Any) -> EventLog:
+    """``log`` with the same time, role and age everywhere."""
+    stamps = pl.lit(time, log.events.schema[TIMESTAMP]).alias(TIMESTAMP)
+    roles = pl.lit(role, pl.String if role is None else None).alias("org:role")
+    return replace(
+        log,
+        events=log.events.with_columns(stamps, roles),
+        cases=log.cases.with_columns(pl.lit(age).alias("case:age")),
+    )
+
+
+ODD_LOGS = {
+    "empty, with columns": BATCH_LOG.keep_cases(np.zeros(0, np.int64)),
+    "missing everywhere": _with_values(log_of([["a", "b", "c"]] * 9), None, None, None),
+    "at the calendar's end": _with_values(
+        log_of([["a", "b"]] * 9), datetime(9999, 12, 31, tzinfo=UTC), "", 1e300
+    ),
+    "at the calendar's beginning": _with_values(
+        log_of([["a", "b"]] * 9), datetime(1, 1, 2, tzinfo=UTC), "\x00", -1e300
+    ),
+    "other types": _with_values(log_of([["a", "b"]] * 9), BEGIN, 5, "much"),
+    "other activities": _with_values(log_of([["sleep"] * 40] * 5), BEGIN, "role 0", 3.0),
+    "a long case": _with_values(log_of([["a"] * 5000]), BEGIN, "role 0", 3.0),
+}
+"""What a mechanism with a DP claim must make a release of, whatever it expects of a log."""
+
+RELEASED = log_of_variants(
+    [("a", "b", "c"), ("a",), ("a", "c", "c", "d"), ("z", "y"), ()], np.array([12, 4, 3, 2, 1])
+)
+"""Cases that a mechanism which enriches is handed; some of their activities no log has."""
+
+RELEASED_LOGS = {
+    "ordinary": RELEASED,
+    "empty": log_of_variants([], np.zeros(0, np.int64)),
+    "without events": log_of_variants([()], np.array([3])),
+    "an activity of its own": log_of_variants([("new", "new")], np.array([2])),
+}
+
+
+def random_batches(batches: int) -> Callable[[int], Ints]:
+    """For each case one of so many batches, at random, but the same in each run of the test."""
+    return lambda cases: np.random.default_rng(batches).integers(0, batches, cases)
+
+
+def assert_same_log(one: EventLog, other: EventLog) -> None:
+    """The same cases, events, values, types and marks, in the same order."""
+    assert_frame_equal(one.events, other.events, check_exact=True)
+    assert_frame_equal(one.cases, other.cases, check_exact=True)
+    assert one.offsets.tolist() == other.offsets.tolist()
+    assert one.kept.tolist() == other.kept.tolist()
+
+
+def assert_is_a_log(log: EventLog) -> None:
+    """Check the invariants of an event log that any mechanism must keep."""
+    assert log.offsets[0] == 0
+    assert log.offsets[-1] == log.events.height
+    assert len(log.offsets) == log.cases.height + 1
+    assert (np.diff(log.offsets) >= 0).all()
+    assert log.events[ACTIVITY].null_count() == 0
+    assert log.cases[CASE_ID].n_unique() == log.cases.height
+    if TIMESTAMP in log.events.columns:
+        times = log.events[TIMESTAMP].dt.timestamp("us")
+        known = times.is_not_null().to_numpy()
+        case = log.case_of[known]
+        stamps = times.drop_nulls().to_numpy()
+        # From one row to the next: not earlier, or of the next case.
+        in_order = np.diff(stamps) >= 0
+        next_case = np.diff(case) > 0
+        assert (in_order | next_case).all()
