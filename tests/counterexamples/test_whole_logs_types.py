@@ -13,8 +13,8 @@ from cloakwork.engines.noise_on_values import codes_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.base import Enrichment, Listed
 from cloakwork.mechanisms.local_values import PublicValues
+from cloakwork.mechanisms.values import Enrichment, Listed
 from cloakwork.noise import reproducible
 from cloakwork.run.prepare import _with_source_texts
 from cloakwork.testing.logs import log_of

@@ -12,7 +12,7 @@ from cloakwork.facts import Facts
 from cloakwork.kernel import Clip, Entries, Laplace
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.from_variants import log_of_variants
-from cloakwork.mechanisms.base import Enrichment, Listed, Numbers, Times
+from cloakwork.mechanisms.values import Enrichment, Listed, Numbers, Times
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.runs import run_step

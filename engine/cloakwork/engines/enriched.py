@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP
-from cloakwork.mechanisms.base import Enrichment, Listed, Numbers, Times
+from cloakwork.mechanisms.values import Enrichment, Listed, Numbers, Times
 
 _LARGEST: Final = 2**63 - 1
 """Of 64-bit whole numbers."""

@@ -16,8 +16,9 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import CASE_PREFIX, values_of
 from cloakwork.mechanisms.addresses import case_addresses, event_addresses
 from cloakwork.mechanisms.attributes.domains import places_of_numbers
-from cloakwork.mechanisms.base import Enrichment, Listed, MapCases, Numbers
+from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.local_values import PublicValues
+from cloakwork.mechanisms.values import Enrichment, Listed, Numbers
 
 
 def noise_on_values(randomising: Randomising, public: Mapping[str, PublicValues]) -> MapCases:

@@ -27,7 +27,6 @@ from cloakwork.mechanisms.base import (
     Aggregate,
     Decision,
     Enriches,
-    Enrichment,
     GenerateCases,
     Gives,
     MapCases,
@@ -37,14 +36,14 @@ from cloakwork.mechanisms.base import (
     Mechanism,
     Offer,
     Perturbs,
-    Prediction,
-    Predicts,
     Proof,
     Refusal,
     Rewrite,
     Theorem,
 )
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample, NoisyTimes
+from cloakwork.mechanisms.prediction import Prediction, Predicts
+from cloakwork.mechanisms.values import Enrichment
 from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import PrivacyEvent, charges_anything
 

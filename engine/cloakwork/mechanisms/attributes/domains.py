@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 from cloakwork.arrays import Floats, Ints
 from cloakwork.kernel import Column
 from cloakwork.mechanisms.attributes.bins import UNIT, Bins
-from cloakwork.mechanisms.base import Listed, Numbers
+from cloakwork.mechanisms.values import Listed, Numbers
 from cloakwork.quantities import Frozen
 
 _TRUTH: Final = frozenset({"true", "false"})

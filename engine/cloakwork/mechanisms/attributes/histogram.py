@@ -50,7 +50,8 @@ from cloakwork.mechanisms.attributes.tables import (
     fitted,
     totals_of,
 )
-from cloakwork.mechanisms.base import Enrichment, Gives, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, Offer, Refusal, Theorem
+from cloakwork.mechanisms.values import Enrichment
 from cloakwork.privacy_event import PrivacyEvent
 
 NOISE_PRICE: Final = 30.0
