@@ -52,8 +52,10 @@ class _NoisedValues:
         if not isinstance(noise, BoundedNoise) or public.range is None:
             return Listed(noisy, public.domain or ())
         low, high = public.range
-        numbers = low + noisy * ((high - low) / noise.steps)
-        return Numbers(np.where(noisy < 0, np.nan, np.clip(numbers, low, high)))
+        drawn = np.clip(low + noisy * ((high - low) / noise.steps), low, high)
+        if public.whole:
+            return Numbers(np.where(noisy < 0, np.nan, np.rint(drawn)), "integer")
+        return Numbers(np.where(noisy < 0, np.nan, drawn))
 
 
 def codes_of(values: pl.Series, public: PublicValues) -> Ints:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from cloakwork.arrays import Floats, Ints
+from cloakwork.facts import RangeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,12 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Values of a column that are numbers: float64; NaN where one is missing."""
+    """Values of a column that are numbers: float64; NaN where one is missing. ``type``: what the
+    column holds. Whole numbers are at most 2**53; dates are days since 1970, times seconds.
+    """
 
     values: Floats
+    type: RangeType = "number"
 
 
 @dataclass(frozen=True, slots=True)

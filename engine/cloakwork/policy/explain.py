@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cloakwork.budget import RARE, guessing_advantage
+from cloakwork.facts import RangeType
 from cloakwork.lineage import METADATA, TIMESTAMPS
 from cloakwork.policy.attribute_rules import AttributeRule
 from cloakwork.policy.budget import Budget, Limit
@@ -220,7 +221,13 @@ def _public_facts_section(policy: Policy) -> Iterator[str]:
             values = shown + (more if len(rule.domain) > MOST_VALUES else "")
             yield f"'{name}' has one of the values {values}."
         if rule.range is not None:
-            yield f"'{name}' is a number from {rule.range[0]:g} to {rule.range[1]:g}."
+            yield f"'{name}' is {_range_text(rule.range, rule.value_type())}."
+
+
+def _range_text(ends: tuple[float | str, ...], type_: RangeType) -> str:
+    low, high = (end if isinstance(end, str) else f"{end:g}" for end in ends)
+    what = {"integer": "a whole number", "date": "a day", "time": "a time"}.get(type_, "a number")
+    return f"{what} from {low} to {high}"
 
 
 def _mechanisms_section(policy: Policy) -> Iterator[str]:

@@ -30,7 +30,7 @@ def whole_log_utility(plan: Plan, source: EventLog, released: EventLog) -> "Whol
         released,
         times=times,
         attributes=attributes,
-        ranges=plan.facts.ranges,
+        ranges={name: _as_compared(plan.facts, name) for name in plan.facts.ranges},
         days_from=days_from(plan.facts),
     )
     if not any(step.lineage.generates for step in plan.steps):
@@ -39,6 +39,13 @@ def whole_log_utility(plan: Plan, source: EventLog, released: EventLog) -> "Whol
     declared = [name for name in (*plan.facts.domains, *plan.facts.ranges) if name in measured]
     contradicted = contradicted_facts(source, plan.facts, declared)
     return found.model_copy(update={"contradicted": contradicted})
+
+
+def _as_compared(facts: Facts, name: str) -> tuple[float, float]:
+    """A declared range in the unit that values are compared in: times in microseconds."""
+    unit = {"date": 86_400e6, "time": 1e6}.get(facts.types.get(name, "number"), 1.0)
+    low, high = facts.ranges[name]
+    return low * unit, high * unit
 
 
 def compared_columns(plan: Plan, released: EventLog) -> tuple[tuple[str, ...], bool]:

@@ -41,8 +41,9 @@ class BoundedLaplace(RandomisesValues):
         """Attributes with a declared range."""
 
         def declared(name: str) -> LocalAttribute | None:
-            span = facts.ranges.get(name)
-            return LocalAttribute(name=name, range=span) if span else None
+            span = facts.numeric_range(name)
+            whole = facts.types.get(name) == "integer"
+            return LocalAttribute(name=name, range=span, whole=whole) if span else None
 
         found = local_params(goal, facts, options, declared, "range")
         if isinstance(found, Refusal):

@@ -265,7 +265,8 @@ def _declared(name: str, facts: Facts) -> MeasuredAttribute:
         # None is to have no value, which every attribute may.
         domain = tuple(value for value in facts.domains[name] if value is not None)
         return MeasuredAttribute(name=name, domain=domain)
-    return MeasuredAttribute(name=name, range=facts.ranges[name])
+    type_ = facts.types.get(name, "number")
+    return MeasuredAttribute(name=name, range=facts.ranges[name], type=type_)
 
 
 class _Tables:
