@@ -35,6 +35,7 @@ def explain(policy: Policy) -> tuple[Section, ...]:
         Section("What happens to each attribute", tuple(_attributes_section(policy))),
         Section("What it may cost", tuple(_budget_section(policy))),
         Section("What is taken as publicly known", tuple(_public_facts_section(policy))),
+        Section("What is found in the log, through noise", tuple(_found_values(policy))),
         Section("How it is done", tuple(_mechanisms_section(policy))),
     )
     return tuple(section for section in sections if section.lines)
@@ -222,6 +223,17 @@ def _public_facts_section(policy: Policy) -> Iterator[str]:
             yield f"'{name}' has one of the values {values}."
         if rule.range is not None:
             yield f"'{name}' is {_range_text(rule.range, rule.value_type())}."
+
+
+def _found_values(policy: Policy) -> Iterator[str]:
+    """What is not declared of attributes, and what declaring it would gain."""
+    for name, rule in policy.spec.attributes.items():
+        if rule.find_values:
+            yield (
+                f"'{name}' has no public values: those that many cases have are found in the log "
+                "through noise. A declared domain would keep the others too, and leave the cost "
+                "of finding them to the counts."
+            )
 
 
 def _range_text(ends: tuple[float | str, ...], type_: RangeType) -> str:

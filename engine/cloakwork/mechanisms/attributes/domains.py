@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, JsonValue
 
 from cloakwork.arrays import Floats, Ints
-from cloakwork.facts import RangeType
+from cloakwork.facts import FoundType, RangeType
 from cloakwork.kernel import Column
 from cloakwork.mechanisms.attributes.bins import UNIT, Bins
 from cloakwork.mechanisms.attributes.readings import is_of_times, read_numbers
@@ -23,13 +23,15 @@ _TRUTH: Final = frozenset({"true", "false"})
 class MeasuredAttribute(Frozen):
     """An attribute by its ``name``, with all values that it may have: a ``domain``, or those of a
     ``range``, clamped to it. ``type``: what the range is of, days counted since 1970 and times in
-    seconds. ``fineness``: of its bins (``bins_of``).
+    seconds. ``found``: nothing is declared, and values of this type are found through noise.
+    ``fineness``: of its bins (``bins_of``).
     """
 
     name: str
     domain: tuple[JsonValue, ...] | None = None
     range: tuple[float, float] | None = None
     type: Annotated[RangeType, Field(exclude_if=lambda type_: type_ == "number")] = "number"
+    found: Annotated[FoundType | None, Field(exclude_if=lambda found: not found)] = None
     fineness: Annotated[int, Field(ge=0, le=2, exclude_if=lambda fineness: not fineness)] = 0
 
     @property
