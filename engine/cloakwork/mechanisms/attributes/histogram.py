@@ -10,7 +10,7 @@ from cloakwork.arrays import Floats, Ints
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
-from cloakwork.kernel import Cases, Gaussian, Kernel, Randomness
+from cloakwork.kernel import Cases, Gaussian, Kernel, NoisySums, Randomness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.mechanisms.attributes.bins import UNIT
 from cloakwork.mechanisms.attributes.contributions import (
@@ -40,6 +40,7 @@ from cloakwork.mechanisms.attributes.structure import (
     Edge,
     class_table,
     forest,
+    may_stand_out,
     pairs_of,
     with_pairs,
     with_transitions,
@@ -73,7 +74,8 @@ class AttributesHistogram:
     answer finds: one at which noise and clipping together distort least. An attribute that nearly
     always keeps its value within a case is drawn once a case; of others, as many values stay the
     same from event to event as noise lets show. A third answer, tables of two attributes, says
-    which attributes go together; where noise hides that, they are independent. Where a policy says
+    which attributes go together; where noise hides that, they are independent, and where it would
+    hide all that there could be, the third answer is the first tables again. Where a policy says
     ``find_values``, the values of an attribute are found first: those that enough cases have.
 
     Values outside of the declared domain count as missing, numbers outside of the declared range as
@@ -90,7 +92,8 @@ class AttributesHistogram:
         "For units of at most m cases (unbounded neighbours): the numbers of cases by class of "
         "norm move by at most m, and, for whatever norm they make one choose, the tables of all "
         "attributes together by at most m (L2), a case's vector having norm at most 1; so do, for "
-        "whatever classes, the tables of two attributes, and, for each attribute whose values are "
+        "whatever classes, the tables of two attributes, or, where noise would hide these, all "
+        "tables again; and, for each attribute whose values are "
         "found, the sums that they are found by. Discrete Gaussian noise on all of them composes "
         "adaptively; a value that one unit alone has is found with the charged delta at most; "
         "which tables are read follows from the "
@@ -179,8 +182,13 @@ class AttributesHistogram:
         norm, count = _find_norm(params, kernel, layout)
         step = norm / UNIT_NORM
         layout = layout.finer(_fineness(count, params.sigma * step))
-        sums = kernel.sum(tables_of(layout, norm), Gaussian(params.sigma), SPREAD)
-        tables = NoisyTables(layout, sums, step, params.sigma)
+        answers = [_tables(kernel, layout, norm, params.sigma)]
+        spare, count_of = params.structure_sigma, len(layout.attributes)
+        finds_pairs = spare is not None and may_stand_out(count_of, count, spare / UNIT_NORM)
+        if spare is not None and not finds_pairs:
+            # What noise would hide is not asked; the same noise tells more of the values.
+            answers.append(_tables(kernel, layout, norm, spare))
+        tables = NoisyTables(layout, answers, step)
         before, randomness = _shares_before(cases), kernel.randomness
         kept = [tables.kept(place) for place in range(len(layout.attributes))]
         drawn, classes = [], []
@@ -193,9 +201,9 @@ class AttributesHistogram:
             drawn.append(draw_values(found, group, randomness))
             classes.append(class_table(attribute, _shares(drawn[-1].codes, attribute.size)))
         edges = []
-        if params.structure_sigma is not None:
+        if spare is not None and finds_pairs:
             shared = Classes(layout.attributes, tuple(classes))
-            edges = _find_forest(params.structure_sigma, kernel, shared)
+            edges = _find_forest(spare, kernel, shared)
             drawn = with_pairs(drawn, edges, shared, cases, randomness)
         columns: dict[str, Any] = {}
         for place, attribute in enumerate(layout.attributes):
@@ -228,6 +236,13 @@ def _with_found_values(
         find_values(attribute, kernel, selection.sigma, selection.least)
         for attribute in params.attributes
     )
+
+
+def _tables(
+    kernel: Kernel, layout: TableLayout, norm: float, sigma: float
+) -> tuple[NoisySums, float]:
+    """The tables of all attributes, and the deviation of their noise."""
+    return kernel.sum(tables_of(layout, norm), Gaussian(sigma), SPREAD), sigma
 
 
 def _find_forest(sigma: float, kernel: Kernel, classes: Classes) -> list[Edge]:

@@ -1,5 +1,7 @@
 """The tables of all attributes, read from a kernel's noisy answer."""
 
+import math
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -16,15 +18,26 @@ STANDS_OUT: Final = 3.0
 
 
 class NoisyTables:
-    """The noisy tables, in cases; ``step``: cases in a grid step."""
+    """The noisy tables, in cases; ``step``: cases in a grid step.
 
-    def __init__(self, layout: TableLayout, sums: NoisySums, step: float, sigma: float) -> None:
-        self._layout, self._sums, self._step = layout, sums, step
-        self._sigma = sigma * step
+    ``answers``: the tables, each time with the deviation of their noise in grid steps; several are
+    averaged, weighted by how precise they are.
+    """
+
+    def __init__(
+        self, layout: TableLayout, answers: Sequence[tuple[NoisySums, float]], step: float
+    ) -> None:
+        self._layout, self._step = layout, step
+        self._weighted = [(sums, 1 / sigma**2) for sums, sigma in answers]
+        self._precision = sum(weight for _, weight in self._weighted)
+        self._sigma = step / math.sqrt(self._precision)
 
     def _at(self, begin: int, count: int, weight: float = 1.0) -> Floats:
         codes: Ints = begin + np.arange(count)
-        return np.asarray(self._sums.at(codes) * (self._step / weight), np.float64)
+        found = np.zeros(count)
+        for sums, precision in self._weighted:
+            found += sums.at(codes) * (precision / self._precision)
+        return found * (self._step / weight)
 
     def counted(self, place: int) -> Counted:
         """The counts of one attribute."""
