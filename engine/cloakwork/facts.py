@@ -21,6 +21,12 @@ CASE: Final = "case"
 
 _CASE_ID: Final = "case:concept:name"
 
+RangeType = Literal["number", "integer", "date", "time"]
+"""What a declared range is of; in ``Facts.ranges`` dates are days since 1970, and times seconds."""
+
+FoundType = Literal["text", "integer"]
+"""What values are that a release finds in the log, through noise."""
+
 
 class Unit(Frozen):
     """Whom the guarantee protects: one case, or everybody who shares a value of ``attribute``.
@@ -87,7 +93,9 @@ class Facts(Frozen):
     dataset (for the ledger's books); ``longest_case`` a bound on events per case (longer cases are
     truncated); ``longest_gap`` a bound on the time between two events of a case (longer gaps are
     clamped); ``grid`` the step to which time is rounded before noise. ``domains``: all values that
-    an attribute may have, by its name; ``ranges``: the least and the largest number. ``measured``:
+    an attribute may have, by its name; ``ranges``: the least and the largest number, and ``types``
+    what those are that are no plain numbers. ``found``: attributes whose values are not declared,
+    but may be found through noise. ``measured``:
     which of these facts nobody declared: they come from a DP profile, and are noisy.
     ``release_window``: the name of the window of a growing log whose cases alone are released;
     ``window`` is then its span. ``head_share``: the share of cases that the ten most frequent
@@ -107,6 +115,14 @@ class Facts(Frozen):
     grid: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=1)
     domains: dict[str, tuple[JsonValue, ...]] = {}
     ranges: dict[str, tuple[float, float]] = {}
+    types: Annotated[dict[str, RangeType], Field(exclude_if=lambda types: not types)] = {}
+    found: Annotated[dict[str, FoundType], Field(exclude_if=lambda found: not found)] = {}
     measured: tuple[str, ...] = ()
     release_window: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
     head_share: Annotated[float, Field(ge=0, le=1)] | None = None
+
+    def numeric_range(self, name: str) -> tuple[float, float] | None:
+        """The declared range of an attribute of numbers; None of others."""
+        if self.types.get(name, "number") in ("date", "time"):
+            return None
+        return self.ranges.get(name)

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from cloakwork.audit.declared import contradicted_facts
-from cloakwork.facts import Facts, Window
+from cloakwork.facts import Facts, RangeType, Window
 from cloakwork.log.eventlog import EventLog
 
 CASES = 100
@@ -95,3 +95,27 @@ def test_an_attribute_that_the_log_lacks_is_named() -> None:
 def test_an_empty_log_contradicts_little() -> None:
     facts = Facts(alphabet=("A",), window=NARROW, longest_gap=timedelta(hours=1))
     assert contradicted_facts(EventLog.empty(), facts, ()) == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "limits", "outside"),
+    [
+        ([BEGIN.date()] * 99 + [BEGIN.date() - timedelta(days=1)], "date", (19_723, 19_725), "1%"),
+        (["2024-01-02"] * 99 + ["soon"], "date", (19_723, 19_725), "1%"),
+        ([BEGIN] * 98 + [BEGIN + timedelta(days=1)] * 2, "time", (0, 19_723 * 86_400), "2%"),
+        ([5] * 97 + [50] * 3, "integer", (0, 10), "3%"),
+    ],
+)
+def test_days_outside_of_a_range_are_counted(
+    values: list[Any], type_: RangeType, limits: tuple[float, float], outside: str
+) -> None:
+    facts = Facts(ranges={"due": limits}, types={"due": type_})
+    (found,) = contradicted_facts(log_with(due=values), facts, ["due"])
+    assert found == f"{outside} of the log's values of 'due' lie outside of its range"
+
+
+def test_lists_are_named() -> None:
+    (found,) = contradicted_facts(
+        log_with(tags=[["a"]] * CASES), Facts(domains={"tags": ("a",)}), ["tags"]
+    )
+    assert found == "the log's values of 'tags' are lists, which are released as missing"

@@ -22,8 +22,8 @@ from cloakwork.kernel import Clip, Kernel, Selected, vectors
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.noises import selection_event
 from cloakwork.kernel.vectors import Sums
-from cloakwork.mechanisms.base import Enrichment, Times
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
+from cloakwork.mechanisms.values import Enrichment, Times
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan

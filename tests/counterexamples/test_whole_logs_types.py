@@ -13,8 +13,8 @@ from cloakwork.engines.noise_on_values import codes_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.base import Enrichment, Listed
 from cloakwork.mechanisms.local_values import PublicValues
+from cloakwork.mechanisms.values import Enrichment, Listed
 from cloakwork.noise import reproducible
 from cloakwork.run.prepare import _with_source_texts
 from cloakwork.testing.logs import log_of
@@ -88,3 +88,42 @@ def test_a_domain_of_several_types_stops_no_run(domain, values):
     listed = Listed(np.arange(len(domain)), domain)
     log = enriched(log_of([["a"] * len(domain)]), Enrichment({"drug": listed}))
     assert log.events["drug"].to_list() == values
+
+
+def trace(key: str, value: str) -> str:
+    return (
+        f'<trace><event><string key="concept:name" value="a"/>'
+        f'<{key} key="drug" value="{value}"/></event></trace>'
+    )
+
+
+@pytest.mark.parametrize("suffix", ["xes", "csv"])
+@pytest.mark.parametrize("kind", ["date", "time"])
+def test_a_text_changes_no_day_beside_it(tmp_path, suffix, kind):
+    """A column of times becomes one of text; days are those that are written, not those in UTC."""
+    path = tmp_path / f"log.{suffix}"
+    days = ("2024-01-31T23:30:00-05:00", "2024-02-01T00:30:00+01:00", "2024-02-03T00:00:00Z")
+    low, high = (19_753, 19_759) if kind == "date" else (19_753 * 86_400, 19_759 * 86_400)
+    attribute = MeasuredAttribute(name="drug", range=(low, high), type=kind, fineness=1)
+
+    def codes(*more: str) -> list[int]:
+        if suffix == "csv":
+            header = "case:concept:name,concept:name,time:timestamp,drug"
+            rows = [
+                f"c{row},a,2024-01-01T00:00:00Z,{day}" for row, day in enumerate((*days, *more))
+            ]
+            path.write_text("\n".join([header, *rows]))
+        else:
+            dated = [trace("date", day) for day in days]
+            path.write_text(f"<log>{''.join([*dated, *(trace('string', x) for x in more)])}</log>")
+        prepared = _with_source_texts(read_log(path), ["drug"])
+        rows = CaseRows(("drug",)).of(prepared)
+        found = attribute.codes(measured_of(rows, reproducible(1)).cases.columns["drug"])
+        order = reproducible(1).permutation(rows.height)
+        return [int(found[place]) for place in np.argsort(order)]
+
+    alone = codes()
+    assert codes("unknown") == [*alone, -1]
+    assert -1 not in alone
+    if kind == "date":
+        assert alone == [0, 1, 3]

@@ -1,18 +1,19 @@
 """Steps that add columns to cases which were made of noisy answers."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import polars as pl
 import pytest
 from pydantic import BaseModel
 
+from cloakwork.engines.enriched import enriched as with_columns
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.kernel import Clip, Entries, Laplace
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.from_variants import log_of_variants
-from cloakwork.mechanisms.base import Enrichment, Listed, Numbers, Times
+from cloakwork.mechanisms.values import Enrichment, Listed, Numbers, Times
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.runs import run_step
@@ -117,3 +118,16 @@ def test_the_type_is_that_of_the_domain(domain, kind):
     after = enriched(mechanism, made)
     assert after.events["cost"].dtype == after.cases["case:kind"].dtype == kind
     assert after.events["cost"].to_list() == list(domain[-1:] or [None])
+
+
+def test_numbers_become_columns_of_their_type() -> None:
+    """Whole numbers, days and times; what is missing stays so."""
+    values = np.array([19_753.0, np.nan])
+    expected = [(19_753, pl.Int64), (date(2024, 1, 31), pl.Date), (19_753.0, pl.Float64)]
+    for (value, dtype), kind in zip(expected, ("integer", "date", "number"), strict=True):
+        log = with_columns(log_of([["a", "a"]]), Enrichment({"x": Numbers(values, kind)}))
+        assert log.events["x"].dtype == dtype
+        assert log.events["x"].to_list() == [value, None]
+    seconds = Numbers(values * 86_400 + 1, "time")
+    found = with_columns(log_of([["a", "a"]]), Enrichment({"x": seconds})).events["x"]
+    assert found.to_list() == [datetime(2024, 1, 31, 0, 0, 1, tzinfo=UTC), None]

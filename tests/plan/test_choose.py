@@ -11,7 +11,8 @@ from cloakwork.audit.scenarios import scenario
 from cloakwork.audit.utility import histogram, relative_log_similarity
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.base import Offer, Prediction, Predicts
+from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.prediction import Prediction, Predicts
 from cloakwork.mechanisms.registry import Catalogue, catalogue
 from cloakwork.mechanisms.variants.accuracy import SIMULATED, predict_similarity
 from cloakwork.mechanisms.variants.threshold import (

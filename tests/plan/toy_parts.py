@@ -10,17 +10,9 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.mechanisms.base import (
-    Enrichment,
-    Gives,
-    Listed,
-    Offer,
-    Proof,
-    Refusal,
-    Theorem,
-    Times,
-)
+from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.registry import Catalogue, catalogue
+from cloakwork.mechanisms.values import Enrichment, Listed, Times
 from cloakwork.noise import drawn_sigma
 from cloakwork.privacy_event import Composed, EpsilonDelta, PrivacyEvent
 

@@ -1,5 +1,7 @@
 """A policy explains itself in sentences."""
 
+from typing import Any
+
 import pytest
 
 from cloakwork.policy.explain import explain
@@ -73,3 +75,20 @@ def test_the_explanation_names_the_values_that_are_declared() -> None:
     assert departments.startswith("'department' has one of the values Admissions, Emergency, ")
     assert costs == "'cost' is a number from 0 to 10000."
     assert wards.endswith("18, 19 and 10 more.")
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"range": [0, 50], "type": "integer"}, "'ward' is a whole number from 0 to 50."),
+        (
+            {"range": ["2024-01-01", "2024-12-31"]},
+            "'ward' is a day from 2024-01-01 to 2024-12-31.",
+        ),
+        ({"find_values": True}, "'ward' has no public values: those that many cases have"),
+    ],
+)
+def test_the_explanation_says_what_values_are(declared: dict[str, Any], said: str) -> None:
+    policy = edited("dp-whole-log", rule("ward", role="insensitive", **declared))
+    lines = [line for section in explain(policy) for line in section.lines]
+    assert any(line.startswith(said) for line in lines)

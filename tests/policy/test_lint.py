@@ -108,6 +108,16 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
                 rule("case:p", role="identifier"),
             ],
         ),
+        (
+            "declare its domain if it is known without the log",
+            "dp-whole-log",
+            [rule("department", role="insensitive", find_values=True)],
+        ),
+        (
+            "'department' says who is protected",
+            "dp-whole-log",
+            [put("unit", {"attribute": "department"})],
+        ),
         ("'cost' is an identifier", "dp-whole-log", [rule("cost", role="identifier")]),
         (
             "the values of 'ward' are declared, but no guarantee covers it",

@@ -23,7 +23,7 @@ from cloakwork.kernel import Cases, Column, Columns, Gaussian, vectors_of
 from cloakwork.kernel.perturb import Grid
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.base import Offer, Times
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.histogram_params import (
@@ -39,6 +39,7 @@ from cloakwork.mechanisms.timestamps.time_queries import (
     hours_of,
     totals_in,
 )
+from cloakwork.mechanisms.values import Times
 from cloakwork.noise import Noise, reproducible
 from cloakwork.run.steps import Grant, aggregate_of, enrich
 from cloakwork.testing.logs import log_of

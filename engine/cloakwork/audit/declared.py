@@ -9,9 +9,10 @@ from datetime import UTC
 
 import polars as pl
 
-from cloakwork.facts import Facts
+from cloakwork.facts import Facts, RangeType
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.naming import values_of
+from cloakwork.log.io.times import parse_times
+from cloakwork.log.naming import TIME_TYPE, values_of
 
 
 def contradicted_facts(log: EventLog, facts: Facts, attributes: Iterable[str]) -> tuple[str, ...]:
@@ -55,8 +56,9 @@ def _of_values(log: EventLog, facts: Facts, name: str) -> Iterator[str]:
         return
     values = values_of(table, name).drop_nulls()
     if values.dtype.is_nested():
+        yield f"the log's values of '{name}' are lists, which are released as missing"
         return
-    numbers = values.cast(pl.String).cast(pl.Float64, strict=False)
+    numbers = _numbers(values, facts.types.get(name, "number"))
     if name in facts.ranges:
         least, largest = facts.ranges[name]
         outside = ~numbers.is_between(least, largest).fill_null(value=False)
@@ -72,6 +74,16 @@ def _of_values(log: EventLog, facts: Facts, name: str) -> Iterator[str]:
             [text for text in texts if text in ("true", "false")]
         )
         yield from _said(~(is_listed | is_spelt), f"values of '{name}' are none of its domain")
+
+
+def _numbers(values: pl.Series, type_: RangeType) -> pl.Series:
+    """Values as numbers of a range of this type, as a mechanism reads them; null for others."""
+    if type_ in ("number", "integer"):
+        return values.cast(pl.String).cast(pl.Float64, strict=False)
+    texts = values.dtype == pl.String
+    times = parse_times(values).values if texts else values.cast(TIME_TYPE, strict=False)
+    step = 86_400_000_000 if type_ == "date" else 1_000_000
+    return times.to_physical() // step
 
 
 def _said(is_so: pl.Series, what: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from cloakwork.budget import Cost
 from cloakwork.cli.screen import LABEL, ScreenSection, fitted
-from cloakwork.mechanisms.base import Prediction, Predicts
+from cloakwork.mechanisms.prediction import Prediction, Predicts
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence

@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
+from cloakwork.facts import RangeType
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP
-from cloakwork.mechanisms.base import Enrichment, Listed, Numbers, Times
+from cloakwork.mechanisms.values import Enrichment, Listed, Numbers, Times
 
 _LARGEST: Final = 2**63 - 1
 """Of 64-bit whole numbers."""
@@ -39,7 +40,7 @@ def _series(name: str, values: Listed | Numbers | Times) -> pl.Series:
     if isinstance(values, Times):
         return pl.Series(name, values.microseconds, pl.Int64).cast(TIME_TYPE)
     if isinstance(values, Numbers):
-        return pl.Series(name, values.values, pl.Float64).fill_nan(None)
+        return _numbers(pl.Series(name, values.values, pl.Float64).fill_nan(None), values.type)
     kind = _type_of(values.domain)
     domain = map(_text_of, values.domain) if kind is pl.String else values.domain
     listed = pl.Series(list(domain), dtype=kind)
@@ -48,6 +49,19 @@ def _series(name: str, values: Listed | Numbers | Times) -> pl.Series:
     if not len(listed):
         return pl.Series(name, [None], listed.dtype).new_from_index(0, len(places))
     return listed.gather(places).set(pl.Series(is_missing), None).alias(name)
+
+
+def _numbers(values: pl.Series, type_: RangeType) -> pl.Series:
+    """Float64 as a column of this type."""
+    match type_:
+        case "integer":
+            return values.cast(pl.Int64)
+        case "date":
+            return values.cast(pl.Int32).cast(pl.Date)
+        case "time":
+            return (values * 1e6).cast(pl.Int64).cast(TIME_TYPE)
+        case "number":
+            return values
 
 
 def _type_of(domain: tuple[JsonValue, ...]) -> type[pl.DataType]:

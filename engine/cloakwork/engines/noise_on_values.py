@@ -16,8 +16,9 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import CASE_PREFIX, values_of
 from cloakwork.mechanisms.addresses import case_addresses, event_addresses
 from cloakwork.mechanisms.attributes.domains import places_of_numbers
-from cloakwork.mechanisms.base import Enrichment, Listed, MapCases, Numbers
+from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.local_values import PublicValues
+from cloakwork.mechanisms.values import Enrichment, Listed, Numbers
 
 
 def noise_on_values(randomising: Randomising, public: Mapping[str, PublicValues]) -> MapCases:
@@ -51,8 +52,10 @@ class _NoisedValues:
         if not isinstance(noise, BoundedNoise) or public.range is None:
             return Listed(noisy, public.domain or ())
         low, high = public.range
-        numbers = low + noisy * ((high - low) / noise.steps)
-        return Numbers(np.where(noisy < 0, np.nan, np.clip(numbers, low, high)))
+        drawn = np.clip(low + noisy * ((high - low) / noise.steps), low, high)
+        if public.whole:
+            return Numbers(np.where(noisy < 0, np.nan, np.rint(drawn)), "integer")
+        return Numbers(np.where(noisy < 0, np.nan, drawn))
 
 
 def codes_of(values: pl.Series, public: PublicValues) -> Ints:

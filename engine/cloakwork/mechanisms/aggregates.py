@@ -101,8 +101,8 @@ class CaseRows:
 
 
 def _column_values(log: EventLog, name: str) -> pl.Series:
-    """A column's values as text (String), numbers (Float64) or times (Int64, microseconds); truth
-    values as the text ``true`` or ``false``.
+    """A column's values as text (String), numbers (Float64) or times (Int64, microseconds since
+    1970 in UTC, days at midnight); truth values as the text ``true`` or ``false``.
 
     Whatever is none of these, longer than a log's values may be, or in a column that the log
     lacks, is missing: what one case holds changes no other's value.
@@ -117,6 +117,8 @@ def _column_values(log: EventLog, name: str) -> pl.Series:
         texts = values.cast(pl.String)
         too_long = texts.str.len_bytes() > current_limits().value_size
         return texts.set(too_long.fill_null(False), None)
+    if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
+        return values.cast(pl.Datetime("us")).to_physical()
     return values.cast(pl.Float64) if values.dtype.is_numeric() else missing
 
 

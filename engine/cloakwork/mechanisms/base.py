@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_c
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.arrays import Ints
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
@@ -30,6 +30,7 @@ from cloakwork.kernel import Cases, Kernel, Perturbation
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
+from cloakwork.mechanisms.values import Enrichment
 from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import FREE, PrivacyEvent
 
@@ -72,48 +73,6 @@ class Refusal:
     needs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """How much a release will resemble its log, by simulation: nothing of it comes from the log.
-
-    ``usual``, ``varied``: relative log similarity where few variants hold most cases, and where
-    nearly every case is a variant of its own. ``cases``: for a log of so many.
-    ``variant_concentration``: how near to the first a DP profile says that the log is, from 0 to 1;
-    None without one.
-    """
-
-    usual: float
-    varied: float
-    cases: int
-    variant_concentration: float | None = None
-
-    @property
-    def expected(self) -> float:
-        """One figure to rank by; without a profile, the mean of the two."""
-        share = 0.5 if self.variant_concentration is None else self.variant_concentration
-        return share * self.usual + (1 - share) * self.varied
-
-    def __str__(self) -> str:
-        simulated = f"(simulated, {self.cases:,} cases)"
-        if self.variant_concentration is not None:
-            return f"about {self.expected:.2f} similar to the log, by its DP profile {simulated}"
-        return (
-            f"about {self.usual:.2f} similar to the log if few variants hold most cases, "
-            f"{self.varied:.2f} if nearly every case has a variant of its own {simulated}"
-        )
-
-
-@runtime_checkable
-class Predicts(Protocol):
-    """A mechanism that can say beforehand how accurate it will be; None where it cannot with these
-    parameters.
-    """
-
-    def predict(self, params: Any, facts: Facts) -> Prediction | None:
-        """See ``Prediction``."""
-        ...
-
-
 class Aggregate(Protocol):
     """A summary of a log that can be taken batch by batch."""
 
@@ -148,40 +107,6 @@ class Measurement:
 
     variants: Sequence[tuple[str, ...]]
     cases: Ints
-    internal: Mapping[str, JsonValue] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """Values of a column that come from a list: ``codes``, int64, the place of each in ``domain``,
-    -1 where a value is missing. The type of the column is that of the domain.
-    """
-
-    codes: Ints
-    domain: tuple[JsonValue, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """Values of a column that are numbers: float64; NaN where one is missing."""
-
-    values: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Times of events: int64, microseconds since 1970; in each case they do not descend."""
-
-    microseconds: Ints
-
-
-@dataclass(frozen=True, slots=True)
-class Enrichment:
-    """What a mechanism made of noisy answers for cases: columns by their names in a lineage, with a
-    value for each event, or for each case where the name begins with ``case:``.
-    """
-
-    columns: Mapping[str, Listed | Numbers | Times]
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
 
 

@@ -25,7 +25,6 @@ from cloakwork.mechanisms.base import (
     Aggregate,
     Decision,
     Enriches,
-    Enrichment,
     GenerateCases,
     Gives,
     MapCases,
@@ -36,8 +35,6 @@ from cloakwork.mechanisms.base import (
     Offer,
     OffersPart,
     Perturbs,
-    Prediction,
-    Predicts,
     Proof,
     Refusal,
     Rewrite,
@@ -45,6 +42,8 @@ from cloakwork.mechanisms.base import (
 )
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample, NoisyTimes
 from cloakwork.mechanisms.packages import Package, package_of
+from cloakwork.mechanisms.prediction import Prediction, Predicts
+from cloakwork.mechanisms.values import Enrichment
 from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import PrivacyEvent, charges_anything
 

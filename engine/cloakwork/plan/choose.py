@@ -10,7 +10,8 @@ from cloakwork.errors import Cause
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee, LocalDP
 from cloakwork.lineage import CONTROL_FLOW
-from cloakwork.mechanisms.base import Mechanism, Offer, Prediction, Predicts, Refusal
+from cloakwork.mechanisms.base import Mechanism, Offer, Refusal
+from cloakwork.mechanisms.prediction import Prediction, Predicts
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import ConsideredMechanism, Kind, Step
 from cloakwork.policy.globs import matches

@@ -19,7 +19,8 @@ from cloakwork.errors import Cause
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.mechanisms.base import Mechanism, Offer, OffersPart, Predicts, Refusal
+from cloakwork.mechanisms.base import Mechanism, Offer, OffersPart, Refusal
+from cloakwork.mechanisms.prediction import Predicts
 from cloakwork.plan.choose import (
     Candidate,
     Catalogue,

@@ -3,6 +3,7 @@ uses.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from cloakwork.facts import CASE, unit_name
 from cloakwork.guarantees import DifferentialPrivacy
@@ -10,6 +11,9 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.policy.advice import Advice
 from cloakwork.policy.explain import is_released
 from cloakwork.policy.model import Policy
+
+FOUND_SHARE: Final = "a fifth"
+"""What finding values takes, in words, unless an option says else."""
 
 
 def missing_values(policy: Policy) -> Iterator[Advice]:
@@ -27,12 +31,21 @@ def _lacking(policy: Policy, column: str) -> str | None:
     rule = policy.spec.attributes.get(column)
     if rule is None or column in (CONTROL_FLOW, TIMESTAMPS, METADATA):
         return None
+    if column == policy.spec.unit.attribute:
+        return f"'{column}' says who is protected, and no released case is anybody's: leave it out"
     if rule.role == "identifier":
         return f"'{column}' is an identifier, and has no values that are public: leave it out"
+    if rule.find_values:
+        return (
+            f"the values of '{column}' are found through noise, which takes "
+            f"{FOUND_SHARE} of what attributes are measured with, and loses values of few cases; "
+            "declare its domain if it is known without the log"
+        )
     if rule.domain is None and rule.range is None:
         return (
             f"which values '{column}' may have must be public: give it a domain: [low, high], "
-            "or for numbers a range: [0, 100]"
+            "or for numbers a range: [0, 100]; if they are not, find_values: true finds those "
+            "that many cases have, at a price"
         )
     return None
 
@@ -56,7 +69,7 @@ def windows_and_facts(policy: Policy) -> Iterator[Advice]:
 def unused_values(policy: Policy) -> Iterator[Advice]:
     """Values are declared for a guarantee; without one the attribute is dropped, unnoticed."""
     for name, rule in policy.spec.attributes.items():
-        is_declared = rule.domain is not None or rule.range is not None
+        is_declared = rule.find_values or rule.domain is not None or rule.range is not None
         if is_declared and rule.treatment is None and not is_released(policy, name):
             message = (
                 f"the values of '{name}' are declared, but no guarantee covers it, so it is "

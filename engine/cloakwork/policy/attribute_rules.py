@@ -1,10 +1,11 @@
 """What a policy says about the attributes of a log."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cloakwork.policy.fields import Boolean, Quantity, WholeNumber
+from cloakwork.policy.fields import Boolean, Quantity, WholeNumber, is_empty
+from cloakwork.policy.ranges import RangeEnd, ValueType, coherent_type, number_of_end
 from cloakwork.quantities import Frozen, Value
 
 Role = Literal[
@@ -59,17 +60,41 @@ class AttributeRule(Frozen):
         Field(min_length=1, description="All values that may occur, declared public"),
     ] = None
     range: Annotated[
-        tuple[Quantity, ...] | None,
+        tuple[RangeEnd, ...] | None,
         Field(
             min_length=2,
             max_length=2,
-            description="Least and largest number that may occur, declared public",
+            description="Least and largest number, day or instant that may occur, declared public",
         ),
     ] = None
+    type: Annotated[
+        ValueType | None,
+        Field(
+            description=(
+                "What the numbers of a range are, integer or number; or what values are that "
+                "find_values finds, text or integer"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = None
+    find_values: Annotated[
+        Boolean,
+        Field(
+            description=(
+                "Where no domain is public: find the values that many cases have, through noise "
+                "that the guarantee pays for"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = False
     link: Annotated[
         Boolean,
         Field(description="Give one value the same pseudonym in every release of the dataset"),
     ] = False
+
+    def value_type(self) -> Any:
+        """What its values are, of a range or where they are found; None of others."""
+        return coherent_type(self.type, self.range, finds=self.find_values)
 
     @property
     def _may_coarsen(self) -> bool:
@@ -99,8 +124,12 @@ class AttributeRule(Frozen):
             )
         if self.range is not None and self.domain is not None:
             raise ValueError("range stands in place of a domain; give one of them")
-        if self.range is not None and self.range[0] >= self.range[1]:
-            raise ValueError("range must be two ascending numbers, the least first")
+        type_ = coherent_type(self.type, self.range, finds=self.find_values)
+        if self.range is not None and number_of_end(self.range[0]) >= number_of_end(self.range[1]):
+            what = {"date": "days", "time": "instants"}.get(str(type_), "numbers")
+            raise ValueError(f"range must be two ascending {what}, the least first")
+        if self.find_values and (self.domain is not None or self.range is not None):
+            raise ValueError("find_values stands in place of a domain or a range; give one of them")
         if self.link and self.treatment != "pseudonymise":
             raise ValueError("link belongs to treatment: pseudonymise")
         if self.treatment in ("pseudonymise", "generalise") and self.role in (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cloakwork.budget import RARE, guessing_advantage
-from cloakwork.facts import CASE, unit_name
+from cloakwork.facts import CASE, RangeType, unit_name
 from cloakwork.lineage import METADATA, TIMESTAMPS
 from cloakwork.policy.attribute_rules import AttributeRule
 from cloakwork.policy.budget import Budget, Limit
@@ -36,6 +36,7 @@ def explain(policy: Policy) -> tuple[Section, ...]:
         Section("What happens to each attribute", tuple(_attributes_section(policy))),
         Section("What it may cost", tuple(_budget_section(policy))),
         Section("What is taken as publicly known", tuple(_public_facts_section(policy))),
+        Section("What is found in the log, through noise", tuple(_found_values(policy))),
         Section("How it is done", tuple(_mechanisms_section(policy))),
     )
     return tuple(section for section in sections if section.lines)
@@ -242,7 +243,24 @@ def _public_facts_section(policy: Policy) -> Iterator[str]:
             values = shown + (more if len(rule.domain) > MOST_VALUES else "")
             yield f"'{name}' has one of the values {values}."
         if rule.range is not None:
-            yield f"'{name}' is a number from {rule.range[0]:g} to {rule.range[1]:g}."
+            yield f"'{name}' is {_range_text(rule.range, rule.value_type())}."
+
+
+def _found_values(policy: Policy) -> Iterator[str]:
+    """What is not declared of attributes, and what declaring it would gain."""
+    for name, rule in policy.spec.attributes.items():
+        if rule.find_values:
+            yield (
+                f"'{name}' has no public values: those that many cases have are found in the log "
+                "through noise. A declared domain would keep the others too, and leave the cost "
+                "of finding them to the counts."
+            )
+
+
+def _range_text(ends: tuple[float | str, ...], type_: RangeType) -> str:
+    low, high = (end if isinstance(end, str) else f"{end:g}" for end in ends)
+    what = {"integer": "a whole number", "date": "a day", "time": "a time"}.get(type_, "a number")
+    return f"{what} from {low} to {high}"
 
 
 def _mechanisms_section(policy: Policy) -> Iterator[str]:

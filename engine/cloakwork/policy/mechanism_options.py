@@ -132,6 +132,8 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "from 0.001 to 0.5 (0.03)",
         "structure_share": "the part that finds which attributes belong together; 0 draws them "
         "independently of each other (0.1)",
+        "selection_share": "the part of the rest that finds values, where find_values asks for it, "
+        "from 0.001 to 0.5 (0.2)",
     },
     "attributes/randomised-response": {},
     "attributes/bounded-laplace": {},

@@ -21,6 +21,7 @@ from cloakwork.policy.budget import Budget, ProfileShare
 from cloakwork.policy.fields import Boolean, ShortName
 from cloakwork.policy.globs import MOST_GLOBS, RuleResolver, is_glob, matches, rule_resolver
 from cloakwork.policy.public_facts import Assume
+from cloakwork.policy.ranges import number_of_end
 from cloakwork.quantities import (
     Frozen,
     Value,
@@ -322,15 +323,17 @@ class Policy(Frozen):
 
     def facts(self) -> Facts:
         """The declared public facts, all that planning may read."""
-        domains = {}
-        ranges = {}
-        for name, rule in self.spec.attributes.items():
-            if rule.domain is not None:
-                domains[name] = rule.domain
-            if rule.range is not None:
-                ranges[name] = (rule.range[0], rule.range[1])
-        assumed = {name: getattr(self.spec.assume, name) for name in Assume.model_fields}
-        return Facts(unit=self.spec.unit, domains=domains, ranges=ranges, **assumed)
+        rules = self.spec.attributes.items()
+        ends = {name: tuple(map(number_of_end, rule.range)) for name, rule in rules if rule.range}
+        types = {name: rule.value_type() for name, rule in rules}
+        return Facts(
+            unit=self.spec.unit,
+            domains={name: rule.domain for name, rule in rules if rule.domain is not None},
+            ranges={name: (low, high) for name, (low, high) in ends.items()},
+            types={name: types[name] for name in ends if types[name] != "number"},
+            found={name: types[name] for name, rule in rules if rule.find_values},
+            **{name: getattr(self.spec.assume, name) for name in Assume.model_fields},
+        )
 
 
 KNOWN_MECHANISMS: Final = frozenset(

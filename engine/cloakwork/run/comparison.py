@@ -31,7 +31,7 @@ def whole_log_utility(plan: Plan, source: EventLog, released: EventLog) -> "Whol
         released,
         times=times,
         attributes=attributes,
-        ranges=plan.facts.ranges,
+        ranges={name: _as_compared(plan.facts, name) for name in plan.facts.ranges},
         days_from=days_from(plan.facts),
     )
     if not any(step.lineage.generates for step in plan.steps):
@@ -53,6 +53,13 @@ def utility_of_logs(source: EventLog, released: EventLog) -> "Utility":
     attributes = [name for name in released.columns if name in known]
     whole_log = compare_whole_logs(source, released, attributes=attributes)
     return measured(source, released).model_copy(update={"whole_log": whole_log})
+
+
+def _as_compared(facts: Facts, name: str) -> tuple[float, float]:
+    """A declared range in the unit that values are compared in: times in microseconds."""
+    unit = {"date": 86_400e6, "time": 1e6}.get(facts.types.get(name, "number"), 1.0)
+    low, high = facts.ranges[name]
+    return low * unit, high * unit
 
 
 def compared_columns(plan: Plan, released: EventLog) -> tuple[tuple[str, ...], bool]:

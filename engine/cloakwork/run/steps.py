@@ -27,7 +27,6 @@ from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import (
     Aggregate,
     Enriches,
-    Enrichment,
     GenerateCases,
     Measurement,
     Measures,
@@ -37,6 +36,7 @@ from cloakwork.mechanisms.base import (
 from cloakwork.mechanisms.local_values import Randomises
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.mechanisms.third_party import Watched
+from cloakwork.mechanisms.values import Enrichment
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import PrivacyEvent, charges_anything
 from cloakwork.run.search_cache import SearchCache, decide_with_cache

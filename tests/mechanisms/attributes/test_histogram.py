@@ -11,11 +11,15 @@ from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.errors import PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.kernel import Books, Kernel
+from cloakwork.kernel import Books, Gaussian, Kernel, NoisySums
+from cloakwork.kernel.vectors import Sums
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.naming import ACTIVITY
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes import histogram
+from cloakwork.mechanisms.attributes.contributions import TableLayout
+from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
+from cloakwork.mechanisms.attributes.noisy_tables import NoisyTables
 from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
@@ -250,3 +254,32 @@ def test_plans_of_many_attributes_are_quick():
     found = MECHANISM.offer_part(tuple(facts.domains), 0.2, 0.0, facts, {})
     assert len(found.params.attributes) == 40
     assert MECHANISM.event(found.params, facts)
+
+
+@pytest.mark.parametrize(("cases", "mu", "asked"), [(300, 0.2, False), (3000, 2.0, True)])
+def test_tables_that_noise_would_hide_are_not_asked(monkeypatch, cases, mu, asked):
+    """Of a small log the first tables are counted twice, with the noise that the plan lists: the
+    kernel refuses any other question.
+    """
+    found = []
+
+    def find_forest(*given):
+        found.append(given)
+        return []
+
+    monkeypatch.setattr(histogram, "_find_forest", find_forest)
+    release = enriched(ordinary(cases), reproducible(5), mu)
+    assert bool(found) == asked
+    assert set(COLUMNS) <= {*release.events.columns, *release.cases.columns}
+
+
+def test_two_answers_are_one_with_less_noise():
+    """Weighted by their precision: what is averaged has the deviation that it says."""
+    attribute = MeasuredAttribute(name="case:x", domain=tuple(range(2000)))
+    layout, noise = TableLayout((attribute,), ("a",)), reproducible(8)
+    exact = Sums(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    answers = [(NoisySums(exact, Gaussian(sigma), noise), sigma) for sigma in (3e6, 4e6)]
+    counted = NoisyTables(layout, answers, 1e-6).counted(0)
+    assert counted.sigma == pytest.approx(2.4 / layout.weight(0))
+    # Of 2,000 draws the deviation is known to 1.6 percent: this is six times that.
+    assert counted.values.std() == pytest.approx(counted.sigma, rel=0.1)

@@ -9,28 +9,35 @@ import numpy as np
 from pydantic import Field, JsonValue
 
 from cloakwork.arrays import Floats, Ints
+from cloakwork.facts import FoundType, RangeType
 from cloakwork.kernel import Column
 from cloakwork.mechanisms.attributes.bins import UNIT, Bins
-from cloakwork.mechanisms.base import Listed, Numbers
+from cloakwork.mechanisms.attributes.readings import is_of_times, read_numbers
+from cloakwork.mechanisms.attributes.typed_bins import bins_of
+from cloakwork.mechanisms.values import Listed, Numbers
 from cloakwork.quantities import Frozen
 
 _TRUTH: Final = frozenset({"true", "false"})
 
 
 class MeasuredAttribute(Frozen):
-    """An attribute by its ``name``, with all values that it may have: a ``domain``, or numbers of a
-    ``range``, clamped to it. ``fineness``: of the range's bins (``Bins.of_range``).
+    """An attribute by its ``name``, with all values that it may have: a ``domain``, or those of a
+    ``range``, clamped to it. ``type``: what the range is of, days counted since 1970 and times in
+    seconds. ``found``: nothing is declared, and values of this type are found through noise.
+    ``fineness``: of its bins (``bins_of``).
     """
 
     name: str
     domain: tuple[JsonValue, ...] | None = None
     range: tuple[float, float] | None = None
+    type: Annotated[RangeType, Field(exclude_if=lambda type_: type_ == "number")] = "number"
+    found: Annotated[FoundType | None, Field(exclude_if=lambda found: not found)] = None
     fineness: Annotated[int, Field(ge=0, le=2, exclude_if=lambda fineness: not fineness)] = 0
 
     @property
     def bins(self) -> Bins | None:
         """Of the range, if any."""
-        return None if self.range is None else Bins.of_range(*self.range, self.fineness)
+        return None if self.range is None else bins_of(*self.range, self.type, self.fineness)
 
     @property
     def size(self) -> int:
@@ -55,7 +62,9 @@ class MeasuredAttribute(Frozen):
         """
         bins = self.bins
         if bins is not None:
-            return np.where(column.is_missing, -1, bins.of(np.asarray(column.values, np.float64)))
+            numbers = read_numbers(column, self.type)
+            is_missing = np.isnan(numbers)
+            return np.where(is_missing, -1, bins.of(np.where(is_missing, 0.0, numbers)))
         found = self._by_number(column)
         places: dict[str, int] = {}
         for place, value in enumerate(self.domain or ()):
@@ -71,7 +80,7 @@ class MeasuredAttribute(Frozen):
         """What tells one value from another, float64: of a range the number itself."""
         if self.range is None:
             return codes.astype(np.float64)
-        return np.clip(np.asarray(column.values, np.float64), *self.range)
+        return np.clip(read_numbers(column, self.type), *self.range)
 
     def released(self, codes: Ints, chance: Ints) -> Listed | Numbers:
         """Values of these ``codes``; ``chance``: int64, what numbers are drawn by inside a bin,
@@ -81,13 +90,15 @@ class MeasuredAttribute(Frozen):
         if bins is None:
             return Listed(codes, _of_one_type(self.domain or ()))
         drawn = bins.draw(np.maximum(codes, 0), chance % UNIT)
-        return Numbers(np.where(codes < 0, np.nan, drawn))
+        # Behind the last whole number lies the end of its bin.
+        within = np.clip(drawn, *self.range) if self.range else drawn
+        return Numbers(np.where(codes < 0, np.nan, within), self.type)
 
     def _by_number(self, column: Column) -> Ints:
         """Places in the domain of what is the same number (``places_of_numbers``)."""
         places = places_of_numbers(self.domain or ())
         missing = np.full(len(column.is_missing), -1)
-        if not places:
+        if not places or is_of_times(column):
             return missing
         numbers = np.array(sorted(places), np.float64)
         first = np.array([places[number] for number in numbers.tolist()], np.int64)

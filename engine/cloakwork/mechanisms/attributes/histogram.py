@@ -15,7 +15,6 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.mechanisms.attributes.bins import UNIT
 from cloakwork.mechanisms.attributes.contributions import (
     NORMS,
-    SIDE_WEIGHT,
     SPREAD,
     UNIT_NORM,
     WHOLE,
@@ -26,13 +25,14 @@ from cloakwork.mechanisms.attributes.contributions import (
 )
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.drawing import Drawn, draw_values, with_copies, with_repeats
-from cloakwork.mechanisms.attributes.estimation import expected_beside
+from cloakwork.mechanisms.attributes.found_values import find_values
 from cloakwork.mechanisms.attributes.histogram_params import (
     AttributesHistogramOptions,
     AttributesHistogramParams,
     answers_event,
     calibrated,
 )
+from cloakwork.mechanisms.attributes.noisy_tables import STANDS_OUT, NoisyTables
 from cloakwork.mechanisms.attributes.structure import (
     CLASSES,
     MOST_PAIRS,
@@ -40,24 +40,20 @@ from cloakwork.mechanisms.attributes.structure import (
     Edge,
     class_table,
     forest,
-    independent,
+    may_stand_out,
     pairs_of,
     with_pairs,
     with_transitions,
 )
 from cloakwork.mechanisms.attributes.tables import (
-    Counted,
     fitted,
-    totals_of,
 )
-from cloakwork.mechanisms.base import Enrichment, Gives, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, Offer, Refusal, Theorem
+from cloakwork.mechanisms.values import Enrichment
 from cloakwork.privacy_event import PrivacyEvent
 
 NOISE_PRICE: Final = 30.0
 """What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
-
-STANDS_OUT: Final = 3.0
-"""How many deviations of its noise a count must lie above nothing, to be believed."""
 
 FINER: Final = (300.0, 3000.0)
 """How many deviations of a count's noise a log's cases must be, for finer bins of numbers."""
@@ -78,7 +74,9 @@ class AttributesHistogram:
     answer finds: one at which noise and clipping together distort least. An attribute that nearly
     always keeps its value within a case is drawn once a case; of others, as many values stay the
     same from event to event as noise lets show. A third answer, tables of two attributes, says
-    which attributes go together; where noise hides that, they are independent.
+    which attributes go together; where noise hides that, they are independent, and where it would
+    hide all that there could be, the third answer is the first tables again. Where a policy says
+    ``find_values``, the values of an attribute are found first: those that enough cases have.
 
     Values outside of the declared domain count as missing, numbers outside of the declared range as
     its ends. An empty log, one case, or attributes that are missing everywhere give counts of mere
@@ -94,10 +92,14 @@ class AttributesHistogram:
         "For units of at most m cases (unbounded neighbours): the numbers of cases by class of "
         "norm move by at most m, and, for whatever norm they make one choose, the tables of all "
         "attributes together by at most m (L2), a case's vector having norm at most 1; so do, for "
-        "whatever classes, the tables of two attributes. Discrete Gaussian noise on all of them "
-        "composes adaptively; which tables are read follows from the "
+        "whatever classes, the tables of two attributes, or, where noise would hide these, all "
+        "tables again; and, for each attribute whose values are "
+        "found, the sums that they are found by. Discrete Gaussian noise on all of them composes "
+        "adaptively; a value that one unit alone has is found with the charged delta at most; "
+        "which tables are read follows from the "
         "released control flow, and what is drawn from them is post-processing.",
-        "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; Kiefer and "
+        "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; "
+        "Desfontaines et al. 2022, for values that are found; Kiefer and "
         "Wolfowitz 1956, for what counts are expected to be without their noise",
     )
     gives: ClassVar[tuple[Gives, ...]] = ()
@@ -117,8 +119,9 @@ class AttributesHistogram:
         facts: Facts,
         options: Mapping[str, JsonValue],
     ) -> Offer[AttributesHistogramParams] | Refusal:
-        """Attributes whose domains or ranges are declared; nothing of ``delta`` is spent."""
-        del delta
+        """Attributes whose domains or ranges are declared; ``delta`` is spent where values are
+        found.
+        """
         try:
             chosen = AttributesHistogramOptions.model_validate(dict(options))
         except ValidationError as error:
@@ -129,17 +132,26 @@ class AttributesHistogram:
             )
         if not columns or {CONTROL_FLOW, TIMESTAMPS, METADATA} & set(columns):
             return Refusal("never", "it serves attributes alone")
+        if facts.unit.attribute in columns:
+            return Refusal(
+                "misconfigured",
+                f"'{facts.unit.attribute}' says who is protected: released cases are nobody's, and "
+                "have no value of it; leave it out of the guarantee",
+            )
         missing = [name for name in columns if not _is_declared(name, facts)]
         if missing:
             return Refusal(
                 "needs",
                 "which values an attribute may have must be public: its domain, or for numbers "
-                "its range; what identifies people has none, and is left out of the guarantee",
+                "its range; else those that many cases have are found by find_values: true; what "
+                "identifies people has none, and is left out of the guarantee",
                 tuple(f"domain or range of '{name}' under spec.attributes" for name in missing),
             )
         measured = [_declared(name, facts) for name in dict.fromkeys(columns)]
-        params = calibrated(measured, facts.unit.max_cases, mu, chosen)
-        return Offer(params, "draws attributes from noisy counts of their values per activity")
+        if delta <= 0 and any(attribute.found for attribute in measured):
+            return Refusal("misconfigured", "to find values takes a delta above 0")
+        params = calibrated(measured, facts.unit.max_cases, mu, chosen, delta)
+        return Offer(params, _why(params))
 
     def event(self, params: AttributesHistogramParams, facts: Facts) -> PrivacyEvent:
         """Noise on the classes of norms, on all tables together, and on those of pairs."""
@@ -166,12 +178,17 @@ class AttributesHistogram:
 
     def enrich(self, params: AttributesHistogramParams, kernel: Kernel, cases: Cases) -> Enrichment:
         """Find a norm, count all tables, then those of pairs, and draw from them."""
-        layout = TableLayout(params.attributes, cases.alphabet)
+        layout = TableLayout(_with_found_values(params, kernel), cases.alphabet)
         norm, count = _find_norm(params, kernel, layout)
         step = norm / UNIT_NORM
         layout = layout.finer(_fineness(count, params.sigma * step))
-        sums = kernel.sum(tables_of(layout, norm), Gaussian(params.sigma), SPREAD)
-        tables = _Tables(layout, sums, step, params.sigma)
+        answers = [_tables(kernel, layout, norm, params.sigma)]
+        spare, count_of = params.structure_sigma, len(layout.attributes)
+        finds_pairs = spare is not None and may_stand_out(count_of, count, spare / UNIT_NORM)
+        if spare is not None and not finds_pairs:
+            # What noise would hide is not asked; the same noise tells more of the values.
+            answers.append(_tables(kernel, layout, norm, spare))
+        tables = NoisyTables(layout, answers, step)
         before, randomness = _shares_before(cases), kernel.randomness
         kept = [tables.kept(place) for place in range(len(layout.attributes))]
         drawn, classes = [], []
@@ -184,9 +201,9 @@ class AttributesHistogram:
             drawn.append(draw_values(found, group, randomness))
             classes.append(class_table(attribute, _shares(drawn[-1].codes, attribute.size)))
         edges = []
-        if params.structure_sigma is not None:
+        if spare is not None and finds_pairs:
             shared = Classes(layout.attributes, tuple(classes))
-            edges = _find_forest(params.structure_sigma, kernel, shared)
+            edges = _find_forest(spare, kernel, shared)
             drawn = with_pairs(drawn, edges, shared, cases, randomness)
         columns: dict[str, Any] = {}
         for place, attribute in enumerate(layout.attributes):
@@ -197,6 +214,35 @@ class AttributesHistogram:
             chance = randomness.uniform(np.full(len(values.codes), UNIT))
             columns[attribute.name] = attribute.released(values.codes, chance[values.origin])
         return Enrichment(columns, {"norm of a case": norm, "pairs of attributes": len(edges)})
+
+
+def _why(params: AttributesHistogramParams) -> str:
+    drawn = "draws attributes from noisy counts of their values per activity"
+    if params.selection is None:
+        return drawn
+    least = max(1, round(params.selection.least / UNIT_NORM))
+    names = ", ".join(each.name for each in params.attributes if each.found is not None)
+    return f"{drawn}; of {names}, values that about {least:,} cases have are found through noise"
+
+
+def _with_found_values(
+    params: AttributesHistogramParams, kernel: Kernel
+) -> tuple[MeasuredAttribute, ...]:
+    """The attributes, all of them with a domain or a range."""
+    selection = params.selection
+    if selection is None:
+        return params.attributes
+    return tuple(
+        find_values(attribute, kernel, selection.sigma, selection.least)
+        for attribute in params.attributes
+    )
+
+
+def _tables(
+    kernel: Kernel, layout: TableLayout, norm: float, sigma: float
+) -> tuple[NoisySums, float]:
+    """The tables of all attributes, and the deviation of their noise."""
+    return kernel.sum(tables_of(layout, norm), Gaussian(sigma), SPREAD), sigma
 
 
 def _find_forest(sigma: float, kernel: Kernel, classes: Classes) -> list[Edge]:
@@ -256,7 +302,7 @@ def _shares_before(cases: Cases) -> Floats:
 
 
 def _is_declared(name: str, facts: Facts) -> bool:
-    return name in facts.domains or name in facts.ranges
+    return name in facts.domains or name in facts.ranges or name in facts.found
 
 
 def _declared(name: str, facts: Facts) -> MeasuredAttribute:
@@ -264,70 +310,10 @@ def _declared(name: str, facts: Facts) -> MeasuredAttribute:
         # None is to have no value, which every attribute may.
         domain = tuple(value for value in facts.domains[name] if value is not None)
         return MeasuredAttribute(name=name, domain=domain)
-    return MeasuredAttribute(name=name, range=facts.ranges[name])
-
-
-class _Tables:
-    """The noisy tables, in cases; ``step``: cases in a grid step."""
-
-    def __init__(self, layout: TableLayout, sums: NoisySums, step: float, sigma: float) -> None:
-        self._layout, self._sums, self._step = layout, sums, step
-        self._sigma = sigma * step
-
-    def _at(self, begin: int, count: int, weight: float = 1.0) -> Floats:
-        codes: Ints = begin + np.arange(count)
-        return np.asarray(self._sums.at(codes) * (self._step / weight), np.float64)
-
-    def counted(self, place: int) -> Counted:
-        """The counts of one attribute."""
-        layout, side = self._layout, self._sigma / SIDE_WEIGHT
-        attribute, groups = layout.attributes[place], layout.groups(place)
-        weight = layout.weight(place)
-        values = self._at(layout.values(place), groups * attribute.size, weight)
-        values = values.reshape(groups, attribute.size)
-        alone = None
-        sigma = self._sigma / weight
-        variance = sigma**2 * max(attribute.size, 1)
-        if layout.counts_totals(place):
-            alone = self._at(layout.totals(place), groups, SIDE_WEIGHT)
-            variance = 1 / (1 / variance + 1 / side**2)
-        first = layout.masses + (len(layout.labels) if is_of_cases(attribute) else 0)
-        return Counted(
-            values=values,
-            sigma=sigma,
-            totals=totals_of(values, sigma, alone, side),
-            total_sigma=float(np.sqrt(variance)),
-            mass=self._at(first, groups, SIDE_WEIGHT),
-            mass_sigma=side,
-        )
-
-    def kept(self, place: int) -> float:
-        """The share of an attribute's values that are the one before; 0 where noise hides it."""
-        if is_of_cases(self._layout.attributes[place]):
-            return 0.0
-        several, same = self._at(2 * place, 2, SIDE_WEIGHT).tolist()
-        if self._layout.counts_follows(place):
-            same = float(np.trace(self.followed(place)))
-        least = STANDS_OUT * self._sigma / SIDE_WEIGHT
-        if several < least or same < least:
-            return 0.0
-        return min(float(same / several), 1.0)
-
-    def followed(self, place: int) -> Floats:
-        """How often each value (row) is followed by each, of an attribute of few."""
-        size = self._layout.attributes[place].size
-        found = self._at(self._layout.follows(place), size**2, SIDE_WEIGHT)
-        return found.reshape(size, size)
-
-    def transitions(self, place: int) -> Floats | None:
-        """The same with the noise taken out; None where it is not counted, or noise hides it."""
-        layout, sigma = self._layout, self._sigma / SIDE_WEIGHT
-        if is_of_cases(layout.attributes[place]) or not layout.counts_follows(place):
-            return None
-        counts = self.followed(place)
-        if counts.sum() < STANDS_OUT * sigma * max(layout.attributes[place].size, 1):
-            return None
-        return expected_beside(counts, np.maximum(independent(counts), 1e-6), sigma)
+    if name in facts.found:
+        return MeasuredAttribute(name=name, found=facts.found[name])
+    type_ = facts.types.get(name, "number")
+    return MeasuredAttribute(name=name, range=facts.ranges[name], type=type_)
 
 
 def _kept_within_cases(

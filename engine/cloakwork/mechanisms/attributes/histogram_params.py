@@ -7,8 +7,10 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field, model_validator
 
 from cloakwork.kernel import Clip, Gaussian
+from cloakwork.kernel.noises import selection_event
 from cloakwork.mechanisms.attributes.contributions import SPREAD, WHOLE
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
+from cloakwork.mechanisms.attributes.found_values import CLIP, least_sum
 from cloakwork.privacy_event import Composed, DiscreteGaussian, PrivacyEvent, Repeated
 from cloakwork.quantities import Frozen, Number
 
@@ -18,6 +20,9 @@ NORMS_SHARE: Final = 0.03
 STRUCTURE_SHARE: Final = 0.1
 """The part of mu squared for tables of two attributes, where there are several."""
 
+SELECTION_SHARE: Final = 0.2
+"""The part of what both leave that finds values, where some attributes declare none."""
+
 _MOST_ASIDE: Final = 0.9
 """What both leave is for the tables of values."""
 
@@ -25,13 +30,17 @@ _LEAST_SIGMA: Final = 1024.0
 
 
 class AttributesHistogramOptions(BaseModel):
-    """``norms_share``, ``structure_share``: see ``NORMS_SHARE`` and ``STRUCTURE_SHARE``; without a
-    ``structure_share`` (0), attributes are drawn independently of each other.
+    """``norms_share``, ``structure_share``, ``selection_share``: see ``NORMS_SHARE``,
+    ``STRUCTURE_SHARE`` and ``SELECTION_SHARE``; without a ``structure_share`` (0), attributes are
+    drawn independently of each other.
     """
 
     model_config = {"extra": "forbid", "frozen": True}
     norms_share: Annotated[float, Field(ge=0.001, le=0.5, allow_inf_nan=False)] = NORMS_SHARE
     structure_share: Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)] = STRUCTURE_SHARE
+    selection_share: Annotated[float, Field(ge=0.001, le=0.5, allow_inf_nan=False)] = (
+        SELECTION_SHARE
+    )
 
     @model_validator(mode="after")
     def _tables_have_a_share(self) -> "AttributesHistogramOptions":
@@ -40,11 +49,18 @@ class AttributesHistogramOptions(BaseModel):
         return self
 
 
+class Selection(Frozen):
+    """How values are found: ``sigma`` and ``least`` (the threshold), both in grid steps."""
+
+    sigma: Annotated[Number, Field(gt=0)]
+    least: Annotated[int, Field(ge=1)]
+
+
 class AttributesHistogramParams(Frozen):
     """``attributes``: what is measured, in this order. ``norms_sigma``, ``sigma``,
     ``structure_sigma``: of the discrete Gaussian noise on the classes of norms, on the tables, and
     on those of two attributes (None: there are none), in grid steps, ``UNIT_NORM`` to a case.
-    ``max_cases``: cases of a unit.
+    ``max_cases``: cases of a unit. ``selection``: for each attribute whose values are found.
     """
 
     attributes: tuple[MeasuredAttribute, ...]
@@ -52,6 +68,12 @@ class AttributesHistogramParams(Frozen):
     norms_sigma: Annotated[Number, Field(gt=0)]
     sigma: Annotated[Number, Field(gt=0)]
     structure_sigma: Annotated[Number, Field(gt=0)] | None = None
+    selection: Annotated[Selection | None, Field(exclude_if=lambda found: not found)] = None
+
+    @property
+    def finds(self) -> int:
+        """Of how many attributes values are found."""
+        return sum(attribute.found is not None for attribute in self.attributes)
 
 
 def calibrated(
@@ -59,10 +81,21 @@ def calibrated(
     max_cases: int,
     mu: float,
     options: AttributesHistogramOptions,
+    delta: float = 0.0,
 ) -> AttributesHistogramParams:
-    """Noise that tells no more than ``mu``, in all."""
+    """Noise that tells no more than ``mu``, in all, but for ``delta`` (above 0) where values are
+    found.
+    """
+    found = sum(attribute.found is not None for attribute in attributes)
     of_pairs = options.structure_share if len(attributes) > 1 else 0.0
-    of_tables = 1 - options.norms_share - of_pairs
+    of_both = 1 - options.norms_share - of_pairs
+    of_selection = of_both * options.selection_share if found else 0.0
+    of_tables = of_both - of_selection
+    selection = None
+    if found:
+        sigma = _sigma(mu * math.sqrt(of_selection / found), CLIP, max_cases)
+        least = least_sum(sigma, delta / found * (1 - 1e-9), max_cases)
+        selection = Selection(sigma=sigma, least=least)
     structure = None
     if of_pairs:
         structure = _sigma(mu * math.sqrt(of_pairs), SPREAD, max_cases)
@@ -72,13 +105,19 @@ def calibrated(
         norms_sigma=_sigma(mu * math.sqrt(options.norms_share), WHOLE, max_cases),
         sigma=_sigma(mu * math.sqrt(of_tables) * (1 - 1e-12), SPREAD, max_cases),
         structure_sigma=structure,
+        selection=selection,
     )
 
 
 def answers_event(params: AttributesHistogramParams) -> PrivacyEvent:
     """The answers, in their order."""
     m = params.max_cases
-    events = [Gaussian(params.norms_sigma).events(WHOLE, m, None)[0]]
+    events: list[PrivacyEvent] = []
+    if params.selection is not None:
+        noise = Gaussian(params.selection.sigma)
+        leak = selection_event(noise.selection_delta(params.selection.least, CLIP, m))
+        events += [noise.events(CLIP, m, None)[0], leak] * params.finds
+    events.append(Gaussian(params.norms_sigma).events(WHOLE, m, None)[0])
     events.append(Gaussian(params.sigma).events(SPREAD, m, None)[0])
     if params.structure_sigma is not None:
         events.append(Gaussian(params.structure_sigma).events(SPREAD, m, None)[0])

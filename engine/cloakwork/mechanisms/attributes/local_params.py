@@ -26,12 +26,13 @@ _ABOVE: Final = 1 + Fraction(1, 10**12)
 
 class LocalAttribute(Frozen):
     """An attribute with its public ``domain``, or its ``range``: the least and the largest
-    number.
+    number, all of them ``whole`` if so declared.
     """
 
     name: str
     domain: tuple[JsonValue, ...] | None = None
     range: tuple[float, float] | None = None
+    whole: Annotated[bool, Field(exclude_if=lambda whole: not whole)] = False
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "LocalAttribute":
@@ -119,9 +120,8 @@ def local_params(
     if options:
         return Refusal("misconfigured", f"unknown option {', '.join(sorted(options))}")
     names = list(dict.fromkeys(goal.over))
-    domains, ranges = facts.domains, facts.ranges
-    declared: Mapping[str, object] = domains if draws_from == "domain" else ranges
-    if lacking := [name for name in names if not declared.get(name)]:
+    declared = {name: _declared(name, facts, draws_from) for name in names}
+    if lacking := [name for name, attribute in declared.items() if attribute is None]:
         return Refusal(
             "needs",
             "it draws from values that are public",
@@ -137,11 +137,17 @@ def local_params(
             )
         epsilon = rounded_down(exactly(epsilon) / values_of_a_case(names, facts.longest_case))
     return LocalParams(
-        attributes=tuple(
-            LocalAttribute.model_validate({"name": name, draws_from: declared[name]})
-            for name in names
-        ),
+        attributes=tuple(each for each in declared.values() if each is not None),
         epsilon=epsilon,
         per=goal.per,
         longest_case=facts.longest_case if goal.per == "case" else None,
     )
+
+
+def _declared(name: str, facts: Facts, draws_from: PublicFact) -> LocalAttribute | None:
+    """The attribute, where that fact of it is public."""
+    if draws_from == "domain":
+        domain = facts.domains.get(name)
+        return LocalAttribute(name=name, domain=domain) if domain else None
+    span, whole = facts.numeric_range(name), facts.types.get(name) == "integer"
+    return LocalAttribute(name=name, range=span, whole=whole) if span else None

@@ -31,6 +31,11 @@ STANDS_OUT: Final = 1.5
 _NOISE_ALONE: Final = 0.8
 """The mean size of a normal number of deviation 1 (rounded up)."""
 
+_MOST_APART: Final = 0.7
+"""The share of all cases by which tables of attributes that belong together closely differ from
+independence, about.
+"""
+
 _ROUNDS: Final = 20
 """Of raking a table to its margins."""
 
@@ -103,6 +108,19 @@ def pairs_of(classes: Classes, pairs: Sequence[tuple[int, int]]) -> Query:
         return Entries(case, np.full(len(case), value), np.concatenate(keys))
 
     return tables
+
+
+def pairs_of_places(attributes: int) -> int:
+    """How many tables of two attributes are counted."""
+    return min(attributes * (attributes - 1) // 2, MOST_PAIRS)
+
+
+def may_stand_out(attributes: int, cases: float, sigma: float) -> bool:
+    """Whether the tables of two attributes could stand out of noise of deviation ``sigma`` on a
+    case's whole vector, in a log of so many cases.
+    """
+    of_a_count = sigma * np.sqrt(pairs_of_places(attributes))
+    return bool(_NOISE_ALONE * of_a_count * CLASSES**2 < _MOST_APART * cases)
 
 
 @dataclass(frozen=True, slots=True)

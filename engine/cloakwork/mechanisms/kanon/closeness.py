@@ -216,7 +216,7 @@ def _with_declared_values(params: ClosenessParams, facts: Facts) -> ClosenessPar
         most_steps = max(1, -(-facts.longest_gap // params.grid))
         return params.model_copy(update={"range": (0.0, float(most_steps))})
     domain = facts.domains.get(params.column)
-    value_range = facts.ranges.get(params.column)
+    value_range = facts.numeric_range(params.column)
     if domain is None and value_range is None:
         missing = (f"domain or range of '{params.column}' under spec.attributes",)
         reason = "values are randomised over all that there may be, which must be public"

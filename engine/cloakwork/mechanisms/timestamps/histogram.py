@@ -11,9 +11,10 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Kernel
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.mechanisms.base import Enrichment, Gives, Offer, Proof, Refusal, Theorem, Times
+from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.timestamps.histogram_params import HistogramParams, offered_params
 from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
+from cloakwork.mechanisms.values import Enrichment, Times
 from cloakwork.privacy_event import PrivacyEvent
 
 

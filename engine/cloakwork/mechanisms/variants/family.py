@@ -14,15 +14,9 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Kernel
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.mechanisms.base import (
-    Gives,
-    Measurement,
-    Offer,
-    Prediction,
-    Proof,
-    Refusal,
-)
+from cloakwork.mechanisms.base import Gives, Measurement, Offer, Proof, Refusal
 from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.prediction import Prediction
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
 
 P = TypeVar("P", bound=BaseModel)

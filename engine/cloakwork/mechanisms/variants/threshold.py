@@ -10,8 +10,9 @@ from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Entries, Gaussian, Kernel, Laplace, Selected, Truncated
-from cloakwork.mechanisms.base import Measurement, Offer, Prediction, Refusal, Theorem
+from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
 from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.prediction import Prediction
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.noise import drawn_sigma
