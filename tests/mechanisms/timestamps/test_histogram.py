@@ -7,6 +7,8 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from cloakwork.engines.measured import measured_of, released_cases
@@ -20,7 +22,7 @@ from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal
 from cloakwork.mechanisms.timestamps import modelled_times
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
-from cloakwork.mechanisms.timestamps.histogram_params import norm_charged
+from cloakwork.mechanisms.timestamps.histogram_params import LONGEST_GAP, norm_charged
 from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
 from cloakwork.noise import reproducible
 from cloakwork.privacy_event import PrivacyEvent
@@ -114,19 +116,71 @@ def test_every_log_gives_times_in_order(name, facts, made):
     assert all((time - epoch) % facts.grid == timedelta(0) for time in times.to_list())
 
 
-def test_gaps_end_at_the_longest_that_is_declared():
-    """But for what events move to usual hours: less than a week."""
-    source = log_of(
-        [["a", "b"]] * 500,
-        [
-            [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1 + day % 28, tzinfo=UTC)]
-            for day in range(500)
-        ],
+INSTANTS = st.one_of(
+    st.none(),
+    st.integers(0, 500).map(lambda day: datetime(2019, 11, 1, tzinfo=UTC) + 1.1 * timedelta(day)),
+    st.just(datetime(9000, 1, 1, tzinfo=UTC)),
+)
+SPANS = st.sampled_from([timedelta(seconds=30), timedelta(hours=5), timedelta(days=9), LONGEST_GAP])
+
+
+@st.composite
+def declared_facts(draw):
+    start = datetime(2020, 1, 1, tzinfo=draw(st.sampled_from([UTC, ROME])))
+    width = draw(st.sampled_from([timedelta(minutes=9), timedelta(days=3), timedelta(days=200)]))
+    return Facts(
+        window=Window(start=start, end=start + width),
+        longest_gap=draw(SPANS),
+        grid=draw(st.sampled_from([timedelta(seconds=1), timedelta(minutes=7), timedelta(days=1)])),
+        epoch=draw(st.sampled_from([datetime(1970, 1, 1, tzinfo=UTC), DAYS.epoch])),
     )
-    after = release(source, replace_facts(longest_gap=timedelta(days=9)), mu=0.05)
+
+
+def strays(after, facts):
+    """What a release holds that its facts exclude: cases that start outside of the window (but for
+    one step, where no step of the grid lies in it), gaps above the longest, times out of order.
+    """
+    found = []
     for start, stop in pairwise(after.offsets.tolist()):
         times = after.events[TIMESTAMP][start:stop].to_list()
-        assert all(b - a < timedelta(days=16) for a, b in pairwise(times))
+        if times and not facts.window.start <= times[0] <= facts.window.end:
+            late = times[0] - facts.window.start
+            is_first = timedelta(0) <= late < facts.grid
+            found += [] if is_first and facts.window.end < times[0] else [times[0]]
+        gaps = [b - a for a, b in pairwise(times)]
+        found += [gap for gap in gaps if not timedelta(0) <= gap <= facts.longest_gap]
+    return found
+
+
+@given(
+    cases=st.lists(st.lists(st.tuples(st.sampled_from("abc"), INSTANTS), max_size=4), max_size=6),
+    facts=declared_facts(),
+    mu=st.sampled_from([0.02, 0.5, 50.0]),
+    seed=st.integers(0, 99),
+)
+def test_what_is_declared_holds_of_whatever_is_released(cases, facts, mu, seed):
+    """Starts in the window, no gap above the longest, none that is negative: for any log and any
+    noise.
+    """
+    source = log_of([[a for a, _ in case] for case in cases], [[t for _, t in c] for c in cases])
+    after = release(source, facts, mu, seed)
+    assert after.events[TIMESTAMP].null_count() == 0
+    assert not strays(after, facts)
+
+
+def test_times_that_are_not_moved_into_what_is_declared_are_found(monkeypatch):
+    """The counterpart of the test above."""
+    facts = replace_facts(longest_gap=timedelta(days=9))
+    assert not strays(release(office(500), facts, 0.05), facts)
+    monkeypatch.setattr(ModelledTimes, "_as_declared", lambda self, steps: steps)
+    assert strays(release(office(500), facts, 0.05), facts)
+
+
+def test_undeclared_times_are_readable():
+    """A century of gaps ends before readers that count nanoseconds in 64 bits do."""
+    made = log_of_variants([("a", "b") * 40], np.array([30]))
+    times = release(LOGS["ordinary"], Facts(), 0.02, made=made).events[TIMESTAMP]
+    assert times.max() <= datetime(2262, 1, 1, tzinfo=UTC)
 
 
 def replace_facts(**changes):

@@ -29,8 +29,9 @@ class TimestampHistogram:
 
     Of these, times are drawn: a start and gaps for each case; the gaps are then scaled so that the
     durations of cases follow (6), the longest by gaps getting the longest duration; events that
-    lie an hour or more behind the one before are moved within their week so that (5) holds. Times
-    never descend in a case, and lie on the grid.
+    lie some hours behind the one before are moved within their week so that (5) holds. Times never
+    descend in a case, and lie on the grid; cases start in the window, and no gap is above the
+    longest: what noise and usual hours have moved outside is moved inside, by whole weeks.
 
     **Sensitivity.** In each group of a table a case weighs 1, spread over its occurrences there,
     and the kernel scales its whole vector to norm 1 (L2), towards zero: whatever a case looks like,

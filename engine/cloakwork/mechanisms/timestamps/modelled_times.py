@@ -10,6 +10,7 @@ from cloakwork.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Gaussian, Kernel, Query
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
+from cloakwork.mechanisms.timestamps.bounds import READABLE
 from cloakwork.mechanisms.timestamps.histogram_params import (
     CLIPS,
     UNIT_NORM,
@@ -22,7 +23,9 @@ from cloakwork.mechanisms.timestamps.sampled_times import (
     by_rank,
     in_order,
     meet_totals,
+    moved_by_weeks,
     start_steps,
+    sums_in_cases,
 )
 from cloakwork.mechanisms.timestamps.shrinkage import UNKNOWN, distributions
 from cloakwork.mechanisms.timestamps.time_queries import (
@@ -115,7 +118,7 @@ class ModelledTimes:
         for _ in range(AGAIN):
             moved = by_rank(gaps, pair, np.diff(steps)[self.followers - 1], self.draws)
             steps = self._steps_at_hours(steps[self.firsts], moved, hours)
-        return steps
+        return self._as_declared(steps)
 
     def _steps_at_hours(self, starts: Ints, gaps: Ints, hours: Floats) -> Ints:
         """The times that starts and gaps say, moved to the usual ``hours``."""
@@ -123,11 +126,19 @@ class ModelledTimes:
         steps[self.firsts], steps[self.followers] = starts, gaps
         moves = steps * (self.clock.grid.microseconds(np.arange(2)) @ [-1, 1]) >= SNAPPED
         moves[self.firsts] = True
-        steps = np.cumsum(steps)
-        before = np.concatenate([[0], steps])[self.cases.offsets[:-1]]
-        steps -= np.repeat(before, self.cases.lengths)
+        steps = sums_in_cases(steps, self.cases.offsets)
         steps = at_usual_hours(steps, moves, hours, self.clock, self.draws)
         return in_order(steps, self.cases.offsets)
+
+    def _as_declared(self, steps: Ints) -> Ints:
+        """The times, moved such that cases start in the window and no gap is above the longest."""
+        window, longest = self.params.window, self.params.longest_gap
+        clock, followers = self.clock, self.followers
+        gaps = np.diff(steps, prepend=0)
+        first, last = clock.inside(window)
+        gaps[self.firsts] = moved_by_weeks(steps[self.firsts], first, last, clock)
+        gaps[followers] = moved_by_weeks(gaps[followers], 0, longest // clock.grid.step, clock)
+        return np.clip(sums_in_cases(gaps, self.cases.offsets), *clock.inside(READABLE))
 
     def _ask(self, name: TableName, query: Query, codes: Ints) -> Floats:
         """Noisy weights of cases at ``codes``."""

@@ -80,12 +80,14 @@ def gaps_in(clock: Clock, bins: LogBins, row_of: Ints) -> Query:
 
 @dataclass(frozen=True, slots=True)
 class StartTable:
-    """When cases start: ``periods`` of so many ``days`` each from ``first_day`` on (days since
-    1970-01-01), days of the week, and hours; one after another.
+    """When cases start: ``periods`` of so many ``days`` each from ``first_day`` to ``last_day``
+    (days since 1970-01-01; the last period may end later), days of the week, and hours; one after
+    another.
     """
 
     clock: Clock
     first_day: int
+    last_day: int
     days: int
     periods: int
 
@@ -95,7 +97,7 @@ class StartTable:
         first, last = clock.day(np.array(clock.grid.edges(window), np.int64)).tolist()
         span = last - first + 1
         days = 7 * max(1, -(-span // (7 * most)))
-        return cls(clock, first, days, -(-span // days))
+        return cls(clock, first, last, days, -(-span // days))
 
     @property
     def cells(self) -> int:
@@ -118,8 +120,10 @@ class StartTable:
         day = np.arange(self.periods * self.days)
         # 1970-01-01 was a Thursday.
         weight = weekdays[(self.first_day + day + 3) % 7]
-        # Periods are whole weeks, so each holds every weekday equally often.
-        return np.repeat(trend, self.days) * weight
+        # Periods are whole weeks, so each holds every weekday equally often, but for the last one.
+        found = np.repeat(trend, self.days) * weight
+        found[self.last_day - self.first_day + 1 :] = 0
+        return found
 
 
 def hours_of(clock: Clock) -> Query:
