@@ -45,16 +45,17 @@ def distributions(
     pad = [(0, 0), (0, (1 << depth) - bins)]
     shape = np.full((1, bins), 1 / bins) if expected is None else expected
     cells, prior = np.pad(noisy, pad), np.pad(np.broadcast_to(shape, noisy.shape), pad)
+    real = np.pad(np.ones(bins), pad[1])
     total = _mass(noisy.sum(axis=1), sigma * np.sqrt(bins), mass)[:, None]
     share = np.ones((groups, 1))
     for level in range(depth):
         intervals = 2 << level
         halves = (groups, intervals, cells.shape[1] // intervals)
         found, known = cells.reshape(halves).sum(axis=2), prior.reshape(halves).sum(axis=2)
-        # Variances differ only where a half reaches beyond the last bin, which is nearly empty.
-        deviation = sigma * np.sqrt(cells.shape[1] / intervals)
+        # A half may reach beyond the last bin, where there is no noise.
+        sizes = real.reshape(intervals, -1).sum(axis=1)
         split = _split(
-            found, known, deviation, total * share, differs, is_known=expected is not None
+            found, known, sigma**2 * sizes, total * share, differs, is_known=expected is not None
         )
         share = np.stack([share * split, share * (1 - split)], axis=2).reshape(groups, intervals)
     share = share[:, :bins]
@@ -71,7 +72,7 @@ def _mass(total: Floats, deviation: float, mass: Floats) -> Floats:
 def _split(
     found: Floats,
     known: Floats,
-    deviation: float,
+    variance: Floats,
     mass: Floats,
     differs: float,
     *,
@@ -79,14 +80,16 @@ def _split(
 ) -> Floats:
     """The part of ``mass`` that falls into the left one of two halves: shape as ``mass``.
 
-    ``found`` and ``known``: noisy sums, of ``deviation``, and expected parts of both halves, in
-    turns.
+    ``found`` and ``known``: noisy sums, with their ``variance``, and expected parts of both halves,
+    in turns.
     """
     both = known[:, 0::2] + known[:, 1::2]
     expected = np.where(both > 0, known[:, 0::2] / np.where(both > 0, both, 1), 1.0)
     usable = np.maximum(mass, 1e-9)
-    measured = 0.5 + (found[:, 0::2] - found[:, 1::2]) / (2 * usable)
-    error = deviation / (np.sqrt(2) * usable)
+    left, right = np.maximum(variance[0::2], 1e-9), np.maximum(variance[1::2], 1e-9)
+    trust = right / (left + right)
+    measured = trust * found[:, 0::2] / usable + (1 - trust) * (1 - found[:, 1::2] / usable)
+    error = np.sqrt(left * trust) / usable
     bound = BELIEVED * error
     if is_known:
         usual = differs**2 * np.maximum(expected * (1 - expected), 0.01)
