@@ -170,7 +170,9 @@ def test_what_is_declared_holds_of_whatever_is_released(cases, facts, mu, seed):
 
 def test_times_that_are_not_moved_into_what_is_declared_are_found(monkeypatch):
     """The counterpart of the test above."""
-    facts = replace_facts(longest_gap=timedelta(days=9))
+    wednesday = datetime(2020, 1, 8, tzinfo=UTC)
+    window = Window(start=wednesday, end=wednesday + timedelta(days=2))
+    facts = replace_facts(window=window, longest_gap=timedelta(days=9))
     assert not strays(release(office(500), facts, 0.05), facts)
     monkeypatch.setattr(ModelledTimes, "_as_declared", lambda self, steps: steps)
     assert strays(release(office(500), facts, 0.05), facts)

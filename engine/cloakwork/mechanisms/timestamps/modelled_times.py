@@ -27,7 +27,7 @@ from cloakwork.mechanisms.timestamps.sampled_times import (
     start_steps,
     sums_in_cases,
 )
-from cloakwork.mechanisms.timestamps.shrinkage import UNKNOWN, distributions
+from cloakwork.mechanisms.timestamps.shrinkage import TOLERANCE, UNKNOWN, distributions
 from cloakwork.mechanisms.timestamps.time_queries import (
     StartTable,
     gaps_in,
@@ -47,7 +47,7 @@ FEWEST, MOST = 8, 128
 
 DIFFERS: Final[Mapping[TableName, float]] = {
     "gaps-by-activity": 0.7,
-    "gaps-by-pair": 1.0,
+    "gaps-by-pair": 0.8,
     "totals": 0.3,
     "hours": 0.05,
 }
@@ -55,6 +55,20 @@ DIFFERS: Final[Mapping[TableName, float]] = {
 deviations of a coin. Numbers here were chosen on synthetic logs; that gaps change
 places (``TURNS``, ``AGAIN``) was tried on real ones, too.
 """
+
+EVEN: Final = 0.05
+"""The part of durations that may be anything, whatever gaps add up to."""
+
+ALIKE: Final = 5.0
+"""What all cases' sums of gaps count for beside those of a group's cases, in cases."""
+
+MIXED: Final = 0.4
+"""By how much the mass of the table of all gaps usually errs: it grows with the bins that those of
+a case are in.
+"""
+
+SPREAD_OUT: Final = 1.0
+"""The same of the hours of events."""
 
 SNAPPED: Final = 3 * HOUR
 """An event that lies so long behind the one before it keeps hours of its own."""
@@ -183,14 +197,19 @@ class ModelledTimes:
         """The distribution of gaps of each group; ``group``: that of each of the ``followers``."""
         groups = 1 if expected is None else len(expected)
         codes = np.arange(groups * len(bins)).reshape(groups, len(bins))
-        noisy = self._ask(name, gaps_in(self.clock, bins, row_of), codes)
+        is_root = expected is None
+        query = gaps_in(self.clock, bins, row_of, evenly=not is_root)
+        noisy = self._ask(name, query, codes)
         # What the released cases weigh in each group, as a case of the log would.
-        once = np.sort(self.cases.case_of[self.followers] * groups + group)
-        once = once[np.diff(once, prepend=-1) != 0]
+        case_of = self.cases.case_of[self.followers]
+        once, count = np.unique(case_of * groups + group, return_counts=True)
         case, of = np.divmod(once, groups)
-        weight = 1 / np.sqrt(np.maximum(np.bincount(case, minlength=1), 1))
-        mass = np.bincount(of, weights=weight[case], minlength=groups).astype(np.float64)
-        return distributions(noisy, self._sigma(name), mass, expected, DIFFERS.get(name, UNKNOWN))
+        size = np.bincount(case, weights=count if is_root else None)
+        weight = (count if is_root else 1) / np.sqrt(size[case])
+        mass = np.bincount(of, weights=weight, minlength=groups).astype(np.float64)
+        tolerance = MIXED if is_root else TOLERANCE
+        differs = DIFFERS.get(name, UNKNOWN)
+        return distributions(noisy, self._sigma(name), mass, expected, differs, tolerance)
 
     def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
         """The same gaps, scaled so that the durations of cases follow their own table."""
@@ -202,28 +221,42 @@ class ModelledTimes:
         groups = totals_groups(last, cases.lengths[rows], len(cases.alphabet))
         found = [np.unique(group, return_inverse=True) for group in groups]
         codes = np.concatenate([keys for keys, _ in found])[:, None] * len(bins)
-        noisy = self._ask(
-            "totals",
-            totals_in(self.clock, bins, len(cases.alphabet)),
-            codes + np.arange(len(bins)),
-        )
+        query = totals_in(self.clock, bins, len(cases.alphabet))
+        noisy = self._ask("totals", query, codes + np.arange(len(bins)))
         if not len(rows):
             return gaps
-        shape, above = np.zeros((0, 0)), np.zeros(len(rows), np.int64)
-        for keys, row in found:
-            own, noisy = noisy[: len(keys)], noisy[len(keys) :]
-            parent = np.zeros(len(keys), np.int64)
-            parent[row] = above
-            expected = shape[parent] if len(shape) else None
-            mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
-            shape, above = (
-                distributions(own, self._sigma("totals"), mass, expected, DIFFERS["totals"]),
-                row,
-            )
-        totals = self.draws.spans(shape, above, bins)
         case = np.searchsorted(rows, cases.case_of[self.followers])
-        met = meet_totals(gaps, pair, case, totals, above, self.draws)
+        by_gaps = np.bincount(case, weights=gaps).astype(np.int64)
+        tables = np.split(noisy, np.cumsum([len(keys) for keys, _ in found])[:-1])
+        group = found[-1][1]
+        shape = self._totals(tables, [row for _, row in found], bins.place(by_gaps))
+        totals = self.draws.spans(shape, group, bins)
+        met = meet_totals(gaps, pair, case, totals, group, self.draws)
         return np.clip(met, 0, self.longest)
+
+    def _totals(self, tables: list[Floats], rows: list[Ints], place: Ints) -> Floats:
+        """How durations are distributed in each group of the last of noisy ``tables``, each finer
+        than the one before it.
+
+        ``rows``: the group of each case, by table; ``place``: the bin of what its gaps add up to.
+        That is what is expected of a group, as far as it was right for all cases in the table
+        before.
+        """
+        bins = tables[0].shape[1]
+        seen = (1 - EVEN) * np.bincount(place, minlength=bins) / len(place) + EVEN / bins
+        shape = self._totals_table(tables[0], rows[0], seen[None, :])
+        for noisy, row, above in zip(tables[1:], rows[1:], rows[:-1], strict=True):
+            own = np.zeros(noisy.shape)
+            np.add.at(own, (row, place), 1)
+            right = shape[above].mean(axis=0) / seen
+            shape = self._totals_table(noisy, row, (own + ALIKE * seen) * right)
+        return shape
+
+    def _totals_table(self, noisy: Floats, row: Ints, expected: Floats) -> Floats:
+        """Distributions of durations, of which ``expected`` is, up to a factor, expected."""
+        mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
+        usual = expected / expected.sum(axis=1, keepdims=True)
+        return distributions(noisy, self._sigma("totals"), mass, usual, DIFFERS["totals"])
 
     def _draw_starts(self) -> Ints:
         """The start of each case that has events."""
@@ -246,8 +279,14 @@ class ModelledTimes:
         clock = self.clock
         codes = np.arange(7 + clock.hours + clock.slots)
         noisy = self._ask("hours", hours_of(clock), codes)
-        sigma, mass = self._sigma("hours"), np.array([len(self.rows) * _THIRD])
+        sigma = self._sigma("hours")
+        mass = np.array([np.sqrt(self.cases.lengths[self.rows]).sum() * _THIRD])
         days, hours, slots = np.split(noisy, [7, 7 + clock.hours])
-        of_days, of_hours = (distributions(part[None, :], sigma, mass) for part in (days, hours))
+        of_days, of_hours = (
+            distributions(part[None, :], sigma, mass, tolerance=SPREAD_OUT)
+            for part in (days, hours)
+        )
         both = np.outer(of_days, of_hours).reshape(1, -1)
-        return np.asarray(distributions(slots[None, :], sigma, mass, both, DIFFERS["hours"])[0])
+        differs = DIFFERS["hours"]
+        found = distributions(slots[None, :], sigma, mass, both, differs, SPREAD_OUT)
+        return np.asarray(found[0])

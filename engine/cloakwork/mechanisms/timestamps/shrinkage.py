@@ -15,8 +15,8 @@ EMPTY: Final = 1.7
 UNKNOWN: Final = 0.5
 """The same of parts of which nothing is expected; noise that hides more leaves them even."""
 
-MASS: Final = 0.15
-"""By how much the mass of a histogram usually differs from what is known of it."""
+TOLERANCE: Final = 0.15
+"""By how much the mass of a histogram usually differs from what is known of it, as a part of it."""
 
 
 def distributions(
@@ -25,6 +25,7 @@ def distributions(
     mass: Floats,
     expected: Floats | None = None,
     differs: float = UNKNOWN,
+    tolerance: float = TOLERANCE,
 ) -> Floats:
     """Distributions of which ``noisy`` are histograms with Gaussian noise of ``sigma``: shape
     (groups, bins), rows that add up to 1.
@@ -32,7 +33,8 @@ def distributions(
     ``mass``: what each row of the histogram adds up to, about. ``expected``: the shape that is
     expected of each, rows that add up to 1; where it has nothing, nothing is found. None: nothing
     is expected. ``differs``: by how much splits in two usually differ from what is expected, in
-    standard deviations of a coin.
+    standard deviations of a coin. ``tolerance``: by how much ``mass`` usually errs, as a part of
+    it.
 
     Bins are halved again and again. How what lies in an interval is split between its halves is
     estimated by their noisy sums (least squares, given what both hold together), and averaged with
@@ -46,7 +48,7 @@ def distributions(
     shape = np.full((1, bins), 1 / bins) if expected is None else expected
     cells, prior = np.pad(noisy, pad), np.pad(np.broadcast_to(shape, noisy.shape), pad)
     real = np.pad(np.ones(bins), pad[1])
-    total = _mass(noisy.sum(axis=1), sigma * np.sqrt(bins), mass)[:, None]
+    total = _mass(noisy.sum(axis=1), sigma * np.sqrt(bins), mass, tolerance)[:, None]
     share = np.ones((groups, 1))
     for level in range(depth):
         intervals = 2 << level
@@ -62,9 +64,9 @@ def distributions(
     return np.asarray(share / share.sum(axis=1, keepdims=True))
 
 
-def _mass(total: Floats, deviation: float, mass: Floats) -> Floats:
+def _mass(total: Floats, deviation: float, mass: Floats, tolerance: float) -> Floats:
     """The mass of each row: the noisy total, averaged with what is known of it."""
-    variance = (MASS * mass) ** 2
+    variance = (tolerance * mass) ** 2
     weight = variance / (variance + deviation**2)
     return np.asarray(np.maximum(mass + weight * (total - mass), 1e-9))
 

@@ -63,9 +63,18 @@ def spread_over(case: Ints, group: Ints, code: Ints) -> Entries:
     return Entries(case, UNIT_NORM // count[place], code)
 
 
-def gaps_in(clock: Clock, bins: LogBins, row_of: Ints) -> Query:
+def one_each(case: Ints, group: Ints, code: Ints) -> Entries:
+    """The same, but each occurrence weighs 1: the kernel scales them such that the case has the
+    norm of the clip, where ``spread_over`` would leave less the more cells they are in.
+    """
+    kept = group >= 0
+    return Entries(case[kept], np.full(int(kept.sum()), UNIT_NORM), code[kept])
+
+
+def gaps_in(clock: Clock, bins: LogBins, row_of: Ints, *, evenly: bool = True) -> Query:
     """The gaps by group: that of an event of activity b behind one of activity a is
-    ``row_of[a, b]``; -1 where it counts for none.
+    ``row_of[a, b]``; -1 where it counts for none. ``evenly``: whether a case weighs as much in each
+    of its groups; else each gap does.
     """
 
     def gaps(cases: Cases) -> Entries:
@@ -73,7 +82,8 @@ def gaps_in(clock: Clock, bins: LogBins, row_of: Ints) -> Query:
         after = known.follows
         place = bins.place(known.steps[after] - known.steps[after - 1])
         group = row_of[known.code[after - 1], known.code[after]]
-        return spread_over(known.case[after], group, group * len(bins) + place)
+        weigh = spread_over if evenly else one_each
+        return weigh(known.case[after], group, group * len(bins) + place)
 
     return gaps
 
@@ -135,10 +145,8 @@ def hours_of(clock: Clock) -> Query:
         known = KnownTimes.of(cases, clock)
         slot = clock.slot(known.steps)
         weekday, hour = np.divmod(slot, clock.hours)
-        codes = (weekday, 7 + hour, 7 + clock.hours + slot)
-        one = np.zeros(len(slot), np.int64)
-        groups = np.concatenate([one, one + 1, one + 2])
-        return spread_over(np.tile(known.case, 3), groups, np.concatenate(codes))
+        codes = np.concatenate([weekday, 7 + hour, 7 + clock.hours + slot])
+        return one_each(np.tile(known.case, 3), np.zeros_like(codes), codes)
 
     return hours
 
