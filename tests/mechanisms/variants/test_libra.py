@@ -22,6 +22,7 @@ from cloakwork.mechanisms.variants.libra import (
 )
 from cloakwork.mechanisms.variants.threshold import threshold_event
 from cloakwork.noise import reproducible, secret
+from cloakwork.plan import joint
 from cloakwork.plan.planner import make_plan
 from cloakwork.privacy_event import DiscreteLaplace, PoissonSampled, Repeated
 from cloakwork.run.execute import execute
@@ -30,7 +31,7 @@ from contracts.sample_logs import log_of
 from contracts.value_logs import with_values
 from measuring import release
 from mechanisms.variants.libra_goals import LIBRA, goal, params_of
-from plan.conftest import policy_of
+from plan.conftest import ATTRIBUTES, policy_of
 
 
 @pytest.mark.parametrize("cases", [1, 3])
@@ -180,26 +181,29 @@ def test_persons_are_bounded_and_sampled_as_a_whole():
 WHOLE = {"epsilon": 2.0, "delta": 1e-6, "over": ["control-flow", "timestamps"]}
 DECLARED = {"variants": [["x"], ["x", "y"], ["y"]]}
 PARTS = [
-    ("variants/libra", {"rate": 0.5, "samples": 3}),
+    ("variants/libra", {"rate": 0.5, "samples": 3, "rho": 1}),
     ("variants/amun", {}),
     ("variants/amun", DECLARED),
 ]
+WITH_TIMES = {**ATTRIBUTES, "time:timestamp": {"role": "timestamp"}}
 
 
 def plan_over_times(name, options):
     """A plan for control flow and times together, of which ``name`` serves the former."""
     mechanisms = {"prefer": [name], "parameters": {name: options}}
     goal_of_all = {"kind": "differential-privacy", **WHOLE}
-    return make_plan(policy_of(guarantees=[goal_of_all], mechanisms=mechanisms))
+    spec = {"attributes": WITH_TIMES, "guarantees": [goal_of_all], "mechanisms": mechanisms}
+    return make_plan(policy_of(**spec))
 
 
 @pytest.mark.parametrize(("name", "options"), PARTS)
-def test_control_flow_and_times_are_released_together(name, options):
-    """All that is allowed is spent, and no time is missing, whatever the log."""
+def test_control_flow_and_times_are_released_together(name, options, monkeypatch):
+    """What is allowed is spent, but for what a short search leaves; no time is missing."""
+    monkeypatch.setattr(joint, "_TOLERANCE", 0.05)
     plan = plan_over_times(name, options)
     assert [step.mechanism for step in plan.steps][1:3] == [name, "timestamps/histogram"]
     (claim,) = plan.claims
-    assert 1.99 < claim.cost.epsilon <= 2.0
+    assert 1.85 < claim.cost.epsilon <= 2.0
     assert claim.cost.delta <= 1e-6
     for cases in ([], [["x", "y"]] * 300):
         found = execute(plan, log_of(cases), None, noise=reproducible(1)).log
@@ -212,7 +216,8 @@ def test_samples_that_are_not_charged_are_refused(monkeypatch):
     monkeypatch.setattr(
         VariantLibra, "event", lambda self, params, facts: threshold_event(params.selection)
     )
-    plan = plan_over_times("variants/libra", {})
+    monkeypatch.setattr(joint, "_TOLERANCE", 0.05)
+    plan = plan_over_times(*PARTS[0])
     with pytest.raises(PlanUnsound):
         execute(plan, log_of([["x", "y"]] * 300), None, noise=reproducible(1))
 

@@ -46,8 +46,8 @@ class AmunOptions(BaseModel):
 
 
 class AmunParams(Frozen):
-    """Either ``variants``, the public domain, with ``scale`` of the ``noise`` in cases (Gaussian: its
-    sigma; else discrete Laplace); or ``selection``.
+    """Either ``variants``, the public domain, with ``scale`` of the ``noise`` in cases (Gaussian:
+    its sigma; else discrete Laplace); or ``selection``.
 
     ``epsilon`` and ``delta`` are the target; ``advantage`` is the guessing advantage that they come
     to; ``max_cases``: cases of one unit.
@@ -146,8 +146,8 @@ class VariantAmun(VariantRelease[AmunParams]):
         facts: Facts,
         options: Mapping[str, JsonValue],
     ) -> Offer[AmunParams] | Refusal:
-        """Gaussian noise of m / ``mu`` cases on the declared domain, for which no delta is spent; or
-        the selection of variants/threshold.
+        """Gaussian noise of m / ``mu`` cases on the declared domain, for which no delta is spent;
+        or the selection of variants/threshold.
         """
         from cloakwork.accounting.gaussians import epsilon_of_normal
 
