@@ -22,7 +22,7 @@ from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal
 from cloakwork.mechanisms.timestamps import modelled_times
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
-from cloakwork.mechanisms.timestamps.histogram_params import LONGEST_GAP, norm_charged
+from cloakwork.mechanisms.timestamps.histogram_params import norm_charged
 from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
 from cloakwork.noise import reproducible
 from cloakwork.privacy_event import PrivacyEvent
@@ -121,7 +121,7 @@ INSTANTS = st.one_of(
     st.integers(0, 500).map(lambda day: datetime(2019, 11, 1, tzinfo=UTC) + 1.1 * timedelta(day)),
     st.just(datetime(9000, 1, 1, tzinfo=UTC)),
 )
-SPANS = st.sampled_from([timedelta(seconds=30), timedelta(hours=5), timedelta(days=9), LONGEST_GAP])
+SPANS = st.sampled_from([timedelta(days=days) for days in (0.001, 0.2, 9, 36525)])
 
 
 @st.composite
@@ -178,21 +178,66 @@ def test_times_that_are_not_moved_into_what_is_declared_are_found(monkeypatch):
     assert strays(release(office(500), facts, 0.05), facts)
 
 
-def test_undeclared_times_are_readable():
+def test_times_are_readable():
     """A century of gaps ends before readers that count nanoseconds in 64 bits do."""
     made = log_of_variants([("a", "b") * 40], np.array([30]))
-    times = release(LOGS["ordinary"], Facts(), 0.02, made=made).events[TIMESTAMP]
+    facts = Facts(longest_gap=timedelta(days=36525))
+    times = release(LOGS["ordinary"], facts, 0.02, made=made).events[TIMESTAMP]
     assert times.max() <= datetime(2262, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("mu", [0.25, 60.0])
+def test_a_window_that_nobody_declared_is_found(mu):
+    """Cases start in 20 weeks from January 2020 on: no released case starts half a year from it,
+    and few in another period of 13 weeks.
+    """
+    after = release(office(2000), Facts(), mu)
+    starts = after.events[TIMESTAMP].gather(after.offsets[:-1])
+    assert starts.min() > datetime(2019, 6, 1, tzinfo=UTC)
+    assert starts.max() < datetime(2021, 1, 1, tzinfo=UTC)
+    likely = datetime(2019, 12, 1, tzinfo=UTC), datetime(2020, 7, 1, tzinfo=UTC)
+    assert starts.is_between(*likely).mean() > 0.5
+    gaps = after.events[TIMESTAMP].diff().drop_nulls()
+    assert gaps.max() < timedelta(days=600)
+
+
+def test_measuring_the_window_takes_its_share():
+    """A twentieth of what the others get: their noise grows by the root of 1.05."""
+    known, unknown = params(FACTS).sigmas, params(replace_facts(window=None)).sigmas
+    assert "window" not in known
+    assert set(unknown) - {"window"} == set(known)
+    for name, sigma in known.items():
+        assert unknown[name] == pytest.approx(sigma * 1.05**0.5, rel=1e-3)
+
+
+def test_a_window_that_is_read_off_the_log_is_found(monkeypatch):
+    """The counterpart whose window follows from how many events it sees, whatever the noise."""
+
+    def measured(self):
+        seen = [0]
+
+        def telling(cases):
+            seen.append(len(cases.codes))
+            return Entries.one_each(cases)
+
+        self._ask("window", telling, np.zeros(1, np.int64))
+        start = datetime(2000, 1, 1, tzinfo=UTC) + timedelta(days=sum(seen))
+        return Window(start=start, end=start + timedelta(days=30))
+
+    assert disturbed_alike(LOGS["ordinary"], Facts())
+    monkeypatch.setattr(ModelledTimes, "_measured_window", measured)
+    assert not disturbed_alike(LOGS["ordinary"], Facts())
 
 
 def replace_facts(**changes):
     return FACTS.model_copy(update=changes)
 
 
+@pytest.mark.parametrize("facts", [FACTS, Facts()], ids=["declared", "undeclared"])
 @pytest.mark.parametrize("name", SOURCES)
-def test_what_is_recorded_is_what_is_planned(name):
-    source, found = reproducible(1), params()
-    grant = Grant.of(MECHANISM, found, FACTS)
+def test_what_is_recorded_is_what_is_planned(name, facts):
+    source, found = reproducible(1), params(facts)
+    grant = Grant.of(MECHANISM, found, facts)
     seen = measured_of(aggregate_of(MECHANISM, found, grant).of(SOURCES[name]), source)
     kernel = Kernel(seen, Books.of(grant.event), source, 1)
     MECHANISM.enrich(found, kernel, released_cases(MADE, [CONTROL_FLOW]))
@@ -222,21 +267,22 @@ def test_batches_change_nothing(batches):
     assert at_once.events.equals(in_batches.events)
 
 
+@pytest.mark.parametrize("facts", [FACTS, Facts()], ids=["declared", "undeclared"])
 @pytest.mark.parametrize("name", SOURCES)
-def test_vectors_of_a_case_follow_from_that_case_alone(name):
+def test_vectors_of_a_case_follow_from_that_case_alone(name, facts):
     with queries_collected() as collected:
-        release(SOURCES[name])
-    assert len(collected) == 6
+        release(SOURCES[name], facts)
+    assert len(collected) == (6 if facts.window else 7)
     for asked in collected:
         assert not list(cases_that_differ(asked))
         assert not asked.refused
 
 
-def disturbed_alike(log):
+def disturbed_alike(log, facts=FACTS):
     """Whether a release is the same where queries are called on decoys, too."""
-    plain = release(log)
+    plain = release(log, facts)
     with queries_collected(disturbed=True):
-        return plain.events.equals(release(log).events)
+        return plain.events.equals(release(log, facts).events)
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -1,12 +1,13 @@
 """The tables of timestamps/histogram, measured, and times drawn from them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from cloakwork.arrays import Floats, Ints
+from cloakwork.facts import Window
 from cloakwork.kernel import Cases, Gaussian, Kernel, Query
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
@@ -79,7 +80,7 @@ are moved to usual hours again.
 """
 
 PERIODS: Final = 40
-"""Of a declared window, at most; ten times as many of one that is not."""
+"""Of a window, at most; ten times as many of the century in which one is looked for."""
 
 _THIRD: Final = float(1 / np.sqrt(3))
 """What a case weighs in each of three parts of a table."""
@@ -88,7 +89,7 @@ _THIRD: Final = float(1 / np.sqrt(3))
 @dataclass(frozen=True, slots=True)
 class ModelledTimes:
     """``cases``: those that times are drawn for, in the same activities as those that ``kernel``
-    asks.
+    asks. ``window``: in which cases start.
     """
 
     params: HistogramParams
@@ -96,12 +97,13 @@ class ModelledTimes:
     cases: Cases
     clock: Clock
     draws: ManyDraws
+    window: Window
 
     @classmethod
     def of(cls, params: HistogramParams, kernel: Kernel, cases: Cases) -> "ModelledTimes":
         """With the clock that the parameters say."""
         clock = Clock.of(Grid(params.epoch, params.grid))
-        return cls(params, kernel, cases, clock, ManyDraws(kernel.randomness))
+        return cls(params, kernel, cases, clock, ManyDraws(kernel.randomness), params.window)
 
     @property
     def rows(self) -> Ints:
@@ -120,11 +122,16 @@ class ModelledTimes:
 
     @property
     def longest(self) -> int:
-        """The declared longest gap, in steps of the grid."""
-        return self.clock.grid.steps_in(self.params.longest_gap)
+        """The longest gap, in steps of the grid."""
+        return self.clock.grid.steps_in(self.params.longest_in(self.window))
 
     def draw_steps(self) -> Ints:
         """A time for each event, in steps of the grid."""
+        if not self.params.is_window_declared:
+            return replace(self, window=self._measured_window())._draw_in_window()
+        return self._draw_in_window()
+
+    def _draw_in_window(self) -> Ints:
         drawn, pair = self._draw_gaps()
         gaps = self._meet_totals(drawn, pair)
         starts, hours = self._draw_starts(), self._usual_hours()
@@ -133,6 +140,12 @@ class ModelledTimes:
             moved = by_rank(gaps, pair, np.diff(steps)[self.followers - 1], self.draws)
             steps = self._steps_at_hours(steps[self.firsts], moved, hours)
         return self._as_declared(steps)
+
+    def _measured_window(self) -> Window:
+        """About when the first and the last case start."""
+        table = StartTable.within(self.clock, self.window, 10 * PERIODS)
+        noisy = self._ask("window", table.period_query, np.arange(table.periods))
+        return table.window_of(noisy, self._sigma("window"))
 
     def _steps_at_hours(self, starts: Ints, gaps: Ints, hours: Floats) -> Ints:
         """The times that starts and gaps say, moved to the usual ``hours``."""
@@ -146,12 +159,12 @@ class ModelledTimes:
 
     def _as_declared(self, steps: Ints) -> Ints:
         """The times, moved such that cases start in the window and no gap is above the longest."""
-        window, longest = self.params.window, self.params.longest_gap
         clock, followers = self.clock, self.followers
+        longest = self.params.longest_in(self.window) // clock.grid.step
         gaps = np.diff(steps, prepend=0)
-        first, last = clock.inside(window)
+        first, last = clock.inside(self.window)
         gaps[self.firsts] = moved_by_weeks(steps[self.firsts], first, last, clock)
-        gaps[followers] = moved_by_weeks(gaps[followers], 0, longest // clock.grid.step, clock)
+        gaps[followers] = moved_by_weeks(gaps[followers], 0, longest, clock)
         return np.clip(sums_in_cases(gaps, self.cases.offsets), *clock.inside(READABLE))
 
     def _ask(self, name: TableName, query: Query, codes: Ints) -> Floats:
@@ -169,7 +182,7 @@ class ModelledTimes:
         return LogBins.up_to(longest, int(np.clip(number, FEWEST, MOST)))
 
     def _draw_gaps(self) -> tuple[Ints, Ints]:
-        """The gap before each of the ``followers``."""
+        """The gap before each of the ``followers``, and its pair."""
         codes, labels = self.cases.codes, len(self.cases.alphabet)
         bins = self._bins("gaps", self.longest)
         target = codes[self.followers]
@@ -213,7 +226,7 @@ class ModelledTimes:
 
     def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
         """The same gaps, scaled so that the durations of cases follow their own table."""
-        cases, window = self.cases, self.params.window
+        cases, window = self.cases, self.window
         longest = max(self.longest, self.clock.grid.steps_in(window.end - window.start))
         bins = self._bins("totals", longest)
         rows = np.flatnonzero(cases.lengths > 1)
@@ -260,9 +273,8 @@ class ModelledTimes:
 
     def _draw_starts(self) -> Ints:
         """The start of each case that has events."""
-        params, clock = self.params, self.clock
-        most = PERIODS if params.is_window_declared else 10 * PERIODS
-        table = StartTable.within(clock, params.window, most)
+        clock = self.clock
+        table = StartTable.within(clock, self.window, PERIODS)
         noisy = self._ask("starts", table.query, np.arange(table.cells))
         sigma, mass = self._sigma("starts"), np.array([len(self.rows) * _THIRD])
         one_way = np.split(noisy, [table.periods, table.periods + 7])

@@ -12,7 +12,7 @@ import numpy as np
 from cloakwork.arrays import Floats, Ints
 from cloakwork.facts import Window
 from cloakwork.kernel import Cases, Entries, Query
-from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
+from cloakwork.mechanisms.timestamps.bins import DAY, Clock, LogBins
 from cloakwork.mechanisms.timestamps.histogram_params import UNIT_NORM
 
 
@@ -118,10 +118,36 @@ class StartTable:
         """One entry in each part for a case that has a time."""
         known = KnownTimes.of(cases, self.clock)
         steps, case = known.steps[known.first], known.case[known.first]
-        period = np.clip((self.clock.day(steps) - self.first_day) // self.days, 0, self.periods - 1)
+        period = self._period(steps)
         weekday, hour = np.divmod(self.clock.slot(steps), self.clock.hours)
         code = np.concatenate([period, self.periods + weekday, self.periods + 7 + hour])
         return Entries(np.tile(case, 3), np.full(len(code), UNIT_NORM), code)
+
+    def period_query(self, cases: Cases) -> Entries:
+        """One entry for a case that has a time: the period in which it starts."""
+        known = KnownTimes.of(cases, self.clock)
+        case, period = known.case[known.first], self._period(known.steps[known.first])
+        return Entries(case, np.full(len(case), UNIT_NORM), period)
+
+    def _period(self, steps: Ints) -> Ints:
+        """Of starts; those outside count at the edge."""
+        period = (self.clock.day(steps) - self.first_day) // self.days
+        return np.clip(period, 0, self.periods - 1)
+
+    def window_of(self, noisy: Floats, sigma: float) -> Window:
+        """Where cases start, by noisy numbers of cases by period: the periods next to each other
+        that hold the most above half a ``sigma`` each, and one on either side.
+        """
+        above = np.concatenate([[0.0], np.cumsum(noisy - sigma / 2)])
+        least = np.minimum.accumulate(above)
+        stop = int(np.argmax(above - least))
+        start = int(np.argmin(above[: stop + 1]))
+        edges = np.clip(np.array([start - 1, stop + 1]), 0, self.periods) * self.days * DAY
+        steps = self.clock.steps(self.first_day * DAY + edges)
+        grid = self.clock.grid
+        return Window(
+            start=grid.epoch + int(steps[0]) * grid.step, end=grid.epoch + int(steps[1]) * grid.step
+        )
 
     def day_weights(self, trend: Floats, weekdays: Floats) -> Floats:
         """The weight of each day of all periods: that of its period, spread over its days by those
