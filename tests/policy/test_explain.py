@@ -58,3 +58,14 @@ def test_the_explanation_names_the_values_that_are_declared() -> None:
     assert departments.startswith("'department' has one of the values Admissions, Emergency, ")
     assert costs == "'cost' is a number from 0 to 10000."
     assert wards.endswith("18, 19 and 10 more.")
+
+
+def test_the_explanation_says_what_declaring_more_would_gain() -> None:
+    """Of a log as a whole; nothing where all is declared, or control flow alone is covered."""
+    title = "What declaring more would gain"
+    assert title not in {each.title for each in explain(load_shipped("dp-whole-log"))}
+    assert title not in {each.title for each in explain(load_shipped("dp-control-flow"))}
+    policy = edited("dp-whole-log", put("assume", {}))
+    said = {section.title: section.lines for section in explain(policy)}[title]
+    for name in ("alphabet", "units_at_most", "window", "longest_gap"):
+        assert any(line.startswith(f"assume.{name}: without it ") for line in said)
