@@ -226,7 +226,7 @@ def _public_facts_section(policy: Policy) -> Iterator[str]:
 
 
 def _gains_section(policy: Policy) -> Iterator[str]:
-    gains = {}
+    gains: dict[str, str] = {}
     for goal in policy.goals():
         gains |= gains_of_declaring(policy, goal)
     for name, why in gains.items():
