@@ -92,3 +92,14 @@ def test_the_explanation_says_what_values_are(declared: dict[str, Any], said: st
     policy = edited("dp-whole-log", rule("ward", role="insensitive", **declared))
     lines = [line for section in explain(policy) for line in section.lines]
     assert any(line.startswith(said) for line in lines)
+
+
+def test_the_explanation_says_what_declaring_more_would_gain() -> None:
+    """Of a log as a whole; nothing where all is declared, or control flow alone is covered."""
+    title = "What declaring more would gain"
+    assert title not in {each.title for each in explain(load_shipped("dp-whole-log"))}
+    assert title not in {each.title for each in explain(load_shipped("dp-control-flow"))}
+    policy = edited("dp-whole-log", put("assume", {}))
+    said = {section.title: section.lines for section in explain(policy)}[title]
+    for name in ("alphabet", "units_at_most", "window", "longest_gap"):
+        assert any(line.startswith(f"assume.{name}: without it ") for line in said)

@@ -84,7 +84,7 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
             [lambda spec: spec["attributes"].pop("*")],
         ),
         (
-            "without assume.window noise then hides when cases start",
+            "without assume.window a twentieth of the share of times is spent",
             "dp-control-flow",
             [goal(over=["control-flow", "timestamps"])],
         ),

@@ -50,7 +50,8 @@ CLOCK = Clock.of(Grid(UNIX_EPOCH, timedelta(seconds=1)))
 BINS = LogBins.up_to(86_400 * 365, 32)
 ONE = np.zeros((1, 1), np.int64)
 QUERIES = {
-    "gaps": gaps_in(CLOCK, BINS, ONE),
+    "window": StartTable.within(CLOCK, WINDOW, 40).period_query,
+    "gaps": gaps_in(CLOCK, BINS, ONE, evenly=False),
     "gaps-by-activity": gaps_in(CLOCK, BINS, ONE),
     "gaps-by-pair": gaps_in(CLOCK, BINS, ONE),
     "starts": StartTable.within(CLOCK, WINDOW, 40).query,
@@ -62,8 +63,8 @@ LONG, LONE = 2_000, 2
 
 
 @cache
-def params(max_cases: int = 1, mu: float = 1.0) -> HistogramParams:
-    facts = Facts(unit=Unit(attribute="case:who", max_cases=max_cases), window=WINDOW)
+def params(max_cases: int = 1, mu: float = 1.0, window: Window | None = WINDOW) -> HistogramParams:
+    facts = Facts(unit=Unit(attribute="case:who", max_cases=max_cases), window=window)
     found = TimestampHistogram().offer_part((TIMESTAMPS,), mu, 0.0, facts, {})
     assert isinstance(found, Offer)
     return found.params
@@ -109,7 +110,7 @@ def audit(
     max_cases: int = 1,
 ) -> AuditResult:
     """One table, against what its noise is charged for; ``times``: so much of it is drawn."""
-    sigma = params(max_cases).sigmas[table]
+    sigma = params(max_cases, window=None).sigmas[table]
     delta = 0.3 * max_cases * UNIT_NORM / sigma
     claim = cost(event_of(table, sigma, max_cases), delta).epsilon
     weight = weights(table, events, clipped)

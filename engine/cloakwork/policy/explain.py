@@ -6,6 +6,7 @@ from typing import Final
 
 from cloakwork.budget import RARE, guessing_advantage
 from cloakwork.facts import CASE, RangeType, unit_name
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.lineage import METADATA, TIMESTAMPS
 from cloakwork.policy.attribute_rules import AttributeRule
 from cloakwork.policy.budget import Budget, Limit
@@ -37,6 +38,7 @@ def explain(policy: Policy) -> tuple[Section, ...]:
         Section("What it may cost", tuple(_budget_section(policy))),
         Section("What is taken as publicly known", tuple(_public_facts_section(policy))),
         Section("What is found in the log, through noise", tuple(_found_values(policy))),
+        Section("What declaring more would gain", tuple(_gains_section(policy))),
         Section("How it is done", tuple(_mechanisms_section(policy))),
     )
     return tuple(section for section in sections if section.lines)
@@ -261,6 +263,34 @@ def _range_text(ends: tuple[float | str, ...], type_: RangeType) -> str:
     low, high = (end if isinstance(end, str) else f"{end:g}" for end in ends)
     what = {"integer": "a whole number", "date": "a day", "time": "a time"}.get(type_, "a number")
     return f"{what} from {low} to {high}"
+
+
+def _gains_section(policy: Policy) -> Iterator[str]:
+    gains: dict[str, str] = {}
+    for goal in policy.goals():
+        gains |= gains_of_declaring(policy, goal)
+    for name, why in gains.items():
+        yield f"assume.{name}: without it {why}."
+
+
+def gains_of_declaring(policy: Policy, goal: Guarantee) -> dict[str, str]:
+    """Facts that are not declared, with what becomes of the release without them; none where the
+    guarantee is not over the log as a whole.
+    """
+    if not isinstance(goal, DifferentialPrivacy) or not goal.covers_whole_log():
+        return {}
+    gains = {
+        "alphabet": "activities are selected through noise, and rare ones left out",
+        "units_at_most": "no delta above 1e-6 is allowed",
+    }
+    if TIMESTAMPS in goal.over:
+        if policy.spec.budget.windows is None:
+            gains["window"] = (
+                "a twentieth of the share of times is spent to find in which years cases start"
+            )
+        gains["longest_gap"] = "a gap may be as long as the window, or a year"
+    assume = policy.spec.assume
+    return {name: why for name, why in gains.items() if getattr(assume, name) is None}
 
 
 def _mechanisms_section(policy: Policy) -> Iterator[str]:

@@ -17,7 +17,7 @@ from cloakwork.guarantees import (
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.advice import Advice
 from cloakwork.policy.advice_on_facts import missing_values, unused_values, windows_and_facts
-from cloakwork.policy.explain import covered_columns, is_released
+from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_released
 from cloakwork.policy.model import Policy
 
 CASE_ID: Final = "case:concept:name"
@@ -317,19 +317,8 @@ def little_left(policy: Policy) -> Iterator[Advice]:
 
 def undeclared_facts(policy: Policy) -> Iterator[Advice]:
     """What declaring would gain, where a guarantee covers the log as a whole."""
-    assume = policy.spec.assume
     for index, goal in enumerate(policy.goals()):
-        if not isinstance(goal, DifferentialPrivacy) or not goal.covers_whole_log():
-            continue
-        gains = {
-            "alphabet": "activities are selected through noise, and rare ones left out",
-            "units_at_most": "no delta above 1e-6 is allowed",
-        }
-        if TIMESTAMPS in goal.over:
-            if policy.spec.budget.windows is None:
-                gains["window"] = "noise then hides when cases start"
-            gains["longest_gap"] = "a tail of gaps of up to a century may come out"
-        lacking = {name: why for name, why in gains.items() if getattr(assume, name) is None}
+        lacking = gains_of_declaring(policy, goal)
         if lacking:
             said = "; ".join(f"without assume.{name} {why}" for name, why in lacking.items())
             yield Advice(

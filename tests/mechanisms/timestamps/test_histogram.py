@@ -6,6 +6,8 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cloakwork.engines.measured import released_cases
 from cloakwork.errors import PlanUnsound
@@ -105,19 +107,117 @@ def test_every_log_gives_times_in_order(name, facts, made):
     assert all((time - epoch) % facts.grid == timedelta(0) for time in times.to_list())
 
 
-def test_gaps_end_at_the_longest_that_is_declared():
-    """But for what events move to usual hours: less than a week."""
-    source = log_of(
-        [["a", "b"]] * 500,
-        [
-            [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1 + day % 28, tzinfo=UTC)]
-            for day in range(500)
-        ],
+INSTANTS = st.one_of(
+    st.none(),
+    st.integers(0, 500).map(lambda day: datetime(2019, 11, 1, tzinfo=UTC) + 1.1 * timedelta(day)),
+    st.just(datetime(9000, 1, 1, tzinfo=UTC)),
+)
+SPANS = st.sampled_from([timedelta(days=days) for days in (0.001, 0.2, 9, 36525)])
+
+
+@st.composite
+def declared_facts(draw):
+    start = datetime(2020, 1, 1, tzinfo=draw(st.sampled_from([UTC, ROME])))
+    width = draw(st.sampled_from([timedelta(minutes=9), timedelta(days=3), timedelta(days=200)]))
+    return Facts(
+        window=Window(start=start, end=start + width),
+        longest_gap=draw(SPANS),
+        grid=draw(st.sampled_from([timedelta(seconds=1), timedelta(minutes=7), timedelta(days=1)])),
+        epoch=draw(st.sampled_from([datetime(1970, 1, 1, tzinfo=UTC), DAYS.epoch])),
     )
-    after = release(source, replace_facts(longest_gap=timedelta(days=9)), mu=0.05)
+
+
+def strays(after, facts):
+    """What a release holds that its facts exclude: cases that start outside of the window (but for
+    one step, where no step of the grid lies in it), gaps above the longest, times out of order.
+    """
+    found = []
     for start, stop in pairwise(after.offsets.tolist()):
         times = after.events[TIMESTAMP][start:stop].to_list()
-        assert all(b - a < timedelta(days=16) for a, b in pairwise(times))
+        if times and not facts.window.start <= times[0] <= facts.window.end:
+            late = times[0] - facts.window.start
+            is_first = timedelta(0) <= late < facts.grid
+            found += [] if is_first and facts.window.end < times[0] else [times[0]]
+        gaps = [b - a for a, b in pairwise(times)]
+        found += [gap for gap in gaps if not timedelta(0) <= gap <= facts.longest_gap]
+    return found
+
+
+@given(
+    cases=st.lists(st.lists(st.tuples(st.sampled_from("abc"), INSTANTS), max_size=4), max_size=6),
+    facts=declared_facts(),
+    mu=st.sampled_from([0.02, 0.5, 50.0]),
+    seed=st.integers(0, 99),
+)
+def test_what_is_declared_holds_of_whatever_is_released(cases, facts, mu, seed):
+    """Starts in the window, no gap above the longest, none that is negative: for any log and any
+    noise.
+    """
+    source = log_of([[a for a, _ in case] for case in cases], [[t for _, t in c] for c in cases])
+    after = release(source, facts, mu, seed)
+    assert after.events[TIMESTAMP].null_count() == 0
+    assert not strays(after, facts)
+
+
+def test_times_that_are_not_moved_into_what_is_declared_are_found(monkeypatch):
+    """The counterpart of the test above."""
+    wednesday = datetime(2020, 1, 8, tzinfo=UTC)
+    window = Window(start=wednesday, end=wednesday + timedelta(days=2))
+    facts = replace_facts(window=window, longest_gap=timedelta(days=9))
+    assert not strays(release(office(500), facts, 0.05), facts)
+    monkeypatch.setattr(ModelledTimes, "_as_declared", lambda self, steps: steps)
+    assert strays(release(office(500), facts, 0.05), facts)
+
+
+def test_times_are_readable():
+    """A century of gaps ends before readers that count nanoseconds in 64 bits do."""
+    made = log_of_variants([("a", "b") * 40], np.array([30]))
+    facts = Facts(longest_gap=timedelta(days=36525))
+    times = release(LOGS["ordinary"], facts, 0.02, made=made).events[TIMESTAMP]
+    assert times.max() <= datetime(2262, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("mu", [0.25, 60.0])
+def test_a_window_that_nobody_declared_is_found(mu):
+    """Cases start in 20 weeks from January 2020 on: no released case starts half a year from it,
+    and few in another period of 13 weeks.
+    """
+    after = release(office(2000), Facts(), mu)
+    starts = after.events[TIMESTAMP].gather(after.offsets[:-1])
+    assert starts.min() > datetime(2019, 6, 1, tzinfo=UTC)
+    assert starts.max() < datetime(2021, 1, 1, tzinfo=UTC)
+    likely = datetime(2019, 12, 1, tzinfo=UTC), datetime(2020, 7, 1, tzinfo=UTC)
+    assert starts.is_between(*likely).mean() > 0.5
+    gaps = after.events[TIMESTAMP].diff().drop_nulls()
+    assert gaps.max() < timedelta(days=600)
+
+
+def test_measuring_the_window_takes_its_share():
+    """A twentieth of what the others get: their noise grows by the root of 1.05."""
+    known, unknown = params(FACTS).sigmas, params(replace_facts(window=None)).sigmas
+    assert "window" not in known
+    assert set(unknown) - {"window"} == set(known)
+    for name, sigma in known.items():
+        assert unknown[name] == pytest.approx(sigma * 1.05**0.5, rel=1e-3)
+
+
+def test_a_window_that_is_read_off_the_log_is_found(monkeypatch):
+    """The counterpart whose window follows from how many events it sees, whatever the noise."""
+
+    def measured(self):
+        seen = [0]
+
+        def telling(cases):
+            seen.append(len(cases.codes))
+            return Entries.one_each(cases)
+
+        self._ask("window", telling, np.zeros(1, np.int64))
+        start = datetime(2000, 1, 1, tzinfo=UTC) + timedelta(days=sum(seen))
+        return Window(start=start, end=start + timedelta(days=30))
+
+    assert disturbed_alike(LOGS["ordinary"], Facts())
+    monkeypatch.setattr(ModelledTimes, "_measured_window", measured)
+    assert not disturbed_alike(LOGS["ordinary"], Facts())
 
 
 def replace_facts(**changes):
@@ -140,11 +240,11 @@ def test_the_cost_is_the_mu_that_was_asked_for(mu, m):
     assert all(sigmas[name] >= m * whole[name] * 0.999 for name in sigmas)
 
 
-def disturbed_alike(log):
+def disturbed_alike(log, facts=FACTS):
     """Whether a release is the same where queries are called on decoys, too."""
-    plain = release(log)
+    plain = release(log, facts)
     with queries_collected(disturbed=True):
-        return plain.events.equals(release(log).events)
+        return plain.events.equals(release(log, facts).events)
 
 
 def test_pairs_of_the_log_instead_of_released_ones_are_found(monkeypatch):

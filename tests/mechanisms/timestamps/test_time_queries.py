@@ -25,7 +25,8 @@ BINS = LogBins.up_to(86_400 * 365, 32)
 WINDOW = Window(start=UNIX_EPOCH, end=UNIX_EPOCH + timedelta(days=400))
 ROW_OF = np.array([[0, 1], [-1, 2]])
 QUERIES = {
-    "gaps": gaps_in(CLOCK, BINS, np.zeros((2, 2), np.int64)),
+    "window": StartTable.within(CLOCK, WINDOW, 40).period_query,
+    "gaps": gaps_in(CLOCK, BINS, np.zeros((2, 2), np.int64), evenly=False),
     "gaps-by-activity": gaps_in(CLOCK, BINS, np.array([[0, 1], [0, 1]])),
     "gaps-by-pair": gaps_in(CLOCK, BINS, ROW_OF),
     "starts": StartTable.within(CLOCK, WINDOW, 40).query,
@@ -75,10 +76,10 @@ def test_exhaust_no_case_moves_a_table_by_more_than_one(name):
     assert found.max() <= UNIT_NORM**2
     counted = found[found > 0]
     assert counted.size
-    if name == "starts":
+    if name in ("starts", "window"):
         assert counted.min() > 0.999 * UNIT_NORM**2
     loose = Clip("l2", 1 << 24, 1 << 10)
-    if name != "gaps":
+    if name != "window":
         assert squares(cases, QUERIES[name], loose).max() > UNIT_NORM**2
 
 
@@ -143,3 +144,16 @@ def test_days_of_periods_share_their_weight():
     weights = table.day_weights(trend, weekdays)
     assert weights[4::7].sum() == weights.sum()
     assert weights[: table.days].sum() == 0
+
+
+def test_a_window_is_where_noisy_counts_stand_out():
+    """With a period on either side; and some window where nothing does."""
+    table = StartTable.within(CLOCK, WINDOW, 40)
+    noisy = np.zeros(table.periods)
+    noisy[10:13] = [50, 30, 70]
+    found = table.window_of(noisy, 10.0)
+    days = table.days
+    assert found.start == UNIX_EPOCH + timedelta(days=9 * days)
+    assert found.end == UNIX_EPOCH + timedelta(days=14 * days)
+    for nothing in (np.zeros(table.periods), np.full(table.periods, -5.0)):
+        assert WINDOW.start <= table.window_of(nothing, 10.0).start < WINDOW.end

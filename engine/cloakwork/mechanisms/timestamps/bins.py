@@ -1,11 +1,13 @@
 """Bins of spans of time on a log scale, and those of the hours of a week."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 import numpy as np
 
 from cloakwork.arrays import Floats, Ints
+from cloakwork.facts import Window
 from cloakwork.kernel.perturb import Grid
 
 DAY: Final = 86_400_000_000
@@ -68,6 +70,19 @@ class Clock:
         """Of a week: its hours, or days."""
         return 7 * self.hours
 
+    @property
+    def microseconds(self) -> int:
+        """Of a step of the grid."""
+        return self.grid.step // timedelta(microseconds=1)
+
+    def inside(self, window: Window) -> tuple[int, int]:
+        """The first and the last step in a window; where it holds none, twice the first behind its
+        start.
+        """
+        first = -((self.grid.epoch - window.start) // self.grid.step)
+        last = (window.end - self.grid.epoch) // self.grid.step
+        return first, max(first, last)
+
     def local(self, steps: Ints) -> Ints:
         """Microseconds since 1970-01-01 00:00, by the local clock."""
         offset = self.grid.epoch.utcoffset()
@@ -79,8 +94,7 @@ class Clock:
         offset = self.grid.epoch.utcoffset()
         shift = 0 if offset is None else int(offset.total_seconds() * 1_000_000)
         epoch = int(self.grid.microseconds(np.zeros(1, np.int64))[0])
-        step = int(self.grid.step.total_seconds() * 1_000_000)
-        return -((epoch - (np.asarray(local) - shift)) // step)
+        return -((epoch - (np.asarray(local) - shift)) // self.microseconds)
 
     def day(self, steps: Ints) -> Ints:
         """Days since 1970-01-01."""

@@ -24,19 +24,25 @@ class TimestampHistogram:
     Six tables are measured, of cases without the events whose activity is not released. (1) Gaps
     on a log scale: of all, (2) by the activity that they lead to, (3) by directly-follows pair *of
     the released control flow*; each is shrunk to the one before, so a pair that few cases have
-    goes by what is usual of its activity. (4) When cases start: the trend over the declared window,
-    days of the week, hours of the day. (5) Days and hours of the week of all events. (6) How long
-    cases take: all, by last activity, and by this and the number of events.
+    goes by what is usual of its activity. (4) When cases start: the trend over the window, days of
+    the week, hours of the day. (5) Days and hours of the week of all events. (6) How long cases
+    take: all, by last activity, and by this and the number of events; these are shrunk to what the
+    gaps add up to.
+
+    Without a declared window a table before these finds one, in a century: how many cases start in
+    each 13 weeks. Without a declared longest gap it is the length of the window, a year at least.
 
     Of these, times are drawn: a start and gaps for each case; the gaps are then scaled so that the
     durations of cases follow (6), the longest by gaps getting the longest duration; events that
-    lie an hour or more behind the one before are moved within their week so that (5) holds. Times
-    never descend in a case, and lie on the grid.
+    lie some hours behind the one before are moved within their week so that (5) holds. Times never
+    descend in a case, and lie on the grid; cases start in the window, and no gap is above the
+    longest: what noise and usual hours have moved outside is moved inside, by whole weeks.
 
-    **Sensitivity.** In each group of a table a case weighs 1, spread over its occurrences there,
-    and the kernel scales its whole vector to norm 1 (L2), towards zero: whatever a case looks like,
-    and however long it is, it moves a table by at most 1, a unit of m cases by at most m. Gaps
-    beyond the declared longest count as such, starts outside the window count at its edge, events
+    **Sensitivity.** The kernel scales the vector of a case to norm 1 (L2), towards zero, in each
+    table: whatever a case looks like, and however long it is, it moves a table by at most 1, a unit
+    of m cases by at most m. In (2) and (3) a case weighs 1 in each group before, spread over its
+    occurrences there; in (1) and (5) each occurrence weighs as much, so that the norm is used up.
+    Gaps beyond the longest count as such, starts outside the window count at its edge, events
     without a time count for nothing.
 
     **Edge cases.** Empty log, no times at all, one event a case: the tables hold noise alone, and
@@ -52,7 +58,7 @@ class TimestampHistogram:
     )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "For units of at most m cases (unbounded neighbours): each of six tables is a sum of "
+        "For units of at most m cases (unbounded neighbours): each table is a sum of "
         "vectors of cases, whose norm (L2) is at most 1, so one unit moves it by at most m; which "
         "cells are read follows from the released control flow and from answers before. Discrete "
         "Gaussian noise on all of them composes adaptively to the event that is charged; what is "
@@ -86,10 +92,10 @@ class TimestampHistogram:
         found = offered_params(mu, facts, options)
         if isinstance(found, Refusal):
             return found
-        return Offer(found, "draws times from noisy histograms of starts, gaps and durations")
+        return Offer(found, _why(found))
 
     def event(self, params: HistogramParams, facts: Facts) -> PrivacyEvent:
-        """Gaussian noise on each of the six tables."""
+        """Gaussian noise on each of the tables."""
         return params.event()
 
     def currency(self, params: HistogramParams) -> Currency:
@@ -117,3 +123,13 @@ class TimestampHistogram:
         labels = tuple(sorted(cases.alphabet))
         model = ModelledTimes.of(params, kernel.narrowed(labels), cases.within(labels))
         return Enrichment({TIMESTAMPS: Times(model.clock.grid.microseconds(model.draw_steps()))})
+
+
+def _why(params: HistogramParams) -> str:
+    """What it does, and which share of its budget (of mu squared) undeclared facts take."""
+    drawn = "draws times from noisy histograms of starts, gaps and durations"
+    if params.is_window_declared:
+        return drawn
+    squares = {name: 1 / sigma**2 for name, sigma in params.sigmas.items()}
+    share = squares["window"] / sum(squares.values())
+    return f"{drawn}; {share:.0%} of its budget finds the window, which is not declared"

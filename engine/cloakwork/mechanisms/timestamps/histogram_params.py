@@ -23,21 +23,26 @@ UNIT_NORM: Final = 2**14
 MOST_CELLS: Final = 2**10
 """Cells of one table that a case may count for; those that come first in it."""
 
-LONGEST_GAP: Final = timedelta(days=36525)
-"""Where the policy declares none: a century."""
+LEAST_LONGEST: Final = timedelta(days=366)
+"""Where the policy declares no longest gap, it is the length of the window, and at least this."""
 
 WINDOW: Final = Window(
     start=datetime.fromisoformat("1970-01-01T00:00:00Z"),
     end=datetime.fromisoformat("2070-01-01T00:00:00Z"),
 )
-"""Where the policy declares none: cases that start outside count at its edges."""
+"""Where the policy declares none, one is looked for here; cases that start outside count at its
+edges.
+"""
 
-TableName = Literal["gaps", "gaps-by-activity", "gaps-by-pair", "starts", "hours", "totals"]
+TableName = Literal[
+    "window", "gaps", "gaps-by-activity", "gaps-by-pair", "starts", "hours", "totals"
+]
 
 SPREAD: Final = Clip("l2", UNIT_NORM, MOST_CELLS)
 """A case counts for a vector of norm 1."""
 
 CLIPS: Final[Mapping[TableName, Clip]] = {
+    "window": Clip("l2", UNIT_NORM, 1),
     "gaps": SPREAD,
     "gaps-by-activity": SPREAD,
     "gaps-by-pair": SPREAD,
@@ -45,17 +50,20 @@ CLIPS: Final[Mapping[TableName, Clip]] = {
     "hours": SPREAD,
     "totals": Clip("l2", UNIT_NORM, 3),
 }
-"""The tables, in the order in which they are asked for."""
+"""The tables, in the order in which they are asked for; ``window`` where none is declared."""
 
 SHARES: Final[Mapping[TableName, float]] = {
-    "gaps": 0.08,
-    "gaps-by-activity": 0.17,
+    "window": 0.05,
+    "gaps": 0.10,
+    "gaps-by-activity": 0.10,
     "gaps-by-pair": 0.35,
-    "starts": 0.12,
-    "hours": 0.11,
-    "totals": 0.17,
+    "starts": 0.10,
+    "hours": 0.13,
+    "totals": 0.22,
 }
-"""Parts of the budget (of mu squared)."""
+"""Parts of the budget (of mu squared), found on synthetic logs; without a declared window all
+others are by the first one's smaller.
+"""
 
 LEAST_SIGMA: Final = 1024.0
 """Grid steps: with sigma above 1,000 the accountant charges a whole vector by its norm."""
@@ -76,8 +84,8 @@ class HistogramParams(Frozen):
     """``sigmas``: of the discrete Gaussian noise on each table, in grid steps, ``UNIT_NORM`` to a
     case. ``max_cases``: cases of a unit. ``mu``: what the sigmas were found for.
 
-    ``window``: of case starts; ``longest_gap``, ``epoch``, ``grid``: as declared (``Facts``), or
-    wide defaults. ``is_window_declared``: whether the window is the policy's.
+    ``window``: of case starts; ``longest_gap``, ``epoch``, ``grid``: as declared (``Facts``).
+    ``is_window_declared``: whether the window is the policy's; else it is measured within this one.
     """
 
     mu: Annotated[Number, Field(gt=0)]
@@ -85,13 +93,17 @@ class HistogramParams(Frozen):
     sigmas: dict[TableName, Annotated[Number, Field(ge=LEAST_SIGMA)]]
     window: Window = WINDOW
     is_window_declared: bool = False
-    longest_gap: Duration = LONGEST_GAP
+    longest_gap: Duration | None = None
     epoch: datetime = UNIX_EPOCH
     grid: Duration = timedelta(seconds=1)
 
+    def longest_in(self, window: Window) -> timedelta:
+        """The longest gap, by what is declared or by the window of case starts."""
+        return self.longest_gap or max(window.end - window.start, LEAST_LONGEST)
+
     def event(self) -> PrivacyEvent:
         """What all tables cost, as the kernel charges them."""
-        events = [event_of(name, self.sigmas[name], self.max_cases) for name in CLIPS]
+        events = [event_of(name, sigma, self.max_cases) for name, sigma in self.sigmas.items()]
         return Composed(events=tuple(events))
 
 
@@ -109,15 +121,20 @@ def offered_params(
     except ValidationError as error:
         return Refusal("misconfigured", option_fault(error))
     shares = {**SHARES, **chosen.shares}
+    if facts.window is not None:
+        del shares["window"]
     total = sum(shares.values())
     m = facts.unit.max_cases
     return HistogramParams(
         mu=mu,
         max_cases=m,
-        sigmas={name: least_sigma(name, mu * math.sqrt(shares[name] / total), m) for name in CLIPS},
+        sigmas={
+            name: least_sigma(name, mu * math.sqrt(share / total), m)
+            for name, share in shares.items()
+        },
         window=facts.window or WINDOW,
         is_window_declared=facts.window is not None,
-        longest_gap=facts.longest_gap or LONGEST_GAP,
+        longest_gap=facts.longest_gap,
         epoch=facts.epoch,
         grid=facts.grid,
     )

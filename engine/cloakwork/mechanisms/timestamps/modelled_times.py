@@ -1,15 +1,17 @@
 """The tables of timestamps/histogram, measured, and times drawn from them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from cloakwork.arrays import Floats, Ints
+from cloakwork.facts import Window
 from cloakwork.kernel import Cases, Gaussian, Kernel, Query
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
+from cloakwork.mechanisms.timestamps.bounds import READABLE
 from cloakwork.mechanisms.timestamps.histogram_params import (
     CLIPS,
     UNIT_NORM,
@@ -22,9 +24,11 @@ from cloakwork.mechanisms.timestamps.sampled_times import (
     by_rank,
     in_order,
     meet_totals,
+    moved_by_weeks,
     start_steps,
+    sums_in_cases,
 )
-from cloakwork.mechanisms.timestamps.shrinkage import UNKNOWN, distributions
+from cloakwork.mechanisms.timestamps.shrinkage import TOLERANCE, UNKNOWN, distributions
 from cloakwork.mechanisms.timestamps.time_queries import (
     StartTable,
     gaps_in,
@@ -44,7 +48,7 @@ FEWEST, MOST = 8, 128
 
 DIFFERS: Final[Mapping[TableName, float]] = {
     "gaps-by-activity": 0.7,
-    "gaps-by-pair": 1.0,
+    "gaps-by-pair": 0.8,
     "totals": 0.3,
     "hours": 0.05,
 }
@@ -52,6 +56,20 @@ DIFFERS: Final[Mapping[TableName, float]] = {
 deviations of a coin. Numbers here were chosen on synthetic logs; that gaps change
 places (``TURNS``, ``AGAIN``) was tried on real ones, too.
 """
+
+EVEN: Final = 0.05
+"""The part of durations that may be anything, whatever gaps add up to."""
+
+ALIKE: Final = 5.0
+"""What all cases' sums of gaps count for beside those of a group's cases, in cases."""
+
+MIXED: Final = 0.4
+"""By how much the mass of the table of all gaps usually errs: it grows with the bins that those of
+a case are in.
+"""
+
+SPREAD_OUT: Final = 1.0
+"""The same of the hours of events."""
 
 SNAPPED: Final = 3 * HOUR
 """An event that lies so long behind the one before it keeps hours of its own."""
@@ -62,7 +80,7 @@ are moved to usual hours again.
 """
 
 PERIODS: Final = 40
-"""Of a declared window, at most; ten times as many of one that is not."""
+"""Of a window, at most; ten times as many of the century in which one is looked for."""
 
 _THIRD: Final = float(1 / np.sqrt(3))
 """What a case weighs in each of three parts of a table."""
@@ -71,7 +89,7 @@ _THIRD: Final = float(1 / np.sqrt(3))
 @dataclass(frozen=True, slots=True)
 class ModelledTimes:
     """``cases``: those that times are drawn for, in the same activities as those that ``kernel``
-    asks.
+    asks. ``window``: in which cases start.
     """
 
     params: HistogramParams
@@ -79,12 +97,13 @@ class ModelledTimes:
     cases: Cases
     clock: Clock
     draws: ManyDraws
+    window: Window
 
     @classmethod
     def of(cls, params: HistogramParams, kernel: Kernel, cases: Cases) -> "ModelledTimes":
         """With the clock that the parameters say."""
         clock = Clock.of(Grid(params.epoch, params.grid))
-        return cls(params, kernel, cases, clock, ManyDraws(kernel.randomness))
+        return cls(params, kernel, cases, clock, ManyDraws(kernel.randomness), params.window)
 
     @property
     def rows(self) -> Ints:
@@ -103,11 +122,16 @@ class ModelledTimes:
 
     @property
     def longest(self) -> int:
-        """The declared longest gap, in steps of the grid."""
-        return self.clock.grid.steps_in(self.params.longest_gap)
+        """The longest gap, in steps of the grid."""
+        return self.clock.grid.steps_in(self.params.longest_in(self.window))
 
     def draw_steps(self) -> Ints:
         """A time for each event, in steps of the grid."""
+        if not self.params.is_window_declared:
+            return replace(self, window=self._measured_window())._draw_in_window()
+        return self._draw_in_window()
+
+    def _draw_in_window(self) -> Ints:
         drawn, pair = self._draw_gaps()
         gaps = self._meet_totals(drawn, pair)
         starts, hours = self._draw_starts(), self._usual_hours()
@@ -115,7 +139,13 @@ class ModelledTimes:
         for _ in range(AGAIN):
             moved = by_rank(gaps, pair, np.diff(steps)[self.followers - 1], self.draws)
             steps = self._steps_at_hours(steps[self.firsts], moved, hours)
-        return steps
+        return self._as_declared(steps)
+
+    def _measured_window(self) -> Window:
+        """About when the first and the last case start."""
+        table = StartTable.within(self.clock, self.window, 10 * PERIODS)
+        noisy = self._ask("window", table.period_query, np.arange(table.periods))
+        return table.window_of(noisy, self._sigma("window"))
 
     def _steps_at_hours(self, starts: Ints, gaps: Ints, hours: Floats) -> Ints:
         """The times that starts and gaps say, moved to the usual ``hours``."""
@@ -123,11 +153,19 @@ class ModelledTimes:
         steps[self.firsts], steps[self.followers] = starts, gaps
         moves = steps * (self.clock.grid.microseconds(np.arange(2)) @ [-1, 1]) >= SNAPPED
         moves[self.firsts] = True
-        steps = np.cumsum(steps)
-        before = np.concatenate([[0], steps])[self.cases.offsets[:-1]]
-        steps -= np.repeat(before, self.cases.lengths)
+        steps = sums_in_cases(steps, self.cases.offsets)
         steps = at_usual_hours(steps, moves, hours, self.clock, self.draws)
         return in_order(steps, self.cases.offsets)
+
+    def _as_declared(self, steps: Ints) -> Ints:
+        """The times, moved such that cases start in the window and no gap is above the longest."""
+        clock, followers = self.clock, self.followers
+        longest = self.params.longest_in(self.window) // clock.grid.step
+        gaps = np.diff(steps, prepend=0)
+        first, last = clock.inside(self.window)
+        gaps[self.firsts] = moved_by_weeks(steps[self.firsts], first, last, clock)
+        gaps[followers] = moved_by_weeks(gaps[followers], 0, longest, clock)
+        return np.clip(sums_in_cases(gaps, self.cases.offsets), *clock.inside(READABLE))
 
     def _ask(self, name: TableName, query: Query, codes: Ints) -> Floats:
         """Noisy weights of cases at ``codes``."""
@@ -144,7 +182,7 @@ class ModelledTimes:
         return LogBins.up_to(longest, int(np.clip(number, FEWEST, MOST)))
 
     def _draw_gaps(self) -> tuple[Ints, Ints]:
-        """The gap before each of the ``followers``."""
+        """The gap before each of the ``followers``, and its pair."""
         codes, labels = self.cases.codes, len(self.cases.alphabet)
         bins = self._bins("gaps", self.longest)
         target = codes[self.followers]
@@ -172,18 +210,23 @@ class ModelledTimes:
         """The distribution of gaps of each group; ``group``: that of each of the ``followers``."""
         groups = 1 if expected is None else len(expected)
         codes = np.arange(groups * len(bins)).reshape(groups, len(bins))
-        noisy = self._ask(name, gaps_in(self.clock, bins, row_of), codes)
+        is_root = expected is None
+        query = gaps_in(self.clock, bins, row_of, evenly=not is_root)
+        noisy = self._ask(name, query, codes)
         # What the released cases weigh in each group, as a case of the log would.
-        once = np.sort(self.cases.case_of[self.followers] * groups + group)
-        once = once[np.diff(once, prepend=-1) != 0]
+        case_of = self.cases.case_of[self.followers]
+        once, count = np.unique(case_of * groups + group, return_counts=True)
         case, of = np.divmod(once, groups)
-        weight = 1 / np.sqrt(np.maximum(np.bincount(case, minlength=1), 1))
-        mass = np.bincount(of, weights=weight[case], minlength=groups).astype(np.float64)
-        return distributions(noisy, self._sigma(name), mass, expected, DIFFERS.get(name, UNKNOWN))
+        size = np.bincount(case, weights=count if is_root else None)
+        weight = (count if is_root else 1) / np.sqrt(size[case])
+        mass = np.bincount(of, weights=weight, minlength=groups).astype(np.float64)
+        tolerance = MIXED if is_root else TOLERANCE
+        differs = DIFFERS.get(name, UNKNOWN)
+        return distributions(noisy, self._sigma(name), mass, expected, differs, tolerance)
 
     def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
         """The same gaps, scaled so that the durations of cases follow their own table."""
-        cases, window = self.cases, self.params.window
+        cases, window = self.cases, self.window
         longest = max(self.longest, self.clock.grid.steps_in(window.end - window.start))
         bins = self._bins("totals", longest)
         rows = np.flatnonzero(cases.lengths > 1)
@@ -191,34 +234,47 @@ class ModelledTimes:
         groups = totals_groups(last, cases.lengths[rows], len(cases.alphabet))
         found = [np.unique(group, return_inverse=True) for group in groups]
         codes = np.concatenate([keys for keys, _ in found])[:, None] * len(bins)
-        noisy = self._ask(
-            "totals",
-            totals_in(self.clock, bins, len(cases.alphabet)),
-            codes + np.arange(len(bins)),
-        )
+        query = totals_in(self.clock, bins, len(cases.alphabet))
+        noisy = self._ask("totals", query, codes + np.arange(len(bins)))
         if not len(rows):
             return gaps
-        shape, above = np.zeros((0, 0)), np.zeros(len(rows), np.int64)
-        for keys, row in found:
-            own, noisy = noisy[: len(keys)], noisy[len(keys) :]
-            parent = np.zeros(len(keys), np.int64)
-            parent[row] = above
-            expected = shape[parent] if len(shape) else None
-            mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
-            shape, above = (
-                distributions(own, self._sigma("totals"), mass, expected, DIFFERS["totals"]),
-                row,
-            )
-        totals = self.draws.spans(shape, above, bins)
         case = np.searchsorted(rows, cases.case_of[self.followers])
-        met = meet_totals(gaps, pair, case, totals, above, self.draws)
+        by_gaps = np.bincount(case, weights=gaps).astype(np.int64)
+        tables = np.split(noisy, np.cumsum([len(keys) for keys, _ in found])[:-1])
+        group = found[-1][1]
+        shape = self._totals(tables, [row for _, row in found], bins.place(by_gaps))
+        totals = self.draws.spans(shape, group, bins)
+        met = meet_totals(gaps, pair, case, totals, group, self.draws)
         return np.clip(met, 0, self.longest)
+
+    def _totals(self, tables: list[Floats], rows: list[Ints], place: Ints) -> Floats:
+        """How durations are distributed in each group of the last of noisy ``tables``, each finer
+        than the one before it.
+
+        ``rows``: the group of each case, by table; ``place``: the bin of what its gaps add up to.
+        That is what is expected of a group, as far as it was right for all cases in the table
+        before.
+        """
+        bins = tables[0].shape[1]
+        seen = (1 - EVEN) * np.bincount(place, minlength=bins) / len(place) + EVEN / bins
+        shape = self._totals_table(tables[0], rows[0], seen[None, :])
+        for noisy, row, above in zip(tables[1:], rows[1:], rows[:-1], strict=True):
+            own = np.zeros(noisy.shape)
+            np.add.at(own, (row, place), 1)
+            right = shape[above].mean(axis=0) / seen
+            shape = self._totals_table(noisy, row, (own + ALIKE * seen) * right)
+        return shape
+
+    def _totals_table(self, noisy: Floats, row: Ints, expected: Floats) -> Floats:
+        """Distributions of durations, of which ``expected`` is, up to a factor, expected."""
+        mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
+        usual = expected / expected.sum(axis=1, keepdims=True)
+        return distributions(noisy, self._sigma("totals"), mass, usual, DIFFERS["totals"])
 
     def _draw_starts(self) -> Ints:
         """The start of each case that has events."""
-        params, clock = self.params, self.clock
-        most = PERIODS if params.is_window_declared else 10 * PERIODS
-        table = StartTable.within(clock, params.window, most)
+        clock = self.clock
+        table = StartTable.within(clock, self.window, PERIODS)
         noisy = self._ask("starts", table.query, np.arange(table.cells))
         sigma, mass = self._sigma("starts"), np.array([len(self.rows) * _THIRD])
         one_way = np.split(noisy, [table.periods, table.periods + 7])
@@ -235,8 +291,14 @@ class ModelledTimes:
         clock = self.clock
         codes = np.arange(7 + clock.hours + clock.slots)
         noisy = self._ask("hours", hours_of(clock), codes)
-        sigma, mass = self._sigma("hours"), np.array([len(self.rows) * _THIRD])
+        sigma = self._sigma("hours")
+        mass = np.array([np.sqrt(self.cases.lengths[self.rows]).sum() * _THIRD])
         days, hours, slots = np.split(noisy, [7, 7 + clock.hours])
-        of_days, of_hours = (distributions(part[None, :], sigma, mass) for part in (days, hours))
+        of_days, of_hours = (
+            distributions(part[None, :], sigma, mass, tolerance=SPREAD_OUT)
+            for part in (days, hours)
+        )
         both = np.outer(of_days, of_hours).reshape(1, -1)
-        return np.asarray(distributions(slots[None, :], sigma, mass, both, DIFFERS["hours"])[0])
+        differs = DIFFERS["hours"]
+        found = distributions(slots[None, :], sigma, mass, both, differs, SPREAD_OUT)
+        return np.asarray(found[0])

@@ -187,3 +187,21 @@ def in_order(steps: Ints, offsets: Ints) -> Ints:
     for start, stop in pairwise(offsets.tolist()):
         found[start:stop] = np.maximum.accumulate(found[start:stop])
     return found
+
+
+def sums_in_cases(values: Ints, offsets: Ints) -> Ints:
+    """Running sums that begin anew with each case."""
+    sums = np.cumsum(values)
+    before = np.concatenate([[0], sums])[offsets[:-1]]
+    return np.asarray(sums - np.repeat(before, np.diff(offsets)))
+
+
+def moved_by_weeks(steps: Ints, least: int, most: int, clock: Clock) -> Ints:
+    """Times, or spans, moved to ``least`` to ``most`` by whole weeks, which keeps their hour of the
+    week; what is then still outside lies at the edge.
+    """
+    week = 7 * DAY // clock.microseconds
+    if week * clock.microseconds == 7 * DAY:
+        steps = steps + -(-np.maximum(least - steps, 0) // week) * week
+        steps = steps - -(-np.maximum(steps - most, 0) // week) * week
+    return np.clip(steps, least, most)

@@ -15,8 +15,8 @@ EMPTY: Final = 1.7
 UNKNOWN: Final = 0.5
 """The same of parts of which nothing is expected; noise that hides more leaves them even."""
 
-MASS: Final = 0.15
-"""By how much the mass of a histogram usually differs from what is known of it."""
+TOLERANCE: Final = 0.15
+"""By how much the mass of a histogram usually differs from what is known of it, as a part of it."""
 
 
 def distributions(
@@ -25,6 +25,7 @@ def distributions(
     mass: Floats,
     expected: Floats | None = None,
     differs: float = UNKNOWN,
+    tolerance: float = TOLERANCE,
 ) -> Floats:
     """Distributions of which ``noisy`` are histograms with Gaussian noise of ``sigma``: shape
     (groups, bins), rows that add up to 1.
@@ -32,7 +33,8 @@ def distributions(
     ``mass``: what each row of the histogram adds up to, about. ``expected``: the shape that is
     expected of each, rows that add up to 1; where it has nothing, nothing is found. None: nothing
     is expected. ``differs``: by how much splits in two usually differ from what is expected, in
-    standard deviations of a coin.
+    standard deviations of a coin. ``tolerance``: by how much ``mass`` usually errs, as a part of
+    it.
 
     Bins are halved again and again. How what lies in an interval is split between its halves is
     estimated by their noisy sums (least squares, given what both hold together), and averaged with
@@ -45,25 +47,26 @@ def distributions(
     pad = [(0, 0), (0, (1 << depth) - bins)]
     shape = np.full((1, bins), 1 / bins) if expected is None else expected
     cells, prior = np.pad(noisy, pad), np.pad(np.broadcast_to(shape, noisy.shape), pad)
-    total = _mass(noisy.sum(axis=1), sigma * np.sqrt(bins), mass)[:, None]
+    real = np.pad(np.ones(bins), pad[1])
+    total = _mass(noisy.sum(axis=1), sigma * np.sqrt(bins), mass, tolerance)[:, None]
     share = np.ones((groups, 1))
     for level in range(depth):
         intervals = 2 << level
         halves = (groups, intervals, cells.shape[1] // intervals)
         found, known = cells.reshape(halves).sum(axis=2), prior.reshape(halves).sum(axis=2)
-        # Variances differ only where a half reaches beyond the last bin, which is nearly empty.
-        deviation = sigma * np.sqrt(cells.shape[1] / intervals)
+        # A half may reach beyond the last bin, where there is no noise.
+        sizes = real.reshape(intervals, -1).sum(axis=1)
         split = _split(
-            found, known, deviation, total * share, differs, is_known=expected is not None
+            found, known, sigma**2 * sizes, total * share, differs, is_known=expected is not None
         )
         share = np.stack([share * split, share * (1 - split)], axis=2).reshape(groups, intervals)
     share = share[:, :bins]
     return np.asarray(share / share.sum(axis=1, keepdims=True))
 
 
-def _mass(total: Floats, deviation: float, mass: Floats) -> Floats:
+def _mass(total: Floats, deviation: float, mass: Floats, tolerance: float) -> Floats:
     """The mass of each row: the noisy total, averaged with what is known of it."""
-    variance = (MASS * mass) ** 2
+    variance = (tolerance * mass) ** 2
     weight = variance / (variance + deviation**2)
     return np.asarray(np.maximum(mass + weight * (total - mass), 1e-9))
 
@@ -71,7 +74,7 @@ def _mass(total: Floats, deviation: float, mass: Floats) -> Floats:
 def _split(
     found: Floats,
     known: Floats,
-    deviation: float,
+    variance: Floats,
     mass: Floats,
     differs: float,
     *,
@@ -79,14 +82,16 @@ def _split(
 ) -> Floats:
     """The part of ``mass`` that falls into the left one of two halves: shape as ``mass``.
 
-    ``found`` and ``known``: noisy sums, of ``deviation``, and expected parts of both halves, in
-    turns.
+    ``found`` and ``known``: noisy sums, with their ``variance``, and expected parts of both halves,
+    in turns.
     """
     both = known[:, 0::2] + known[:, 1::2]
     expected = np.where(both > 0, known[:, 0::2] / np.where(both > 0, both, 1), 1.0)
     usable = np.maximum(mass, 1e-9)
-    measured = 0.5 + (found[:, 0::2] - found[:, 1::2]) / (2 * usable)
-    error = deviation / (np.sqrt(2) * usable)
+    left, right = np.maximum(variance[0::2], 1e-9), np.maximum(variance[1::2], 1e-9)
+    trust = right / (left + right)
+    measured = trust * found[:, 0::2] / usable + (1 - trust) * (1 - found[:, 1::2] / usable)
+    error = np.sqrt(left * trust) / usable
     bound = BELIEVED * error
     if is_known:
         usual = differs**2 * np.maximum(expected * (1 - expected), 0.01)

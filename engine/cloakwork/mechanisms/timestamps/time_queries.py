@@ -12,7 +12,7 @@ import numpy as np
 from cloakwork.arrays import Floats, Ints
 from cloakwork.facts import Window
 from cloakwork.kernel import Cases, Entries, Query
-from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
+from cloakwork.mechanisms.timestamps.bins import DAY, Clock, LogBins
 from cloakwork.mechanisms.timestamps.histogram_params import UNIT_NORM
 
 
@@ -63,9 +63,18 @@ def spread_over(case: Ints, group: Ints, code: Ints) -> Entries:
     return Entries(case, UNIT_NORM // count[place], code)
 
 
-def gaps_in(clock: Clock, bins: LogBins, row_of: Ints) -> Query:
+def one_each(case: Ints, group: Ints, code: Ints) -> Entries:
+    """The same, but each occurrence weighs 1: the kernel scales them such that the case has the
+    norm of the clip, where ``spread_over`` would leave less the more cells they are in.
+    """
+    kept = group >= 0
+    return Entries(case[kept], np.full(int(kept.sum()), UNIT_NORM), code[kept])
+
+
+def gaps_in(clock: Clock, bins: LogBins, row_of: Ints, *, evenly: bool = True) -> Query:
     """The gaps by group: that of an event of activity b behind one of activity a is
-    ``row_of[a, b]``; -1 where it counts for none.
+    ``row_of[a, b]``; -1 where it counts for none. ``evenly``: whether a case weighs as much in each
+    of its groups; else each gap does.
     """
 
     def gaps(cases: Cases) -> Entries:
@@ -73,19 +82,22 @@ def gaps_in(clock: Clock, bins: LogBins, row_of: Ints) -> Query:
         after = known.follows
         place = bins.place(known.steps[after] - known.steps[after - 1])
         group = row_of[known.code[after - 1], known.code[after]]
-        return spread_over(known.case[after], group, group * len(bins) + place)
+        weigh = spread_over if evenly else one_each
+        return weigh(known.case[after], group, group * len(bins) + place)
 
     return gaps
 
 
 @dataclass(frozen=True, slots=True)
 class StartTable:
-    """When cases start: ``periods`` of so many ``days`` each from ``first_day`` on (days since
-    1970-01-01), days of the week, and hours; one after another.
+    """When cases start: ``periods`` of so many ``days`` each from ``first_day`` to ``last_day``
+    (days since 1970-01-01; the last period may end later), days of the week, and hours; one after
+    another.
     """
 
     clock: Clock
     first_day: int
+    last_day: int
     days: int
     periods: int
 
@@ -95,7 +107,7 @@ class StartTable:
         first, last = clock.day(np.array(clock.grid.edges(window), np.int64)).tolist()
         span = last - first + 1
         days = 7 * max(1, -(-span // (7 * most)))
-        return cls(clock, first, days, -(-span // days))
+        return cls(clock, first, last, days, -(-span // days))
 
     @property
     def cells(self) -> int:
@@ -106,10 +118,36 @@ class StartTable:
         """One entry in each part for a case that has a time."""
         known = KnownTimes.of(cases, self.clock)
         steps, case = known.steps[known.first], known.case[known.first]
-        period = np.clip((self.clock.day(steps) - self.first_day) // self.days, 0, self.periods - 1)
+        period = self._period(steps)
         weekday, hour = np.divmod(self.clock.slot(steps), self.clock.hours)
         code = np.concatenate([period, self.periods + weekday, self.periods + 7 + hour])
         return Entries(np.tile(case, 3), np.full(len(code), UNIT_NORM), code)
+
+    def period_query(self, cases: Cases) -> Entries:
+        """One entry for a case that has a time: the period in which it starts."""
+        known = KnownTimes.of(cases, self.clock)
+        case, period = known.case[known.first], self._period(known.steps[known.first])
+        return Entries(case, np.full(len(case), UNIT_NORM), period)
+
+    def _period(self, steps: Ints) -> Ints:
+        """Of starts; those outside count at the edge."""
+        period = (self.clock.day(steps) - self.first_day) // self.days
+        return np.clip(period, 0, self.periods - 1)
+
+    def window_of(self, noisy: Floats, sigma: float) -> Window:
+        """Where cases start, by noisy numbers of cases by period: the periods next to each other
+        that hold the most above half a ``sigma`` each, and one on either side.
+        """
+        above = np.concatenate([[0.0], np.cumsum(noisy - sigma / 2)])
+        least = np.minimum.accumulate(above)
+        stop = int(np.argmax(above - least))
+        start = int(np.argmin(above[: stop + 1]))
+        edges = np.clip(np.array([start - 1, stop + 1]), 0, self.periods) * self.days * DAY
+        steps = self.clock.steps(self.first_day * DAY + edges)
+        grid = self.clock.grid
+        return Window(
+            start=grid.epoch + int(steps[0]) * grid.step, end=grid.epoch + int(steps[1]) * grid.step
+        )
 
     def day_weights(self, trend: Floats, weekdays: Floats) -> Floats:
         """The weight of each day of all periods: that of its period, spread over its days by those
@@ -118,8 +156,10 @@ class StartTable:
         day = np.arange(self.periods * self.days)
         # 1970-01-01 was a Thursday.
         weight = weekdays[(self.first_day + day + 3) % 7]
-        # Periods are whole weeks, so each holds every weekday equally often.
-        return np.repeat(trend, self.days) * weight
+        # Periods are whole weeks, so each holds every weekday equally often, but for the last one.
+        found = np.repeat(trend, self.days) * weight
+        found[self.last_day - self.first_day + 1 :] = 0
+        return found
 
 
 def hours_of(clock: Clock) -> Query:
@@ -131,10 +171,8 @@ def hours_of(clock: Clock) -> Query:
         known = KnownTimes.of(cases, clock)
         slot = clock.slot(known.steps)
         weekday, hour = np.divmod(slot, clock.hours)
-        codes = (weekday, 7 + hour, 7 + clock.hours + slot)
-        one = np.zeros(len(slot), np.int64)
-        groups = np.concatenate([one, one + 1, one + 2])
-        return spread_over(np.tile(known.case, 3), groups, np.concatenate(codes))
+        codes = np.concatenate([weekday, 7 + hour, 7 + clock.hours + slot])
+        return one_each(np.tile(known.case, 3), np.zeros_like(codes), codes)
 
     return hours
 

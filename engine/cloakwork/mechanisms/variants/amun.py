@@ -4,24 +4,28 @@ may be named.
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, JsonValue, field_validator
+from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
 
 from cloakwork.budget import guessing_advantage
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.kernel import Cases, Entries, Kernel, Laplace
+from cloakwork.kernel import AnswerNoise, Cases, Entries, Gaussian, Kernel, Laplace
+from cloakwork.kernel.vectors import ONE
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
-from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
     least_threshold,
     select_variants,
     threshold_event,
+    threshold_part,
 )
-from cloakwork.privacy_event import DiscreteLaplace, PrivacyEvent
+from cloakwork.noise import drawn_sigma
+from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
 Variant = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -43,8 +47,8 @@ class AmunOptions(BaseModel):
 
 
 class AmunParams(Frozen):
-    """Either ``variants``, the public domain, with ``scale`` of the discrete Laplace noise in
-    cases; or ``selection``.
+    """Either ``variants``, the public domain, with ``scale`` of the ``noise`` in cases (Gaussian:
+    its sigma; else discrete Laplace); or ``selection``.
 
     ``epsilon`` and ``delta`` are the target; ``advantage`` is the guessing advantage that they come
     to; ``max_cases``: cases of one unit.
@@ -56,6 +60,7 @@ class AmunParams(Frozen):
     advantage: Annotated[Number, Field(gt=0, lt=1)]
     variants: tuple[Variant, ...] | None = None
     scale: Annotated[Number, Field(gt=0)] | None = None
+    noise: Literal["laplace", "gaussian"] = "laplace"
     selection: ThresholdParams | None = None
 
 
@@ -81,7 +86,8 @@ class VariantAmun(VariantRelease[AmunParams]):
     theorem: ClassVar[Theorem] = Theorem(
         "Noise DLap(m/epsilon) on the counts of all variants of a declared domain is (epsilon, "
         "0)-DP for units of at most m cases (unbounded neighbours), which bounds the guessing "
-        "advantage by tanh(epsilon/4). Without a declared domain: the theorem of "
+        "advantage by tanh(epsilon/4). Beside other columns the noise is a discrete Gaussian, "
+        "which is composed with theirs. Without a declared domain: the theorem of "
         "variants/threshold.",
         "Elkoumy, Pankova, Dumas 2022 (Amun), corrected; Dwork and Roth 2014, theorem 3.6",
     )
@@ -133,11 +139,51 @@ class VariantAmun(VariantRelease[AmunParams]):
             f"guessing advantage of {params.advantage:.3g}",
         )
 
+    def offer_part(
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[AmunParams] | Refusal:
+        """Gaussian noise of m / ``mu`` cases on the declared domain, for which no delta is spent;
+        or the selection of variants/threshold.
+        """
+        from cloakwork.accounting.gaussians import epsilon_of_normal
+
+        refused = part_refusal(columns, delta)
+        if refused is not None:
+            return refused
+        try:
+            declared = AmunOptions.model_validate(options).variants
+        except ValidationError as error:
+            return Refusal("misconfigured", option_fault(error))
+        cases = facts.unit.max_cases
+        epsilon = epsilon_of_normal(mu, delta)
+        params = AmunParams(
+            epsilon=epsilon,
+            delta=delta,
+            max_cases=cases,
+            advantage=guessing_advantage(epsilon, delta),
+            variants=declared,
+            scale=None if declared is None else drawn_sigma(cases / mu),
+            noise="laplace" if declared is None else "gaussian",
+            selection=threshold_part(mu, delta, cases) if declared is None else None,
+        )
+        if declared is None:
+            return Offer(params, "no variants are declared, so it is variants/threshold")
+        return Offer(
+            params,
+            f"adds noise to the counts of the {len(declared)} variants that the policy declares "
+            "public",
+        )
+
     def event(self, params: AmunParams, facts: Facts) -> PrivacyEvent:
         """The noise on the counts of the domain, or the selection."""
         if params.selection is not None:
             return threshold_event(params.selection)
-        return DiscreteLaplace(scale=_declared_scale(params), sensitivity=params.max_cases)
+        return _declared_noise(params).events(ONE, params.max_cases, len(params.variants or ()))[0]
 
     def measure(self, params: AmunParams, kernel: Kernel) -> Measurement:
         """Noise on every count of the domain."""
@@ -149,10 +195,10 @@ class VariantAmun(VariantRelease[AmunParams]):
         def variant_of_case(cases: Cases) -> Entries:
             return Entries.one_each(cases, cases.among(domain))
 
-        counts = kernel.sum(variant_of_case, Laplace(_declared_scale(params)), keys=len(domain))
+        counts = kernel.sum(variant_of_case, _declared_noise(params), keys=len(domain))
         return Measurement(domain, counts.at(np.arange(len(domain))))
 
 
-def _declared_scale(params: AmunParams) -> float:
+def _declared_noise(params: AmunParams) -> AnswerNoise:
     assert params.scale is not None  # noqa: S101 - a declared domain comes with its scale
-    return params.scale
+    return Gaussian(params.scale) if params.noise == "gaussian" else Laplace(params.scale)

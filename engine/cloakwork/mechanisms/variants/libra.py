@@ -5,10 +5,10 @@ noise in each sample.
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
@@ -17,7 +17,8 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Entries, Kernel, Laplace
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
-from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.threshold import (
     Kind,
     ThresholdParams,
@@ -25,6 +26,7 @@ from cloakwork.mechanisms.variants.threshold import (
     least_threshold,
     select_variants,
     threshold_event,
+    threshold_part,
 )
 from cloakwork.noise import drawn_rate, drawn_scale
 from cloakwork.privacy_event import (
@@ -38,6 +40,9 @@ from cloakwork.progress import say
 from cloakwork.quantities import Frozen, Number
 
 Share = Annotated[Number, Field(gt=0, lt=1)]
+
+MOST_NOISE: Final = 1e6
+"""The largest scale of the noise on a sample that is searched, in cases."""
 
 
 class LibraOptions(BaseModel):
@@ -128,6 +133,51 @@ class VariantLibra(VariantRelease[LibraParams]):
             return Refusal("misconfigured", params)
         return Offer(params, _compare_with_plain_noise(params))
 
+    def offer_part(
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[LibraParams] | Refusal:
+        """A Gaussian selection with its share of the square of ``mu``; samples with the rest, by
+        what many of them come to (the accountant charges each).
+        """
+        from cloakwork.accounting.gaussians import epsilon_of_normal
+
+        refused = part_refusal(columns, delta)
+        if refused is not None:
+            return refused
+        try:
+            chosen = LibraOptions.model_validate(options)
+        except ValidationError as error:
+            return Refusal("misconfigured", option_fault(error))
+        if chosen.noise not in (None, "gaussian"):
+            return Refusal(
+                "misconfigured",
+                f"beside other columns its selection's noise is gaussian, not {chosen.noise}",
+            )
+        share, m = chosen.selection_share, facts.unit.max_cases
+        selection = threshold_part(mu * math.sqrt(share), delta, m)
+        samples = chosen.samples or max(1, round(1 / chosen.rate))
+        scale = _scale_at(mu * math.sqrt(1 - share), chosen.rate, samples, m)
+        if scale is None:
+            return Refusal("misconfigured", f"no noise on {samples:,} samples is large enough")
+        params = LibraParams(
+            epsilon=epsilon_of_normal(mu, delta),
+            delta=selection.delta,
+            unit=facts.unit.attribute,
+            max_cases=m,
+            selection=selection,
+            rate=chosen.rate,
+            samples=samples,
+            scale=scale,
+            omega=chosen.omega,
+            rho=chosen.rho,
+        )
+        return Offer(params, _compare_with_plain_noise(params, m / mu))
+
     def event(self, params: LibraParams, facts: Facts) -> PrivacyEvent:
         """The selection, and every sample."""
         return _libra_event(params.selection, params.rate, params.samples, params.scale)
@@ -211,12 +261,45 @@ def _libra_event(
     return Composed(events=(threshold_event(selection), Repeated(times=samples, event=sample)))
 
 
-def _compare_with_plain_noise(params: LibraParams) -> str:
-    """How it compares, in closed form, with plain noise at the same budget, on a variant of a
-    hundred cases.
+def _scale_at(mu: float, rate: float, samples: int, max_cases: int) -> float | None:
+    """The noise at which many samples tell as much as a normal number that moves by ``mu``: None
+    where more than ``MOST_NOISE`` would be needed.
+
+    By the central limit theorem mu^2 = samples rate^2 chi^2, where chi^2 is the divergence of the
+    noise from itself moved by m (Bu, Dong, Long, Su 2020, theorem 5, for Gaussian noise).
     """
-    other = calibrate_threshold(params.epsilon, params.delta, params.max_cases)
-    plain = math.sqrt(_laplace_variance(other.scale))
+    low, high = 2.0**-4, MOST_NOISE
+    if samples * rate**2 * _divergence(high, max_cases) > mu**2:
+        return None
+    while high > low * (1 + 1e-9):
+        middle = math.sqrt(low * high)
+        if samples * rate**2 * _divergence(middle, max_cases) > mu**2:
+            low = middle
+        else:
+            high = middle
+    return drawn_scale(high)
+
+
+def _divergence(scale: float, moved: int) -> float:
+    """Chi-squared, of discrete Laplace noise moved by ``moved`` from itself: with r = e**(-1/scale)
+    the sum of p(x - m)^2 / p(x), less 1; infinite where it overflows.
+    """
+    r, step = math.exp(-1 / scale), moved / scale
+    if step > 300:
+        return math.inf
+    below, above = math.exp(-2 * step), math.exp(step)
+    # x <= 0, x >= m, and the values between, whose terms r**(2 m - 3 x) are a geometric sum.
+    between = (above - math.exp((3 - 2 * moved) / scale)) / math.expm1(3 / scale)
+    return (below + above) / (1 + r) + (1 - r) / (1 + r) * between - 1
+
+
+def _compare_with_plain_noise(params: LibraParams, sigma: float | None = None) -> str:
+    """How it compares, in closed form, with plain noise at the same budget (Gaussian of ``sigma``
+    where that is given), on a variant of a hundred cases.
+    """
+    if sigma is None:
+        other = calibrate_threshold(params.epsilon, params.delta, params.max_cases)
+    plain = sigma or math.sqrt(_laplace_variance(other.scale))
     here = standard_deviation(params, 100)
     better = "plain noise" if here > plain else "sampling"
     return (
