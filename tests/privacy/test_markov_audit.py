@@ -3,9 +3,9 @@ must fail.
 
 What is audited is all that the kernel answers about cases that follow no frequent variant: their
 noisy number, their lengths and the noisy tables of transitions, summed up in the statistic that
-tells two neighbours best apart (each table, less what the others put there, along what the one case adds to
-it, divided by the noise's variance: Neyman and Pearson's ratio for Gaussian noise). The chain reads
-no more.
+tells two neighbours best apart (each table, less what the others put there, along what the one case
+adds to it, divided by the noise's variance: Neyman and Pearson's ratio for Gaussian noise). The
+chain reads no more.
 
 A run of the whole mechanism takes some hundredths of a second, so some hundreds of them find gross
 faults only: noise of a twelfth, not of half. What half the noise does is seen on the tables

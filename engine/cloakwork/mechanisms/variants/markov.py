@@ -122,9 +122,9 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         "variants are released, one unit changes at most m of the other cases, hence their number "
         "by at most m, and their numbers by length and each table of transitions by at most m "
         "(L2), a case's vector having norm at most 1. Where no activities are declared: (3) a case "
-        "counts for its first 64 activities as a vector of norm at most 1, and one of the at most 64 m activities that one "
-        "unit alone has reaches its tau with probability at most d' = 64 m Pr[m + N >= tau], "
-        "again (-ln(1 - d'), d')-DP. Discrete Gaussian noise on all of them composes adaptively; "
+        "counts for its first 64 activities as a vector of norm at most 1, and one of the at most "
+        "64 m activities that one unit alone has reaches its tau with probability at most d' = 64 "
+        "m Pr[m + N >= tau], again (-ln(1 - d'), d')-DP. Discrete Gaussian noise on all of them composes adaptively; "
         "the chain is post-processing.",
         "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Canonne, Kamath, Steinke 2020, theorem 14 "
         "and proposition 25; Zhang, Xiao, Xie 2016 (PrivTree), for contexts that grow where they "
@@ -283,7 +283,7 @@ def _measure_lengths(
     sigma = params.sigmas[2]
     groups = min(MOST_LENGTHS, count * UNIT_NORM / (LENGTH_SIGMAS * sigma))
     edges = length_edges(chain, max(1, int(groups)), min(params.longest, MOST_LENGTH))
-    sums = others.sum(lengths_by(edges), Gaussian(sigma), WHOLE, keys=len(edges) + 1)
+    sums = others.sum(lengths_by(edges), Gaussian(sigma), WHOLE)
     noisy = sums.at(np.arange(len(edges) + 1)) / UNIT_NORM
     return LengthGroups(in_whole(nearest_counts(noisy, count), count), edges)
 
