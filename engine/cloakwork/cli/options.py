@@ -10,7 +10,7 @@ from cloakwork.cli.progress import progress
 from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import make_plan
+from cloakwork.plan.planner import plan_file
 from cloakwork.plan.prove import replan
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy
@@ -91,7 +91,7 @@ def require_log(log: Path) -> None:
 def plan_from(source: str) -> Plan:
     """A plan from a plan file (JSON), or made from a policy file or a shipped policy's name."""
     path = resolve_policy(source)
-    return read_plan(path) if path.suffix == ".json" else make_plan(load_policy(path))
+    return read_plan(path) if path.suffix == ".json" else plan_file(path)
 
 
 def read_plan(path: Path) -> Plan:

@@ -124,8 +124,8 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         "(L2), a case's vector having norm at most 1. Where no activities are declared: (3) a case "
         "counts for its first 64 activities as a vector of norm at most 1, and one of the at most "
         "64 m activities that one unit alone has reaches its tau with probability at most d' = 64 "
-        "m Pr[m + N >= tau], again (-ln(1 - d'), d')-DP. Discrete Gaussian noise on all of them composes adaptively; "
-        "the chain is post-processing.",
+        "m Pr[m + N >= tau], again (-ln(1 - d'), d')-DP. Discrete Gaussian noise on all of them "
+        "composes adaptively; the chain is post-processing.",
         "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Canonne, Kamath, Steinke 2020, theorem 14 "
         "and proposition 25; Zhang, Xiao, Xie 2016 (PrivTree), for contexts that grow where they "
         "are common",

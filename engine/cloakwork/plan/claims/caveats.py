@@ -17,6 +17,7 @@ from cloakwork.guarantees.caveats import (
     SingleTimesOnly,
 )
 from cloakwork.quantities import Frozen
+from cloakwork.records import Prose
 
 
 class NoProfileGiven(Frozen):
@@ -36,6 +37,14 @@ class SeparateBudgets(Frozen):
 
     kind: Literal["books-apart"] = "books-apart"
     kept_apart: tuple[str, ...]
+
+
+class PreferenceUnused(Frozen):
+    """The policy names a mechanism under ``prefer`` that could not be taken, and why."""
+
+    kind: Literal["preference-unused"] = "preference-unused"
+    mechanism: str
+    reason: Prose
 
 
 class RunsUnproven(Frozen):
@@ -65,6 +74,7 @@ Caveat = Annotated[
     NoProfileGiven
     | NoTotal
     | SeparateBudgets
+    | PreferenceUnused
     | RunsUnproven
     | Homogeneity
     | Intersection

@@ -28,6 +28,8 @@ def caveat_in_words(caveat: Caveat) -> str:
                 f"the books per {listed} are kept apart: "
                 "their totals do not add up to one person's risk"
             )
+        case caveats.PreferenceUnused(mechanism=name, reason=reason):
+            return f"mechanisms.prefer names {name}, which is not used: {reason}"
         case caveats.RunsUnproven(mechanism=name):
             return (
                 f"UNPROVEN: {name} is only published; "
