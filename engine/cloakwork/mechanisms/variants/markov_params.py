@@ -35,7 +35,7 @@ SELECTION_SHARE: Final = 0.49
 LABELS_SHARE: Final = 0.5
 """Of that, the part for the activities' threshold."""
 
-SHARPNESS: Final = 1.7
+SHARPNESS: Final = 1.4
 
 LONGEST: Final = 200
 """Events of a generated case at most, where the policy does not declare ``longest_case``."""
