@@ -1,14 +1,15 @@
 """Synthetic logs: constants of the mechanisms were chosen on them, and predictions are simulated on
 them.
 
-    python benchmarks/variants/synthetic.py families 5   # three mechanisms on four families
+    python benchmarks/variants/synthetic.py families 5   # three mechanisms on five families
     python benchmarks/variants/synthetic.py choice 200   # how well adaptive chooses
     python benchmarks/variants/synthetic.py accuracy 5   # the table of variants/accuracy.py, anew
 
 Compared are variants/threshold, markov and adaptive; ``choice`` goes over random processes. Prints
 relative log similarity at delta 1e-4; figures are means over the runs asked for. Every process is
 made up: a sequence with choices and a tangle of parallel steps and loops
-(``cloakwork.audit.scenarios``), short loops over four labels, a small set of variants, and random
+(``cloakwork.audit.scenarios``), short loops over four labels, a small set of variants, work items taken up
+again and again, and random
 mixtures. No log was fitted; decision 0014 says which constants were settled after real logs had
 been seen.
 """
@@ -63,11 +64,45 @@ def few(draw: random.Random) -> Variant:
     return tuple(draw.choices(list(shares), list(shares.values()))[0])
 
 
+def work_items(draw: random.Random) -> Variant:
+    """Applications: early refusals, work items that are taken up again and again, offers that are
+    sent more than once.
+    """
+    labels = ["submitted", "registered"]
+    if draw.random() < 0.26:
+        return (*labels, "declined")
+    labels += [*repeated(draw, "check", 0.5), "accepted", *repeated(draw, "complete", 0.6)]
+    if draw.random() < 0.3:
+        return (*labels, draw.choice(["declined", "cancelled"]), "complete")
+    offer = ["selected", "created", "sent"]
+    labels += [*offer, *repeated(draw, "call", 0.7)]
+    while draw.random() < 0.25:
+        labels += ["withdrawn", *offer, *repeated(draw, "call", 0.6)]
+    if draw.random() < 0.2:
+        return (*labels, "cancelled", "call")
+    labels += ["returned", *repeated(draw, "assess", 0.55)]
+    if draw.random() < 0.35:
+        labels += [*repeated(draw, "incomplete", 0.8), *repeated(draw, "assess", 0.3)]
+    end = ["approved", "paid", "archived"]
+    draw.shuffle(end)
+    return (*labels, *(["refused"] if draw.random() < 0.25 else end), "assess")
+
+
+def repeated(draw: random.Random, label: str, again: float) -> list[str]:
+    """The label once, and again with a chance that is ``again`` on average and differs by case."""
+    chance = min(0.97, draw.betavariate(2, 2 / again * (1 - again)))
+    times = 1
+    while draw.random() < chance and times < 60:
+        times += 1
+    return [label] * times
+
+
 FAMILIES: dict[str, tuple[Process, int]] = {
     "usual": (structured, 1400),
     "varied": (unstructured, 1000),
     "looping": (looping, 7500),
     "few": (few, 13000),
+    "work items": (work_items, 2500),
 }
 """Family to what draws one case, and how many cases there are."""
 

@@ -17,7 +17,7 @@ from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, require_profile_params
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
-from cloakwork.plan.planner import make_plan
+from cloakwork.plan.planner import make_plan, plan_file
 from cloakwork.plan.prove import require_window
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy as read_policy
@@ -50,11 +50,15 @@ def load_policy(path_or_name: str | Path) -> Policy:
     """Read a policy file, or a shipped policy by its name; raises PolicyError with every fault
     found.
     """
+    return read_policy(_policy_file(path_or_name))
+
+
+def _policy_file(path_or_name: str | Path) -> Path:
     if not isinstance(path_or_name, str | Path):
         raise PolicyError(
             [FileProblem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")]
         )
-    return read_policy(resolve_policy(path_or_name))
+    return resolve_policy(path_or_name)
 
 
 def apply(
@@ -159,9 +163,9 @@ def _planned(policy: Policy | Plan | str | Path, window: str | None) -> Plan:
     if isinstance(policy, Plan):
         require_window(policy, window)
         return policy
-    if not isinstance(policy, Policy):
-        policy = load_policy(policy)
-    return make_plan(policy, window=window)
+    if isinstance(policy, Policy):
+        return make_plan(policy, window=window)
+    return plan_file(_policy_file(policy), window=window)
 
 
 def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:

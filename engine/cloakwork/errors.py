@@ -91,11 +91,19 @@ class PolicyError(CloakworkError):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why one goal of the policy cannot be met: the goal in plain words, who refused, and why."""
+    """Why one goal of the policy cannot be met: the goal in plain words, who refused, and why.
+
+    ``where``: the path of what the policy says about it, such as ``("spec", "guarantees", 0)``;
+    ``path``, ``line`` and ``column``: where that stands in the policy's file, if it came from one.
+    """
 
     goal: str
     reason: str
     mechanism: str | None = None
+    where: tuple[str | int, ...] = ()
+    path: str | None = None
+    line: int | None = None
+    column: int | None = None
 
     def __str__(self) -> str:
         by = f"{self.mechanism}: " if self.mechanism else ""
@@ -109,7 +117,13 @@ class PlanImpossible(CloakworkError):
 
     def __init__(self, causes: Sequence[Cause], *, policy: str = "policy") -> None:
         self.causes = tuple(causes)
-        super().__init__(in_lines([f"{policy}: cannot be met: {cause}" for cause in self.causes]))
+        places = (policy if cause.path is None else _place(cause) for cause in self.causes)
+        lines = zip(places, self.causes, strict=True)
+        super().__init__(in_lines([f"{place}: cannot be met: {cause}" for place, cause in lines]))
+
+
+def _place(cause: Cause) -> str:
+    return f"{cause.path}:{cause.line}:{cause.column}"
 
 
 class PlanMoved(CloakworkError):

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.gaussians import mu_of_cost
@@ -18,8 +20,9 @@ from cloakwork.noise import reproducible
 from cloakwork.plan import joint
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
-from cloakwork.plan.planner import make_plan
+from cloakwork.plan.planner import make_plan, plan_file
 from cloakwork.plan.prove import replan
+from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.privacy_event import Composed
 from cloakwork.run.execute import execute
 from cloakwork.testing.logs import log_of
@@ -227,11 +230,25 @@ def test_who_serves_no_part_is_considered_with_the_reason() -> None:
     plan = planned()
     reasons = {item.mechanism: (item.kind, item.reason) for item in plan.considered}
     assert reasons["variants/adaptive"] == (
-        "never",
+        "not_yet",
         "its noise is not calibrated together with that on other columns",
     )
     assert reasons["variants/threshold"][0] == "other chosen"
     assert "toy/times" not in reasons
+
+
+def test_a_preferred_mechanism_that_serves_no_part_is_named_in_a_warning() -> None:
+    """Whoever prefers it learns that it is not used, and why; one that is used is not named, and
+    neither is one of which only a glob speaks.
+    """
+    preferred = {"prefer": ["variants/adaptive", "variants/threshold", "dfg/*"]}
+    plan = planned(mechanisms=preferred)
+    assert "variants/threshold" in [step.mechanism for step in plan.steps]
+    said = [caveat_in_words(item) for item in plan.warnings if item.kind == "preference-unused"]
+    assert said == [
+        "mechanisms.prefer names variants/adaptive, which is not used: "
+        "its noise is not calibrated together with that on other columns"
+    ]
 
 
 def test_a_plan_is_proved_again_and_a_changed_one_is_not() -> None:
@@ -314,3 +331,27 @@ def test_no_log_stops_it(declared: bool) -> None:
             release = execute(plan, replace(log, events=events), None, noise=reproducible(3))
             found = release.log.events
             assert found["time:timestamp"].null_count() == 0, name
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"goal": {"delta": 1e-4}}, "delta"),
+        ({"budget": {"shares": {"control-flow": 1}}}, "shares"),
+        ({"goal": {"delta": 0}}, "guarantees"),
+        ({"mechanisms": {"parameters": {"variants/markov": {"sharpness": 0}}}}, "variants/markov"),
+    ],
+)
+def test_a_refusal_names_the_line_of_the_policy(
+    change: dict[str, Any], line: str, tmp_path: Path
+) -> None:
+    """Of what it is about: the guarantee, or a setting that rules out what it needs."""
+    text = yaml.safe_dump(policy_of(**spec(**change)).model_dump(mode="json", by_alias=True))
+    file = tmp_path / "policy.yaml"
+    file.write_text(text)
+    with pytest.raises(PlanImpossible) as found:
+        plan_file(file)
+    cause = found.value.causes[0]
+    assert cause.line is not None
+    assert f"{line}:" in "\n".join(text.splitlines()[cause.line - 2 : cause.line])
+    assert str(found.value).startswith(f"{file}:{cause.line}:{cause.column}: cannot be met: ")

@@ -2,10 +2,10 @@
 must fail.
 
 What is audited is all that the kernel answers about cases that follow no frequent variant: their
-noisy number and the noisy tables of transitions, summed up in the statistic that tells two
-neighbours best apart (each table, less what the others put there, along what the one case adds to
-it, divided by the noise's variance: Neyman and Pearson's ratio for Gaussian noise). The chain reads
-no more.
+noisy number, their lengths and the noisy tables of transitions, summed up in the statistic that
+tells two neighbours best apart (each table, less what the others put there, along what the one case
+adds to it, divided by the noise's variance: Neyman and Pearson's ratio for Gaussian noise). The
+chain reads no more.
 
 A run of the whole mechanism takes some hundredths of a second, so some hundreds of them find gross
 faults only: noise of a twelfth, not of half. What half the noise does is seen on the tables
@@ -13,9 +13,9 @@ themselves (``test_markov_tables_audit.py``). Draws are seeded: what is found is
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
 from itertools import islice, product
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -32,23 +32,22 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import (
     Books,
     Cases,
+    Clip,
     Entries,
+    Gaussian,
     Kernel,
     Measured,
     NoisySums,
     Query,
     vectors_of,
 )
-from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants import chain, markov_params
+from cloakwork.mechanisms.variants import chain, markov, markov_params
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import MarkovParams
 from cloakwork.mechanisms.variants.transitions import (
     SPREAD,
     UNIT_NORM,
-    WHOLE,
-    nonempty,
     transitions_of,
 )
 from cloakwork.noise import Noise, reproducible
@@ -66,19 +65,41 @@ CASE = tuple("abcd" * 5)
 """The one case that neighbours differ in: long, with transitions that many others have too."""
 
 Counterpart = Callable[[MarkovParams], MarkovParams]
-Heard = tuple[Ints, Ints]
-"""Keys, and their noisy sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What was asked, and of which keys the noisy sums were read."""
+
+    query: Query
+    noise: Gaussian
+    clip: Clip
+    codes: Ints
+    noisy: Ints
+
+    def beyond_and_along(self) -> tuple[Floats, Floats]:
+        """What was heard beyond what all other cases put there, and what the one case adds to it,
+        both in sigmas.
+        """
+        there, along = (
+            vectors_of(Cases.of(cases, ALPHABET), self.query, self.clip)
+            .sums(np.ones(len(cases), np.int64))
+            .at(self.codes)
+            for cases in (others(), [CASE])
+        )
+        sigma = self.noise.sigma
+        return (self.noisy - there) / sigma, along / sigma
 
 
 class Overheard:
     """A sum that keeps what is read of it."""
 
-    def __init__(self, sums: NoisySums, heard: list[Heard]) -> None:
-        self.sums, self.heard = sums, heard
+    def __init__(self, sums: NoisySums, question: tuple[Any, ...], heard: list[Heard]) -> None:
+        self.sums, self.question, self.heard = sums, question, heard
 
     def at(self, codes: Ints) -> Ints:
         found = self.sums.at(codes)
-        self.heard.append((codes.ravel(), found.ravel()))
+        self.heard.append(Heard(*self.question, codes.ravel(), found.ravel()))
         return found
 
 
@@ -123,14 +144,6 @@ def summary(cases: list[tuple[str, ...]]) -> pl.DataFrame:
     )
 
 
-@cache
-def added(cases: tuple[tuple[str, ...], ...], order: int) -> Sums:
-    """What these cases put on a table; of order 0, on their number."""
-    coded = Cases.of(cases, ALPHABET)
-    query, clip = (transitions_of(order), SPREAD) if order else (nonempty, WHOLE)
-    return vectors_of(coded, query, clip).sums(np.ones(len(cases), np.int64))
-
-
 Statistic = Callable[..., Callable[[int], Floats]]
 
 
@@ -140,11 +153,15 @@ def statistic(monkeypatch: pytest.MonkeyPatch) -> Statistic:
     run.
     """
     monkeypatch.setattr(chain, "_ROUNDS", 3)
+    monkeypatch.setattr(markov, "ROUNDS", 0)
+    # However long the chain's cases are, the neighbours' one case has a length of its own.
+    edges = np.array([len(CASE), len(CASE) + 20])
+    monkeypatch.setattr(markov, "length_edges", lambda *_: edges)
     heard: list[Heard] = []
     asked = Kernel.sum
 
-    def overheard(*question: object, **further: object) -> Overheard:
-        return Overheard(asked(*question, **further), heard)  # type: ignore[arg-type]
+    def overheard(kernel: Kernel, *question: Any, **further: Any) -> Overheard:
+        return Overheard(asked(kernel, *question, **further), question, heard)
 
     monkeypatch.setattr(Kernel, "sum", overheard)
     source = reproducible(1)
@@ -156,12 +173,7 @@ def statistic(monkeypatch: pytest.MonkeyPatch) -> Statistic:
         def once() -> float:
             heard.clear()
             released(given, measured, noise)
-            total = 0.0
-            for order, (codes, noisy) in enumerate(heard):
-                beyond = noisy - added(tuple(others()), order).at(codes)
-                along = added((CASE,), order).at(codes).astype(np.float64)
-                total += float(beyond @ along) / given.sigmas[order + 1] ** 2
-            return total
+            return sum(float(np.dot(*each.beyond_and_along())) for each in heard)
 
         return lambda runs: np.array([once() for _ in range(runs)])
 
@@ -281,6 +293,7 @@ def test_a_variant_of_one_case_is_covered_by_delta(
     threshold often.
     """
     monkeypatch.setattr(chain, "_ROUNDS", 3)
+    monkeypatch.setattr(markov, "ROUNDS", 0)
     given, noise, events = params(counterpart), reproducible(1), [HalfLine(1, upper=True)]
     present, absent = (frequent(given, cases, noise) for cases in (1, 0))
     result = empirical_epsilon(present, absent, runs=200, delta=DELTA, claim=EPSILON, events=events)

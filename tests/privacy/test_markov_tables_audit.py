@@ -41,6 +41,7 @@ from cloakwork.mechanisms.variants.transitions import (
     UNIT_NORM,
     WHOLE,
     codes_after,
+    lengths_by,
     nonempty,
     transitions_of,
 )
@@ -54,8 +55,8 @@ LONG = ("a",) * 2_000
 one cell of each table.
 """
 
-TABLES = ("frequent variants", "number of other cases", "order 1", "order 2", "order 3")
-CELLS = (1, 1, MOST_CELLS, MOST_CELLS, MOST_CELLS)
+TABLES = ("frequent variants", "number of other cases", "lengths", "order 1", "order 2", "order 3")
+CELLS = (1, 1, 1, MOST_CELLS, MOST_CELLS, MOST_CELLS)
 Sigmas = tuple[float, ...]
 
 
@@ -80,8 +81,10 @@ def raw(table: int, cases: int) -> float:
     """What ``cases`` cases of the long variant put on the cell of this table, in grid steps, as the
     kernel counts it.
     """
-    order = table - 1
+    order = table - 2
     query, clip, cell = nonempty, WHOLE, 0
+    if order == 0:
+        query, cell = lengths_by(np.array([len(LONG)])), 1
     if order > 0:
         query, clip = transitions_of(order), SPREAD
         cell = int(codes_after([(1,) * order], 2)[0, 0])
@@ -146,13 +149,13 @@ def test_three_cases_of_a_unit_are_covered_where_they_are_assumed(table: int) ->
     assert not audit_table(table, params().sigmas, more=3).passed
 
 
-AT_ONCE = (1, 2, 3, 4)
+AT_ONCE = (1, 2, 3, 4, 5)
 """What a case of no frequent variant shows in."""
 
 
 def audit_all(sigmas: Sigmas) -> AuditResult:
-    """The number of cases and the three tables of transitions together, against the claim of the
-    whole.
+    """The number of cases, their lengths and the three tables of transitions together, against the
+    claim of the whole.
     """
     delta = 0.3
     return audit(
@@ -177,7 +180,7 @@ def test_a_budget_that_is_spent_on_each_table_is_found() -> None:
     need.
     """
     one = params().sigmas[0] * math.sqrt(markov_params.SHARES[0])
-    assert not audit_all((one,) * 5).passed
+    assert not audit_all((one,) * 6).passed
 
 
 def test_steps_cannot_count_in_full() -> None:
@@ -191,7 +194,7 @@ def test_steps_cannot_count_in_full() -> None:
 
     sums = vectors_of(Cases.of([LONG], ("a", "b")), twice, SPREAD).sums(np.ones(1, np.int64))
     assert sums.sums.max() <= UNIT_NORM
-    assert sums.sums.max() == pytest.approx(raw(2, 1), abs=1)
+    assert sums.sums.max() == pytest.approx(raw(3, 1), abs=1)
 
 
 @cache

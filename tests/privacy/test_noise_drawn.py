@@ -189,7 +189,7 @@ def test_events_charge_for_the_noise_drawn(
     charged = set(scales(event))
     if name == "variants/markov":
         # Transitions of order 2 and 3 are read where order 1 is large enough: here it is not.
-        charged -= set(offer.params.sigmas[3:])
+        charged -= set(offer.params.sigmas[4:])
     assert recorder.scales == charged
     assert list(rates(event)) == sorted(recorder.rates)
 

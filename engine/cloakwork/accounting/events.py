@@ -25,6 +25,7 @@ count moved, with that count's sensitivity.
 """
 
 import math
+from collections import Counter
 from fractions import Fraction
 from functools import lru_cache
 
@@ -35,7 +36,7 @@ from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, is_un
 from cloakwork.accounting.mixtures import added_up, epsilon_of_mixture
 from cloakwork.accounting.sampled_gaussians import epsilon_of_samples
 from cloakwork.budget import Cost
-from cloakwork.privacy_event import PoissonSampled, PrivacyEvent
+from cloakwork.privacy_event import DiscreteGaussian, PoissonSampled, PrivacyEvent
 
 
 def cost(event: PrivacyEvent, delta: float) -> Cost:
@@ -56,7 +57,8 @@ def cost(event: PrivacyEvent, delta: float) -> Cost:
 def naive(event: PrivacyEvent, delta: float = 0.0) -> Cost:
     """What basic composition charges: epsilons add, deltas add (Dwork and Roth 2014, theorem 3.16).
 
-    Events that have no epsilon of their own (Gaussian noise) share what ``delta`` leaves equally.
+    Events that have no epsilon of their own (Gaussian noise) share what ``delta`` leaves equally; a
+    whole table with one sigma is one of them, however many of its cells a unit moves.
     """
     return _summed_cost(leaves_of(event), delta)
 
@@ -120,21 +122,22 @@ def _have_closed_form(leaves: LeafCounts) -> bool:
 def _summed_cost(leaves: LeafCounts, delta: float) -> Cost:
     if is_unbounded(leaves):
         return Cost(epsilon=math.inf, delta=delta)
-    epsilon, own_delta, curves = Fraction(0), Fraction(0), 0
+    epsilon, own_delta, curved = Fraction(0), Fraction(0), Counter[LeafCounts]()
     for event, times in leaves:
         figure = closed_form_cost(event)
-        if figure is None:
-            curves += times
+        if isinstance(event, DiscreteGaussian) and is_coarse(event):
+            curved[((event, times),)] += 1
+        elif figure is None:
+            curved[((event, 1),)] += times
         else:
             epsilon += times * figure[0]
             own_delta += times * figure[1]
-    if not curves:
+    if not curved:
         return Cost(epsilon=rounded_up(epsilon), delta=min(1.0, rounded_up(own_delta)))
-    share = float((exactly(delta) - own_delta) / curves)
+    share = float((exactly(delta) - own_delta) / curved.total())
     if share <= 0:
         return Cost(epsilon=math.inf, delta=delta)
-    curved = [(event, times) for event, times in leaves if closed_form_cost(event) is None]
-    of_curved = sum(times * _accounted_epsilon(((event, 1),), share) for event, times in curved)
+    of_curved = sum(times * _accounted_epsilon(leaf, share) for leaf, times in curved.items())
     return Cost(epsilon=rounded_up(epsilon) + of_curved, delta=delta)
 
 

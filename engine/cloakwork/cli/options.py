@@ -10,7 +10,7 @@ from cloakwork.cli.progress import progress
 from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import make_plan
+from cloakwork.plan.planner import plan_file
 from cloakwork.plan.prove import replan, require_window
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy
@@ -101,7 +101,7 @@ def plan_from(source: str, window: str | None = None) -> Plan:
     """
     path = resolve_policy(source)
     if path.suffix != ".json":
-        return make_plan(load_policy(path), window=window)
+        return plan_file(path, window=window)
     plan = read_plan(path)
     require_window(plan, window)
     return plan

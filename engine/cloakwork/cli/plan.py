@@ -79,15 +79,14 @@ def plan(
     from cloakwork import api
     from cloakwork.cli.plan_details import print_details
     from cloakwork.cli.plan_screen import first_screen
-    from cloakwork.plan.planner import make_plan
+    from cloakwork.plan.planner import plan_file
     from cloakwork.policy.library import resolve_policy
-    from cloakwork.policy.load import load_policy
     from cloakwork.run.preview import previewable
 
     mapping = column_mapping(columns, log)
     path = resolve_policy(policy)
     measured = None if profile is None else read_profile(profile)
-    made = make_plan(load_policy(path), profile=measured, window=window)
+    made = plan_file(path, profile=measured, window=window)
     require_log(log)
     outlook = api.budget(made, ledger=open_ledger(ledger, tell_missing=not quiet))
     previewed: tuple[StepRecord, ...] = ()

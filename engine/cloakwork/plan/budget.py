@@ -248,9 +248,10 @@ def check_deltas(draft: Draft) -> Draft:
     if declared:
         why = f"1/(10 x {declared:,} units)"
     causes = list(draft.causes)
-    for goal in draft.goals:
+    for index, goal in enumerate(draft.goals):
         price = goal.price()
         if price is not None and price.cost.delta > limit:
             reason = f"delta {price.cost.delta:g} is more than {why}"
-            causes.append(Cause(goal_name(goal), reason))
+            where = ("spec", "guarantees", index, "delta")
+            causes.append(Cause(goal_name(goal), reason, where=where))
     return replace(draft, causes=tuple(causes))

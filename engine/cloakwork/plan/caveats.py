@@ -16,13 +16,19 @@ from cloakwork.guarantees.caveats import (
 )
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.claims import Caveat
-from cloakwork.plan.claims.caveats import FrequenciesKept, InsertedEventsCopy, RunsUnproven
+from cloakwork.plan.claims.caveats import (
+    FrequenciesKept,
+    InsertedEventsCopy,
+    PreferenceUnused,
+    RunsUnproven,
+)
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED
 from cloakwork.policy.model import Policy
 
 _ORDER: Final[tuple[tuple[type[Caveat], ...], ...]] = (
     (RunsUnproven,),
+    (PreferenceUnused,),
     (Homogeneity,),
     (Intersection,),
     (CountsCases,),
@@ -37,7 +43,11 @@ _ORDER: Final[tuple[tuple[type[Caveat], ...], ...]] = (
 
 def add_caveats(draft: Draft) -> Draft:
     """Say what the guarantees leave open, each once."""
-    found = [*_caveats_of_goals(draft), *_caveats_of_steps(draft)]
+    found = [
+        *_caveats_of_goals(draft),
+        *_caveats_of_steps(draft),
+        *dict.fromkeys(_unused_preferences(draft)),
+    ]
     return replace(draft, warnings=(*draft.warnings, *sorted(found, key=_rank)))
 
 
@@ -72,6 +82,18 @@ def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
     for item in draft.attributes:
         if item.treatment == "pseudonymise":
             yield FrequenciesKept(attribute=item.attribute)
+
+
+def _unused_preferences(draft: Draft) -> Iterator[Caveat]:
+    """Mechanisms that the policy prefers by their very names, and that no step takes though they
+    give what some goal asks for.
+    """
+    taken = {step.mechanism for step in draft.steps}
+    for item in draft.considered:
+        is_preferred = item.mechanism in draft.policy.spec.mechanisms.prefer
+        # One that gives something else may be meant for another log or a later goal.
+        if is_preferred and item.mechanism not in taken and item.kind != "never":
+            yield PreferenceUnused(mechanism=item.mechanism, reason=item.reason)
 
 
 def _outline(draft: Draft) -> ReleaseOutline:

@@ -110,7 +110,8 @@ def weigh(
         else:
             kind, reason = found
             if kind == "misconfigured" and _is_ruled_out_by_options(mechanism, ask, allowed):
-                misset.append(Cause(name, reason, mechanism.name))
+                where = ("spec", "mechanisms", "parameters", mechanism.name)
+                misset.append(Cause(name, reason, mechanism.name, where))
             considered.append(
                 ConsideredMechanism(goal=name, mechanism=mechanism.name, kind=kind, reason=reason)
             )

@@ -172,6 +172,7 @@ def _joint_parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
             "budget.shares",
             f"it gives no weight to {lacking}, which a guarantee covers; "
             f"weigh each of {', '.join(columns)}, or leave budget.shares out",
+            where=("spec", "budget", "shares"),
         )
     total = sum(weights[name] for name in columns)
     return tuple(
@@ -228,7 +229,7 @@ def _considered_alone(
             continue
         if any(each.kind == terms.goal.kind for each in mechanism.gives):
             reason = "its noise is not calibrated together with that on other columns"
-            yield item.model_copy(update={"kind": "never", "reason": reason})
+            yield item.model_copy(update={"kind": "not_yet", "reason": reason})
         else:
             yield item
 

@@ -63,13 +63,22 @@ def choose_mechanisms(draft: Draft) -> Draft:
     for index, goal in enumerate(draft.goals):
         left = goal_after_profile(draft.profile, goal)
         if left is not None:
-            choices.append(_choose(index, left, goal, draft))
+            choices.append(_placed(_choose(index, left, goal, draft), index))
     return replace(
         draft,
         steps=(*draft.steps, *(step for choice in choices for step in choice.steps)),
         considered=tuple(item for choice in choices for item in choice.considered),
         causes=(*draft.causes, *(cause for choice in choices for cause in choice.causes)),
     )
+
+
+def _placed(choice: MechanismChoice, index: int) -> MechanismChoice:
+    """The causes of a refusal with the place of the guarantee, where they have none of their
+    own.
+    """
+    where = ("spec", "guarantees", index)
+    causes = tuple(replace(cause, where=cause.where or where) for cause in choice.causes)
+    return replace(choice, causes=causes)
 
 
 def _choose(index: int, left: Guarantee, goal: Guarantee, draft: Draft) -> MechanismChoice:

@@ -1,6 +1,7 @@
 """Make a plan: run the passes, derive the claims, refuse with every cause at once."""
 
 from importlib.metadata import version
+from pathlib import Path
 
 from cloakwork.errors import PlanImpossible
 from cloakwork.facts import Facts
@@ -12,8 +13,22 @@ from cloakwork.plan.draft import Draft, Pass
 from cloakwork.plan.model import Plan
 from cloakwork.plan.passes import PASSES
 from cloakwork.plan.windows import facts_in_window
-from cloakwork.policy.load import digest
+from cloakwork.policy.load import digest, load_policy, placed_causes
 from cloakwork.policy.model import Policy, describe_version
+
+
+def plan_file(
+    path: str | Path, *, profile: Profile | None = None, window: str | None = None
+) -> Plan:
+    """``make_plan`` for a policy's file. Raises PolicyError, and PlanImpossible whose causes say
+    line and column where one place of the file is the cause.
+    """
+    policy = load_policy(path)
+    try:
+        return make_plan(policy, profile=profile, window=window)
+    except PlanImpossible as error:
+        causes = placed_causes(error.causes, path)
+        raise PlanImpossible(causes, policy=describe_version(policy)) from error
 
 
 def make_plan(

@@ -11,12 +11,13 @@ policy.yaml:1:1: spec is missing
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from cloakwork.errors import FileProblem, PolicyError
+from cloakwork.errors import Cause, FileProblem, PolicyError
 from cloakwork.policy.document import Document, Fault, Steps, dotted_path
 from cloakwork.policy.installed import known_names
 from cloakwork.policy.model import Policy
@@ -52,6 +53,21 @@ def parse_policy(
     if policy is None or faults:
         raise PolicyError(_file_problems(faults, path) or [FileProblem(path, "is not a policy")])
     return policy
+
+
+def placed_causes(causes: Iterable[Cause], path: str | Path) -> list[Cause]:
+    """The causes of a refusal, each that says where with its line and column in the policy's
+    file.
+    """
+    document = read_document(read_text(Path(path)), str(path))
+    return [_placed_cause(document, cause, str(path)) for cause in causes]
+
+
+def _placed_cause(document: Document, cause: Cause, path: str) -> Cause:
+    if not cause.where:
+        return cause
+    line, column = document.place(cause.where)
+    return replace(cause, path=path, line=line, column=column)
 
 
 def digest(policy: Policy) -> str:

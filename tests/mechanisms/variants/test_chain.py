@@ -1,17 +1,9 @@
 """The Markov chain that ``variants/markov`` draws cases from, and the flow that it is fitted to."""
 
-from collections import Counter
-
 import numpy as np
 
-from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.variants.chain import MarkovChain, fit_flow, refine_contexts
-from cloakwork.noise import reproducible
 from mechanisms.variants.by_hand import LABELS, mass_by_hand
-
-
-def randomness() -> Randomness:
-    return Randomness(reproducible(1))
 
 
 def random_flow() -> np.ndarray:
@@ -62,36 +54,22 @@ def test_longer_contexts_keep_to_their_parents() -> None:
     ).tolist() == [[8.0, 12.0, 0.0]]
 
 
-def test_a_chain_draws_what_it_expects() -> None:
-    """Three quarters go one way; all 400 cases come out as 300 and 100, and the last step is
-    END.
-    """
+def test_a_chain_knows_how_long_its_cases_are() -> None:
+    """Half of the cases are one event longer than the rest; each context has its own."""
     rows = {
         (0,): np.array([1.0, 0.0, 0.0]),
-        (1,): np.array([0.0, 3.0, 1.0]),
+        (1,): np.array([0.0, 1.0, 1.0]),
         (2,): np.array([0.0, 0.0, 1.0]),
     }
-    drawn = Counter(MarkovChain.from_masses(rows, 1.0).draw_sequences(400, 9, randomness()))
-    assert drawn == {(1, 2): 300, (1,): 100}
-    sharp = Counter(MarkovChain.from_masses(rows, 2.0).draw_sequences(400, 9, randomness()))
-    assert sharp == {(1, 2): 360, (1,): 40}
+    chain = MarkovChain.from_masses(rows, 1.0)
+    assert chain.lengths(4).tolist() == [0.5, 0.5, 0.0, 0.0]
+    # Columns: START, label 1, label 2; row n: fewer than n more events.
+    assert chain.ended(3).tolist() == [[0, 0, 0], [0, 0.5, 1], [0.5, 1, 1], [1, 1, 1]]
 
 
-def test_a_chain_knows_the_longest_context() -> None:
-    """After START, 1 comes 1; after 1, 1 comes END."""
-    rows = {
-        (0,): np.array([1.0, 0.0]),
-        (1,): np.array([1.0, 1.0]),
-        (0, 1): np.array([1.0, 0.0]),
-        (1, 1): np.array([0.0, 1.0]),
-    }
-    assert Counter(MarkovChain.from_masses(rows, 1.0).draw_sequences(10, 9, randomness())) == {
-        (1, 1): 10
-    }
-
-
-def test_an_endless_chain_is_cut() -> None:
-    """At the declared length; no case at all is drawn where none is wanted."""
-    rows = {(0,): np.array([1.0, 0.0]), (1,): np.array([1.0, 0.0])}
-    assert MarkovChain.from_masses(rows, 1.0).draw_sequences(3, 5, randomness()) == [(1,) * 5] * 3
-    assert MarkovChain.from_masses(rows, 1.0).draw_sequences(0, 5, randomness()) == []
+def test_a_weighted_chain_goes_the_weighted_ways() -> None:
+    """Factors are of the last two labels, whatever the context; a row adds up to 1 again."""
+    rows = {(0,): np.array([1.0, 0.0]), (1,): np.array([1.0, 1.0]), (0, 1): np.array([3.0, 1.0])}
+    factors = np.array([[1.0, 1.0], [1.0, 3.0]])
+    chain = MarkovChain.from_masses(rows, 1.0).weighted(factors)
+    assert chain.shares.tolist() == [[1, 0], [0.25, 0.75], [0.5, 0.5]]

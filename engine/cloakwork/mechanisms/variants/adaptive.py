@@ -18,7 +18,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import CustomQuery, Kernel, Laplace
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
-from cloakwork.mechanisms.variants.chain import MOST_CASES
+from cloakwork.mechanisms.variants.drawing import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import MarkovParams
@@ -164,7 +164,7 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
     def measure(self, params: AdaptiveParams, kernel: Kernel) -> Measurement:
         """Measure the layers, choose, and delegate."""
         layer_counts = kernel.custom(layers_query(params.tau), Laplace(params.scale))
-        sigma = params.markov.sigmas[2] / UNIT_NORM
+        sigma = params.markov.sigmas[3] / UNIT_NORM
         threshold_way, markov_way = _ways_to_go_on(params)
         if is_tail_model_worthwhile(layer_counts, sigma):
             name = VariantMarkov.name

@@ -1,5 +1,4 @@
-"""A Markov model of activity sequences from noisy counts of transitions, and sequences drawn from
-it.
+"""A Markov model of activity sequences from noisy counts of transitions.
 
 Everything here is post-processing: it sees released counts and random draws only, and costs
 nothing.
@@ -12,7 +11,6 @@ from typing import Final
 import numpy as np
 
 from cloakwork.arrays import Bools, Floats, Ints
-from cloakwork.kernel import Randomness
 
 Context = tuple[int, ...]
 """The steps before an event, oldest first: label codes from 1, 0 for START."""
@@ -22,17 +20,8 @@ Table = Floats
 label a, column A END.
 """
 
-MOST_CASES: Final = 10_000_000
-"""Cases that one chain draws at most."""
-
 _ROUNDS: Final = 300
 """Rounds of the alternating direction method."""
-
-_FINENESS: Final = 2**30
-"""A random start of systematic sampling is one of so many evenly spaced ones."""
-
-_CHUNK: Final = 65_536
-"""Cases that draw their next label at a time."""
 
 
 def fit_flow(noisy: Table, prior: Table, penalty: float, allowed: Bools | None = None) -> Table:
@@ -114,12 +103,14 @@ def refine_contexts(noisy: Table, parent: Table, mass: Floats, penalty: float) -
 class MarkovChain:
     """A Markov chain of variable order: what follows the longest known context.
 
-    ``shares``: shape (contexts, A + 1), cumulative, last column 1 (END); ``next_context``: int64,
-    shape (contexts, A), the context after each label. Context 0 is START.
+    ``shares``: of what follows each context, shape (contexts, A + 1), the last column END;
+    ``next_context``: int64, shape (contexts, A), the context after each label; ``latest``: int64,
+    shape (contexts,), the last step of each context. Context 0 is START.
     """
 
     shares: Floats
     next_context: Ints
+    latest: Ints
 
     @classmethod
     def from_masses(cls, rows: Mapping[Context, Floats], sharpness: float) -> "MarkovChain":
@@ -134,63 +125,47 @@ class MarkovChain:
         mass = np.array([rows[context] for context in contexts], np.float64)
         has_none = mass.sum(axis=1) <= 0
         mass[has_none, -1] = 1.0
-        shares = mass / mass.sum(axis=1, keepdims=True)
-        sharpened = shares**sharpness
-        sharpened /= sharpened.sum(axis=1, keepdims=True)
-        cumulative = np.cumsum(sharpened, axis=1)
-        # The sum may have come out below 1.
-        cumulative[:, -1] = 1.0
+        sharpened = _shares_of(mass) ** sharpness
+        latest = np.array([context[-1] for context in contexts], np.int64)
         labels = mass.shape[1] - 1
-        return cls(cumulative, _contexts_after_labels(contexts, labels))
+        return cls(_shares_of(sharpened), _contexts_after_labels(contexts, labels), latest)
 
-    def draw_sequences(self, cases: int, longest: int, noise: Randomness) -> list[tuple[int, ...]]:
-        """``cases`` sequences (label codes) of at most ``longest`` events, by systematic sampling
-        at every step.
-
-        Of the cases that share a prefix, each next step gets its share, rounded up or down at
-        random, so that frequent variants come out as often as expected instead of scattering about
-        it. A sequence still open at ``longest`` is cut.
+    def weighted(self, factors: Table) -> "MarkovChain":
+        """The same chain with every step taken more or less often, by the ``factors`` (above 0) of
+        its last two labels: the layout of ``Table``.
         """
-        columns = self.shares.shape[1]
-        end = columns - 1
-        state = np.zeros(cases, np.int64)
-        # Cases of one group share all that they did so far, and stand together: within a group the
-        # draws ascend, so that prefixes, by which the next groups are numbered, ascend too.
-        group = np.zeros(cases, np.int64)
-        open_cases = np.arange(cases)
-        steps = []
-        for _ in range(longest):
-            if not open_cases.size:
-                break
-            taken = self._draw_next_labels(state[open_cases], group[open_cases], noise)
-            prefix = group[open_cases] * columns + taken
-            _, group[open_cases] = np.unique(prefix, return_inverse=True)
-            goes_on = taken != end
-            open_cases, taken = open_cases[goes_on], taken[goes_on]
-            state[open_cases] = self.next_context[state[open_cases], taken]
-            steps.append((open_cases, taken + 1))
-        return _sequences_from_steps(steps, cases)
+        shares = _shares_of(self.shares * factors[self.latest])
+        return MarkovChain(shares, self.next_context, self.latest)
 
-    def _draw_next_labels(self, state: Ints, group: Ints, noise: Randomness) -> Ints:
-        """The column that each case goes to; cases of one group stand together and share their
-        state.
+    def lengths(self, longest: int) -> Floats:
+        """The shares of the chain's cases that end after 1, 2, ... ``longest`` events."""
+        context, label = np.nonzero(self.shares[:, :-1])
+        share, after = self.shares[context, label], self.next_context[context, label]
+        mass: Floats = np.zeros(len(self.shares))
+        mass[0] = 1.0
+        ends = np.empty(longest)
+        for length in range(longest):
+            mass = np.bincount(after, mass[context] * share, len(mass)).astype(np.float64)
+            ends[length] = mass @ self.shares[:, -1]
+        return ends
+
+    def ended(self, longest: int) -> Floats:
+        """In row n the share of cases in each context that end after fewer than n more events:
+        shape (``longest`` + 1, contexts).
         """
-        first = np.flatnonzero(np.diff(group, prepend=-1))
-        size = np.diff(first, append=group.size)
-        # Systematic sampling: evenly spaced positions from a random start, within each group. The
-        # case at place i of a group of n gets position (start + i) / n.
-        start = noise.uniform(np.full(first.size, _FINENESS, np.int64)) / _FINENESS
-        shifted_rank = np.repeat(start - first, size) + np.arange(group.size)
-        position = shifted_rank / np.repeat(size, size)
-        taken = np.empty(group.size, np.int64)
-        # In chunks, since each case is compared with every column.
-        for begin in range(0, group.size, _CHUNK):
-            chunk = slice(begin, begin + _CHUNK)
-            # Inversion: a case goes to the first column whose cumulative share is above its
-            # position.
-            passed = self.shares[state[chunk]] <= position[chunk, None]
-            taken[chunk] = passed.sum(axis=1)
-        return taken
+        context, label = np.nonzero(self.shares[:, :-1])
+        share, after = self.shares[context, label], self.next_context[context, label]
+        found = np.zeros((longest + 1, len(self.shares)))
+        for more in range(1, longest + 1):
+            later = np.bincount(context, share * found[more - 1][after], len(self.shares))
+            found[more] = self.shares[:, -1] + later
+        return found
+
+
+def _shares_of(mass: Floats) -> Floats:
+    """Rows of masses, none of them empty, made to add up to 1."""
+    found: Floats = mass / mass.sum(axis=1, keepdims=True)
+    return found
 
 
 def _contexts_after_labels(contexts: Sequence[Context], labels: int) -> Ints:
@@ -212,12 +187,3 @@ def _contexts_after_labels(contexts: Sequence[Context], labels: int) -> Ints:
             path = (*context, label)[-longest:]
             found[row, label - 1] = longest_known(path)
     return found
-
-
-def _sequences_from_steps(steps: list[tuple[Ints, Ints]], cases: int) -> list[tuple[int, ...]]:
-    """Activity sequences from the steps taken at each position: which cases, and to which label."""
-    found: list[list[int]] = [[] for _ in range(cases)]
-    for rows, labels in steps:
-        for case, label in zip(rows.tolist(), labels.tolist(), strict=True):
-            found[case].append(label)
-    return [tuple(sequence) for sequence in found if sequence]

@@ -14,7 +14,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Laplace, Randomness, Selected
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
-from cloakwork.mechanisms.variants.chain import MOST_CASES, Context, MarkovChain, Table, fit_flow
+from cloakwork.mechanisms.variants.chain import Context, MarkovChain, Table, fit_flow
 from cloakwork.mechanisms.variants.directly_follows import (
     BEGIN,
     END,
@@ -25,6 +25,7 @@ from cloakwork.mechanisms.variants.directly_follows import (
     least_scale,
     most_steps_clip,
 )
+from cloakwork.mechanisms.variants.drawing import MOST_CASES, LengthGroups, draw_sequences
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.prefix_tree import (
     DEFAULT_LENGTH,
@@ -264,5 +265,6 @@ def _draw_cases(
     most_cases = min(params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events_of_case)
     cases = math.floor(min(begun + 0.5, most_cases))
     rows: dict[Context, Table] = {(label,): flow[label] for label in range(len(labels) + 1)}
-    drawn = MarkovChain.from_masses(rows, 1.0).draw_sequences(cases, params.longest, noise)
+    chain = MarkovChain.from_masses(rows, 1.0)
+    drawn = draw_sequences(chain, LengthGroups.of_any(cases), params.longest, noise)
     return [tuple(labels[code - 1] for code in codes) for codes in drawn]

@@ -17,12 +17,19 @@ from cloakwork.kernel import Cases, Gaussian, Kernel, vectors_of
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
 from cloakwork.mechanisms.option_faults import option_fault
 from cloakwork.mechanisms.variants.chain import (
-    MOST_CASES,
     Context,
     MarkovChain,
     Table,
     fit_flow,
     refine_contexts,
+)
+from cloakwork.mechanisms.variants.drawing import (
+    MOST_CASES,
+    LengthGroups,
+    draw_sequences,
+    in_whole,
+    length_edges,
+    nearest_counts,
 )
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.markov_params import (
@@ -46,6 +53,7 @@ from cloakwork.mechanisms.variants.transitions import (
     WHOLE,
     activities,
     codes_after,
+    lengths_by,
     nonempty,
     transitions_of,
     variant,
@@ -62,6 +70,26 @@ counted.
 
 MOST_CONTEXTS: Final = 4096
 
+MOST_LENGTHS: Final = 24
+"""Groups of lengths that cases are counted in, at most."""
+
+LENGTH_SIGMAS: Final = 4.0
+"""Sigmas of that count's noise that a group has to hold, on average."""
+
+MOST_LENGTH: Final = 400
+"""Events of a case; longer ones are one group."""
+
+ROUNDS: Final = 2
+"""How often the chain is corrected by what a sample of its cases shows of the measured steps."""
+
+SAMPLE: Final = 3000
+"""Cases of such a sample."""
+
+DOUBT: Final = 10.0
+"""Sigmas of the noise on a step that are added to what is measured and to what a sample shows,
+before one is divided by the other: rare steps are hardly corrected.
+"""
+
 
 class VariantMarkov(VariantRelease[MarkovParams]):
     """Release frequent variants by threshold, and make the other cases from noisy counts of what
@@ -69,7 +97,11 @@ class VariantMarkov(VariantRelease[MarkovParams]):
 
     The cases that are left when frequent variants are out are counted with noise, and so are their
     transitions of order 1, 2 and 3 (every cell of order 1; longer contexts only where the noisy
-    order before says that they are common). A Markov chain fitted to these draws as many cases.
+    order before says that they are common) and their lengths, in groups. A Markov chain fitted to
+    the transitions draws as many cases of each group of lengths. A case's transitions count for 1
+    together, so that the shares of steps are those of short cases rather than of long ones: the
+    chain is corrected until the cases that it draws, counted in the same way, show what was
+    measured.
     Steps that stand out of the noise too little are lost, and frequent steps come out a little more
     frequent (``sharpness``): the release shows common behaviour, not the rare one. Where no
     activities are declared, those that enough cases hold are selected, with noise, beside those of
@@ -89,12 +121,12 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         "that one unit alone has reach tau with probability at most d = m Pr[m + N >= tau], which "
         "is (-ln(1 - d), d)-DP, and all other counts move by at most m (L2); (2) given which "
         "variants are released, one unit changes at most m of the other cases, hence their number "
-        "by at most m, and each table of transitions by at most m (L2), a case's vector having "
-        "norm at most 1. Where no activities are declared: (3) a case counts for its first 64 "
-        "activities as a vector of norm at most 1, and one of the at most 64 m activities that one "
-        "unit alone has reaches its tau with probability at most d' = 64 m Pr[m + N >= tau], "
-        "again (-ln(1 - d'), d')-DP. Discrete Gaussian noise on all of them composes adaptively; "
-        "the chain is post-processing.",
+        "by at most m, and their numbers by length and each table of transitions by at most m "
+        "(L2), a case's vector having norm at most 1. Where no activities are declared: (3) a case "
+        "counts for its first 64 activities as a vector of norm at most 1, and one of the at most "
+        "64 m activities that one unit alone has reaches its tau with probability at most d' = 64 "
+        "m Pr[m + N >= tau], again (-ln(1 - d'), d')-DP. Discrete Gaussian noise on all of them "
+        "composes adaptively; the chain is post-processing.",
         "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Canonne, Kamath, Steinke 2020, theorem 14 "
         "and proposition 25; Zhang, Xiao, Xie 2016 (PrivTree), for contexts that grow where they "
         "are common",
@@ -140,7 +172,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         return _offered(target, noise, facts, chosen)
 
     def event(self, params: MarkovParams, facts: Facts) -> PrivacyEvent:
-        """Noise on five tables, and the chance that a variant of one unit alone passes the
+        """Noise on six tables, and the chance that a variant of one unit alone passes the
         threshold.
         """
         m = params.max_cases
@@ -171,8 +203,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         if alphabet:
             others = kernel.narrowed(alphabet, without=found.labels)
             prior = _transitions_a_case(found.labels, cases, alphabet)
-            for codes in _generate_variants(others, len(alphabet), prior, params):
-                drawn.append(tuple(alphabet[code - 1] for code in codes))
+            drawn = _generate_variants(others, alphabet, prior, params)
         total = Counter(dict(zip(found.labels, cases.tolist(), strict=True)))
         total.update(drawn)
         return Measurement(
@@ -217,19 +248,45 @@ def _select_activities(selection: Selection | None, kernel: Kernel) -> list[str]
 
 
 def _generate_variants(
-    others: Kernel, labels: int, prior: Table, params: MarkovParams
-) -> list[tuple[int, ...]]:
-    """About as many sequences as there are other cases, from a chain fitted to noisy counts of
-    their steps; ``prior``: the steps that are expected of one of them.
+    others: Kernel, alphabet: Sequence[str], prior: Table, params: MarkovParams
+) -> list[tuple[str, ...]]:
+    """About as many sequences as there are other cases, about as long, from a chain fitted to noisy
+    counts of their steps; ``prior``: the steps that are expected of one of them.
     """
     cases = others.sum(nonempty, Gaussian(params.sigmas[1]), WHOLE, keys=1)
     (noisy,) = cases.at(np.zeros(1, np.int64)).tolist()
     count = min(max(round(noisy / UNIT_NORM), 0), MOST_CASES)
-    rows = _measure_transitions(others, labels, prior * count, params)
-    if rows[(0,)].sum() <= 0:
+    rows = _measure_transitions(others, len(alphabet), prior * count, params)
+    if not count or rows[(0,)].sum() <= 0:
         return []
     chain = MarkovChain.from_masses(rows, params.sharpness)
-    return chain.draw_sequences(count, params.longest, others.randomness)
+    groups = _measure_lengths(others, chain, count, params)
+
+    def drawn(by: MarkovChain, wanted: LengthGroups) -> list[tuple[str, ...]]:
+        codes = draw_sequences(by, wanted, params.longest, others.randomness)
+        return [tuple(alphabet[code - 1] for code in sequence) for sequence in codes]
+
+    measured = np.array([rows[step] for step in _single_steps(len(alphabet))]) / count
+    doubt = DOUBT * params.sigmas[3] / count
+    for _ in range(ROUNDS):
+        sample = Counter(drawn(chain, groups.reduced(SAMPLE)))
+        shown = _transitions_a_case(list(sample), np.array(list(sample.values())), alphabet)
+        chain = chain.weighted((measured + doubt) / (shown + doubt))
+    return drawn(chain, groups)
+
+
+def _measure_lengths(
+    others: Kernel, chain: MarkovChain, count: int, params: MarkovParams
+) -> LengthGroups:
+    """How many of ``count`` cases are how long, in groups that are about even in what ``chain``
+    draws by itself.
+    """
+    sigma = params.sigmas[2]
+    groups = min(MOST_LENGTHS, count * UNIT_NORM / (LENGTH_SIGMAS * sigma))
+    edges = length_edges(chain, max(1, int(groups)), min(params.longest, MOST_LENGTH))
+    sums = others.sum(lengths_by(edges), Gaussian(sigma), WHOLE)
+    noisy = sums.at(np.arange(len(edges) + 1)) / UNIT_NORM
+    return LengthGroups(in_whole(nearest_counts(noisy, count), count), edges)
 
 
 def _transitions_a_case(
@@ -257,10 +314,10 @@ def _measure_transitions(
     are frequent by what is known so far.
     """
     latest = _single_steps(labels)
-    first = _noisy_table(others, latest, labels, params.sigmas[2])
-    flow = fit_flow(first, prior, PENALTIES[0] * params.sigmas[2])
+    first = _noisy_table(others, latest, labels, params.sigmas[3])
+    flow = fit_flow(first, prior, PENALTIES[0] * params.sigmas[3])
     measured: dict[Context, Floats] = dict(zip(latest, flow, strict=True))
-    for penalty, sigma in zip(PENALTIES[1:], params.sigmas[3:], strict=True):
+    for penalty, sigma in zip(PENALTIES[1:], params.sigmas[4:], strict=True):
         latest, mass = _frequent_contexts(measured, latest, KNOWN * sigma)
         if not latest:
             break

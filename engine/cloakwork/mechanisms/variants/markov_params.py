@@ -15,9 +15,9 @@ from cloakwork.mechanisms.variants.transitions import MOST_CELLS, UNIT_NORM
 from cloakwork.privacy_event import Composed, DiscreteGaussian, EpsilonDelta, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
-SHARES: Final = (0.40, 0.03, 0.32, 0.15, 0.10)
-"""Parts of the budget (of 1/sigma**2): frequent variants, number of other cases, their transitions
-of order 1, 2 and 3.
+SHARES: Final = (0.34, 0.03, 0.07, 0.26, 0.18, 0.12)
+"""Parts of the budget (of 1/sigma**2): frequent variants, number of other cases, their lengths, and
+their transitions of order 1, 2 and 3.
 
 These, ``LABELS_BUDGET``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs
 alone (``benchmarks/variants/synthetic.py``).
@@ -63,11 +63,11 @@ class MarkovOptions(BaseModel):
 
     model_config = {"extra": "forbid", "frozen": True}
     sharpness: Annotated[float, Field(ge=1, le=4, allow_inf_nan=False)] = SHARPNESS
-    shares: tuple[Share, Share, Share, Share, Share] = SHARES
+    shares: tuple[Share, Share, Share, Share, Share, Share] = SHARES
 
 
 class MarkovParams(Frozen):
-    """``sigmas``: of the discrete Gaussian noise on the five tables that ``SHARES`` names, in that
+    """``sigmas``: of the discrete Gaussian noise on the six tables that ``SHARES`` names, in that
     order.
 
     ``tau``: least noisy count of a frequent variant. Both in grid steps, ``UNIT_NORM`` to a case.
@@ -83,11 +83,11 @@ class MarkovParams(Frozen):
     selection: Selection | None = None
     longest: Annotated[int, Field(ge=1)] = LONGEST
     sharpness: Annotated[Number, Field(ge=1, le=4)] = SHARPNESS
-    sigmas: tuple[float, float, float, float, float]
+    sigmas: tuple[float, float, float, float, float, float]
     tau: Annotated[int, Field(ge=1)]
 
 
-MarkovNoise = tuple[tuple[float, float, float, float, float], int, Selection | None]
+MarkovNoise = tuple[tuple[float, float, float, float, float, float], int, Selection | None]
 """Sigmas and tau of ``MarkovParams``, and how activities are selected."""
 
 
@@ -144,13 +144,13 @@ def sigmas_at(scale: float, shares: Sequence[float], declared: bool) -> tuple[fl
 def _with_thresholds(
     sigmas: Sequence[float], deltas: Sequence[float], max_cases: int
 ) -> MarkovNoise:
-    frequent, count, first, second, third, *labels = sigmas
+    frequent, count, lengths, first, second, third, *labels = sigmas
     tau = least_tau(frequent, deltas[0], max_cases)
     selection = None
     if labels:
         least = least_tau(labels[0], deltas[1], max_cases, labels=MOST_CELLS)
         selection = Selection(sigma=labels[0], tau=least)
-    return (frequent, count, first, second, third), tau, selection
+    return (frequent, count, lengths, first, second, third), tau, selection
 
 
 def selection_deltas(delta: float, selections: int) -> tuple[float, ...]:
@@ -164,7 +164,7 @@ def selection_deltas(delta: float, selections: int) -> tuple[float, ...]:
 
 
 def all_sigmas(params: MarkovParams) -> tuple[float, ...]:
-    """Of the five tables and, where activities are selected, of their counts."""
+    """Of the six tables and, where activities are selected, of their counts."""
     if params.selection is None:
         return params.sigmas
     return (*params.sigmas, params.selection.sigma)
@@ -199,17 +199,18 @@ def selection_delta(sigma: float, tau: int, max_cases: int, labels: int = 1) -> 
 
 def noise_event(sigmas: Sequence[float], deltas: Sequence[float], max_cases: int) -> PrivacyEvent:
     """The thresholds, at ``deltas``, and the noise on every table, at ``sigmas`` in grid steps."""
-    frequent, count, *tables = sigmas
+    frequent, count, lengths, *tables = sigmas
     norm = max_cases * UNIT_NORM
     events: list[PrivacyEvent] = []
     for delta in deltas:
         # Rounded up by more than the logarithm can err.
         epsilon = -math.log1p(-delta) * (1 + 1e-9)
         events.append(EpsilonDelta(epsilon=epsilon, delta=delta))
-    # What a unit of m cases moves: m counts of variants, the one count of cases, and of each table
-    # m times a case's cells (labels are such too).
+    # What a unit of m cases moves: m counts of variants, the one count of cases, m of lengths, and
+    # of each table m times a case's cells (labels are such too).
     events.append(vector_event(frequent, norm, cells=max_cases))
     events.append(vector_event(count, norm, cells=1))
+    events.append(vector_event(lengths, norm, cells=max_cases))
     for sigma in tables:
         events.append(vector_event(sigma, norm, cells=max_cases * MOST_CELLS))
     return Composed(events=tuple(events))

@@ -88,6 +88,19 @@ def nonempty(cases: Cases) -> Entries:
     return Entries(rows, np.full(len(rows), UNIT_NORM))
 
 
+def lengths_by(edges: Ints) -> Query:
+    """One entry for each case with events: the place of its length, in events, between ``edges``
+    (int64, ascending): 0 below the first.
+    """
+
+    def lengths(cases: Cases) -> Entries:
+        rows = np.flatnonzero(cases.lengths)
+        place = np.searchsorted(edges, cases.lengths[rows], side="right")
+        return Entries(rows, np.full(len(rows), UNIT_NORM), place.astype(np.int64))
+
+    return lengths
+
+
 def variant(cases: Cases) -> Entries:
     """One entry for each case with events: its activity sequence."""
     rows = np.flatnonzero(cases.lengths)

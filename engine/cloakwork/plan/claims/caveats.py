@@ -17,6 +17,7 @@ from cloakwork.guarantees.caveats import (
     SingleTimesOnly,
 )
 from cloakwork.quantities import Frozen
+from cloakwork.records import Prose
 
 
 class NoProfileGiven(Frozen):
@@ -51,6 +52,14 @@ class HoldsWindow(Frozen):
     tells_starts: bool
 
 
+class PreferenceUnused(Frozen):
+    """The policy names a mechanism under ``prefer`` that could not be taken, and why."""
+
+    kind: Literal["preference-unused"] = "preference-unused"
+    mechanism: str
+    reason: Prose
+
+
 class RunsUnproven(Frozen):
     """A mechanism that is only published runs."""
 
@@ -79,6 +88,7 @@ Caveat = Annotated[
     | NoTotal
     | SeparateBudgets
     | HoldsWindow
+    | PreferenceUnused
     | RunsUnproven
     | Homogeneity
     | Intersection

@@ -30,6 +30,8 @@ def caveat_in_words(caveat: Caveat) -> str:
             )
         case caveats.HoldsWindow():
             return _caveat_of_window(caveat)
+        case caveats.PreferenceUnused(mechanism=name, reason=reason):
+            return f"mechanisms.prefer names {name}, which is not used: {reason}"
         case caveats.RunsUnproven(mechanism=name):
             return (
                 f"UNPROVEN: {name} is only published; "
