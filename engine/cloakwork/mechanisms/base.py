@@ -139,19 +139,6 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    """What a mechanism made of noisy answers: how many cases follow which variants.
-
-    ``variants``: activity sequences, each once. ``cases``: int64, shape (variants,); none is
-    released of a variant whose number is below 1. ``internal``: figures for the internal report.
-    """
-
-    variants: Sequence[tuple[str, ...]]
-    cases: Ints
-    internal: Mapping[str, JsonValue] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Listed:
     """Values of a column that come from a list: ``codes``, int64, the place of each in ``domain``,
     -1 where a value is missing. The type of the column is that of the domain.
@@ -175,13 +162,33 @@ class Times:
     microseconds: Ints
 
 
+ColumnValues = Mapping[str, Listed | Numbers | Times]
+"""Values by the name of their column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a mechanism made of noisy answers: how many cases follow which variants.
+
+    ``variants``: activity sequences, each once. ``cases``: int64, shape (variants,); none is
+    released of a variant whose number is below 1. ``internal``: figures for the internal report.
+    ``columns``: as of ``Enrichment``, of the cases variant by variant, where the mechanism gives
+    them values as well.
+    """
+
+    variants: Sequence[tuple[str, ...]]
+    cases: Ints
+    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+    columns: ColumnValues = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Enrichment:
     """What a mechanism made of noisy answers for cases: columns by their names in a lineage, with a
     value for each event, or for each case where the name begins with ``case:``.
     """
 
-    columns: Mapping[str, Listed | Numbers | Times]
+    columns: ColumnValues
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
