@@ -5,7 +5,9 @@
 
 Every method runs on the real logs beside this checkout (``../shared/logs``), each cell in a process
 of its own; ``cell.py`` says what is measured, ``baselines.py`` what the others are. What was
-measured before is taken from ``results.json``, unless ``--fresh``. Policies: those of
+measured before is taken from ``results.json``; ``--fresh`` forgets what is asked for, and measures
+it again. Each cell is written down when it is measured: what was interrupted goes on with the same
+command without ``--fresh``. Policies: those of
 ``../shared/contract``, and of other logs those in ``policies``; epsilon and delta are set. A figure
 is the median of the runs that have it.
 """
@@ -16,6 +18,7 @@ import secrets
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -29,6 +32,8 @@ HERE = Path(__file__).resolve().parent
 RESULTS, PLOT, BARS = HERE / "results.json", HERE / "wholelog.svg", HERE / "bars.yaml"
 LOGS = ("sepsis", "receipt", "bpic2020_domestic_declarations", "road_traffic_fines", "bpic2012")
 EPSILONS, RUNS, LIMIT = (0.5, 1.0, 2.0, 4.0), 5, 3600
+Cell = tuple[str, float | None, str]
+"""Log, epsilon and method."""
 OURS = "ours"
 WITHOUT_EPSILON = ("drawn anew", "halves", "k = 10, raw values")
 """Methods that have no epsilon: measured once a log."""
@@ -66,13 +71,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--method", default=";".join([OURS, *METHODS]), help="by semicolons")
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--seed", type=int, help="of the first run; else a new one")
-    parser.add_argument("--fresh", action="store_true", help="measure again")
+    parser.add_argument("--fresh", action="store_true", help="forget what is asked for first")
     parser.add_argument("--json", action="store_true", help="every run, as JSON")
     parser.add_argument("--table-only", action="store_true", help="measure nothing")
     return parser.parse_args()
 
 
-def cells(asked: argparse.Namespace) -> Iterator[tuple[str, float | None, str]]:
+def cells(asked: argparse.Namespace) -> Iterator[Cell]:
     """Log, epsilon and method of each cell that is asked for."""
     epsilons = [float(text) for text in asked.epsilon.split(",")]
     for log, method in product(asked.log.split(","), asked.method.split(";")):
@@ -85,6 +90,22 @@ def cells(asked: argparse.Namespace) -> Iterator[tuple[str, float | None, str]]:
 def key(log: str, epsilon: float | None, method: str) -> str:
     """What a cell is filed under."""
     return f"{log} {'-' if epsilon is None else format(epsilon, 'g')} {method}"
+
+
+def keys_of(wanted: list[Cell]) -> set[str]:
+    """What cells are filed under."""
+    return {key(*cell) for cell in wanted}
+
+
+def write(known: dict[str, Any]) -> None:
+    """Keep what is measured."""
+    RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
+
+
+def lacks(known: dict[str, Any], cell: Cell, asked: argparse.Namespace) -> bool:
+    """Whether runs of a cell are still to be measured."""
+    kept = known.get(key(*cell), [{"failed": True}])
+    return len(kept) < asked.runs or any("failed" in run for run in kept)
 
 
 def measured(
@@ -230,14 +251,16 @@ def main() -> None:
     seed = secrets.randbits(31) if asked.seed is None else asked.seed
     known: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.is_file() else {}
     wanted = list(cells(asked))
-    for cell in wanted:
-        kept = known.get(key(*cell), [{"failed": True}])
-        is_kept = len(kept) >= asked.runs and not any("failed" in run for run in kept)
-        if asked.table_only or (is_kept and not asked.fresh):
-            continue
+    if asked.fresh and not asked.table_only:
+        known = {name: runs for name, runs in known.items() if name not in keys_of(wanted)}
+        write(known)
+    missing = [] if asked.table_only else [cell for cell in wanted if lacks(known, cell, asked)]
+    for place, cell in enumerate(missing, start=1):
+        begun = time.perf_counter()
         known[key(*cell)] = measured(*cell, asked.runs, seed)
-        print(f"{key(*cell)}: measured", file=sys.stderr)
-        RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
+        took = f"{time.perf_counter() - begun:.0f} s"
+        print(f"{place} of {len(missing)}: {key(*cell)}: {took}", file=sys.stderr, flush=True)
+        write(known)
     found = [(*cell, known[key(*cell)]) for cell in wanted if key(*cell) in known]
     if asked.json:
         print(json.dumps([row_of(*cell) | {"runs": cell[3]} for cell in found], indent=1))

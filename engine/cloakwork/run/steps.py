@@ -214,7 +214,7 @@ def _make_cases(
 
 
 def _with_columns(log: EventLog, columns: ColumnValues, mechanism: Any, grant: Grant) -> EventLog:
-    """The log with columns that a mechanism made for it: those that it may write, and all of them."""
+    """The log with columns that a mechanism made for it: all that it may write, and no other."""
     name, lineage = mechanism_name(mechanism), grant.lineage
     with_cases = {CONTROL_FLOW, METADATA} if lineage.generates else {METADATA}
     if set(columns) != lineage.writes - with_cases:

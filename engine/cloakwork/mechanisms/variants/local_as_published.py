@@ -11,7 +11,7 @@ import numpy as np
 from cloakwork.arrays import Floats, Ints
 from cloakwork.facts import UNIX_EPOCH
 from cloakwork.kernel import Cases, Column, Randomness
-from cloakwork.kernel.perturb import CALENDAR, Grid
+from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.base import Listed, Numbers, Times
 
 _FINE: Final = 1 << 53

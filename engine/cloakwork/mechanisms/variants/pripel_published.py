@@ -1,4 +1,4 @@
-"""PRIPEL as published: the noisy prefix tree makes cases, each is matched with a case of the log, and
+"""PRIPEL as published: the noisy prefix tree makes cases, each is matched with one of the log, and
 takes its times and values over, each through noise of its own.
 """
 
