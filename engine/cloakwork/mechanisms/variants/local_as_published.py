@@ -22,22 +22,23 @@ _MICROSECONDS: Final = Grid(UNIX_EPOCH, timedelta(microseconds=1))
 
 
 def values_as_published(
-    column: Column, rows: Ints, epsilon: float, random: Randomness
+    column: Column, rows: Ints, epsilon: float, random: Randomness, *, is_number: bool
 ) -> Listed | Numbers:
     """The values of a raw column at ``rows``, each through noise of ``epsilon``; missing ones stay.
+    ``is_number``: a text is the number that it spells, or missing.
 
     Numbers: bounded Laplace noise over the range of the log. Truth values: randomised response.
     Others: the exponential mechanism over the values of the log, of which the true one has the
     utility 1, all others 0.
     """
-    if column.alphabet or column.is_missing.all():
+    if not is_number and (column.alphabet or column.is_missing.all()):
         codes, values = column.codes[rows], column.alphabet
         if not _TRUTH.keys() >= set(values):
             return Listed(_exchanged(codes, len(values), epsilon / 2, random), values)
         truths = tuple(_TRUTH[value] for value in values)
         return Listed(_exchanged(codes, len(values), epsilon, random), truths)
     known = column.values[~column.is_missing]
-    low, high = float(known.min()), float(known.max())
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
     noisy = bounded_laplace(np.asarray(column.values[rows], np.float64), low, high, epsilon, random)
     return Numbers(np.where(column.is_missing[rows], np.nan, noisy))
 

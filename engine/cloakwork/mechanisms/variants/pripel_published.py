@@ -43,11 +43,13 @@ from cloakwork.privacy_event import NonPrivate, PrivacyEvent
 
 
 class PripelPublishedParams(PublishedTreeParams):
-    """``columns``: what is released beside the control flow, by the names of a lineage; the rest as
-    of the published prefix tree. ``published`` is also the epsilon of each value.
+    """``columns``: what is released beside the control flow, by the names of a lineage; of these,
+    ``numbers`` have a declared range. The rest as of the published prefix tree; ``published`` is
+    also the epsilon of each value.
     """
 
     columns: Annotated[tuple[str, ...], Field(min_length=1)]
+    numbers: tuple[str, ...] = ()
 
 
 class PripelPublished:
@@ -55,13 +57,13 @@ class PripelPublished:
     sequence or else of one at the least edit distance; take its values over, each through local
     noise of the full epsilon.
 
-    Numbers, and times as the gap before an event and the start of a case: Laplace noise of range
-    over epsilon, inside the range (Holohan et al. 2020), which is the log's own: that of an
-    attribute, of the gaps that lead to an activity, of all starts. Truth values: randomised
-    response. Others: the exponential mechanism, by which a value is worth 1 in its own place and
-    0 elsewhere, over the values that the log has. A value that is missing stays so. Events without
-    a counterpart in the matched case take the values of any event of their activity, cases that are
-    left over those of any case.
+    Numbers (of a declared range), and times as the gap before an event and the start of a case:
+    Laplace noise of range over epsilon, inside the range (Holohan et al. 2020), which is the log's
+    own: that of an attribute, of the gaps that lead to an activity, of all starts. Truth values:
+    randomised response. Others: the exponential mechanism, by which a value is worth 1 in its own
+    place and 0 elsewhere, over the values that the log has. A value that is missing stays so.
+    Events without a counterpart in the matched case take the values of any event of their activity,
+    cases that are left over those of any case.
 
     **Edge cases.** An empty log has no activities: nothing is released. No times at all: all events
     take place in 1970.
@@ -102,6 +104,7 @@ class PripelPublished:
             threshold=chosen.threshold,
             prefixes=chosen.prefixes,
             columns=columns,
+            numbers=tuple(name for name in columns if name in facts.ranges),
         )
         return Offer(
             params,
@@ -144,17 +147,19 @@ class PripelPublished:
         # Whoever is left over takes the start and the values of any case.
         anyone = random.uniform(np.full(len(made), max(1, len(source)), np.int64))
         case = np.where(matched >= 0, matched, anyone)
-        columns: dict[str, Listed | Numbers | Times] = {}
-        for name in params.columns:
-            if name == TIMESTAMPS:
-                columns[name] = times_as_published(source, made, case, event, epsilon, random)
-            else:
-                rows = case if name.startswith(CASE_PREFIX) else event
-                columns[name] = values_as_published(source.columns[name], rows, epsilon, random)
         figures: dict[str, JsonValue] = {
             "cases matched with one of the log": int((matched >= 0).sum()),
             "cases left over": int((matched < 0).sum()),
         }
+
+        def values(name: str) -> Listed | Numbers | Times:
+            if name == TIMESTAMPS:
+                return times_as_published(source, made, case, event, epsilon, random)
+            rows, column = case if name.startswith(CASE_PREFIX) else event, source.columns[name]
+            is_number = name in params.numbers
+            return values_as_published(column, rows, epsilon, random, is_number=is_number)
+
+        columns = {name: values(name) for name in params.columns}
         return Measurement(found.variants, found.cases, figures, columns)
 
 
