@@ -193,14 +193,14 @@ def plot(rows: list[dict[str, Any]]) -> None:
     """A row of panels a measure, a column a log: figures against epsilon; what must be reached and
     the aim as dashed lines, what has no epsilon as dotted ones.
     """
+    logs = list(dict.fromkeys(row["log"] for row in rows if row["of"]))
+    if not logs:
+        return
     import matplotlib as mpl
 
     mpl.use("svg")
     import matplotlib.pyplot as plt
 
-    logs = list(dict.fromkeys(row["log"] for row in rows if row["of"]))
-    if not logs:
-        return
     shown, methods = MEASURES[:5], list(dict.fromkeys(row["method"] for row in rows))
     colours = dict(zip(methods, mpl.color_sequences["tab10"], strict=False))
     size = (3.2 * len(logs) + 1, 2.5 * len(shown) + 1)

@@ -76,7 +76,7 @@ class PripelPublished:
     theorem: ClassVar[Theorem] = Theorem(
         "Claimed: epsilon-DP of the event log: an epsilon-DP query of variants, and epsilon-local "
         "DP of all contextual information.",
-        "Fahrenkrog-Petersen, van der Aa, Weidlich 2020 (PRIPEL), BPM, sections 4.1 to 4.3; its "
+        "Fahrenkrog-Petersen, van der Aa, Weidlich 2020 (PRIPEL), BPM, section 4; its "
         "query: Mannhardt et al. 2019, algorithm 1",
     )
     Params = PripelPublishedParams
