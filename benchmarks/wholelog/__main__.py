@@ -2,6 +2,7 @@
 
     python benchmarks/wholelog [--log receipt,sepsis] [--epsilon 1,2] [--runs 5] [--seed 1]
                                [--method "ours;flat marginals"] [--fresh] [--json] [--table-only]
+                               [--markdown]
 
 Every method runs on the real logs beside this checkout (``../shared/logs``), each cell in a process
 of its own; ``cell.py`` says what is measured, ``baselines.py`` what the others are. What was
@@ -73,6 +74,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="of the first run; else a new one")
     parser.add_argument("--fresh", action="store_true", help="forget what is asked for first")
     parser.add_argument("--json", action="store_true", help="every run, as JSON")
+    parser.add_argument("--markdown", action="store_true", help="as the documentation has it")
     parser.add_argument("--table-only", action="store_true", help="measure nothing")
     return parser.parse_args()
 
@@ -178,6 +180,17 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
                 yield line([row["log"], f"{BARRED_AT:g}", name, *figures])
 
 
+def markdown(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The figures alone, as a table of a page."""
+    shown = MEASURES[:5]
+    yield f"| log | epsilon | method | {' | '.join(shown)} |"
+    yield "|---" * (3 + len(shown)) + "|"
+    for row in rows:
+        epsilon = "" if row["epsilon"] is None else f"{row['epsilon']:g}"
+        figures = " | ".join(figure(row, name) for name in shown)
+        yield f"| {row['log']} | {epsilon} | {row['method']} | {figures} |"
+
+
 def figure(row: dict[str, Any], name: str) -> str:
     """Three digits, or nothing where there is no figure."""
     return "" if row[name] is None else f"{row[name]:.3g}"
@@ -266,6 +279,9 @@ def main() -> None:
         print(json.dumps([row_of(*cell) | {"runs": cell[3]} for cell in found], indent=1))
         return
     rows = [row_of(*cell) for cell in found]
+    if asked.markdown:
+        print("\n".join(markdown(rows)))
+        return
     deltas = ", ".join(f"{log} {delta:g}" for log, delta in DELTAS.items())
     print(f"{HEADER}delta: {deltas}; seed of what was measured now: {seed}\n")
     print("\n".join(table(rows)))

@@ -204,7 +204,7 @@ def command(folder: Path, *words: Any) -> tuple[Used, str]:
 
 def opened_by_pm4py(name: str, path: Path, attributes: list[str]) -> Iterator[tuple[bool, str]]:
     """Discovery, performance, and a filter by the first value of each attribute."""
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         import pm4py
 
         frame = pm4py.read_xes(str(path), show_progress_bar=False)

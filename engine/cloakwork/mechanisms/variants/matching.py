@@ -65,15 +65,15 @@ def matched_cases(made: Cases, source: Cases, random: Randomness) -> Ints:
     that are left, by edit distance: the greedy form of the assignment, whose optimum is cubic.
     """
     new, old = DistinctCases.of(made), DistinctCases.of(source)
-    wanted, left = new.counts, old.counts
+    required, left = new.counts, old.counts
     texts = old.texts()
     place = {text: row for row, text in enumerate(texts)}
     new_texts = new.texts()
     taken: list[tuple[int, int, int]] = []
 
     def take(one: int, other: int) -> None:
-        number = int(min(wanted[one], left[other]))
-        wanted[one] -= number
+        number = int(min(required[one], left[other]))
+        required[one] -= number
         left[other] -= number
         taken.append((one, other, number))
 
@@ -81,7 +81,7 @@ def matched_cases(made: Cases, source: Cases, random: Randomness) -> Ints:
         if text in place:
             take(one, place[text])
     unmatched = random.permutation(len(new_texts))
-    unmatched = unmatched[wanted[unmatched] > 0]
+    unmatched = unmatched[required[unmatched] > 0]
     say(f"matching {len(unmatched):,} sequences with the nearest of {len(texts):,}")
     for start in range(0, len(unmatched), _AT_ONCE):
         if not left.any():
@@ -89,7 +89,7 @@ def matched_cases(made: Cases, source: Cases, random: Randomness) -> Ints:
         rows = unmatched[start : start + _AT_ONCE]
         distances = _distances([new_texts[row] for row in rows], texts)
         for row, distance in zip(rows.tolist(), distances, strict=True):
-            while wanted[row] and left.any():
+            while required[row] and left.any():
                 nearest = int(np.argmin(np.where(left > 0, distance, np.iinfo(np.int32).max)))
                 take(row, nearest)
     return _pairs_of(new, old, taken)
@@ -127,10 +127,10 @@ def matched_events(made: Cases, source: Cases, case: Ints, random: Randomness) -
     by_group = np.argsort(group, kind="stable")
     sorted_groups = group[by_group]
     with_case = case[made.case_of]
-    wanted = with_case * letters + made.codes
-    first = np.searchsorted(sorted_groups, wanted)
+    required = with_case * letters + made.codes
+    first = np.searchsorted(sorted_groups, required)
     place = first + _turns(made.case_of * letters + made.codes)
-    ends = np.searchsorted(sorted_groups, wanted, side="right")
+    ends = np.searchsorted(sorted_groups, required, side="right")
     found: Bools = (place < ends) & (with_case >= 0)
     event = np.full(len(made.codes), -1)
     event[found] = by_group[place[found]]
