@@ -185,10 +185,17 @@ def markdown(rows: list[dict[str, Any]]) -> Iterator[str]:
     shown = MEASURES[:5]
     yield f"| log | epsilon | method | {' | '.join(shown)} |"
     yield "|---" * (3 + len(shown)) + "|"
-    for row in rows:
+    for row in (each for each in rows if each["of"]):
         epsilon = "" if row["epsilon"] is None else f"{row['epsilon']:g}"
-        figures = " | ".join(figure(row, name) for name in shown)
+        figures = " | ".join(rounded(row[name]) for name in shown)
         yield f"| {row['log']} | {epsilon} | {row['method']} | {figures} |"
+
+
+def rounded(value: float | None) -> str:
+    """Three places, or a whole number from 10 on."""
+    if value is None:
+        return ""
+    return f"{value:.3f}" if value < 10 else f"{value:.0f}"
 
 
 def figure(row: dict[str, Any], name: str) -> str:
@@ -212,6 +219,7 @@ def plot(rows: list[dict[str, Any]]) -> None:
     import matplotlib as mpl
 
     mpl.use("svg")
+    mpl.rcParams["svg.fonttype"] = "none"
     import matplotlib.pyplot as plt
 
     shown, methods = MEASURES[:5], list(dict.fromkeys(row["method"] for row in rows))
@@ -230,6 +238,8 @@ def plot(rows: list[dict[str, Any]]) -> None:
         axis.set(xscale="log", xlabel="epsilon", ylabel=measure)
         if measure != "rls":
             axis.set(yscale="log")
+        axis.minorticks_off()
+        axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         if down == 0:
             axis.set_title(log, fontsize="small")
     labelled = {

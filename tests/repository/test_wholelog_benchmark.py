@@ -206,14 +206,35 @@ def test_odd_logs_are_odd_and_can_be_read(acceptance: ModuleType) -> None:
     assert any((table[CASE_ID].str.contains("\x00")).any() for table in tables)
 
 
-def test_what_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """``--fresh`` forgets what is asked for before it measures, and nothing else; each cell is kept
-    when it is measured.
+def test_the_page_has_the_figures_of_the_results(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else put what it prints into docs/utility.md:
+    python benchmarks/wholelog --table-only --markdown --epsilon 2.
     """
+    module = main_module(monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["wholelog", "--table-only", "--markdown", "--epsilon", "2"])
+    module.main()
+    printed = capsys.readouterr().out.splitlines()
+    page = (ROOT / "docs" / "utility.md").read_text("utf-8").splitlines()
+    assert len(printed) > 20
+    assert not [line for line in printed if line not in page]
+
+
+def main_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """``__main__.py`` of the benchmark."""
     monkeypatch.syspath_prepend(str(FOLDER))
     main = importlib.util.spec_from_file_location("wholelog_main", FOLDER / "__main__.py")
     module = importlib.util.module_from_spec(main)
     main.loader.exec_module(module)
+    return module
+
+
+def test_what_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """``--fresh`` forgets what is asked for before it measures, and nothing else; each cell is kept
+    when it is measured.
+    """
+    module = main_module(monkeypatch)
     kept = tmp_path / "results.json"
     kept.write_text(json.dumps({"sepsis 1 halves": [], "receipt - halves": [{}]}), "utf-8")
     monkeypatch.setattr(module, "RESULTS", kept)
