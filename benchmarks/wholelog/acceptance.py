@@ -179,12 +179,14 @@ def command(folder: Path, *words: Any) -> tuple[Used, str]:
         "CLOAKWORK_NO_CACHE": "1",
     }
     measuring = (
-        "import json, resource, runpy, sys\n"
+        "import json, re, resource, runpy, sys\n"
         "sys.argv = ['cloakwork', *json.loads(sys.argv[1])]\n"
         "try:\n    runpy.run_module('cloakwork', run_name='__main__')\n"
         "finally:\n    used = resource.getrusage(resource.RUSAGE_SELF)\n"
         "    cpu = used.ru_utime + used.ru_stime\n"
-        "    print(cpu, used.ru_maxrss, file=sys.stderr)\n"
+        # Not ru_maxrss, which counts what the parent had when it started the child.
+        "    most = re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]\n"
+        "    print(cpu, most, file=sys.stderr)\n"
     )
     given = [*map(str, words), *(["--quiet"] if words[0] == "apply" else [])]
     begun = time.perf_counter()
