@@ -2,10 +2,13 @@
 
     python benchmarks/wholelog [--log receipt,sepsis] [--epsilon 1,2] [--runs 5] [--seed 1]
                                [--method "ours;flat marginals"] [--fresh] [--json] [--table-only]
+                               [--markdown]
 
 Every method runs on the real logs beside this checkout (``../shared/logs``), each cell in a process
 of its own; ``cell.py`` says what is measured, ``baselines.py`` what the others are. What was
-measured before is taken from ``results.json``, unless ``--fresh``. Policies: those of
+measured before is taken from ``results.json``; ``--fresh`` forgets what is asked for, and measures
+it again. Each cell is written down when it is measured: what was interrupted goes on with the same
+command without ``--fresh``. Policies: those of
 ``../shared/contract``, and of other logs those in ``policies``; epsilon and delta are set. A figure
 is the median of the runs that have it.
 """
@@ -16,6 +19,7 @@ import secrets
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -29,6 +33,8 @@ HERE = Path(__file__).resolve().parent
 RESULTS, PLOT, BARS = HERE / "results.json", HERE / "wholelog.svg", HERE / "bars.yaml"
 LOGS = ("sepsis", "receipt", "bpic2020_domestic_declarations", "road_traffic_fines", "bpic2012")
 EPSILONS, RUNS, LIMIT = (0.5, 1.0, 2.0, 4.0), 5, 3600
+Cell = tuple[str, float | None, str]
+"""Log, epsilon and method."""
 OURS = "ours"
 WITHOUT_EPSILON = ("drawn anew", "halves", "k = 10, raw values")
 """Methods that have no epsilon: measured once a log."""
@@ -66,13 +72,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--method", default=";".join([OURS, *METHODS]), help="by semicolons")
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--seed", type=int, help="of the first run; else a new one")
-    parser.add_argument("--fresh", action="store_true", help="measure again")
+    parser.add_argument("--fresh", action="store_true", help="forget what is asked for first")
     parser.add_argument("--json", action="store_true", help="every run, as JSON")
+    parser.add_argument("--markdown", action="store_true", help="as the documentation has it")
     parser.add_argument("--table-only", action="store_true", help="measure nothing")
     return parser.parse_args()
 
 
-def cells(asked: argparse.Namespace) -> Iterator[tuple[str, float | None, str]]:
+def cells(asked: argparse.Namespace) -> Iterator[Cell]:
     """Log, epsilon and method of each cell that is asked for."""
     epsilons = [float(text) for text in asked.epsilon.split(",")]
     for log, method in product(asked.log.split(","), asked.method.split(";")):
@@ -85,6 +92,22 @@ def cells(asked: argparse.Namespace) -> Iterator[tuple[str, float | None, str]]:
 def key(log: str, epsilon: float | None, method: str) -> str:
     """What a cell is filed under."""
     return f"{log} {'-' if epsilon is None else format(epsilon, 'g')} {method}"
+
+
+def keys_of(wanted: list[Cell]) -> set[str]:
+    """What cells are filed under."""
+    return {key(*cell) for cell in wanted}
+
+
+def write(known: dict[str, Any]) -> None:
+    """Keep what is measured."""
+    RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
+
+
+def lacks(known: dict[str, Any], cell: Cell, asked: argparse.Namespace) -> bool:
+    """Whether runs of a cell are still to be measured."""
+    kept = known.get(key(*cell), [{"failed": True}])
+    return len(kept) < asked.runs or any("failed" in run for run in kept)
 
 
 def measured(
@@ -157,6 +180,24 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
                 yield line([row["log"], f"{BARRED_AT:g}", name, *figures])
 
 
+def markdown(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The figures alone, as a table of a page."""
+    shown = MEASURES[:5]
+    yield f"| log | epsilon | method | {' | '.join(shown)} |"
+    yield "|---" * (3 + len(shown)) + "|"
+    for row in (each for each in rows if each["of"]):
+        epsilon = "" if row["epsilon"] is None else f"{row['epsilon']:g}"
+        figures = " | ".join(rounded(row[name]) for name in shown)
+        yield f"| {row['log']} | {epsilon} | {row['method']} | {figures} |"
+
+
+def rounded(value: float | None) -> str:
+    """Three places, or a whole number from 10 on."""
+    if value is None:
+        return ""
+    return f"{value:.3f}" if value < 10 else f"{value:.0f}"
+
+
 def figure(row: dict[str, Any], name: str) -> str:
     """Three digits, or nothing where there is no figure."""
     return "" if row[name] is None else f"{row[name]:.3g}"
@@ -172,14 +213,15 @@ def plot(rows: list[dict[str, Any]]) -> None:
     """A row of panels a measure, a column a log: figures against epsilon; what must be reached and
     the aim as dashed lines, what has no epsilon as dotted ones.
     """
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    import matplotlib.pyplot as plt
-
     logs = list(dict.fromkeys(row["log"] for row in rows if row["of"]))
     if not logs:
         return
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.fonttype"] = "none"
+    import matplotlib.pyplot as plt
+
     shown, methods = MEASURES[:5], list(dict.fromkeys(row["method"] for row in rows))
     colours = dict(zip(methods, mpl.color_sequences["tab10"], strict=False))
     size = (3.2 * len(logs) + 1, 2.5 * len(shown) + 1)
@@ -196,6 +238,8 @@ def plot(rows: list[dict[str, Any]]) -> None:
         axis.set(xscale="log", xlabel="epsilon", ylabel=measure)
         if measure != "rls":
             axis.set(yscale="log")
+        axis.minorticks_off()
+        axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         if down == 0:
             axis.set_title(log, fontsize="small")
     labelled = {
@@ -230,19 +274,24 @@ def main() -> None:
     seed = secrets.randbits(31) if asked.seed is None else asked.seed
     known: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.is_file() else {}
     wanted = list(cells(asked))
-    for cell in wanted:
-        kept = known.get(key(*cell), [{"failed": True}])
-        is_kept = len(kept) >= asked.runs and not any("failed" in run for run in kept)
-        if asked.table_only or (is_kept and not asked.fresh):
-            continue
+    if asked.fresh and not asked.table_only:
+        known = {name: runs for name, runs in known.items() if name not in keys_of(wanted)}
+        write(known)
+    missing = [] if asked.table_only else [cell for cell in wanted if lacks(known, cell, asked)]
+    for place, cell in enumerate(missing, start=1):
+        begun = time.perf_counter()
         known[key(*cell)] = measured(*cell, asked.runs, seed)
-        print(f"{key(*cell)}: measured", file=sys.stderr)
-        RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
+        took = f"{time.perf_counter() - begun:.0f} s"
+        print(f"{place} of {len(missing)}: {key(*cell)}: {took}", file=sys.stderr, flush=True)
+        write(known)
     found = [(*cell, known[key(*cell)]) for cell in wanted if key(*cell) in known]
     if asked.json:
         print(json.dumps([row_of(*cell) | {"runs": cell[3]} for cell in found], indent=1))
         return
     rows = [row_of(*cell) for cell in found]
+    if asked.markdown:
+        print("\n".join(markdown(rows)))
+        return
     deltas = ", ".join(f"{log} {delta:g}" for log, delta in DELTAS.items())
     print(f"{HEADER}delta: {deltas}; seed of what was measured now: {seed}\n")
     print("\n".join(table(rows)))

@@ -37,6 +37,7 @@ from cloakwork.mechanisms.variants.libra import VariantLibra
 from cloakwork.mechanisms.variants.libra_published import VariantLibraPublished
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.prefix_tree import PrefixTree
+from cloakwork.mechanisms.variants.pripel_published import PripelPublished
 from cloakwork.mechanisms.variants.published_trees import PublishedPrefixTree, PublishedSacofa
 from cloakwork.mechanisms.variants.sacofa import Sacofa
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
@@ -287,6 +288,17 @@ class TestPublishedPrefixTree(MechanismContract):
 class TestPublishedSacofa(MechanismContract):
     mechanism = PublishedSacofa()
     goals = TestPrefixTree.goals
+
+
+class TestPripelPublished(MechanismContract):
+    mechanism = PripelPublished()
+    goals = (
+        DifferentialPrivacy(
+            kind="differential-privacy",
+            epsilon=2,
+            over=(CONTROL_FLOW, TIMESTAMPS, "org:role", "case:age"),
+        ),
+    )
 
 
 class TestVariantMarkov(MechanismContract):

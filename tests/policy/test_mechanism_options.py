@@ -20,6 +20,7 @@ from cloakwork.mechanisms.registry import OURS, catalogue
 from cloakwork.mechanisms.timestamps.histogram_params import HistogramOptions
 from cloakwork.mechanisms.timestamps.laplace_params import NOISED, START_SHARE
 from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.mechanisms.variants.published_trees import PublishedTreeOptions
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import parse_policy
 from cloakwork.policy.mechanism_options import OPTIONS
@@ -49,6 +50,7 @@ def accepted(name: str) -> set[str]:
         "timestamps/laplace": {NOISED, START_SHARE},
         "timestamps/histogram": set(HistogramOptions.model_fields),
         "attributes/histogram": set(AttributesHistogramOptions.model_fields),
+        "variants/pripel-published": set(PublishedTreeOptions.model_fields),
     }
     return own.get(name) or set(fields(name))
 

@@ -22,6 +22,8 @@ from cloakwork.audit.pairs import (
     CONTROL_FLOW_FACTS,
     SHIFT,
     TIMES_FACTS,
+    VALUE,
+    WHOLE_LOG_FACTS,
     Pair,
     PairAudit,
     audit_pair,
@@ -29,6 +31,7 @@ from cloakwork.audit.pairs import (
     control_flow_pairs,
     least_released,
     metric_pairs,
+    whole_log_pairs,
 )
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
@@ -68,6 +71,7 @@ PUBLISHED = {
     "variants/prefix-tree-published": "at the threshold",
     "variants/sacofa-published": "at the threshold",
 }
+PRIPEL = "variants/pripel-published"
 KINDS = ("a variant of its own", "maximal length", "at the threshold")
 
 
@@ -149,13 +153,16 @@ class Quiet:
 def test_every_mechanism_that_can_be_asked_for_differential_privacy_stands_here() -> None:
     """A new one fails this test until it has an audit and a counterpart."""
     asked = []
-    for name, (over, neighbours) in product(
-        OURS, (("control-flow", "unbounded"), ("timestamps", "bounded"))
-    ):
+    goals = (
+        (("control-flow",), "unbounded"),
+        (("timestamps",), "bounded"),
+        (("control-flow", "timestamps"), "unbounded"),
+    )
+    for name, (over, neighbours) in product(OURS, goals):
         goal = {
             "kind": "differential-privacy",
             "epsilon": 1.0,
-            "over": (over,),
+            "over": over,
             "neighbours": neighbours,
         }
         answer = catalogue()[name].offer(DifferentialPrivacy.model_validate(goal), Facts(), {})
@@ -163,7 +170,7 @@ def test_every_mechanism_that_can_be_asked_for_differential_privacy_stands_here(
             asked.append((name, catalogue()[name].proof))
     proved = {name for name, _ in (*FLOW, *TIMES)}
     assert set(asked) == {(name, "proved") for name in proved} | {
-        (name, "published") for name in PUBLISHED
+        (name, "published") for name in (*PUBLISHED, PRIPEL)
     }
 
 
@@ -201,3 +208,17 @@ def test_what_is_published_only_is_found_out(name: str, kind: str) -> None:
     runs = 5 * RUNS if "tree" in name else 2 * RUNS
     found = audit_pair(pair_of(pairs, kind), runner, runs=runs, claim=EPSILON, delta=DELTA)
     assert not found.result.passed, found
+
+
+def test_whole_logs_that_are_published_only_are_found_out() -> None:
+    """By a value that one case has: without the case it is none of the values that there are."""
+    facts = {key: getattr(WHOLE_LOG_FACTS, key) for key in WHOLE_LOG_FACTS.model_fields_set}
+    over = ("control-flow", "timestamps", VALUE)
+    prepared = prepare(PRIPEL, epsilon=EPSILON, delta=DELTA, over=over, **facts)
+    (pair,) = whole_log_pairs()
+    assert pair.a.cases.height == pair.b.cases.height + 1
+    assert pair.b.events.equals(pair.a.events.head(pair.b.events.height))
+    runner = drawing(reproducible(2), prepared)
+    found = audit_pair(pair, runner, runs=RUNS, claim=EPSILON, delta=DELTA)
+    assert not found.result.passed, found
+    assert found.statistic.startswith("events with the value")

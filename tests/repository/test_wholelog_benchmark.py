@@ -4,9 +4,12 @@ row of the table, on a made-up log.
 
 import importlib
 import importlib.util
+import json
+import os
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +18,7 @@ import polars as pl
 import pytest
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import load_policy
 from cloakwork.policy.model import Policy
 from conftest import ROOT
@@ -28,11 +32,21 @@ FIGURES = ("dur", "wait", "how", "attr", "attr0", "cattr", "tv2", "rls")
 def cell(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """``cell.py``, with the modules beside it."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    names = ("cell", "baselines")
+    names = ("cell", "baselines", "flat", "pripel", "columns")
     for name in names:
         sys.modules.pop(name, None)
     yield importlib.import_module("cell")
     for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def acceptance(cell: ModuleType) -> Iterator[ModuleType]:
+    """``acceptance.py``, with the odd logs beside it."""
+    for name in ("acceptance", "odd_logs"):
+        sys.modules.pop(name, None)
+    yield importlib.import_module("acceptance")
+    for name in ("acceptance", "odd_logs"):
         sys.modules.pop(name, None)
 
 
@@ -121,7 +135,7 @@ def test_what_has_no_noise_is_nearer_than_what_has(
 ) -> None:
     """Cases drawn anew are nearer in every measure than values under local privacy."""
     figures = []
-    for method in ("drawn anew", "PRIPEL-like, split"):
+    for method in ("drawn anew", "PRIPEL, split per case"):
         asked: dict[str, Any] = {"method": method, "seed": 5, "log": "made-up"}
         figures.append(cell.one_run(asked, policy, log, 0, {}, similar=False)[0])
     near, far = figures
@@ -170,3 +184,76 @@ def test_marks_say_which_bar_is_reached(cell: ModuleType) -> None:
         *["0.5", "0.5", "0.5", "0.5", "3", "9", "1", "2", "1.0", "80"],
     ]
     assert "must" in table[2]
+
+
+@pytest.mark.skipif("CLOAKWORK_RUNS" not in os.environ, reason="minutes: CLOAKWORK_RUNS=1")
+def test_odd_logs_are_released(acceptance: ModuleType) -> None:
+    """None of 500 aborts a plan for whole logs."""
+    plans = [make_plan(odd) for odd in acceptance.odd_logs.policies()]
+    outcomes = [acceptance.released_oddly(plans[turn % 4], 1 + turn) for turn in range(500)]
+    assert not [outcome for outcome in outcomes if outcome.startswith("fault")]
+    assert outcomes.count("released") > 400
+
+
+def test_odd_logs_are_odd_and_can_be_read(acceptance: ModuleType) -> None:
+    """Empty ones, missing times, lists and names that no file would have are among them."""
+    tables = [acceptance.odd_logs.odd_table(np.random.default_rng(seed)) for seed in range(40)]
+    for table in tables:
+        EventLog.from_polars(table)
+    assert any(not table.height for table in tables)
+    assert any(table.height and table[TIMESTAMP].null_count() == table.height for table in tables)
+    assert any(isinstance(kind, pl.List) for table in tables for kind in table.dtypes)
+    assert any((table[CASE_ID].str.contains("\x00")).any() for table in tables)
+
+
+def test_the_page_has_the_figures_of_the_results(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else put what it prints into docs/utility.md:
+    python benchmarks/wholelog --table-only --markdown --epsilon 2.
+    """
+    module = main_module(monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["wholelog", "--table-only", "--markdown", "--epsilon", "2"])
+    module.main()
+    printed = capsys.readouterr().out.splitlines()
+    page = (ROOT / "docs" / "utility.md").read_text("utf-8").splitlines()
+    assert len(printed) > 20
+    assert not [line for line in printed if line not in page]
+
+
+def main_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """``__main__.py`` of the benchmark."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    main = importlib.util.spec_from_file_location("wholelog_main", FOLDER / "__main__.py")
+    module = importlib.util.module_from_spec(main)
+    main.loader.exec_module(module)
+    return module
+
+
+def test_what_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """``--fresh`` forgets what is asked for before it measures, and nothing else; each cell is kept
+    when it is measured.
+    """
+    module = main_module(monkeypatch)
+    kept = tmp_path / "results.json"
+    kept.write_text(json.dumps({"sepsis 1 halves": [], "receipt - halves": [{}]}), "utf-8")
+    monkeypatch.setattr(module, "RESULTS", kept)
+    done: list[str] = []
+
+    def measured(log: str, epsilon: float | None, method: str, runs: int, seed: int) -> list[Any]:
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        done.append(module.key(log, epsilon, method))
+        return [{"refused": "made up"}] * runs
+
+    monkeypatch.setattr(module, "measured", measured)
+    asked = ["wholelog", "--log", "sepsis,receipt", "--method", "halves", "--runs", "1"]
+    monkeypatch.setattr(sys, "argv", [*asked, "--fresh"])
+    with pytest.raises(KeyboardInterrupt):
+        module.main()
+    assert done == ["sepsis - halves"]
+    assert json.loads(kept.read_text("utf-8")).keys() == {"sepsis 1 halves", "sepsis - halves"}
+    done.clear()
+    monkeypatch.setattr(sys, "argv", asked)
+    module.main()
+    assert done == ["receipt - halves"]

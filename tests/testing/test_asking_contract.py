@@ -20,7 +20,8 @@ from cloakwork.kernel import (
     vectors,
 )
 from cloakwork.lineage import CONTROL_FLOW, Lineage
-from cloakwork.mechanisms.base import Enrichment, Listed, Numbers, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.values import Enrichment, Listed, Numbers
 from cloakwork.privacy_event import Composed, Repeated
 from cloakwork.quantities import Frozen
 from cloakwork.testing import MechanismContract

@@ -10,7 +10,7 @@ that passes proves nothing by itself; one that fails refutes the claim.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from time import monotonic
@@ -57,6 +57,17 @@ _GAP: Final = timedelta(minutes=500)
 _FAR: Final = timedelta(minutes=100_000)
 
 CONTROL_FLOW_FACTS: Final = Facts(alphabet=ALPHABET, longest_case=LONGEST, units_at_most=100)
+VALUE: Final = "value"
+"""An attribute of events of which one value is common, and one nobody has but one case."""
+
+WHOLE_LOG_FACTS: Final = Facts(
+    alphabet=ALPHABET,
+    longest_case=LONGEST,
+    units_at_most=100,
+    domains={VALUE: ("common", "rare")},
+    window=Window(start=_BEGIN, end=_BEGIN + 1000 * _WINDOW),
+    longest_gap=_GAP,
+)
 TIMES_FACTS: Final = Facts(
     window=Window(start=_BEGIN, end=_BEGIN + _WINDOW),
     longest_gap=_GAP,
@@ -197,6 +208,41 @@ def bounded_pairs() -> tuple[Pair, ...]:
     statistic = Statistic("how many of its values lie at the upper edge", HalfLine(3, upper=True))
     name = "all times of a case moved from one edge of the bounds to the other"
     return (Pair(name, most, least, (statistic,), observe),)
+
+
+def whole_log_pairs() -> tuple[Pair, ...]:
+    """One case more of a frequent variant, with a value that no other case has, years after them:
+    what tells it is not its variant.
+    """
+    late = 500 * _WINDOW
+    rest = [(timedelta(minutes=case), "common") for case in range(FREQUENT_CASES)]
+    statistics = (
+        Statistic("events with the value of the added case"),
+        Statistic("cases that end as late as the added case starts"),
+        Statistic("cases released"),
+    )
+
+    def observe(released: EventLog) -> Floats:
+        rare = (released.events[VALUE] == "rare").sum()
+        ends = released.events[TIMESTAMP].gather(released.offsets[1:] - 1)
+        late_ones = (ends >= _BEGIN + late).sum()
+        return np.array([[rare, late_ones, released.cases.height]], np.float64)
+
+    name = "a case with a value that no other has, years after them"
+    with_it = _log_with_values([*rest, (late, "rare")])
+    return (Pair(name, with_it, _log_with_values(rest), statistics, observe),)
+
+
+def _log_with_values(cases: Sequence[tuple[timedelta, str]]) -> EventLog:
+    """Cases of one sequence that start so long after the window's beginning, an hour between two
+    events, each event with the case's value.
+    """
+    log = _log_of([FREQUENT_SEQUENCE] * len(cases))
+    hours = [timedelta(hours=hour) for hour in range(len(FREQUENT_SEQUENCE))]
+    times = [_BEGIN + start + hour for start, _ in cases for hour in hours]
+    values = [value for _, value in cases for _ in hours]
+    columns = pl.Series(TIMESTAMP, times).cast(TIME_TYPE), pl.Series(VALUE, values)
+    return replace(log, events=log.events.with_columns(*columns))
 
 
 def audit_pair(

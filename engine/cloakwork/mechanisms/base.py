@@ -30,7 +30,7 @@ from cloakwork.kernel import Cases, Kernel, Perturbation
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
-from cloakwork.mechanisms.values import Enrichment
+from cloakwork.mechanisms.values import ColumnValues, Enrichment
 from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import FREE, PrivacyEvent
 
@@ -103,11 +103,14 @@ class Measurement:
 
     ``variants``: activity sequences, each once. ``cases``: int64, shape (variants,); none is
     released of a variant whose number is below 1. ``internal``: figures for the internal report.
+    ``columns``: as of ``Enrichment``, of the cases variant by variant, where the mechanism gives
+    them values as well.
     """
 
     variants: Sequence[tuple[str, ...]]
     cases: Ints
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
+    columns: ColumnValues = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

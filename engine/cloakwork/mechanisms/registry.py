@@ -37,6 +37,7 @@ OURS: Final[Mapping[str, str]] = {
     "variants/sacofa": "cloakwork.mechanisms.variants.sacofa:Sacofa",
     "variants/prefix-tree-published": f"{_VARIANTS}.published_trees:PublishedPrefixTree",
     "variants/sacofa-published": "cloakwork.mechanisms.variants.published_trees:PublishedSacofa",
+    "variants/pripel-published": f"{_VARIANTS}.pripel_published:PripelPublished",
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
     "dfg/laplace": "cloakwork.mechanisms.variants.dfg_laplace:DfgLaplace",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",

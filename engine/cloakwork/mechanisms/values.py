@@ -36,11 +36,15 @@ class Times:
     microseconds: Ints
 
 
+ColumnValues = Mapping[str, Listed | Numbers | Times]
+"""Values by the name of their column."""
+
+
 @dataclass(frozen=True, slots=True)
 class Enrichment:
     """What a mechanism made of noisy answers for cases: columns by their names in a lineage, with a
     value for each event, or for each case where the name begins with ``case:``.
     """
 
-    columns: Mapping[str, Listed | Numbers | Times]
+    columns: ColumnValues
     internal: Mapping[str, JsonValue] = field(default_factory=dict)

@@ -103,6 +103,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "break fewer rules (bounded-count)",
     },
     "variants/prefix-tree-published": _PUBLISHED_TREE,
+    "variants/pripel-published": _PUBLISHED_TREE,
     "variants/sacofa-published": {
         **_PUBLISHED_TREE,
         "harmless_threshold": "as threshold, for extensions that keep all rules (2)",

@@ -354,6 +354,7 @@ KNOWN_MECHANISMS: Final = frozenset(
         "variants/sacofa-published",
         "variants/amun-published",
         "variants/libra-published",
+        "variants/pripel-published",
         "kanon/pretsa",
         "kanon/best-first",
         "kanon/a-star",

@@ -36,7 +36,7 @@ from cloakwork.mechanisms.base import (
 from cloakwork.mechanisms.local_values import Randomises
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.mechanisms.third_party import Watched
-from cloakwork.mechanisms.values import Enrichment
+from cloakwork.mechanisms.values import ColumnValues, Enrichment
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import PrivacyEvent, charges_anything
 from cloakwork.run.search_cache import SearchCache, decide_with_cache
@@ -104,7 +104,8 @@ def aggregate_of(mechanism: Any, params: BaseModel, grant: Grant) -> Aggregate |
     if not values:
         return VariantCounts(unit)
     # Sums bound what one case more or less does; another value in a case would move them twice.
-    if CONTROL_FLOW not in grant.lineage.measures or grant.shift is not None:
+    measures_flow = CONTROL_FLOW in grant.lineage.measures
+    if grant.lineage.measures and (not measures_flow or grant.shift is not None):
         raise PlanUnsound(f"{name} measures values of cases that it takes as known otherwise")
     return CaseRows(tuple(sorted(values)), unit)
 
@@ -190,12 +191,7 @@ def _enrich_cases(
         raise PlanUnsound(f"{name} adds columns to cases, and none were made before it")
     cases = released_cases(released, lineage.reads - {METADATA})
     found, recorded = enrich(mechanism, params, seen, noise, grant, cases)
-    if set(found.columns) != lineage.writes - {METADATA}:
-        raise MechanismError(name, "enrich returned other columns than its lineage writes")
-    try:
-        made = enriched(released, found)
-    except ValueError as error:
-        raise MechanismError(name, f"enrich returned {error}") from error
+    made = _with_columns(released, found.columns, mechanism, grant)
     return Outcome(GenerateCases(lambda: made), dict(found.internal), recorded)
 
 
@@ -211,8 +207,21 @@ def _make_cases(
         "cases released": int(found.cases[is_released].sum()),
         **found.internal,
     }
-    made = GenerateCases(lambda: log_of_variants(found.variants, found.cases))
-    return Outcome(made, figures, recorded)
+    cases = log_of_variants(found.variants, found.cases)
+    made = _with_columns(cases, found.columns, mechanism, grant)
+    return Outcome(GenerateCases(lambda: made), figures, recorded)
+
+
+def _with_columns(log: EventLog, columns: ColumnValues, mechanism: Any, grant: Grant) -> EventLog:
+    """The log with columns that a mechanism made for it: all that it may write, and no other."""
+    name, lineage = mechanism_name(mechanism), grant.lineage
+    with_cases = {CONTROL_FLOW, METADATA} if lineage.generates else {METADATA}
+    if set(columns) != lineage.writes - with_cases:
+        raise MechanismError(name, "it made other columns than its lineage writes")
+    try:
+        return enriched(log, Enrichment(columns))
+    except ValueError as error:
+        raise MechanismError(name, f"it made {error}") from error
 
 
 def _perturb_times(mechanism: Perturbs, params: BaseModel, noise: Noise, grant: Grant) -> Outcome:

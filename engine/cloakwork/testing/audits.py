@@ -8,6 +8,8 @@ from cloakwork.audit.pairs import (
     CONTROL_FLOW_FACTS,
     SHIFT,
     TIMES_FACTS,
+    VALUE,
+    WHOLE_LOG_FACTS,
     Pair,
     PairAudit,
     audit_pair,
@@ -15,6 +17,7 @@ from cloakwork.audit.pairs import (
     control_flow_pairs,
     least_released,
     metric_pairs,
+    whole_log_pairs,
 )
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
@@ -24,18 +27,19 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.testing.runs import Prepared, mechanism_of, prepare
 
 _ON_CONTROL_FLOW = Gives("differential-privacy", CONTROL_FLOW)
+_ON_WHOLE_LOGS = Gives("differential-privacy")
 _ON_TIMES = (Gives("metric-privacy", TIMESTAMPS), Gives("differential-privacy", TIMESTAMPS))
 
 
 def auditable() -> tuple[str, ...]:
     """The mechanisms that ``audit_mechanism`` knows pairs for, by what they declare to give:
-    differential privacy over the control flow or times, or metric privacy of times.
+    differential privacy over the control flow, times or whole logs, or metric privacy of times.
     """
     return tuple(name for name, mechanism in catalogue().items() if _has_pairs(mechanism))
 
 
 def _has_pairs(mechanism: Mechanism[Any]) -> bool:
-    return any(each in (_ON_CONTROL_FLOW, *_ON_TIMES) for each in mechanism.gives)
+    return any(each in (_ON_CONTROL_FLOW, _ON_WHOLE_LOGS, *_ON_TIMES) for each in mechanism.gives)
 
 
 def audit_mechanism(
@@ -50,10 +54,10 @@ def audit_mechanism(
     """A statistical audit of the mechanism ``name`` (or of one that is not registered, such as a
     broken twin) at the claim (epsilon, delta), one result a pair of neighbours.
 
-    Control flow: unbounded neighbours at (epsilon, delta). Times: metric privacy at epsilon, and
-    bounded neighbours. The error ``1 - confidence`` is shared out over all pairs. ``options``: the
-    mechanism's own, as under a policy's ``parameters``. Raises MechanismError where the mechanism
-    refuses the claim or the options, or makes no such claim.
+    Control flow, whole logs: unbounded neighbours at (epsilon, delta). Times: metric privacy at
+    epsilon, and bounded neighbours. The error ``1 - confidence`` is shared out over all pairs.
+    ``options``: the mechanism's own, as under a policy's ``parameters``. Raises MechanismError
+    where the mechanism refuses the claim or the options, or makes no such claim.
     """
     found = _claims_to_audit(mechanism_of(name), epsilon, delta, options or {})
     audits = [(pair, prepared, spent) for prepared, pairs, spent in found for pair in pairs]
@@ -76,6 +80,11 @@ def _claims_to_audit(
         facts = _declared_values(CONTROL_FLOW_FACTS)
         prepared = prepare(mechanism, options=options, epsilon=epsilon, delta=delta, **facts)
         found.append((prepared, control_flow_pairs(least_released(prepared.runner)), delta))
+    if _ON_WHOLE_LOGS in mechanism.gives:
+        declared = _declared_values(WHOLE_LOG_FACTS) | {"epsilon": epsilon, "delta": delta}
+        over = (CONTROL_FLOW, TIMESTAMPS, VALUE)
+        prepared = prepare(mechanism, options=options, over=over, **declared)
+        found.append((prepared, whole_log_pairs(), delta))
     if any(each in _ON_TIMES for each in mechanism.gives):
         found += _claims_on_times(mechanism, epsilon, options)
     return found

@@ -118,14 +118,7 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
 
     def measure(self, params: PublishedTreeParams, kernel: Kernel) -> Measurement:
         """Grow the tree level by level."""
-        noise = kernel.randomness
-
-        def measure(found: CandidateExtensions) -> tuple[Ints, Bools]:
-            noisy = noisy_as_published(found.counts, params.published, noise)
-            return noisy, noisy >= params.threshold
-
-        variants = RawVariants.of(kernel.raw())
-        return _grow_as_published(variants, params, measure)
+        return grow_as_published(RawVariants.of(kernel.raw()), params, kernel.randomness)
 
 
 class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
@@ -198,7 +191,7 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
             thresholds = np.where(harmless, params.harmless_threshold, params.threshold)
             return noisy, noisy >= thresholds
 
-        return _grow_as_published(variants, params, measure)
+        return _grow(variants, params, measure)
 
 
 Measure = Callable[[CandidateExtensions], tuple[Ints, Bools]]
@@ -237,9 +230,19 @@ def _draw_harmful(violations: Ints, epsilon: float, bound: int, noise: Randomnes
     return order[: int(np.searchsorted(added_up, number)) + 1]
 
 
-def _grow_as_published(
-    variants: RawVariants, params: PublishedTreeParams, measure: Measure
+def grow_as_published(
+    variants: RawVariants, params: PublishedTreeParams, noise: Randomness
 ) -> Measurement:
+    """What the published tree releases."""
+
+    def measure(found: CandidateExtensions) -> tuple[Ints, Bools]:
+        noisy = noisy_as_published(found.counts, params.published, noise)
+        return noisy, noisy >= params.threshold
+
+    return _grow(variants, params, measure)
+
+
+def _grow(variants: RawVariants, params: PublishedTreeParams, measure: Measure) -> Measurement:
     """What is released: every END with a positive count, and every prefix of full length."""
     labels = variants.labels
     end = len(labels)
