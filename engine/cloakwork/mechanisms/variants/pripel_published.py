@@ -102,7 +102,7 @@ class PripelPublished:
             threshold=chosen.threshold,
             prefixes=chosen.prefixes,
             columns=columns,
-            numbers=tuple(name for name in columns if name in facts.ranges),
+            numbers=tuple(name for name in columns if facts.numeric_range(name)),
         )
         return Offer(
             params,
