@@ -42,8 +42,8 @@ class BoundedLaplace(RandomisesValues):
 
         def declared(name: str) -> LocalAttribute | None:
             span = facts.numeric_range(name)
-            whole = facts.types.get(name) == "integer"
-            return LocalAttribute(name=name, range=span, whole=whole) if span else None
+            integer = facts.types.get(name) == "integer"
+            return LocalAttribute(name=name, range=span, integer=integer) if span else None
 
         found = local_params(goal, facts, options, declared, "range")
         if isinstance(found, Refusal):
