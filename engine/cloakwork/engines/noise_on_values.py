@@ -53,7 +53,7 @@ class _NoisedValues:
             return Listed(noisy, public.domain or ())
         low, high = public.range
         drawn = np.clip(low + noisy * ((high - low) / noise.steps), low, high)
-        if public.whole:
+        if public.integer:
             return Numbers(np.where(noisy < 0, np.nan, np.rint(drawn)), "integer")
         return Numbers(np.where(noisy < 0, np.nan, drawn))
 

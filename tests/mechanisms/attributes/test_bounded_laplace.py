@@ -71,3 +71,17 @@ def test_refusals():
     ):
         with pytest.raises(ValueError, match=r"dose|twice|longest_case"):
             wrong()
+
+
+def test_whole_numbers_stay_whole():
+    """Where the policy says that they are; days and times have no noise of this kind."""
+    goal = LocalDP(kind="local-dp", epsilon=2.0, over=("dose",))
+    facts = FACTS.model_copy(update={"types": {"dose": "integer"}})
+    params = MECHANISM.offer(goal, facts, {}).params
+    log = log_of(["a"] * 50)
+    log = type(log)(log.events.with_columns(dose=pl.Series([7] * 50)), log.cases, log.offsets)
+    found = run_step(MECHANISM, params, log, reproducible(3)).events["dose"]
+    assert found.dtype == pl.Int64
+    assert -5 <= found.min() < found.max() <= 15
+    days = FACTS.model_copy(update={"types": {"dose": "date"}})
+    assert isinstance(MECHANISM.offer(goal, days, {}), Refusal)

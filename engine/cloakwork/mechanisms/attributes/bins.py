@@ -37,15 +37,15 @@ class Bins:
 
     ``digits``: places behind the point of the numbers that are drawn; negative for tens. ``zero``:
     whether 0, the least number, has a bin of its own, which is the first. ``by_ratio``: whether
-    numbers inside a bin are drawn on a logarithmic scale. ``whole``: whether edges and numbers are
-    whole; the last edge is then the number behind the last.
+    numbers inside a bin are drawn on a logarithmic scale. ``integer``: whether edges and numbers
+    are whole; the last edge is then the number behind the last.
     """
 
     edges: Floats
     digits: int
     zero: bool
     by_ratio: bool
-    whole: bool = False
+    integer: bool = False
 
     @classmethod
     def of_range(cls, low: float, high: float, fineness: int = 0) -> "Bins":
@@ -72,12 +72,12 @@ class Bins:
     def of_whole_numbers(cls, low: float, high: float, fineness: int = 0) -> "Bins":
         """The same for whole numbers, of which each bin holds one at least."""
         if high - low < MOST_BINS[fineness]:
-            return cls(np.arange(low, high + 2), 0, zero=False, by_ratio=False, whole=True)
+            return cls(np.arange(low, high + 2), 0, zero=False, by_ratio=False, integer=True)
         found = cls.of_range(low, high, fineness)
         edges = np.unique(np.append(np.ceil(found.edges[:-1]), high + 1))
         if found.zero and edges[0] == 0:
             edges = edges[(edges == 0) | (edges > 1)]
-        return cls(edges, 0, zero=found.zero, by_ratio=found.by_ratio, whole=True)
+        return cls(edges, 0, zero=found.zero, by_ratio=found.by_ratio, integer=True)
 
     @property
     def count(self) -> int:
@@ -107,7 +107,7 @@ class Bins:
         drawn = np.where(inside < 0, 0.0, drawn)
         # Rounding may leave the bin; 0 where it has a bin of its own lies in no other.
         within = np.where(low > self.edges[0], low, (low + high) / 2)
-        within = np.floor(within) if self.whole else within
+        within = np.floor(within) if self.integer else within
         return np.where(self.of(drawn) == bins, drawn, within)
 
 

@@ -89,9 +89,9 @@ def _values_of(name: str, type_: FoundType) -> Query:
 
 def _may_be_told(column: Column, type_: FoundType) -> Bools:
     """Which values are of this type, and not too long."""
-    told = [
+    may_be = [
         0 < len(text) <= LONGEST and (type_ == "text" or bool(_WHOLE.fullmatch(text)))
         for text in column.alphabet
     ]
     # A missing value has the last place.
-    return np.array([*told, False])[column.codes]
+    return np.array([*may_be, False])[column.codes]

@@ -49,7 +49,7 @@ class AttributesHistogramOptions(BaseModel):
         return self
 
 
-class Selection(Frozen):
+class ValueSelection(Frozen):
     """How values are found: ``sigma`` and ``least`` (the threshold), both in grid steps."""
 
     sigma: Annotated[Number, Field(gt=0)]
@@ -68,7 +68,7 @@ class AttributesHistogramParams(Frozen):
     norms_sigma: Annotated[Number, Field(gt=0)]
     sigma: Annotated[Number, Field(gt=0)]
     structure_sigma: Annotated[Number, Field(gt=0)] | None = None
-    selection: Annotated[Selection | None, Field(exclude_if=lambda found: not found)] = None
+    selection: Annotated[ValueSelection | None, Field(exclude_if=lambda found: not found)] = None
 
     @property
     def finds(self) -> int:
@@ -95,7 +95,7 @@ def calibrated(
     if found:
         sigma = _sigma(mu * math.sqrt(of_selection / found), CLIP, max_cases)
         least = least_sum(sigma, delta / found * (1 - 1e-9), max_cases)
-        selection = Selection(sigma=sigma, least=least)
+        selection = ValueSelection(sigma=sigma, least=least)
     structure = None
     if of_pairs:
         structure = _sigma(mu * math.sqrt(of_pairs), SPREAD, max_cases)

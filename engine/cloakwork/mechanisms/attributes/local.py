@@ -63,6 +63,6 @@ class RandomisesValues:
     def public_values(self, params: LocalParams) -> dict[str, PublicValues]:
         """What the codes of each attribute stand for."""
         return {
-            each.name: PublicValues(each.domain, each.range, STEPS, each.whole)
+            each.name: PublicValues(each.domain, each.range, STEPS, each.integer)
             for each in params.attributes
         }

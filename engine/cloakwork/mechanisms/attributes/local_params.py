@@ -26,13 +26,13 @@ _ABOVE: Final = 1 + Fraction(1, 10**12)
 
 class LocalAttribute(Frozen):
     """An attribute with its public ``domain``, or its ``range``: the least and the largest
-    number, all of them ``whole`` if so declared.
+    number, all of them of ``integer`` type if so declared.
     """
 
     name: str
     domain: tuple[JsonValue, ...] | None = None
     range: tuple[float, float] | None = None
-    whole: Annotated[bool, Field(exclude_if=lambda whole: not whole)] = False
+    integer: Annotated[bool, Field(exclude_if=lambda integer: not integer)] = False
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "LocalAttribute":
@@ -149,5 +149,5 @@ def _declared(name: str, facts: Facts, draws_from: PublicFact) -> LocalAttribute
     if draws_from == "domain":
         domain = facts.domains.get(name)
         return LocalAttribute(name=name, domain=domain) if domain else None
-    span, whole = facts.numeric_range(name), facts.types.get(name) == "integer"
-    return LocalAttribute(name=name, range=span, whole=whole) if span else None
+    span, integer = facts.numeric_range(name), facts.types.get(name) == "integer"
+    return LocalAttribute(name=name, range=span, integer=integer) if span else None

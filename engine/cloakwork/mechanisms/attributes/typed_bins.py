@@ -59,7 +59,7 @@ def _of_time(low: float, high: float, unit: int, most: int) -> Bins:
 
 def _bins(low: float, inner: Floats, after: float) -> Bins:
     between = inner[(inner > low) & (inner < after)]
-    return Bins(np.array([low, *between, after]), 0, zero=False, by_ratio=False, whole=True)
+    return Bins(np.array([low, *between, after]), 0, zero=False, by_ratio=False, integer=True)
 
 
 def _beginnings(low: float, after: float, months: int) -> Iterator[float]:
