@@ -54,14 +54,12 @@ DIFFERS: Final[Mapping[TableName, float]] = {
 }
 """By how much a distribution usually differs from the one that it is shrunk to, in standard
 deviations of a coin. Numbers here were chosen on synthetic logs; that gaps change
-places (``TURNS``, ``AGAIN``) was tried on real ones, too.
+places (``TURNS``, ``AGAIN``), and that totals by activity are shrunk to those of all, was tried on
+real ones, too.
 """
 
 EVEN: Final = 0.05
 """The part of durations that may be anything, whatever gaps add up to."""
-
-ALIKE: Final = 5.0
-"""What all cases' sums of gaps count for beside those of a group's cases, in cases."""
 
 MIXED: Final = 0.4
 """By how much the mass of the table of all gaps usually errs: it grows with the bins that those of
@@ -249,20 +247,18 @@ class ModelledTimes:
 
     def _totals(self, tables: list[Floats], rows: list[Ints], place: Ints) -> Floats:
         """How durations are distributed in each group of the last of noisy ``tables``, each finer
-        than the one before it.
+        than the one before it, and shrunk to it.
 
-        ``rows``: the group of each case, by table; ``place``: the bin of what its gaps add up to.
-        That is what is expected of a group, as far as it was right for all cases in the table
-        before.
+        ``rows``: the group of each case, by table; ``place``: the bin of what its gaps add up to,
+        which is what the first table is shrunk to.
         """
         bins = tables[0].shape[1]
         seen = (1 - EVEN) * np.bincount(place, minlength=bins) / len(place) + EVEN / bins
         shape = self._totals_table(tables[0], rows[0], seen[None, :])
         for noisy, row, above in zip(tables[1:], rows[1:], rows[:-1], strict=True):
-            own = np.zeros(noisy.shape)
-            np.add.at(own, (row, place), 1)
-            right = shape[above].mean(axis=0) / seen
-            shape = self._totals_table(noisy, row, (own + ALIKE * seen) * right)
+            parent = np.zeros(len(noisy), np.int64)
+            parent[row] = above
+            shape = self._totals_table(noisy, row, shape[parent])
         return shape
 
     def _totals_table(self, noisy: Floats, row: Ints, expected: Floats) -> Floats:
