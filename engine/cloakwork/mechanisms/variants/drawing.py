@@ -1,4 +1,4 @@
-"""Sequences drawn from a Markov chain, as many of each group of lengths as are wanted.
+"""Sequences drawn from a Markov chain, as many of each group of lengths as are required.
 
 Everything here is post-processing of released counts, like the chain itself.
 """
@@ -24,7 +24,7 @@ _CHUNK: Final = 2**22
 
 @dataclass(frozen=True, slots=True)
 class LengthGroups:
-    """How many ``cases`` (int64, shape (groups,)) are wanted of each group of lengths, in events;
+    """How many ``cases`` (int64, shape (groups,)) are required of each group of lengths, in events;
     ``edges``, int64, above 1 and ascending: where the second group and each later one begins.
     """
 
@@ -69,12 +69,12 @@ def draw_sequences(
     """
     columns = chain.shares.shape[1]
     steps_of = _StepsByLength.of(chain, groups.edges)
-    wanted = np.repeat(np.arange(len(groups.cases)), groups.cases)
-    state = np.zeros(len(wanted), np.int64)
+    required = np.repeat(np.arange(len(groups.cases)), groups.cases)
+    state = np.zeros(len(required), np.int64)
     # Cases of one length that share all that they did so far stand together: within a group the
     # draws ascend, so that prefixes, by which the next groups are numbered, ascend too.
-    group = wanted.copy()
-    open_cases = np.arange(len(wanted))
+    group = required.copy()
+    open_cases = np.arange(len(required))
     steps = []
     for length in range(longest):
         if not open_cases.size:
@@ -86,14 +86,14 @@ def draw_sequences(
         for begin in range(0, len(open_cases), size):
             rows = slice(begin, begin + size)
             chunk = open_cases[rows]
-            taken[rows] = steps_of.at(position[rows], state[chunk], wanted[chunk], length)
+            taken[rows] = steps_of.at(position[rows], state[chunk], required[chunk], length)
         prefix = group[open_cases] * columns + taken
         _, group[open_cases] = np.unique(prefix, return_inverse=True)
         goes_on = taken != columns - 1
         open_cases, taken = open_cases[goes_on], taken[goes_on]
         state[open_cases] = chain.next_context[state[open_cases], taken]
         steps.append((open_cases, taken + 1))
-    return _sequences_from_steps(steps, len(wanted))
+    return _sequences_from_steps(steps, len(required))
 
 
 def _positions(group: Ints, noise: Randomness) -> Floats:
@@ -128,27 +128,27 @@ class _StepsByLength:
         most = np.concatenate([edges - 1, [np.iinfo(np.int64).max]])
         return cls(chain, chain.ended(int(least[-1])), least, most)
 
-    def at(self, position: Floats, state: Ints, wanted: Ints, length: int) -> Ints:
-        """The column that each case goes to after ``length`` events; ``wanted``: its group of
+    def at(self, position: Floats, state: Ints, required: Ints, length: int) -> Ints:
+        """The column that each case goes to after ``length`` events; ``required``: its group of
         lengths.
         """
         contexts = len(self.chain.shares)
-        kinds, kind = np.unique(wanted * contexts + state, return_inverse=True)
-        wanted_once, state_once = np.divmod(kinds, contexts)
-        cumulative = np.cumsum(self._weights(state_once, wanted_once, length), axis=1)
+        kinds, kind = np.unique(required * contexts + state, return_inverse=True)
+        group_once, state_once = np.divmod(kinds, contexts)
+        cumulative = np.cumsum(self._weights(state_once, group_once, length), axis=1)
         cumulative /= cumulative[:, -1:]
         # Inversion: a case goes to the first column whose cumulative share is above its position.
         passed = cumulative[kind, :-1] <= position[:, None]
         return np.asarray(passed.sum(axis=1), np.int64)
 
-    def _weights(self, state: Ints, wanted: Ints, length: int) -> Floats:
-        least, most = self.least[wanted], self.most[wanted]
+    def _weights(self, state: Ints, required: Ints, length: int) -> Floats:
+        least, most = self.least[required], self.most[required]
         shares = self.chain.shares[state]
         after = self.chain.next_context[state]
         found = shares.copy()
         found[:, :-1] *= self._ending(after, (least - length - 1)[:, None], most - length - 1)
         found[:, -1] *= (least <= length) & (length <= most)
-        # Where the chain has no case of this length, it goes on as if none had been wanted.
+        # Where the chain has no case of this length, it goes on as if none had been required.
         lost = found.sum(axis=1) <= 0
         found[lost] = shares[lost]
         return found

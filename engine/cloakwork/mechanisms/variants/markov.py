@@ -262,8 +262,8 @@ def _generate_variants(
     chain = MarkovChain.from_masses(rows, params.sharpness)
     groups = _measure_lengths(others, chain, count, params)
 
-    def drawn(by: MarkovChain, wanted: LengthGroups) -> list[tuple[str, ...]]:
-        codes = draw_sequences(by, wanted, params.longest, others.randomness)
+    def drawn(by: MarkovChain, required: LengthGroups) -> list[tuple[str, ...]]:
+        codes = draw_sequences(by, required, params.longest, others.randomness)
         return [tuple(alphabet[code - 1] for code in sequence) for sequence in codes]
 
     measured = np.array([rows[step] for step in _single_steps(len(alphabet))]) / count
