@@ -330,16 +330,9 @@ class TestTimestampHistogram(MechanismContract):
     mechanism = TimestampHistogram()
     serves = ((TIMESTAMPS,),)
     facts = Facts(
+        unit=Unit(attribute="case:row", max_cases=2),
         window=Window(start=datetime(2019, 1, 1, tzinfo=UTC), end=datetime(2021, 1, 1, tzinfo=UTC)),
         longest_gap=timedelta(days=100),
-    )
-
-
-class TestTimestampHistogramOfDays(TestTimestampHistogram):
-    facts = Facts(
-        unit=Unit(attribute="case:row", max_cases=2),
-        grid=timedelta(days=1),
-        epoch=datetime(2000, 1, 1, 23, tzinfo=UTC),
     )
 
 

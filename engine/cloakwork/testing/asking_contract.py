@@ -35,6 +35,10 @@ PART_MU, PART_DELTA = 0.5, 1e-6
 """What the mechanism is asked to serve each part that it ``serves`` for."""
 
 
+_ASKED_LOGS = (LOGS["empty"], LOGS["all variants unique"], BATCH_LOG)
+"""Logs whose cases are of all kinds that the other ones have, too."""
+
+
 class MechanismRuns:
     """A mechanism, what it is tried with, and how it is run.
 
@@ -109,7 +113,7 @@ class AskingContract(MechanismRuns):
         and each gradient of a mechanism finds the same in a case.
         """
         for params in self._that_ask():
-            for log in (*LOGS.values(), BATCH_LOG):
+            for log in _ASKED_LOGS:
                 for asked in self._asked(params, log):
                     _assert_none(cases_that_differ(asked))
 
@@ -127,7 +131,7 @@ class AskingContract(MechanismRuns):
         learns nothing from them but the answers.
         """
         for params in self._that_ask():
-            for log in (*LOGS.values(), BATCH_LOG):
+            for log in _ASKED_LOGS:
                 released = self.run(params, log, reproducible(1))
                 with queries_collected(disturbed=True):
                     disturbed = self.run(params, log, reproducible(1))
