@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
-from third_parties.packages import EXAMPLE, cloakwork, document, install, write_policy
+from third_parties.packages import EXAMPLE, cloakwork, document, install, own_process, write_policy
 
 NAME = "acme/noise"
 LOG = ROOT / "examples" / "logs" / "hospital.csv.gz"
@@ -177,6 +177,6 @@ def test_the_audit_finds_a_twin_that_draws_too_little(tmp_path: Path) -> None:
     module = WORKING.replace(SELECT, f"{drawn}; {SELECT}")
     site = install(tmp_path / "site", module, NAME, CLASS)
     asked = ("--epsilon", "1", "--delta", "0.001", "--runs", "200", "--quiet")
-    done = cloakwork(tmp_path, "audit", "dp", NAME, *asked, site=site)
+    done = own_process(tmp_path, "audit", "dp", NAME, *asked, site=site)
     assert done.returncode == 5, done.stderr
     assert f"{NAME}: audit failed: it does not keep epsilon 1" in done.stderr

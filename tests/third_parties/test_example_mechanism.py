@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
-from third_parties.packages import EXAMPLE, cloakwork, document, install_example, write_policy
+from third_parties.packages import (
+    EXAMPLE,
+    cloakwork,
+    document,
+    install_example,
+    own_process,
+    write_policy,
+)
 
 NAME = "example/threshold"
 LOG = ROOT / "examples" / "logs" / "hospital.csv.gz"
@@ -27,7 +34,7 @@ def released(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a policy that names the example, and a release made under it."""
     folder = tmp_path_factory.mktemp("released")
     policy = write_policy(folder, allow=["bound", "attributes/*", NAME])
-    done = cloakwork(folder, "apply", policy, LOG, "--out", "release", site=site)
+    done = own_process(folder, "apply", policy, LOG, "--out", "release", site=site)
     assert done.returncode == 0, done.stderr
     return folder
 
