@@ -11,6 +11,8 @@ import pytest
 import yaml
 from hypothesis import settings
 
+from drawn_entropy import pytest_fixture_setup, pytest_runtest_protocol  # noqa: F401 - hooks
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 EXAMPLES = ROOT / "examples" / "logs"

@@ -18,6 +18,8 @@ from cloakwork.noise import source as noise
 from noise.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, two_sample_p_value
 from noise.opendp_sampler import drawn_by_opendp
 
+pytestmark = pytest.mark.true_noise  # what is tested is the source, or a stream of it
+
 SIGMAS = [0.3, 1.0, 7.5, 43.5, 1000.0]
 
 WORD = 1 << 64

@@ -14,6 +14,8 @@ from cloakwork.noise import Addresses, Stream, coins, keyed, reproducible, sampl
 from noise import test_gaussian, test_source
 from noise.draws import FALSE_ALARM, p_value
 
+pytestmark = pytest.mark.true_noise  # what is tested is the source, or a stream of it
+
 AT = Addresses(np.repeat(np.arange(40_000), 10), np.tile(np.arange(10), 40_000))
 """Ten events in each of 40,000 cases."""
 

@@ -17,6 +17,8 @@ from cloakwork.noise import source as noise
 from noise.draws import FALSE_ALARM, fed, law_p_value, p_value, two_sample_p_value
 from noise.opendp_sampler import drawn_by_opendp
 
+pytestmark = pytest.mark.true_noise  # what is tested is the source, or a stream of it
+
 SCALES = [0.01, 0.3, 1.0, 7.5, 7200.0]
 
 

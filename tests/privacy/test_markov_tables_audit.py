@@ -194,8 +194,13 @@ def test_steps_cannot_count_in_full() -> None:
     assert sums.sums.max() == pytest.approx(raw(2, 1), abs=1)
 
 
-SELECTING = calibrate_markov(Cost(epsilon=EPSILON, delta=DELTA), 1, markov_params.SHARES, False)[2]
-"""How activities are found where none are declared."""
+@cache
+def selecting() -> markov_params.Selection:
+    """How activities are found where none are declared."""
+    budget = Cost(epsilon=EPSILON, delta=DELTA)
+    found = calibrate_markov(budget, 1, markov_params.SHARES, False)[2]
+    assert found is not None
+    return found
 
 
 class Louder:
@@ -247,10 +252,9 @@ def audit_selection(
 
 def test_a_common_activity_keeps_its_share_and_half_the_noise_is_found() -> None:
     """With a threshold between the two neighbours' counts, where one case shows most."""
-    assert SELECTING is not None
-    between = SELECTING.model_copy(update={"tau": 60 * UNIT_NORM + UNIT_NORM // 2})
-    delta = 0.3 * UNIT_NORM / SELECTING.sigma
-    claim = cost(vector_event(SELECTING.sigma, UNIT_NORM, MOST_CELLS), delta).epsilon
+    between = selecting().model_copy(update={"tau": 60 * UNIT_NORM + UNIT_NORM // 2})
+    delta = 0.3 * UNIT_NORM / selecting().sigma
+    claim = cost(vector_event(selecting().sigma, UNIT_NORM, MOST_CELLS), delta).epsilon
     assert audit_selection(60, 61, between, delta, claim).passed
     assert not audit_selection(60, 61, between, delta, claim, times=0.5).passed
 
@@ -259,8 +263,7 @@ def test_an_activity_of_one_case_is_covered_by_delta_and_found_in_more_noise() -
     """Five times the noise passes the threshold that was meant for it far too often; a threshold
     that noise has not to pass at all is refused.
     """
-    assert SELECTING is not None
-    assert audit_selection(0, 1, SELECTING, DELTA, EPSILON).passed
-    assert not audit_selection(0, 1, SELECTING, DELTA, EPSILON, times=5.0).passed
+    assert audit_selection(0, 1, selecting(), DELTA, EPSILON).passed
+    assert not audit_selection(0, 1, selecting(), DELTA, EPSILON, times=5.0).passed
     with pytest.raises(PlanUnsound, match="hides no key"):
-        found(1, SELECTING.model_copy(update={"tau": 1}), Louder(reproducible(1), 1.0))(9)
+        found(1, selecting().model_copy(update={"tau": 1}), Louder(reproducible(1), 1.0))(9)
