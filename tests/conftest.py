@@ -3,15 +3,19 @@ this process.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from hypothesis import settings
 
 from drawn_entropy import pytest_fixture_setup, pytest_runtest_protocol  # noqa: F401 - hooks
+
+if TYPE_CHECKING:
+    from forked import Forks
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -96,3 +100,17 @@ def cloakwork(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
 def ledger(tmp_path: Path) -> str:
     """The URL of a fresh ledger."""
     return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Forks"]:
+    """The command line in processes of its own; ready once for all tests."""
+    from forked import Forks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLOAKWORK_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.delenv("CLOAKWORK_SIGNING_KEY", raising=False)
+        patch.delenv("CLOAKWORK_LEDGER", raising=False)
+        found = Forks(tmp_path_factory.mktemp("forks"))
+    yield found
+    found.close()

@@ -5,8 +5,6 @@ see ``test_kills.py``.
 """
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import yaml
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main
 from conftest import EXAMPLES, ROOT
+from forked import Forks
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
 POLICY = ROOT / "policies" / "dp-control-flow.yaml"
@@ -51,37 +50,19 @@ def planned(tmp_path: Path) -> Callable[[int], Path]:
     return plan
 
 
-def start(plan: Path, out: Path, ledger: str) -> "subprocess.Popen[bytes]":
-    """One ``apply`` in a process of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "cloakwork",
-        "apply",
-        plan,
-        HOSPITAL,
-        "--out",
-        out,
-        "--ledger",
-        ledger,
-    ]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    path = os.pathsep.join([str(ROOT / "engine"), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [str(part) for part in command], env=os.environ | {"PYTHONPATH": path}, **quiet
-    )
-
-
 def test_many_at_once_spend_what_a_third_may(
-    tmp_path: Path, ledger: str, planned: Callable[[int], Path]
+    tmp_path: Path, ledger: str, planned: Callable[[int], Path], forks: Forks
 ) -> None:
     """Concurrent releases on one fresh ledger with budget for a third of them: these succeed, the
     others exit 4.
     """
     enough = AT_ONCE // 3
     plan = planned(enough)
-    running = [start(plan, tmp_path / f"out{i}", ledger) for i in range(AT_ONCE)]
-    codes = sorted(process.wait(timeout=600) for process in running)
+    running = [
+        forks.start(["apply", plan, HOSPITAL, "--out", tmp_path / f"out{i}", "--ledger", ledger])
+        for i in range(AT_ONCE)
+    ]
+    codes = sorted(fork.end() for fork in running)
     assert codes == [0] * enough + [4] * (AT_ONCE - enough)
     assert sum((tmp_path / f"out{i}").is_dir() for i in range(AT_ONCE)) == enough
     assert len(Ledger(ledger).history()) == enough

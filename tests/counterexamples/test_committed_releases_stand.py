@@ -14,82 +14,70 @@ from typing import Any
 
 import pytest
 
-import cloakwork
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import MechanismError
 from cloakwork.mechanisms.attributes.redact import Redact
 from conftest import EXAMPLES, ROOT, Said
 from counterexamples.small import small_log, small_policy
+from forked import Forks
 
 Cloakwork = Callable[..., Said]
 
 KILLED = """
-import os, signal, sys
+import os, signal
 from pathlib import Path
-from cloakwork import cli
-where, function, after = sys.argv[1:4]
 
-def die(*_, **__):
+def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 def killed(real):
     def run(*arguments, **named):
-        if after == "before":
+        if {when!r} == "before":
             die()
         real(*arguments, **named)
         die()
     return run
 
-module = __import__(where, fromlist=["x"])
-owner = getattr(module, function.split(".")[0]) if "." in function else module
-name = function.split(".")[-1]
-setattr(owner, name, killed(getattr(owner, name)))
-sys.exit(cli.main(sys.argv[4:]))
+module = __import__({module!r}, fromlist=["x"])
+*owner, name = {function!r}.split(".")
+place = getattr(module, *owner) if owner else module
+setattr(place, name, killed(getattr(place, name)))
 """
+"""The process kills itself before or after its first call of a function."""
 
 
-def killed(folder: Path, ledger: str, module: str, function: str, when: str) -> None:
+def killed(forks: Forks, folder: Path, ledger: str, module: str, function: str, when: str) -> None:
     """``apply`` in a process that is killed before or after its first call of ``function``."""
     policy, log = small_policy(folder), small_log(folder)
-    command = [sys.executable, "-c", KILLED, module, function, when]
-    arguments = ["apply", policy, log, "--out", folder / "releases" / "out", "--ledger", ledger]
-    path = os.pathsep.join(
-        filter(None, [str(Path(cloakwork.__file__).parents[1]), os.environ.get("PYTHONPATH")])
-    )
-    done = subprocess.run(
-        [str(part) for part in (*command, *arguments)],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    words = ["apply", policy, log, "--out", folder / "releases" / "out", "--ledger", ledger]
+    said = forks.run(words, first=KILLED.format(module=module, function=function, when=when))
+    assert said.code == -signal.SIGKILL, said.err
 
 
-def test_committed_means_that_a_folder_stood(tmp_path: Path, ledger: str) -> None:
+def test_committed_means_that_a_folder_stood(tmp_path: Path, ledger: str, forks: Forks) -> None:
     """Killed while the release is written: no folder stands, and the ledger does not say
     committed.
     """
-    killed(tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
+    killed(forks, tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
     assert not (tmp_path / "releases" / "out").exists()
     assert [record.state for record in Ledger(ledger).history()] != ["committed"]
 
 
 def test_an_entry_without_a_release_is_explained(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, forks: Forks
 ) -> None:
     """``show`` and ``history`` say in plain words what an entry stands for that has no folder."""
-    killed(tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
+    killed(forks, tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
     for command in ("show", "history"):
         said = cloakwork("ledger", command, "--ledger", ledger)
         assert "its cost is spent" in " ".join(said.out.replace("│", " ").split()), said.out
 
 
 def test_reconcile_closes_what_never_stood(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, forks: Forks
 ) -> None:
     """The entry is closed as spent, and the draft, which holds figures of the raw log, is gone."""
-    killed(tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
+    killed(forks, tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
     assert any(
         path.name.startswith(".cloakwork-draft") for path in (tmp_path / "releases").iterdir()
     )
@@ -102,11 +90,13 @@ def test_reconcile_closes_what_never_stood(
     assert not list(tmp_path.glob("*.lock"))
 
 
-def test_reconcile_completes_what_stands(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_reconcile_completes_what_stands(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, forks: Forks
+) -> None:
     """Killed between the renaming and the last entry: the folder stands, also where it was moved to
     since.
     """
-    killed(tmp_path, ledger, "pathlib", "Path.rename", "after")
+    killed(forks, tmp_path, ledger, "pathlib", "Path.rename", "after")
     (tmp_path / "releases" / "out").rename(tmp_path / "elsewhere")
     assert [record.state for record in Ledger(ledger).history()] == ["publishing"]
     done = cloakwork("ledger", "reconcile", tmp_path / "elsewhere", "--ledger", ledger, "--json")
@@ -116,10 +106,10 @@ def test_reconcile_completes_what_stands(cloakwork: Cloakwork, tmp_path: Path, l
 
 
 def test_a_folder_found_after_closing_completes_the_entry(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, forks: Forks
 ) -> None:
     """Closed because it was not found, found later: committed."""
-    killed(tmp_path, ledger, "pathlib", "Path.rename", "after")
+    killed(forks, tmp_path, ledger, "pathlib", "Path.rename", "after")
     (tmp_path / "releases" / "out").rename(tmp_path / "elsewhere")
     cloakwork("ledger", "reconcile", tmp_path / "releases", "--ledger", ledger)
     assert [record.state for record in Ledger(ledger).history()] == ["failed"]
@@ -259,13 +249,13 @@ def test_what_came_to_nothing_is_no_release(
 
 @pytest.mark.parametrize("crashed", [True, False], ids=["crashed", "committed"])
 def test_reconcile_does_not_call_a_wreck_whole(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, crashed: bool
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, forks: Forks, crashed: bool
 ) -> None:
     """The statement stands, so something was released; plan gone and log overwritten are named, and
     exit is 1.
     """
     if crashed:
-        killed(tmp_path, ledger, "pathlib", "Path.rename", "after")
+        killed(forks, tmp_path, ledger, "pathlib", "Path.rename", "after")
     else:
         policy, log = small_policy(tmp_path), small_log(tmp_path)
         assert (

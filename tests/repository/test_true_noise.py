@@ -13,7 +13,7 @@ from drawn_entropy import entropy_of
 
 LISTED = ROOT / "tests" / "repository" / "true_noise.yaml"
 MAY_DRAW = re.compile(
-    r"mark\.true_noise|sys\.executable|\b(?:subprocess|multiprocessing|own_process)\b"
+    r"mark\.true_noise|sys\.executable|\b(?:subprocess|multiprocessing|own_process|forks)\b"
 )
 FIXED = pytest.mark.skipif("CLOAKWORK_RUNS" in os.environ, reason="each run draws anew there")
 
