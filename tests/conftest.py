@@ -5,6 +5,7 @@ this process.
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,10 +64,18 @@ def hurried(policy: Path, folder: Path, seconds: float = 1.0) -> Path:
     return copy
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """New folders, one after another; ``mktemp`` would look through all earlier ones each time."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads or writes the user's keys or ledger."""
-    home = tmp_path_factory.mktemp("home")
+    home = next(homes)
+    home.mkdir()
     monkeypatch.setenv("CLOAKWORK_HOME", str(home))
     monkeypatch.delenv("CLOAKWORK_SIGNING_KEY", raising=False)
     monkeypatch.delenv("CLOAKWORK_LEDGER", raising=False)

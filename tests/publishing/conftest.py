@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -46,16 +46,6 @@ RAW_FIGURES = (918273, 645546, 777111.5)
 
 REAL_PROOF = verify_derived.prove_again
 VARIANTS = ([["register", "treat", "leave"]] * 3) + ([["register", "leave"]] * 3)
-
-
-@pytest.fixture(autouse=True)
-def _own_home(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    """Every test has a configuration folder of its own."""
-    monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path_factory.mktemp("home")))
-    monkeypatch.delenv("CLOAKWORK_SIGNING_KEY", raising=False)
-    yield
 
 
 @pytest.fixture(autouse=True)
