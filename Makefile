@@ -18,6 +18,9 @@ DEMO_VERIFY := $(BIN)/cloakwork verify demo-release --public-key $(DEMO_KEYS)/si
 
 # How many test processes; `make test WORKERS=0` runs them in one, `make test TESTS=tests/cli` only some.
 WORKERS ?= auto
+# Half of the tests to each of two processes, neighbours together, so that what a file's tests share is made once; who is
+# done first takes over.
+SHARED_OUT := --numprocesses $(WORKERS) --dist worksteal
 TESTS ?=
 
 .PHONY: help
@@ -39,11 +42,11 @@ demo: .venv/.core ## anonymize the example hospital log into demo-release/ and v
 .PHONY: test
 test: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/.test ## run the whole test suite
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) $(TESTS)
+	@$(BIN)/python -m pytest $(SHARED_OUT) $(TESTS)
 
 .PHONY: matrix
 matrix: ## run the suite once for each of Python 3.11, 3.12, 3.13 that is found
-	@.ci/matrix --numprocesses $(WORKERS) $(TESTS)
+	@.ci/matrix $(SHARED_OUT) $(TESTS)
 
 .PHONY: docs
 docs: .venv/.test ## build the documentation site into site/, without network
