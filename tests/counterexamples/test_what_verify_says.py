@@ -350,7 +350,7 @@ def test_a_pipe_for_a_statement_is_refused_without_waiting_for_a_writer(
     spoil(made, "statement.json", "pipe")
     command = [sys.executable, "-m", "cloakwork", "verify", str(made)]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     except subprocess.TimeoutExpired:
         pytest.fail("verify waits for somebody to write to the pipe")
 

@@ -13,7 +13,9 @@ from cloakwork.errors import LogError
 from cloakwork.log.io import read_annotations, read_log
 
 EDGE = Path(__file__).parents[1] / "logs" / "edge"
-SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 SUFFIXES = (".xes", ".xes.gz", ".csv", ".csv.gz", ".parquet", "")
 PIECES = [
     b",",

@@ -21,7 +21,9 @@ from cloakwork.log.io.xes_full import read_full
 from cloakwork.log.io.xes_markup import Declined
 from log_equality import assert_same_log
 
-SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 # What XML 1.0 can say, with the troublesome characters drawn often.
 XML_TEXT = st.text(
