@@ -31,6 +31,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LONG = "CLOAKWORK_RUNS" in os.environ
 NOT_RUN = {"README.md": 1, "command-line.md": 3, "releasing.md": 6}
 """How many blocks of a page are marked ``not run``; each gives its reason on the page."""
+OWN_COMMAND = re.compile(r"cloakwork [^|&;<>$*]*(?: > [\w.-]+)?")
 PROGRAMS = ("openssl",)
 """What commands of the documents call beside Cloakwork and Python, where it may be missing."""
 
@@ -60,13 +61,17 @@ class Reader:
     def bash(self, code: str) -> None:
         """Run commands: Cloakwork's own in this process, which is quicker, all others by bash."""
         lines = [line for line in code.splitlines() if line.strip()]
-        if " > " in code or not all(line.startswith("cloakwork ") for line in lines):
+        if not all(OWN_COMMAND.fullmatch(line) for line in lines):
             self.shell(code)
             return
         for line in lines:
-            said = self.run_command(*shlex.split(line, comments=True)[1:])
+            command, _, file = line.partition(" > ")
+            said = self.run_command(*shlex.split(command, comments=True)[1:])
             assert said.code == 0, f"{line}\nends with {said.code}:\n{said.err}"
-            self.out += said.out
+            if file:
+                Path(file).write_text(said.out, "utf-8")
+            else:
+                self.out += said.out
 
     def shell(self, code: str) -> None:
         """Run commands by bash, which stops at the first that fails."""
