@@ -7,7 +7,6 @@ from cloakwork.audit.pairs import PairAudit
 from cloakwork.errors import MechanismError
 from cloakwork.testing import audit_mechanism
 
-
 RUNS = {"variants": 300, "timestamps": 100}
 """Each run of times is on fifty cases alike."""
 
