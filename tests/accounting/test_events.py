@@ -456,3 +456,13 @@ def test_one_count_moved_far_is_the_worst_of_a_sample_too(split, scale):
             # The sample of several measurements is rounded up cell by cell, by a part in ten
             # thousand or so.
             assert cost(one, delta).epsilon <= cost(other, delta).epsilon * (1 + 1e-2)
+
+
+def test_a_table_under_one_noise_is_one_answer_of_a_plain_sum() -> None:
+    """However many of its cells a unit moves; two tables are two, each on half of delta."""
+    first = Repeated(times=64, event=DiscreteGaussian(sigma=80_000.0, sensitivity=1024))
+    second = Repeated(times=64, event=DiscreteGaussian(sigma=90_000.0, sensitivity=1024))
+    assert naive(first, 1e-5) == cost(first, 1e-5)
+    both = naive(Composed(events=(first, second)), 1e-5).epsilon
+    assert both == pytest.approx(cost(first, 5e-6).epsilon + cost(second, 5e-6).epsilon)
+    assert cost(Composed(events=(first, second)), 1e-5).epsilon < both

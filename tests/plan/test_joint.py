@@ -355,3 +355,12 @@ def test_a_refusal_names_the_line_of_the_policy(
     assert cause.line is not None
     assert f"{line}:" in "\n".join(text.splitlines()[cause.line - 2 : cause.line])
     assert str(found.value).startswith(f"{file}:{cause.line}:{cause.column}: cannot be met: ")
+
+
+def test_delta_that_no_threshold_spends_is_the_noises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times and attributes have no thresholds: what they may spend sets nothing aside."""
+    before = planned()
+    shares = {**joint.THRESHOLD_SHARES, "timestamps": 1e-6, "attributes": 1e-6}
+    monkeypatch.setattr(joint, "THRESHOLD_SHARES", shares)
+    sigmas = [params_of(plan, "toy/times").sigma for plan in (before, planned())]
+    assert sigmas[0] == sigmas[1]
