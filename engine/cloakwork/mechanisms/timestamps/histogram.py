@@ -26,8 +26,8 @@ class TimestampHistogram:
     the released control flow*; each is shrunk to the one before, so a pair that few cases have
     goes by what is usual of its activity. (4) When cases start: the trend over the window, days of
     the week, hours of the day. (5) Days and hours of the week of all events. (6) How long cases
-    take: all, shrunk to what the gaps add up to, by last activity, and by this and the number of
-    events, each shrunk to the one before.
+    take: all, by last activity, and by this and the number of events; these are shrunk to what the
+    gaps add up to, and, the more cases a group has, to the one before.
 
     Without a declared window a table before these finds one, in a century: how many cases start in
     each 13 weeks. Without a declared longest gap it is the length of the window, a year at least.

@@ -54,12 +54,19 @@ DIFFERS: Final[Mapping[TableName, float]] = {
 }
 """By how much a distribution usually differs from the one that it is shrunk to, in standard
 deviations of a coin. Numbers here were chosen on synthetic logs; that gaps change
-places (``TURNS``, ``AGAIN``), and that totals by activity are shrunk to those of all, was tried on
-real ones, too.
+places (``AGAIN``) was tried on real ones, too.
 """
 
 EVEN: Final = 0.05
 """The part of durations that may be anything, whatever gaps add up to."""
+
+ALIKE: Final = 5.0
+"""What all cases' sums of gaps count for beside those of a group's cases, in cases."""
+
+HIDDEN: Final = 4.0
+"""Cases to a sigma, about, of which a group's own table of durations tells as much as what the gaps
+of its cases add up to.
+"""
 
 MIXED: Final = 0.4
 """By how much the mass of the table of all gaps usually errs: it grows with the bins that those of
@@ -247,10 +254,12 @@ class ModelledTimes:
 
     def _totals(self, tables: list[Floats], rows: list[Ints], place: Ints) -> Floats:
         """How durations are distributed in each group of the last of noisy ``tables``, each finer
-        than the one before it, and shrunk to it.
+        than the one before it.
 
-        ``rows``: the group of each case, by table; ``place``: the bin of what its gaps add up to,
-        which is what the first table is shrunk to.
+        ``rows``: the group of each case, by table; ``place``: the bin of what its gaps add up to.
+        A group is expected to be as the group that it is a part of, and, the more noise hides of
+        it, as its own gaps add up, as far as such sums were right for all cases in the table
+        before.
         """
         bins = tables[0].shape[1]
         seen = (1 - EVEN) * np.bincount(place, minlength=bins) / len(place) + EVEN / bins
@@ -258,7 +267,15 @@ class ModelledTimes:
         for noisy, row, above in zip(tables[1:], rows[1:], rows[:-1], strict=True):
             parent = np.zeros(len(noisy), np.int64)
             parent[row] = above
-            shape = self._totals_table(noisy, row, shape[parent])
+            own = np.zeros(noisy.shape)
+            np.add.at(own, (row, place), 1)
+            right = shape[above].mean(axis=0) / seen
+            sums = (own + ALIKE * seen) * right
+            sums /= sums.sum(axis=1, keepdims=True)
+            noise = HIDDEN * self._sigma("totals") / (np.bincount(row) * _THIRD)
+            hidden = (noise / (1 + noise))[:, None]
+            expected = hidden * sums + (1 - hidden) * shape[parent]
+            shape = self._totals_table(noisy, row, expected)
         return shape
 
     def _totals_table(self, noisy: Floats, row: Ints, expected: Floats) -> Floats:
