@@ -277,7 +277,7 @@ def test_markov_runs_with_equal_shares_and_several_cases_a_unit() -> None:
         epsilon=20.0,
         delta=1e-3,
         max_cases=2,
-        options={"shares": [1, 1, 1, 1, 1]},
+        options={"shares": [1, 1, 1, 1, 1, 1]},
     )
     found.run(LOG, reproducible(1))
 

@@ -194,7 +194,17 @@ def test_truth_values_are_text():
         assert {"true", "false"} <= set(texts(column))
 
 
-@pytest.mark.parametrize("value", [BEGIN, [1], float("nan"), float("inf")])
+def test_times_of_attributes_are_microseconds():
+    """Since 1970; they are no texts."""
+    log = log_of([["a"]] * 2)
+    given = replace(log, cases=log.cases.with_columns(pl.Series(AGE, [BEGIN, None])))
+    column = measured_of(CaseRows((AGE,)).of(given), reproducible(1)).cases.columns[AGE]
+    assert column.values[0] == int(BEGIN.timestamp()) * 10**6
+    assert column.is_missing.tolist() == [False, True]
+    assert (column.codes < 0).all()
+
+
+@pytest.mark.parametrize("value", [[1], float("nan"), float("inf")])
 def test_other_values_are_missing(value):
     log = log_of([["a"]])
     given = replace(log, cases=log.cases.with_columns(pl.Series(AGE, [value])))

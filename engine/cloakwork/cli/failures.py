@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cloakwork.errors import (
     MOST_LINES,
     BudgetExceeded,
+    Cause,
     CloakworkError,
     GuaranteeBroken,
     LedgerError,
@@ -83,6 +84,16 @@ def error_document(error: BaseException, kind: str, exit_code: int, message: str
     return json.dumps(beside | {"error": described}, indent=2, allow_nan=False)
 
 
+def _cause_fields(cause: Cause) -> dict[str, Any]:
+    """Goal, mechanism and reason; path, line and column where the policy's file has its place."""
+    found = asdict(cause)
+    del found["where"]
+    if cause.path is None:
+        for name in ("path", "line", "column"):
+            del found[name]
+    return found
+
+
 def _details(error: BaseException) -> dict[str, Any]:
     match error:
         case PolicyError(problems=problems):
@@ -90,7 +101,7 @@ def _details(error: BaseException) -> dict[str, Any]:
         case LogError(problem=problem):
             return _listed("problems", [asdict(problem)])
         case PlanImpossible(causes=causes):
-            return _listed("causes", [asdict(cause) for cause in causes])
+            return _listed("causes", [_cause_fields(cause) for cause in causes])
         case VerificationFailed(mismatches=mismatches):
             return _listed("mismatches", mismatches)
         case BudgetExceeded():

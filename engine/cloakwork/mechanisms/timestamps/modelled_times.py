@@ -132,11 +132,12 @@ class ModelledTimes:
 
     def draw_steps(self) -> Ints:
         """A time for each event, in steps of the grid."""
-        if not self.params.is_window_declared:
-            return replace(self, window=self._measured_window())._draw_in_window()
-        return self._draw_in_window()
+        if self.params.is_window_declared:
+            return self.draw_in_window()
+        return replace(self, window=self._measured_window()).draw_in_window()
 
-    def _draw_in_window(self) -> Ints:
+    def draw_in_window(self) -> Ints:
+        """The same, where the window is known."""
         drawn, pair = self._draw_gaps()
         gaps = self._meet_totals(drawn, pair)
         starts, hours = self._draw_starts(), self._usual_hours()
