@@ -12,7 +12,7 @@ from pathlib import Path
 from conftest import ROOT, Said
 
 SERVER = """
-import json, os, sys
+import faulthandler, json, os, sys
 import polars, pydantic, sqlalchemy.dialects.sqlite
 import cryptography.hazmat.primitives.asymmetric.ed25519
 import cloakwork.api, cloakwork.cli.apply, cloakwork.publishing.publish, cloakwork.report.html
@@ -29,6 +29,8 @@ for line in sys.stdin:
     elif child := os.fork():
         print(child, file=answers)
     else:
+        # A child that stands still says where, and ends.
+        faulthandler.dump_traceback_later(300, exit=True, file=open(asked["err"] + ".stuck", "w"))
         for place, name in enumerate(("out", "err"), start=1):
             os.dup2(os.open(asked[name], os.O_WRONLY | os.O_CREAT), place)
         os.environ.update(asked["environment"])
@@ -95,4 +97,7 @@ class Fork:
 
     def end(self) -> int:
         """The exit code, negative for a signal; waits for it."""
-        return self._forks.ask({"end": self.process})
+        code = self._forks.ask({"end": self.process})
+        stuck = Path(f"{self.err}.stuck")
+        assert not (stuck.exists() and stuck.stat().st_size), stuck.read_text("utf-8")
+        return code
