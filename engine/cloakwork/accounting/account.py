@@ -153,7 +153,9 @@ class Account:
         if book.currency == "unit":
             own_books.add(Book("unit"))
         own = [total for total in self.totals if total.book in own_books]
-        return tuple(replace(total, book=book, shift=total.shift or shift) for total in own)
+        bounds = (replace(total, book=book, shift=total.shift or shift) for total in own)
+        # Releases of one policy declare the same total again and again.
+        return tuple(dict.fromkeys(bounds))
 
     def accounts(self, book: Book) -> tuple[str | None, ...]:
         """The accounts of ``book``, by window; None: that of a window without releases."""

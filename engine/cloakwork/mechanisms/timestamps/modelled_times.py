@@ -68,6 +68,12 @@ HIDDEN: Final = 4.0
 of its cases add up to.
 """
 
+REACH: Final = 1
+"""Bins beyond the longest sum of gaps of a released case that durations may lie in."""
+
+NEVER: Final = 1e-9
+"""What is expected of a bin beyond."""
+
 MIXED: Final = 0.4
 """By how much the mass of the table of all gaps usually errs: it grows with the bins that those of
 a case are in.
@@ -263,7 +269,10 @@ class ModelledTimes:
         before.
         """
         bins = tables[0].shape[1]
-        seen = (1 - EVEN) * np.bincount(place, minlength=bins) / len(place) + EVEN / bins
+        # Far beyond what any case's gaps add up to, noise alone would make durations.
+        within = np.arange(bins) <= place.max() + REACH
+        even = np.where(within, EVEN / within.sum(), NEVER)
+        seen = (1 - EVEN) * np.bincount(place, minlength=bins) / len(place) + even
         shape = self._totals_table(tables[0], rows[0], seen[None, :])
         for noisy, row, above in zip(tables[1:], rows[1:], rows[:-1], strict=True):
             parent = np.zeros(len(noisy), np.int64)
