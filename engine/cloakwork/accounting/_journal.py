@@ -212,9 +212,8 @@ class Journal:
             if lost := earlier - {row.release for row in rows}:
                 raise LedgerError(
                     self.name,
-                    f"which cases release {min(lost)} of dataset '{dataset}' held is no longer "
-                    f"recorded (table {table.name}): they could be released with another window; "
-                    "restore the whole ledger from a backup",
+                    f"which cases release {min(lost)} held is no longer recorded (table "
+                    f"{table.name}); restore the whole ledger from a backup",
                 )
             known = [(row.window, split_hashes(row.hashes) & hashes) for row in rows]
             elsewhere = frozenset[bytes]().union(*(own for name, own in known if name != window))
