@@ -60,7 +60,7 @@ def test_an_author_may_say_otherwise() -> None:
 WHO_IT_WAS = {
     "identifier": ("codice_fiscale", "DNI", "ip", "client_ip", "gps", "Steuernummer", "apellido"),
     "staff": ("Sachbearbeiter", "login", "firmante", "medico", "utente", "gebruiker", "usuario"),
-    "quasi-identifier": ("lat", "lon", "team"),
+    "quasi-identifier": ("lat", "lon"),
 }
 
 

@@ -79,7 +79,7 @@ WHO: Final = _stems("""
     country land nation marital family household education school occupation profession
     job language nationality vehicle employer company organisation organization
     organizational department entity budget project parish district location site branch
-    channel lat lon lng latitude longitude coordinates team
+    channel lat lon lng latitude longitude coordinates
 """)
 """What others may know of somebody."""
 
