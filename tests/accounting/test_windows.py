@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.accounting import account
+from cloakwork.accounting._tables import windows_table
 from cloakwork.accounting.account import Account, BudgetTerms, require_fit
 from cloakwork.accounting.books import Book
 from cloakwork.accounting.charge import Charge
@@ -208,6 +209,21 @@ def test_windows_race_for_a_case(ledger: Ledger) -> None:
         elsewhere = list(pool.map(lambda each: each.record_window(ids), reserved))
     got = sorted(name for lost in elsewhere for name in set(ids) - lost)
     assert got == sorted(ids)
+
+
+def test_a_record_that_is_gone_is_noticed(ledger: Ledger) -> None:
+    """Its cases would be released with a second window, which no entry of the chain would show.
+    Also that of a release without any case of its own.
+    """
+    for window in ("2026-09", "2026-10"):
+        release = reserve(ledger, window)
+        release.record_window(["a"])
+        release.commit()
+    table = windows_table()
+    with ledger._journal._sql_engine().connect() as connection, connection.begin():
+        connection.execute(table.delete().where(table.c.window == "2026-10"))
+    with pytest.raises(LedgerError, match=f"release {release.id} .* no longer recorded"):
+        reserve(ledger, "2026-11").record_window(["a"])
 
 
 def test_another_key_is_refused(ledger: Ledger, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What an attribute is, from its name and its figures."""
 
+from dataclasses import replace
+
 import pytest
 
 from authoring.sample_logs import NATURES, rich_log
@@ -53,6 +55,21 @@ def test_an_author_may_say_otherwise() -> None:
     changed: Proposal = PROPOSALS["kind"].with_role("identifier")
     assert changed.role == "identifier" and not changed.may_be_released
     assert PROPOSALS["case:code"].with_role("insensitive").may_be_released
+
+
+WHO_IT_WAS = {
+    "identifier": ("codice_fiscale", "DNI", "ip", "client_ip", "gps", "Steuernummer", "apellido"),
+    "staff": ("Sachbearbeiter", "login", "firmante", "medico", "utente", "gebruiker", "usuario"),
+    "quasi-identifier": ("lat", "lon"),
+}
+
+
+@pytest.mark.parametrize("nature", WHO_IT_WAS)
+def test_names_in_other_languages_tell_persons(nature: str) -> None:
+    """Also where each value is frequent, and would pass for harmless by its figures."""
+    frequent = PROPOSALS["kind"].figures
+    for name in WHO_IT_WAS[nature]:
+        assert classify(replace(frequent, name=name)).nature == nature, name
 
 
 IDENTIFYING = {

@@ -183,10 +183,16 @@ class Journal:
             )
 
     def keep_window(
-        self, release: str, dataset: str, window: str, hashes: frozenset[bytes], key_check: str
+        self,
+        release: str,
+        dataset: str,
+        window: str,
+        hashes: frozenset[bytes],
+        key_check: str,
+        earlier: frozenset[str] = frozenset(),
     ) -> frozenset[bytes]:
         """Record the hashes that no window of the dataset has as of ``window``, in one transaction;
-        returns those that another window has.
+        returns those that another window has. ``earlier``: releases that must have a record.
         """
         table = windows_table()
         with (
@@ -203,19 +209,24 @@ class Journal:
                     f"the windows of dataset '{dataset}' were recorded with another key than the "
                     "one found here; copy the file of the key from where they were released",
                 )
+            if lost := earlier - {row.release for row in rows}:
+                raise LedgerError(
+                    self.name,
+                    f"which cases release {min(lost)} held is no longer recorded (table "
+                    f"{table.name}); restore the whole ledger from a backup",
+                )
             known = [(row.window, split_hashes(row.hashes) & hashes) for row in rows]
             elsewhere = frozenset[bytes]().union(*(own for name, own in known if name != window))
             new = hashes.difference(*(own for _, own in known))
-            if new:
-                connection.execute(
-                    table.insert().values(
-                        release=release,
-                        dataset=dataset,
-                        window=window,
-                        key_check=key_check,
-                        hashes=b"".join(sorted(new)),
-                    )
+            connection.execute(
+                table.insert().values(
+                    release=release,
+                    dataset=dataset,
+                    window=window,
+                    key_check=key_check,
+                    hashes=b"".join(sorted(new)),
                 )
+            )
             return elsewhere
 
     def lock_release(self, release: str) -> "ReleaseLock":

@@ -51,7 +51,7 @@ def fingerprints_table() -> "Table":
 
 @lru_cache(maxsize=1)
 def windows_table() -> "Table":
-    """One row a release that was the first of some cases."""
+    """One row a release, with the cases that it was the first of."""
     from sqlalchemy import Column, LargeBinary, MetaData, Table, Text
 
     names = ("release", "dataset", "window", "key_check")

@@ -44,7 +44,7 @@ from cloakwork.accounting.records import (
     total_fields,
 )
 from cloakwork.accounting.window_hashes import hashed_ids, key_check
-from cloakwork.accounting.windows import require_same_period
+from cloakwork.accounting.windows import require_same_period, was_recorded
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import LedgerError
 from cloakwork.facts import CASE
@@ -306,15 +306,22 @@ class Ledger(ReadableLedger):
         unless another window has them; returns the ids of those, which are to be left out.
 
         One transaction decides, so that no case is released with two windows. Internal: never
-        publish the answer. Raises LedgerError or OutputError where ledger or key cannot be used.
+        publish the answer. Raises LedgerError or OutputError where ledger or key cannot be used, or
+        the record of an earlier release is gone.
         """
         key = self._fingerprint_key()
         window = reservation.window
         if window is None:
             raise LedgerError(self.url, f"release {reservation.id} is of no window")
         hashes = hashed_ids(ids, key)
+        earlier = self.history(reservation.dataset)
         elsewhere = self._journal.keep_window(
-            reservation.id, reservation.dataset, window, frozenset(hashes.values()), key_check(key)
+            reservation.id,
+            reservation.dataset,
+            window,
+            frozenset(hashes.values()),
+            key_check(key),
+            frozenset(record.id for record in earlier if was_recorded(record)),
         )
         return frozenset(text for text, known in hashes.items() if known in elsewhere)
 

@@ -48,6 +48,11 @@ def concerns_same(record: Record, window: str | None, unit: str | None) -> bool:
     return not per_case or None in (record.window, window) or record.window == window
 
 
+def was_recorded(record: Record) -> bool:
+    """Whether the cases of a release were recorded with its window before it was committed."""
+    return record.state == "committed" and record.window is not None and record.unit == CASE
+
+
 def require_same_period(
     dataset: str, records: Sequence[Record], every: str | None, policy: str
 ) -> None:

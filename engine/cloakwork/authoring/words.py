@@ -43,7 +43,9 @@ DIRECT: Final = _stems("""
     email mail phone telephone mobile telefon tel fax iban bsn ssn svnr passport
     passnummer firstname lastname surname vorname nachname achternaam voornaam fullname
     address adresse adres street strasse straat plate license kenteken kennzeichen
-    insurance patientname customername clientname
+    insurance patientname customername clientname ip ipv ipaddr mac imei imsi gps
+    dni nif nie cif nss cpf pesel ahv steuernummer steuerid sozialversicherung
+    versichertennummer fiscale direccion indirizzo cognome apellido nombre correo courriel naissance
 """)
 """What identifies a person wherever it stands."""
 
@@ -57,7 +59,12 @@ STAFF: Final = _stems("""
     resource user staff employee medewerker mitarbeiter doctor nurse physician arzt arts
     clerk agent operator assignee assigned handler responsible actor creator author editor
     approver reviewer manager supervisor owner verantwoordelijke bearbeiter behandelaar
-    worker performer analyst caseworker officer matricola
+    worker performer analyst caseworker officer matricola login username benutzer
+    sachbearbeiter ansprechpartner zustaendig zuständig unterzeichner gebruiker medewerkster
+    ondertekenaar verpleegkundige dokter chirurg surgeon firmante usuario empleado
+    responsable medico médico enfermer funcionario operatore operador responsabile utente
+    impiegato infermier dottor dipendente firmatario utilisateur employé signatory
+    signer
 """)
 """People who work on a case, and are not whom a guarantee about cases protects."""
 
@@ -72,7 +79,7 @@ WHO: Final = _stems("""
     country land nation marital family household education school occupation profession
     job language nationality vehicle employer company organisation organization
     organizational department entity budget project parish district location site branch
-    channel
+    channel lat lon lng latitude longitude coordinates
 """)
 """What others may know of somebody."""
 
