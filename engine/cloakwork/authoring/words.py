@@ -72,7 +72,7 @@ WHO: Final = _stems("""
     country land nation marital family household education school occupation profession
     job language nationality vehicle employer company organisation organization
     organizational department entity budget project parish district location site branch
-    channel
+    channel wijk buurt stadsdeel stadtteil afdeling abteilung
 """)
 """What others may know of somebody."""
 
@@ -90,6 +90,7 @@ SENSITIVE: Final = _stems("""
 PERSON: Final = _stems("""
     patient client customer citizen person member subscriber applicant student debtor
     insured klant kunde burger buerger inwoner taxpayer passenger guest tenant caller
+    requester requestor claimant complainant aanvrager indiener melder antragsteller
 """)
 """People whom a log is about, and who may have several cases."""
 
