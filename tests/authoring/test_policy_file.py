@@ -121,13 +121,13 @@ def test_what_is_whole_stays_whole_and_a_domain_may_be_found() -> None:
 
 
 @pytest.mark.parametrize("audience", AUDIENCES)
-def test_what_is_proposed_first_shuts_out_no_later_goal(audience: Audience) -> None:
-    """A dataset's total can never be raised: one without delta would refuse noise for good."""
+def test_k_anonymity_first_leaves_room_for_noise_on_the_control_flow(audience: Audience) -> None:
+    """A dataset's total can never be raised: without delta it would refuse DP for good."""
     log = EventLog.from_polars(
         pl.DataFrame({"case:concept:name": ["c1"], "concept:name": ["a"]}),
     )
     first = parse_policy(policy_text(suggest(log, HEADER, audience, "k-anonymity"))).spec.budget
-    then = parse_policy(policy_text(suggest(log, HEADER, audience, "whole-log-dp"))).spec
+    then = parse_policy(policy_text(suggest(log, HEADER, audience, "control-flow-dp"))).spec
     goal = then.guarantees[0]
     assert first.total.delta >= goal.delta
     assert first.total.epsilon >= goal.epsilon
