@@ -96,3 +96,53 @@ def test_a_person_of_several_cases_is_asked_about() -> None:
 def test_the_public_gets_no_times_beside_k_anonymity() -> None:
     """Noised times lead back to cases."""
     assert "timestamps" not in policy_text(suggest(RICH, HEADER, "publish", "k-anonymity"))
+
+
+def test_what_is_whole_stays_whole_and_a_domain_may_be_found() -> None:
+    """Numbers without decimals would be released with some, unless their type is said."""
+    log = EventLog.from_polars(
+        pl.DataFrame(
+            {
+                "case:concept:name": [f"c{n}" for n in range(40)],
+                "concept:name": ["a"] * 40,
+                "count": [n % 3 for n in range(40)],
+                "share": [n % 3 / 2 + 0.25 for n in range(40)],
+                "Gebühr": ["x", "y"] * 20,
+            }
+        )
+    )
+    text = policy_text(suggest(log, HEADER, "share", "whole-log-dp"))
+    assert text.count("type: integer") == 1
+    found = re.sub(r'domain: "<.*>"', "find_values: true", text)
+    policy = parse_policy(answered(found))
+    assert policy.spec.attributes["count"].type == "integer"
+    assert policy.spec.attributes["Gebühr"].find_values
+    assert '"Gebühr":' in text
+
+
+@pytest.mark.parametrize("audience", AUDIENCES)
+def test_k_anonymity_first_leaves_room_for_noise_on_the_control_flow(audience: Audience) -> None:
+    """A dataset's total can never be raised: without delta it would refuse DP for good."""
+    log = EventLog.from_polars(
+        pl.DataFrame({"case:concept:name": ["c1"], "concept:name": ["a"]}),
+    )
+    first = parse_policy(policy_text(suggest(log, HEADER, audience, "k-anonymity"))).spec.budget
+    then = parse_policy(policy_text(suggest(log, HEADER, audience, "control-flow-dp"))).spec
+    goal = then.guarantees[0]
+    assert first.total.delta >= goal.delta
+    assert first.total.epsilon >= goal.epsilon
+
+
+def test_a_person_in_rows_is_told() -> None:
+    """Only a case attribute can be a unit: a table has one where the column is called so."""
+    log = EventLog.from_polars(
+        pl.DataFrame(
+            {
+                "case:concept:name": [f"c{n}" for n in range(40)],
+                "concept:name": ["a"] * 40,
+                "requester": [f"u{n % 9}" for n in range(40)],
+            }
+        )
+    )
+    found = suggest(log, HEADER, "share")
+    assert found.persons_of_events == ("requester",) and not found.persons

@@ -9,6 +9,7 @@ import pytest
 
 from cloakwork.audit.times import TimeUtility
 from cloakwork.audit.utility import Utility
+from cloakwork.audit.whole_log import WholeLogUtility
 from cloakwork.cli.outcome import inside_lines
 from cloakwork.run.release import Internal, StepRecord
 from conftest import EXAMPLES, ROOT, Said, hurried
@@ -76,6 +77,14 @@ def test_how_long_cases_take_stands_beside_the_log() -> None:
 def test_little_left_is_said_in_words(changed: dict[str, float], line: str) -> None:
     """Each on its own."""
     assert line in said(KEPT.model_copy(update=changed))
+
+
+@pytest.mark.parametrize(("off", "is_told"), [(0.4, False), (1.1, True)])
+def test_durations_that_were_lost_are_said_in_words(off: float, is_told: bool) -> None:
+    """Of cases that were made anew, by more than half of the mean."""
+    utility = KEPT.model_copy(update={"whole_log": WholeLogUtility(case_durations=off)})
+    said = " ".join(inside_lines(internal(utility)))
+    assert ("how long cases take is hardly kept" in said) == is_told
 
 
 def test_without_a_report_the_steps_tell() -> None:

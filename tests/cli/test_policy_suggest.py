@@ -1,6 +1,7 @@
 """``cloakwork policy suggest`` as a user types it."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,6 +36,20 @@ def test_questions_are_counted_and_refused(cloakwork: Callable[..., Said], tmp_p
     refused = cloakwork("policy", "validate", out)
     assert refused.code == 3
     assert refused.err.count("is still to be filled in") == document["questions"]
+
+
+def test_the_next_command_names_the_columns_too(
+    cloakwork: Callable[..., Said], tmp_path: Path
+) -> None:
+    """Typed as it is printed, it reads the log as `suggest` did."""
+    log, out = tmp_path / "log.csv", tmp_path / "p.yaml"
+    log.write_text("Zaak nummer;Stap;Tijd\n1;in;2024-01-01\n", encoding="utf-8")
+    names = ("case:concept:name=Zaak nummer", "concept:name=Stap", "time:timestamp=Tijd")
+    columns = [word for name in names for word in ("--column", name)]
+    said = cloakwork("policy", "suggest", log, "--out", out, *columns)
+    assert said.code == 0, said.err
+    line = next(line for line in said.out.splitlines() if "policy lint" in line)
+    assert cloakwork(*shlex.split(line)[1:]).code == 0
 
 
 def test_ask_needs_a_terminal(cloakwork: Callable[..., Said], tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ RELEASES: Final = 4
 """Releases that the budget of the dataset allows for."""
 
 DELTA: Final = "1.0e-6"
+TOTAL_DELTA: Final = "4.0e-6"
+"""Of every dataset, also where nothing proposed costs delta: a later policy may ask for it."""
 
 READERS: Final[dict[Audience, str]] = {
     "internal": "colleagues inside the organisation",
@@ -116,9 +118,12 @@ def _attribute(proposal: Proposal, *, is_asked: bool) -> Iterator[str]:
         case "whole number" | "number":
             question = "which two numbers can it not leave? write [least, largest]"
             yield f"      range: {in_quotes(placeholder(question))}"
+            if proposal.figures.type == "whole number":
+                yield "      type: integer   # else numbers are released with decimals"
         case _:
             question = "which values are there? write [one, another, ...] from its code list"
             yield f"      domain: {in_quotes(placeholder(question))}"
+            yield "      # or, in its place, what enough cases have: find_values: true"
 
 
 def _guarantees(suggestion: Suggestion) -> Iterator[str]:
@@ -177,9 +182,10 @@ def _facts(suggestion: Suggestion) -> Iterator[str]:
 
 def _budget(suggestion: Suggestion) -> Iterator[str]:
     if suggestion.goal == "k-anonymity" and not _releases_times(suggestion):
-        yield "    total: {epsilon: 1.0, delta: 0}   # k-anonymity draws on no budget"
+        yield "    # k-anonymity draws on no budget; differential privacy of the same data would."
+        yield f"    total: {{epsilon: 4.0, delta: {TOTAL_DELTA}}}"
         return
     epsilon = 1.0 if suggestion.goal == "k-anonymity" else EPSILON[suggestion.audience]
-    delta = "0" if suggestion.goal == "k-anonymity" else "4.0e-6"
-    total = f"{{epsilon: {RELEASES * epsilon}, delta: {delta}}}"
+    total = f"{{epsilon: {RELEASES * epsilon}, delta: {TOTAL_DELTA}}}"
+    yield "    # Once a release is made this binds: a later policy may lower it, never raise it."
     yield f"    total: {total}   # all releases of this dataset together: {RELEASES} like this one"

@@ -70,6 +70,11 @@ class Suggestion:
         return tuple(each for each in self.proposals if each.may_be_released)
 
     @property
+    def persons_of_events(self) -> tuple[str, ...]:
+        """Attributes of events, one value a case, that may name a person who has several cases."""
+        return tuple(each.name for each in self.proposals if _is_person_of_events(each))
+
+    @property
     def questions(self) -> int:
         """How many places of the policy only its author can fill in."""
         return sum(each.figures.type != "truth value" for each in self.covered)
@@ -108,9 +113,19 @@ def _can_be_named(name: str) -> bool:
 
 
 def _may_be_a_person(proposal: Proposal) -> bool:
+    return proposal.figures.of_case and _names_persons(proposal)
+
+
+def _is_person_of_events(proposal: Proposal) -> bool:
     figures = proposal.figures
-    names_person = names_one_of(words_of(figures.bare_name), PERSON)
-    return figures.of_case and names_person and 1 < figures.distinct < figures.cases
+    return not figures.of_case and figures.constant_in_case == 1 and _names_persons(proposal)
+
+
+def _names_persons(proposal: Proposal) -> bool:
+    figures = proposal.figures
+    return (
+        names_one_of(words_of(figures.bare_name), PERSON) and 1 < figures.distinct < figures.cases
+    )
 
 
 def header_of(

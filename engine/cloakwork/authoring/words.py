@@ -80,6 +80,7 @@ WHO: Final = _stems("""
     job language nationality vehicle employer company organisation organization
     organizational department entity budget project parish district location site branch
     channel lat lon lng latitude longitude coordinates
+    wijk buurt stadsdeel stadtteil afdeling abteilung
 """)
 """What others may know of somebody."""
 
@@ -97,6 +98,7 @@ SENSITIVE: Final = _stems("""
 PERSON: Final = _stems("""
     patient client customer citizen person member subscriber applicant student debtor
     insured klant kunde burger buerger inwoner taxpayer passenger guest tenant caller
+    requester requestor claimant complainant aanvrager indiener melder antragsteller
 """)
 """People whom a log is about, and who may have several cases."""
 

@@ -199,6 +199,12 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
     changed = _changed_events(internal.source, utility)
     if changed is not None and changed > MANY_CHANGED:
         yield f"warning: {min(changed, 1):.0%} of events were changed"
+    durations = utility.whole_log.case_durations if utility.whole_log else None
+    if durations is not None and durations > FEW_LEFT:
+        yield (
+            "warning: how long cases take is hardly kept; a declared assume.longest_gap, more "
+            "cases, or fewer attributes help (docs: 'a log that is private as a whole')"
+        )
     similarity = utility.relative_log_similarity
     if similarity is not None and similarity < FEW_LEFT:
         yield f"warning: little is left of the variants: similarity {similarity:.2f}"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, replace
@@ -87,7 +88,7 @@ def suggest(
     if as_json:
         click.echo(json.dumps(_as_document(found, out), indent=2, ensure_ascii=False))
     else:
-        _show(found, log, out)
+        _show(found, log, out, columns)
 
 
 def _require_terminal(*, as_json: bool) -> None:
@@ -117,7 +118,7 @@ def _asked(found: "Suggestion") -> "Suggestion":
     return replace(found, header=header, proposals=tuple(proposals))
 
 
-def _show(found: "Suggestion", log: Path, out: Path) -> None:
+def _show(found: "Suggestion", log: Path, out: Path, named: tuple[str, ...]) -> None:
     click.echo(f"{out}: written, a proposal of {found.goal} for the audience '{found.audience}'.")
     click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
     for (role, reason), names in _groups(found.proposals).items():
@@ -129,8 +130,10 @@ def _show(found: "Suggestion", log: Path, out: Path) -> None:
     for line in _notes(found):
         click.echo("\n".join(block("note: ", [line], columns(), indent=2)))
     click.echo("Next: read the file and change what is not so, then")
-    click.echo(f"  cloakwork policy lint {out} {log}")
-    click.echo(f"  cloakwork plan {out} {log}")
+    options = [word for pair in named for word in ("--column", pair)]
+    said = shlex.join([str(out), str(log), *options])
+    click.echo(f"  cloakwork policy lint {said}")
+    click.echo(f"  cloakwork plan {said}")
 
 
 def _groups(proposals: Iterable["Proposal"]) -> dict[tuple[str, str], list[str]]:
@@ -159,6 +162,12 @@ def _notes(found: "Suggestion") -> Iterable[str]:
     if found.persons:
         names = ", ".join(map(printable, found.persons))
         yield f"one person may have several cases, by {names}: see 'unit' in the file"
+    if found.persons_of_events:
+        names = ", ".join(map(printable, found.persons_of_events))
+        yield (
+            f"one person may have several cases, by {names}; each case is protected by itself: to "
+            "protect the person, put 'case:' before the column's name in the file, and suggest anew"
+        )
     if found.questions:
         questions = "a question" if found.questions == 1 else f"{found.questions} questions"
         yield f"the file holds {questions} in <...> that you answer before it is valid"

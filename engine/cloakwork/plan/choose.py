@@ -305,4 +305,7 @@ def _missing_mechanisms(goal: Guarantee) -> Iterator[str]:
             f"noise: name {CONTROL_FLOW} in the same guarantee"
         )
     elif isinstance(goal, LocalDP):
-        yield "local-dp is about the values of attributes that have a declared domain or range"
+        yield (
+            "one local-dp guarantee covers attributes that all have a domain, or all a range of "
+            "numbers: where there are both, write a guarantee for each kind"
+        )

@@ -161,7 +161,8 @@ def with_one_unit_a_case(log: EventLog, unit: Unit) -> EventLog:
         # Persons with several cases would go unprotected.
         raise Infeasible(
             "bound",
-            f"no case has '{name}', the policy's unit of privacy; it must be a case attribute",
+            f"no case has '{name}', the policy's unit of privacy; it must be a case attribute: "
+            f"in a table, a column called '{CASE_PREFIX}...', and so in the policy",
         )
     _as_text(log, name)
     stated_by_rows = name in log.source.rows

@@ -72,8 +72,8 @@ def _caveat_of_window(caveat: caveats.HoldsWindow) -> str:
         said += ": whoever knows that a case is in it knows that it started then"
     if caveat.unit_attribute is None:
         return (
-            f"{said}; releases of other windows hold other cases: for one case their costs do not "
-            "add up, for a person with cases in several windows they do"
+            f"{said}; costs of several windows do not add up for one case, but do for a person "
+            "with cases in them"
         )
     return (
         f"{said}; one '{caveat.unit_attribute}' may have cases in several windows, "
