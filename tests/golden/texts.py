@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Final
 
 ENGINE: Final = Path(__file__).resolve().parents[2] / "engine" / "cloakwork"
-PACKAGES: Final = tuple(sorted(path.name for path in ENGINE.iterdir() if path.is_dir()))
+PACKAGES: Final = tuple(
+    sorted(path.name for path in ENGINE.iterdir() if (path / "__init__.py").is_file())
+)
 NAMED: Final = (ast.Name, ast.Attribute)
 
 _TWO_WORDS: Final = re.compile(r"[A-Za-z,;:.!?')}\]] +[({'\[]?[A-Za-z]")
