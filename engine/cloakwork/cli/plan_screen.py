@@ -196,7 +196,7 @@ def _least_possible(gap: JsonValue) -> str:
 
 def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSection]:
     """Before, this release and after, a line a budget that pays; and what no budget bounds."""
-    balances = tuple(_balances(outlook))
+    balances = tuple(_balances(plan, outlook))
     unbounded = unbounded_line(plan)
     # Of a price the end says most, so that it is cut last; the rest can be read elsewhere.
     yield ScreenSection("Budget", balances, most_lines=3, legible_lines=3)
@@ -204,12 +204,15 @@ def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSect
         yield ScreenSection("" if balances else "Budget", (unbounded,), most_lines=3)
 
 
-def _balances(outlook: "BudgetForecast | None") -> Iterator[str]:
+def _balances(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
+    """A line a budget; of one that no guarantee of the plan is about, that it pays too."""
     if outlook is None:
         return
+    own = {charge.currency for charge in plan.charges}
     for before, cost, after in zip(outlook.before, outlook.cost, outlook.after, strict=True):
         if cost.epsilon > 0 or cost.delta > 0:
-            yield balance_line(before, cost, after)
+            line = balance_line(before, cost, after)
+            yield line if before.currency in own else f"the same noise counts as {line}"
 
 
 def balance_line(before: "Balance", cost: Cost, after: "Balance") -> str:
