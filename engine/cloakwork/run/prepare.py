@@ -246,7 +246,9 @@ def require_enough_cases(log: EventLog, plan: Plan) -> None:
     bounding; ``Infeasible``.
 
     How many there are is public beside k-anonymity, and taken as given by claims about times. Where
-    differential privacy hides who is there, nothing is refused for what the log holds.
+    differential privacy hides who is there, nothing is refused for what the log holds. Cases of a
+    window that another window has are known only once the ledger was charged: where too few are
+    left then, the mechanism refuses, and what was charged stays.
     """
     if plan.bounded or log.events.height == 0:
         return
