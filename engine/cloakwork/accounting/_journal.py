@@ -31,7 +31,7 @@ from cloakwork.accounting._tables import (
     windows_table,
 )
 from cloakwork.accounting.address import parse_address
-from cloakwork.accounting.entries import BEFORE_FIRST, Entry, Kind, first_break
+from cloakwork.accounting.entries import BEFORE_FIRST, Entry, EventKind, ReleaseKind, first_break
 from cloakwork.accounting.window_hashes import split_hashes
 from cloakwork.errors import LedgerError
 from cloakwork.locks import Lock, lock_file, lock_if_abandoned
@@ -52,7 +52,9 @@ class WriteTransaction:
     entries: tuple[Entry, ...]
     _connection: "Connection"
 
-    def append(self, kind: Kind, release: str, dataset: str, body: Mapping[str, Any]) -> Entry:
+    def append(
+        self, kind: ReleaseKind | EventKind, release: str, dataset: str, body: Mapping[str, Any]
+    ) -> Entry:
         """Add one entry; it stands once the transaction ends without an error."""
         previous = self.entries[-1].digest if self.entries else BEFORE_FIRST
         at = datetime.now(UTC).isoformat()

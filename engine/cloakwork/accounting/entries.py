@@ -3,9 +3,17 @@
 import hashlib
 import json
 from dataclasses import astuple, dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
-Kind = Literal["reserve", "intent", "commit", "fail", "identify", "statement"]
+ReleaseKind = Literal["reserve", "intent", "commit", "fail", "identify", "statement"]
+"""What happens to a release."""
+
+EventKind = Literal[
+    "dataset-declared", "policy-added", "policy-approved", "policy-revoked", "compared"
+]
+"""What happens beside releases; such an entry names no release."""
+
+EVENT_KINDS: Final[tuple[EventKind, ...]] = get_args(EventKind)
 
 BEFORE_FIRST: Final = "0" * 64
 """What the first entry names as the digest of its predecessor."""

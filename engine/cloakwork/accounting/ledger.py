@@ -32,6 +32,7 @@ from cloakwork.accounting.account import (
     with_known_units,
 )
 from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.entries import Entry, EventKind
 from cloakwork.accounting.fingerprint import Resemblance, fingerprint, resemblances
 from cloakwork.accounting.forecast import BudgetForecast
 from cloakwork.accounting.ledger_reading import ReadableLedger, Summary
@@ -324,6 +325,24 @@ class Ledger(ReadableLedger):
             frozenset(record.id for record in earlier if was_recorded(record)),
         )
         return frozenset(text for text, known in hashes.items() if known in elsewhere)
+
+    def record_event(
+        self,
+        kind: EventKind,
+        dataset: str,
+        body: Mapping[str, Any],
+        *,
+        require: Callable[[tuple[Entry, ...]], None] | None = None,
+    ) -> Entry:
+        """Add an entry about something beside releases; makes the ledger where there is none.
+
+        ``require``: raises, in the same transaction, where the entries so far forbid it. Raises
+        LedgerError where the ledger cannot be used or was altered.
+        """
+        with self._journal.writing() as writing:
+            if require is not None:
+                require(writing.entries)
+            return writing.append(kind, "", dataset, body)
 
     def _require_record(self, writing: WriteTransaction, release: str) -> Record:
         for record in records_of(self.url, writing.entries, None):

@@ -19,7 +19,7 @@ from cloakwork.accounting.account import (
 )
 from cloakwork.accounting.books import METRIC
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.entries import Break, first_break
+from cloakwork.accounting.entries import Break, Entry, EventKind, first_break
 from cloakwork.accounting.forecast import BudgetForecast, forecast_budget
 from cloakwork.accounting.records import Record, records_of
 from cloakwork.accounting.windows import require_same_period
@@ -139,6 +139,16 @@ class ReadableLedger:
         exist holds none.
         """
         return records_of(self.url, self._journal.read(), dataset)
+
+    def events(self, *kinds: EventKind, dataset: str | None = None) -> tuple[Entry, ...]:
+        """Entries of these kinds, oldest first; only of ``dataset`` if given. A ledger that does
+        not exist holds none.
+        """
+        return tuple(
+            entry
+            for entry in self._journal.read()
+            if entry.kind in kinds and dataset in (None, entry.dataset)
+        )
 
     def verify(self, witnesses: Iterable[str] = ()) -> Break | None:
         """The first entry that is not what was once written; None when the ledger is whole.

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from cloakwork.accounting.affected import with_voided_charges
 from cloakwork.accounting.books import Book, DeclaredTotal
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.entries import Entry
+from cloakwork.accounting.entries import EVENT_KINDS, Entry
 from cloakwork.budget import Cost
 from cloakwork.errors import LedgerError
 
@@ -103,7 +103,7 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
     """What the entries, oldest first, say about each release."""
     records: dict[str, Record] = {}
     for entry in entries:
-        if dataset is not None and entry.dataset != dataset:
+        if entry.kind in EVENT_KINDS or dataset not in (None, entry.dataset):
             continue
         try:
             records[entry.release] = _updated_by(records.get(entry.release), entry)
