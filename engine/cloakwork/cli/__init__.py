@@ -66,6 +66,9 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "cloakwork.cli.mechanisms:mechanisms",
         "List what can be applied, and how far each is proved.",
     ),
+    "console": CommandLocation(
+        "cloakwork.cli.console_command:console", "Do all of this in a browser, on this machine."
+    ),
 }
 """Each command's place: loaded when it is asked for, so that ``--help`` stays fast."""
 

@@ -74,17 +74,17 @@ def summary_lines(summary: "Summary", width: int | None = None) -> Iterator[str]
     yield from block("", [f"Dataset {summary.dataset}: {_releases(summary)}"], width, indent=0)
     by_window = any(balance.window for balance in summary.balances)
     for balance in summary.balances:
-        if _is_listed(balance):
+        if is_listed(balance):
             other = by_window and balance.window is None and is_by_window(balance.book)
             line = ("any other window, " if other else "") + _balance_text(balance)
             yield from block("", [line], width, indent=2)
-    lines = [*_budget_notes(summary), *_without_release(summary), *_affected(summary)]
+    lines = [*budget_notes(summary), *_without_release(summary), *affected_lines(summary)]
     for line in lines:
         text = line.lstrip()
         yield from block("", [text], width, indent=len(line) - len(text))
 
 
-def _is_listed(balance: "Balance") -> bool:
+def is_listed(balance: "Balance") -> bool:
     """Whether a budget was spent from, or is the unit's: an unused currency is left out."""
     used = balance.spent.epsilon > 0 or balance.spent.delta > 0
     return used or balance.currency == "unit" or bool(balance.unconverted)
@@ -105,7 +105,7 @@ def _releases(summary: "Summary") -> str:
     return made + (f", and {failed} failed, whose cost stays spent" if failed else "")
 
 
-def _budget_notes(summary: "Summary") -> Iterator[str]:
+def budget_notes(summary: "Summary") -> Iterator[str]:
     """What the figures leave out, and what they rest on."""
     for balance in summary.balances:
         if balance.apart_from:
@@ -137,7 +137,7 @@ def _without_release(summary: "Summary") -> Iterator[str]:
             yield f"  {_entry(record)}"
 
 
-def _affected(summary: "Summary") -> Iterator[str]:
+def affected_lines(summary: "Summary") -> Iterator[str]:
     """Entries whose claims were found false since: by which advisory, and how to settle it."""
     from cloakwork.accounting.affected import advisories_of
 

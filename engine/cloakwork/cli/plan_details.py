@@ -46,7 +46,7 @@ def print_details(
 
     tree = Tree("Details", guide_style="dim")
     warnings = warning_lines(plan, earlier_without_bound)
-    for heading, lines in _branches(plan, previewed, warnings, show_all=show_all):
+    for heading, lines in branches(plan, previewed, warnings, show_all=show_all):
         branch = tree.add(f"[bold]{heading}[/]")
         for line, *below in lines:
             twig = branch.add(escape(line))
@@ -60,9 +60,12 @@ def print_details(
         click.echo(line.rstrip())
 
 
-def _branches(
+def branches(
     plan: Plan, previewed: "Sequence[StepRecord]", warnings: Sequence[str], *, show_all: bool
 ) -> Iterator[Branch]:
+    """The reasons as headings with lines; arguments as for ``print_details``, but ``warnings``,
+    which are lines.
+    """
     if plan.unproven:
         yield "Unproven", [_unproven(item) for item in plan.unproven]
     yield "Guarantees", [_claim(claim) for claim in plan.claims] or [["none"]]
