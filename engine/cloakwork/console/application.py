@@ -124,6 +124,7 @@ def _opening(sessions: BrowserSessions, port: int) -> Callable[[Request], Awaita
         # A cookie that is strict does not come with a redirection which another site began.
         response = HTMLResponse(
             '<!doctype html><html lang="en"><title>Cloakwork</title>'
+            '<link rel="icon" href="/static/icon.svg">'
             '<meta http-equiv="refresh" content="0;url=/">'
             '<p><a href="/">Open the console</a></p></html>'
         )

@@ -69,6 +69,7 @@ class Visit:
             "folder": self.workplace.label,
             "root": str(self.workplace.root),
             "path": self.request.url.path,
+            "part": _part_of(self.request.url.path),
             "working": sum(not job.ended for job in self.state.jobs.newest_first()),
         }
         text = page_templates().get_template(template).render(shown | content)
@@ -83,6 +84,23 @@ class Visit:
     ) -> Response:
         """Start a job, and go to the page that follows it."""
         return go(job_page(self.state.jobs.start(title, work, spends=spends)))
+
+
+_PARTS: Final = {
+    "dataset": "/",
+    "policy": "/policies",
+    "diff": "/policies",
+    "suggest": "/logs",
+    "apply": "/plan",
+    "release": "/releases",
+    "packed": "/releases",
+    "work": "/work",
+}
+"""Under which entry of the navigation a page lies, by the first word of its address."""
+
+
+def _part_of(path: str) -> str:
+    return _PARTS.get(path.split("/")[1], path)
 
 
 Page = Callable[[Visit], Response]
