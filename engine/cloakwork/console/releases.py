@@ -15,7 +15,7 @@ from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.jobs import JobProgress, JobResult
 from cloakwork.console.visits import Visit
 from cloakwork.console.workplace import STATEMENT, OutsideFolder
-from cloakwork.errors import CloakworkError, VerificationFailed
+from cloakwork.errors import VerificationFailed
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.packing import pack as pack_release
 from cloakwork.publishing.statement import PrivacyStatement
@@ -39,20 +39,18 @@ class StatedRelease:
 def all_releases(visit: Visit) -> Response:
     """The releases of the folder, and what was packed."""
     found = visit.workplace.look()
-    rows = []
-    for name in found.releases:
-        try:
-            rows.append({"folder": name, "stated": stated(visit.workplace.existing(name))})
-        except CloakworkError as error:
-            rows.append({"folder": name, "problem": str(error)})
+    rows = [
+        {"folder": name, "stated": stated(visit.workplace.existing(name))}
+        for name in found.releases
+    ]
     return visit.page("releases.html", rows=rows, packed=found.packed, all_seen=found.all_seen)
 
 
 def stated(folder: Path) -> StatedRelease | None:
-    """What the statement says; None for one in the format of version 0.1.0."""
+    """What the statement says; None where it is none of this version."""
     try:
         said = read_statement(read_envelope((folder / STATEMENT).read_bytes())).predicate
-    except VerificationFailed:
+    except (VerificationFailed, OSError):
         return None
     return _as_stated(said)
 
