@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cloakwork.accounting.datasets import datasets, declare_dataset
     from cloakwork.accounting.ledger import Ledger
     from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
     from cloakwork.log.eventlog import EventLog
@@ -19,6 +20,8 @@ _HOMES = {
     "EventLog": "cloakwork.log.eventlog",
     "Ledger": "cloakwork.accounting.ledger",
     "apply": "cloakwork.api",
+    "datasets": "cloakwork.accounting.datasets",
+    "declare_dataset": "cloakwork.accounting.datasets",
     "load_policy": "cloakwork.api",
     "make_plan": "cloakwork.api",
     "prove": "cloakwork.plan.prove",
@@ -33,6 +36,8 @@ __all__ = [
     "EventLog",
     "Ledger",
     "apply",
+    "datasets",
+    "declare_dataset",
     "load_policy",
     "make_plan",
     "prove",

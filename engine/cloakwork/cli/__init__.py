@@ -55,6 +55,10 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "cloakwork.cli.ledger:ledger",
         "Show, verify and reconcile the budget that releases have spent.",
     ),
+    "dataset": CommandLocation(
+        "cloakwork.cli.dataset:dataset",
+        "Declare datasets, and show what is left of their budgets.",
+    ),
     "keys": CommandLocation(
         "cloakwork.cli.keys:keys", "List whose signatures count here, and change that."
     ),

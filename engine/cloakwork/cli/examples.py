@@ -87,6 +87,23 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork ledger reconcile release",
         "cloakwork ledger reconcile release --ledger ledger.db --json",
     ),
+    "dataset": (
+        "cloakwork dataset declare permits --owner 'Permit office' --total epsilon=2,delta=1e-6",
+        "cloakwork dataset show permits",
+    ),
+    "dataset list": (
+        "cloakwork dataset list",
+        "cloakwork dataset list --json",
+    ),
+    "dataset show": (
+        "cloakwork dataset show permits",
+        "cloakwork dataset show permits --ledger ledger.db --json",
+    ),
+    "dataset declare": (
+        "cloakwork dataset declare permits --owner 'Permit office' --unit case "
+        "--total epsilon=2,delta=1e-6",
+        "cloakwork dataset declare permits --windows '1 month' --require-approval",
+    ),
     "keys": (
         "cloakwork keys list",
         "cloakwork keys trust key.pem --name partner",

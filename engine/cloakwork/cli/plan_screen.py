@@ -209,6 +209,13 @@ def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSect
     yield ScreenSection("Budget", balances, most_lines=3, legible_lines=3)
     if unbounded is not None:
         yield ScreenSection("" if balances else "Budget", (unbounded,), most_lines=3)
+    if outlook is None:
+        return
+    from cloakwork.cli.ledger_text import declaration_line
+
+    declared = declaration_line(outlook.declaration)
+    if declared is not None:
+        yield ScreenSection("Dataset", (declared,), most_lines=2)
 
 
 def _balances(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
