@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
     from cloakwork.plan.prove import prove
+    from cloakwork.registry.registry import Registry
 
 _HOMES = {
     "EventLog": "cloakwork.log.eventlog",
     "Ledger": "cloakwork.accounting.ledger",
+    "Registry": "cloakwork.registry.registry",
     "apply": "cloakwork.api",
     "load_policy": "cloakwork.api",
     "make_plan": "cloakwork.api",
@@ -32,6 +34,7 @@ _HOMES = {
 __all__ = [
     "EventLog",
     "Ledger",
+    "Registry",
     "apply",
     "load_policy",
     "make_plan",

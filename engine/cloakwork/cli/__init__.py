@@ -55,6 +55,9 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "cloakwork.cli.ledger:ledger",
         "Show, verify and reconcile the budget that releases have spent.",
     ),
+    "registry": CommandLocation(
+        "cloakwork.cli.registry:registry", "Keep versions of policies, approve and revoke them."
+    ),
     "keys": CommandLocation(
         "cloakwork.cli.keys:keys", "List whose signatures count here, and change that."
     ),
