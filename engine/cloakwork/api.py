@@ -28,7 +28,7 @@ from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Verification
 from cloakwork.publishing.verify import verify as verify_release
-from cloakwork.registry.requirement import required_approval
+from cloakwork.registry.requirement import notes_on, required_approval
 from cloakwork.registry.sources import PolicySource, policy_source
 from cloakwork.report.internal import internal_files
 from cloakwork.report.texts import warning_lines
@@ -114,7 +114,7 @@ def apply(
         folder=folder,
         searches=SearchCache.of_user(),
         details={} if approval is None else {"approval": approval.details()},
-        notes=() if approval is None else (f"this release rests on {approval}",),
+        notes=notes_on(plan.policy, approval),
     )
 
 

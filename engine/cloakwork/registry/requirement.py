@@ -5,6 +5,7 @@ from typing import Final
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import NotApproved
 from cloakwork.policy.model import Policy
+from cloakwork.policy.waivers import waiver_lines
 from cloakwork.registry.registry import Registry
 from cloakwork.registry.versions import Approval, PolicyVersion, reference_of
 
@@ -38,6 +39,13 @@ def required_approval(
         reason = _why_not(found[0] if found else None, reference, policy_digest)
         raise NotApproved(f"{reference}: is not approved, and {why}: {reason}")
     return approval
+
+
+def notes_on(policy: Policy, approval: Approval | None) -> tuple[str, ...]:
+    """What the internal report says of a release's policy: its approval, and what was waived."""
+    resting = () if approval is None else (f"this release rests on {approval}",)
+    waived = waiver_lines(policy.spec.waivers)
+    return (*resting, *(f"waived advice: {line}" for line in waived))
 
 
 def _why_not(version: PolicyVersion | None, reference: str, policy_digest: str) -> str:
