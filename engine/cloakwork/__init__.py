@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
     from cloakwork.plan.prove import prove
+    from cloakwork.registry.registry import Registry
 
 _HOMES = {
     "EventLog": "cloakwork.log.eventlog",
     "Ledger": "cloakwork.accounting.ledger",
+    "Registry": "cloakwork.registry.registry",
     "apply": "cloakwork.api",
     "datasets": "cloakwork.accounting.datasets",
     "declare_dataset": "cloakwork.accounting.datasets",
@@ -35,6 +37,7 @@ _HOMES = {
 __all__ = [
     "EventLog",
     "Ledger",
+    "Registry",
     "apply",
     "datasets",
     "declare_dataset",

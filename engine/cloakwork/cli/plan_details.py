@@ -18,6 +18,7 @@ from cloakwork.plan.sentences import (
     unproven_cost,
     unproven_sentence,
 )
+from cloakwork.policy.waivers import waiver_lines
 from cloakwork.report.texts import INTERNAL, cost_text, unbounded_line, warning_lines
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def branches(
     if plan.profile is not None:
         params = plan.profile.params
         yield "DP profile", [[f"epsilon {params.epsilon:g}, delta {params.delta:g}"]]
+    if waived := waiver_lines(plan.policy.spec.waivers):
+        yield "Waived advice", [[line] for line in waived]
     if warnings:
         yield "Warnings", [[warning] for warning in warnings]
     if show_all:
