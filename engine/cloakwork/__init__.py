@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cloakwork.accounting.ledger import Ledger
+    from cloakwork.comparing.compare import compare
     from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
@@ -19,6 +20,7 @@ _HOMES = {
     "EventLog": "cloakwork.log.eventlog",
     "Ledger": "cloakwork.accounting.ledger",
     "apply": "cloakwork.api",
+    "compare": "cloakwork.comparing.compare",
     "load_policy": "cloakwork.api",
     "make_plan": "cloakwork.api",
     "prove": "cloakwork.plan.prove",
@@ -33,6 +35,7 @@ __all__ = [
     "EventLog",
     "Ledger",
     "apply",
+    "compare",
     "load_policy",
     "make_plan",
     "prove",
