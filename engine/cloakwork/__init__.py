@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cloakwork.accounting.datasets import datasets, declare_dataset
     from cloakwork.accounting.ledger import Ledger
+    from cloakwork.comparing.compare import compare
     from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
@@ -24,6 +25,7 @@ _HOMES = {
     "apply": "cloakwork.api",
     "datasets": "cloakwork.accounting.datasets",
     "declare_dataset": "cloakwork.accounting.datasets",
+    "compare": "cloakwork.comparing.compare",
     "load_policy": "cloakwork.api",
     "make_plan": "cloakwork.api",
     "prove": "cloakwork.plan.prove",
@@ -41,6 +43,7 @@ __all__ = [
     "apply",
     "datasets",
     "declare_dataset",
+    "compare",
     "load_policy",
     "make_plan",
     "prove",

@@ -312,6 +312,11 @@ def _opened(
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
         return _read(log, plan, columns)
+    return log_of_frame(log, columns)
+
+
+def log_of_frame(log: object, columns: dict[str, str] | None = None) -> EventLog:
+    """The log in a table of polars or pandas; raises LogError for what is neither."""
     named = {
         parameter: columns[name]
         for name, parameter in _PARAMETERS.items()

@@ -58,6 +58,7 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
     "dataset": CommandLocation(
         "cloakwork.cli.dataset:dataset",
         "Declare datasets, and show what is left of their budgets.",
+    ),
     "registry": CommandLocation(
         "cloakwork.cli.registry:registry", "Keep versions of policies, approve and revoke them."
     ),

@@ -103,6 +103,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork dataset declare permits --owner 'Permit office' --unit case "
         "--total epsilon=2,delta=1e-6",
         "cloakwork dataset declare permits --windows '1 month' --require-approval",
+    ),
     "registry": (
         "cloakwork registry add policy.yaml --reason 'First version'",
         "cloakwork registry approve permits@1.0.0 --reason 'Checked with the owner'",
