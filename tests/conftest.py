@@ -17,6 +17,7 @@ from drawn_entropy import pytest_fixture_setup, pytest_runtest_protocol  # noqa:
 
 if TYPE_CHECKING:
     from forked import Forks
+    from postgres import PostgresServer
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -128,3 +129,18 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Forks"]:
         found = Forks(tmp_path_factory.mktemp("forks"))
     yield found
     found.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["PostgresServer"]:
+    """One database server for all tests of a worker that ask for it."""
+    from postgres import running_server
+
+    with running_server() as found:
+        yield found
+
+
+@pytest.fixture
+def database(postgres: "PostgresServer") -> str:
+    """The address of an empty database on the server."""
+    return postgres.database()

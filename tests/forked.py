@@ -13,7 +13,7 @@ from conftest import ROOT, Said
 
 SERVER = """
 import faulthandler, json, os, sys
-import polars, pydantic, sqlalchemy.dialects.sqlite
+import polars, pydantic, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql.psycopg
 import cryptography.hazmat.primitives.asymmetric.ed25519
 import cloakwork.api, cloakwork.cli.apply, cloakwork.publishing.publish, cloakwork.report.html
 import cloakwork.accounting.ledger, cloakwork.mechanisms.registry, cloakwork.accounting.events

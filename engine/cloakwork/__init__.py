@@ -9,16 +9,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cloakwork.accounting.datasets import datasets, declare_dataset
     from cloakwork.accounting.ledger import Ledger
+    from cloakwork.comparing.compare import compare
     from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
     from cloakwork.plan.prove import prove
+    from cloakwork.registry.registry import Registry
 
 _HOMES = {
     "EventLog": "cloakwork.log.eventlog",
     "Ledger": "cloakwork.accounting.ledger",
+    "Registry": "cloakwork.registry.registry",
     "apply": "cloakwork.api",
+    "datasets": "cloakwork.accounting.datasets",
+    "declare_dataset": "cloakwork.accounting.datasets",
+    "compare": "cloakwork.comparing.compare",
     "load_policy": "cloakwork.api",
     "make_plan": "cloakwork.api",
     "prove": "cloakwork.plan.prove",
@@ -32,7 +39,11 @@ _HOMES = {
 __all__ = [
     "EventLog",
     "Ledger",
+    "Registry",
     "apply",
+    "datasets",
+    "declare_dataset",
+    "compare",
     "load_policy",
     "make_plan",
     "prove",

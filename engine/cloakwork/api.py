@@ -17,10 +17,9 @@ from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, require_profile_params
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
-from cloakwork.plan.planner import make_plan, plan_file
+from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import require_window
-from cloakwork.policy.library import resolve_policy
-from cloakwork.policy.load import load_policy as read_policy
+from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.progress import Reporter, silent
 from cloakwork.publishing.keys import SigningKey
@@ -29,6 +28,8 @@ from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Verification
 from cloakwork.publishing.verify import verify as verify_release
+from cloakwork.registry.requirement import notes_on, required_approval
+from cloakwork.registry.sources import PolicySource, policy_source
 from cloakwork.report.internal import internal_files
 from cloakwork.report.texts import open_window_line, warning_lines
 from cloakwork.run.comparison import compared_columns, whole_log_utility
@@ -46,19 +47,19 @@ if TYPE_CHECKING:
     from cloakwork.audit.times import TimeUtility
 
 
-def load_policy(path_or_name: str | Path) -> Policy:
-    """Read a policy file, or a shipped policy by its name; raises PolicyError with every fault
-    found.
+def load_policy(path_or_name: str | Path, *, ledger: Ledger | str | None = None) -> Policy:
+    """Read a policy file, a shipped policy by its name, or ``NAME@VERSION`` of the registry in
+    ``ledger``; raises PolicyError with every fault found.
     """
-    return read_policy(_policy_file(path_or_name))
+    return _source(path_or_name, ledger).policy()
 
 
-def _policy_file(path_or_name: str | Path) -> Path:
+def _source(path_or_name: str | Path, ledger: Ledger | str | None) -> PolicySource:
     if not isinstance(path_or_name, str | Path):
         raise PolicyError(
             [FileProblem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")]
         )
-    return resolve_policy(path_or_name)
+    return policy_source(path_or_name, ledger)
 
 
 def apply(
@@ -71,6 +72,7 @@ def apply(
     columns: dict[str, str] | None = None,
     mining_seconds: float = 0.0,
     folder: Path | None = None,
+    require_approval: bool = False,
 ) -> Release:
     """Run ``plan`` on ``log`` and charge ``ledger``; the release stays in memory.
 
@@ -90,6 +92,7 @@ def apply(
             f"apply: needs a plan (got {what}); make one: make_plan(load_policy(...))"
         )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    approval = required_approval(book, plan.policy, plan.policy_digest, require=require_approval)
     watch = stopwatch or Stopwatch()
     if not isinstance(log, EventLog):
         with watch.stage("read"):
@@ -110,6 +113,8 @@ def apply(
         observe=times,
         folder=folder,
         searches=SearchCache.of_user(),
+        details={} if approval is None else {"approval": approval.details()},
+        notes=notes_on(plan.policy, approval),
     )
 
 
@@ -125,22 +130,25 @@ def release(
     columns: dict[str, str] | None = None,
     mining_seconds: float = 0.0,
     window: str | None = None,
+    require_approval: bool = False,
 ) -> Published:
     """Anonymize ``log`` under ``policy`` and write the release to the new folder ``out``: all that
     ``cloakwork apply`` does.
 
     Checks the destination, the key and the budget before the log is read; runs the plan; records
     what is about to stand where; writes the folder, whole or not at all; and commits the ledger's
-    entry. ``policy``: a policy or its file, or a plan; ``window``: as for ``make_plan``, and of a
+    entry. ``policy``: a policy or its
+    file, ``NAME@VERSION`` of the registry, or a plan; ``window``: as for ``make_plan``, and of a
     plan the one that it was made for; other arguments as for ``apply`` and ``publish``. Raises
     CloakworkError, or one of its kinds; whatever fails after the first look at the log is recorded
     as failed, and stays spent.
     """
-    plan = _planned(policy, window)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    plan = _planned(policy, window, book)
     folder = Path(out)
     check_destination(folder)
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
+    required_approval(book, plan.policy, plan.policy_digest, require=require_approval)
     outlook = budget(plan, ledger=book)
     for warning in warning_lines(plan, outlook.without_dp):
         reporter(f"warning: {warning}")
@@ -156,18 +164,19 @@ def release(
         columns=columns,
         mining_seconds=mining_seconds,
         folder=target,
+        require_approval=require_approval,
     )
     return publish(made, folder, signing_key=key, reporter=reporter)
 
 
-def _planned(policy: Policy | Plan | str | Path, window: str | None) -> Plan:
+def _planned(policy: Policy | Plan | str | Path, window: str | None, ledger: Ledger) -> Plan:
     """A plan as it is; of a policy, or of its file, the plan that it gives."""
     if isinstance(policy, Plan):
         require_window(policy, window)
         return policy
     if isinstance(policy, Policy):
         return make_plan(policy, window=window)
-    return plan_file(_policy_file(policy), window=window)
+    return _source(policy, ledger).plan(window=window)
 
 
 def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:
@@ -197,10 +206,12 @@ def profile(
     """Measure the DP profile that ``policy`` buys (``spec.profile``), charging ``ledger``;
     arguments as for ``apply``, ``window`` as for ``make_plan``.
 
-    Raises PlanImpossible, before the log is read, where the policy buys none.
+    Raises PlanImpossible, before the log is read, where the policy buys none, and NotApproved where
+    its dataset requires an approval that it lacks.
     """
     require_profile_params(policy)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    required_approval(book, policy, digest(policy))
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")
         activity, timestamp = (
@@ -303,6 +314,11 @@ def _opened(
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
         return _read(log, plan, columns)
+    return log_of_frame(log, columns)
+
+
+def log_of_frame(log: object, columns: dict[str, str] | None = None) -> EventLog:
+    """The log in a table of polars or pandas; raises LogError for what is neither."""
     named = {
         parameter: columns[name]
         for name, parameter in _PARAMETERS.items()

@@ -4,6 +4,7 @@
      |- PolicyError           the policy cannot be read as a policy            exit 3
      |- PlanImpossible        no plan gives what the policy asks for           exit 3
      |- PlanMoved             policy, schema or ledger changed since planning  exit 3
+     |- NotApproved           the registry does not approve the policy         exit 3
      |- BudgetExceeded        the dataset's budget does not cover the release  exit 4
      |- GuaranteeBroken       a measured guarantee does not hold               exit 5
      |- VerificationFailed    a published release is not what it says          exit 5
@@ -128,6 +129,12 @@ def _place(cause: Cause) -> str:
 
 class PlanMoved(CloakworkError):
     """A plan no longer fits the policy, the log's schema or the engine it was made for."""
+
+    exit_code = 3
+
+
+class NotApproved(CloakworkError):
+    """The registry of policies does not approve what was asked for; says whose step is missing."""
 
     exit_code = 3
 

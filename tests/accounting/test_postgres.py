@@ -2,11 +2,9 @@
 lives.
 """
 
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -17,32 +15,6 @@ from cloakwork.budget import Cost
 from cloakwork.errors import BudgetExceeded, LedgerError
 from conftest import Said
 from counterexamples.small import small_log, small_policy
-from postgres import MISSING, programs, server
-
-pytestmark = pytest.mark.skipif(programs() is None, reason=MISSING)
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Where the one server of these tests listens."""
-    with (
-        tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder,
-        server(Path(folder)) as found,
-    ):
-        yield found
-
-
-@pytest.fixture
-def database(address: str) -> str:
-    """The address of an empty database of the test's own."""
-    name = f"test_{uuid4().hex}"
-    engine = create_engine(
-        f"postgresql+psycopg:///postgres?{address}", isolation_level="AUTOCOMMIT"
-    )
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return f"postgresql:///{name}?{address}"
 
 
 def test_a_ledger_is_made_once_and_said(database: str) -> None:

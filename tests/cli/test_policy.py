@@ -119,11 +119,13 @@ def test_diff_says_what_was_tightened(here: Path) -> None:
     run("init", "--from", "kanon-control-flow", "--out", "policy.yaml")
     (here / "new.yaml").write_text((here / "policy.yaml").read_text().replace("k: 10", "k: 12"))
     assert run("diff", "policy.yaml", "new.yaml").stdout == (
-        "tightened  spec.guarantees[k-anonymity over control-flow].k: 10 -> 12\n"
+        "tighter  spec.guarantees[k-anonymity over control-flow].k: 10 -> 12\n"
         "The new policy protects at least as well as the old one.\n"
+        "This needs a new minor version: 1.1.0 or later, and the new policy says 1.0.0; "
+        "raise metadata.version.\n"
     )
     document = json.loads(run("diff", "--json", "new.yaml", "policy.yaml").stdout)
-    assert document["verdict"] == "loosened"
+    assert document["verdict"] == "looser"
     assert run("diff", "policy.yaml", "policy.yaml").stdout == "The two policies say the same.\n"
 
 

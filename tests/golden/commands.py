@@ -319,7 +319,7 @@ def words_of(page: str) -> str:
 
 
 _ONE_LINE: Final = re.compile(
-    r"\$ |ok  |changed |loosened |tightened |differs: |( {2,4})?cloakwork "
+    r"\$ |ok  |other  |looser  |tighter  |differs: |( {2,4})?cloakwork "
     r"|.*[0-9a-f]{64}|.*\.(yaml|zip)[:, ]"
 )
 """What stays on its line: commands, keys, and messages that begin with a place in a file."""

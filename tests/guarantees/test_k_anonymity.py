@@ -70,5 +70,5 @@ def test_a_policy_that_turns_to_variants_is_tightened() -> None:
     beginnings, complete = (
         parse_policy(POLICY.format(option=f"scope: {scope}")) for scope in ("prefixes", "variants")
     )
-    assert [change.verdict for change in diff(beginnings, complete)] == ["tightened"]
-    assert [change.verdict for change in diff(complete, beginnings)] == ["loosened"]
+    assert [change.verdict for change in diff(beginnings, complete)] == ["tighter"]
+    assert [change.verdict for change in diff(complete, beginnings)] == ["looser"]

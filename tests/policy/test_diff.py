@@ -65,8 +65,8 @@ def longer_shift(spec: dict[str, Any]) -> None:
 )
 def test_tightening_is_seen_and_loosening_is_its_mirror(field: str, name: str, edit: Edit) -> None:
     old, new = edited(name), edited(name, edit)
-    assert field in [change.field for change in diff(old, new) if change.verdict == "tightened"]
-    assert field in [change.field for change in diff(new, old) if change.verdict == "loosened"]
+    assert field in [change.field for change in diff(old, new) if change.verdict == "tighter"]
+    assert field in [change.field for change in diff(new, old) if change.verdict == "looser"]
 
 
 def test_a_guarantee_that_goes_is_loosening() -> None:
@@ -81,9 +81,9 @@ def test_a_guarantee_that_goes_is_loosening() -> None:
         for change in diff(old, new)
         if change.after is None and change.field.startswith("spec.guarantees")
     ]
-    assert [change.verdict for change in gone] == ["loosened"]
+    assert [change.verdict for change in gone] == ["looser"]
     assert str(gone[0]).startswith(
-        "loosened   spec.guarantees[metric-privacy over timestamps]: gone, was Moving one time"
+        "looser   spec.guarantees[metric-privacy over timestamps]: gone, was Moving one time"
     )
 
 
@@ -95,17 +95,17 @@ def test_an_exposure_more_is_loosening() -> None:
     )
     changes = diff(load_shipped("kanon-control-flow"), new)
     assert {change.field: change.verdict for change in changes} == {
-        "spec.attributes['case:age']": "loosened",
-        "spec.expose['case:age']": "loosened",
+        "spec.attributes['case:age']": "looser",
+        "spec.expose['case:age']": "looser",
     }
-    assert verdict(changes) == "loosened"
+    assert verdict(changes) == "looser"
 
 
 def test_what_neither_protects_nor_harms_is_changed() -> None:
     changes = diff(
         load_shipped("dp-control-flow"), edited("dp-control-flow", put("output", {"format": "xes"}))
     )
-    assert verdict(changes) == "changed"
+    assert verdict(changes) == "other"
 
 
 def test_windows_loosen_the_total_of_cases() -> None:
@@ -115,16 +115,16 @@ def test_windows_loosen_the_total_of_cases() -> None:
     )
     plain, windows = edited("dp-control-flow", put("budget", {})), put("budget", monthly)
     (change,) = diff(plain, edited("dp-control-flow", windows))
-    assert str(change) == "loosened   spec.budget.windows: new: by case-start, every 1 month"
+    assert str(change) == "looser   spec.budget.windows: new: by case-start, every 1 month"
     (change,) = diff(edited("dp-control-flow", windows), plain)
-    assert change.verdict == "tightened"
+    assert change.verdict == "tighter"
     (change,) = diff(
         edited("dp-control-flow", windows), edited("dp-control-flow", put("budget", yearly))
     )
-    assert change.verdict == "changed"
+    assert change.verdict == "other"
     persons = edited("dp-control-flow", put("budget", {}), protect_persons)
     (change,) = diff(persons, edited("dp-control-flow", windows, protect_persons))
-    assert change.verdict == "changed"
+    assert change.verdict == "other"
 
 
 def test_other_shares_of_a_budget_are_no_other_guarantee() -> None:
@@ -132,4 +132,4 @@ def test_other_shares_of_a_budget_are_no_other_guarantee() -> None:
     changed = edited("dp-control-flow", put("budget", {"shares": shares}))
     plain = edited("dp-control-flow", put("budget", {}))
     (change,) = diff(plain, changed)
-    assert (change.field, verdict([change])) == ("spec.budget.shares", "changed")
+    assert (change.field, verdict([change])) == ("spec.budget.shares", "other")

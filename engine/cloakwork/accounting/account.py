@@ -262,16 +262,24 @@ def _budget_exceeded(
     fits_own = all(
         sum_against(after.charges, total, after.cases)[0].within(total.cost) for total in own
     )
+    reason = _TIGHTER_EARLIER if fits_own else None
+    if bound.of_dataset:
+        reason = _TIGHTER_DECLARED.format(cost=bound.cost)
     return BudgetExceeded(
         dataset,
         book.currency,
         (requested.epsilon, requested.delta),
         (left.epsilon, left.delta),
-        reason=_TIGHTER_EARLIER if fits_own else None,
+        reason=reason,
         unit=book.unit if book.currency == "unit" else None,
         window=window,
     )
 
+
+_TIGHTER_DECLARED: Final = (
+    "the dataset is declared with a total of epsilon {cost.epsilon:g}, delta {cost.delta:g} "
+    "('cloakwork dataset show')"
+)
 
 _TIGHTER_EARLIER: Final = (
     "an earlier release was made under a tighter total, which its statement printed: "

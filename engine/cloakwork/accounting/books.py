@@ -62,13 +62,15 @@ class DeclaredTotal:
     """The most that all releases together may cost in one book; for ``metric``, over ``shift``.
 
     ``apart_from``: the other units that its policy lists under ``budget.books``; it counts nothing
-    that was charged for these. Whatever else was charged is converted.
+    that was charged for these. Whatever else was charged is converted. ``of_dataset``: whether the
+    dataset was declared with it, and not a policy.
     """
 
     book: Book
     cost: Cost
     shift: timedelta | None = None
     apart_from: tuple[str, ...] = ()
+    of_dataset: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from cloakwork.accounting.account import (
 )
 from cloakwork.accounting.books import Book, DeclaredTotal
 from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.declarations import NOTHING_DECLARED, DatasetDeclaration
 from cloakwork.accounting.records import Record
 from cloakwork.accounting.windows import concerns_same
 from cloakwork.budget import Cost
@@ -25,7 +26,8 @@ class BudgetForecast:
 
     Of a book with an account for each window: that of the window that is released, or all of them.
     ``without_dp``: how many earlier releases, of cases or persons that may be in this one too,
-    carry no DP guarantee (k-anonymity and the like).
+    carry no DP guarantee (k-anonymity and the like). ``declaration``: what the dataset is declared
+    with.
     """
 
     before: tuple[Balance, ...]
@@ -33,16 +35,20 @@ class BudgetForecast:
     after: tuple[Balance, ...]
     earlier: int
     without_dp: int
+    declaration: DatasetDeclaration = NOTHING_DECLARED
 
 
 def forecast_budget(
     records: Sequence[Record],
+    account: Account,
     charges: Sequence[Charge],
     totals: Sequence[DeclaredTotal],
     terms: BudgetTerms,
 ) -> BudgetForecast:
-    """What a release with these charges would mean; ``records``: the dataset's earlier ones."""
-    before = Account.of(records).with_release((), totals, terms.cases_per_unit)
+    """What a release with these charges would mean; ``records``: the dataset's earlier
+    ones, ``account``: what they spent, and what the dataset is declared with.
+    """
+    before = account.with_release((), totals, terms.cases_per_unit)
     after = before.with_release(charges, (), {})
     shift = largest_shift(charges)
     books = [

@@ -32,6 +32,7 @@ from cloakwork.accounting.account import (
     with_known_units,
 )
 from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.declarations import declaration_of
 from cloakwork.accounting.entries import Entry, EventKind
 from cloakwork.accounting.fingerprint import Resemblance, fingerprint, resemblances
 from cloakwork.accounting.forecast import BudgetForecast
@@ -125,13 +126,15 @@ class Ledger(ReadableLedger):
 
         ``terms`` is what the policy declares about the budget; ``totals`` is short for terms of
         totals by currency alone, the unit being the case. The smallest total ever declared for a
-        book binds, as earlier signed statements printed it. ``folder``: where the release is to
-        stand; this process then shows that it lives until the entry is committed or failed.
+        book binds, as earlier signed statements printed it, and so does what the dataset is
+        declared with (``accounting.declarations``). ``folder``: where the release is to stand; this
+        process then shows that it lives until the entry is committed or failed.
         ``private=False`` (a run with a fixed seed) is refused.
 
         Raises BudgetExceeded, and writes nothing, when spent (reserved, committed or failed) plus
         requested is more than a binding total; PlanImpossible when the two protect different units
-        and cannot be added up; LedgerError when the ledger cannot be used or was altered.
+        and cannot be added up, or the dataset is declared with another unit or other windows;
+        LedgerError when the ledger cannot be used or was altered.
         """
         if not private:
             raise LedgerError(
@@ -161,8 +164,11 @@ class Ledger(ReadableLedger):
                 records = with_known_units(records, policy_digest, terms.unit, charges)
                 declared = terms.declared(charges, records)
                 named = f"{policy} {version}".strip()
+                of_dataset = declaration_of(writing.entries, dataset, self.url)
+                of_dataset.require_allowed(dataset, terms, named)
                 require_same_period(dataset, records, terms.every, named)
-                require_fit(dataset, Account.of(records), charges, declared, terms, named)
+                account = of_dataset.bind(Account.of(records), charges)
+                require_fit(dataset, account, charges, declared, terms, named)
                 if folder is not None:
                     self._lock_release(release)
                 body["totals"] = [total_fields(total) for total in declared]

@@ -4,7 +4,7 @@ altered. Nothing here writes.
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,12 @@ from cloakwork.accounting.account import (
 )
 from cloakwork.accounting.books import METRIC
 from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.declarations import (
+    NOTHING_DECLARED,
+    DatasetDeclaration,
+    declaration_of,
+    declarations,
+)
 from cloakwork.accounting.entries import Break, Entry, EventKind, first_break
 from cloakwork.accounting.forecast import BudgetForecast, forecast_budget
 from cloakwork.accounting.records import Record, records_of
@@ -36,11 +42,14 @@ FORMER_DEFAULT: Final = "cloakwork.db"
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is spent and left of one dataset, by book, and its releases, oldest first."""
+    """What is spent and left of one dataset, by book; its releases, oldest first; and
+    what it is declared with.
+    """
 
     dataset: str
     balances: tuple[Balance, ...]
     records: tuple[Record, ...]
+    declaration: DatasetDeclaration = NOTHING_DECLARED
 
     @property
     def without_dp(self) -> tuple[Record, ...]:
@@ -97,11 +106,17 @@ class ReadableLedger:
         if found := self.verify():
             raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
         terms = terms or BudgetTerms(totals=totals or {})
-        records = with_known_units(self.history(dataset), policy_digest, terms.unit, charges)
+        entries = self._journal.read()
+        known = records_of(self.url, entries, dataset)
+        records = with_known_units(known, policy_digest, terms.unit, charges)
         declared = terms.declared(charges, records)
+        of_dataset = declaration_of(entries, dataset, self.url)
+        of_dataset.require_allowed(dataset, terms, policy)
         require_same_period(dataset, records, terms.every, policy)
-        require_fit(dataset, Account.of(records), charges, declared, terms, policy)
-        return forecast_budget(records, charges, declared, terms)
+        account = of_dataset.bind(Account.of(records), charges)
+        require_fit(dataset, account, charges, declared, terms, policy)
+        forecast = forecast_budget(records, account, charges, declared, terms)
+        return replace(forecast, declaration=of_dataset)
 
     def remaining(
         self,
@@ -121,18 +136,30 @@ class ReadableLedger:
         # A charge of nothing tells the terms over which shift a metric total is meant.
         costless = [Charge(currency="metric", cost=Cost(epsilon=0.0), shift=shift)] if shift else []
         declared = BudgetTerms(totals=totals or {}).declared(costless)
-        account = Account.of(self.history(dataset)).with_release((), declared, {})
+        entries = self._journal.read()
+        spent = Account.of(records_of(self.url, entries, dataset))
+        bound = declaration_of(entries, dataset, self.url).bind(spent, costless)
+        account = bound.with_release((), declared, {})
         return {
             book.name: account.balance(book, shift if book == METRIC else None, window)
             for book in account.books()
         }
 
     def summary(self, dataset: str | None = None) -> tuple[Summary, ...]:
-        """Spent and left per dataset, in order of first release; only of ``dataset`` if given."""
-        grouped: dict[str, list[Record]] = {}
-        for record in self.history(dataset):
-            grouped.setdefault(record.dataset, []).append(record)
-        return tuple(Summary(name, _balances_of(own), tuple(own)) for name, own in grouped.items())
+        """Spent and left per dataset, in order of first entry; only of ``dataset`` if given."""
+        entries = self._journal.read()
+        declared = declarations(entries, self.url)
+        records = records_of(self.url, entries, dataset)
+        concerned = [record.dataset for record in records]
+        names = [name for name in declared if dataset in (None, name)]
+        firsts = {entry.dataset: entry.seq for entry in reversed(entries)}
+        found = []
+        for name in sorted({*concerned, *names}, key=firsts.__getitem__):
+            own = tuple(record for record in records if record.dataset == name)
+            declaration = declared.get(name, NOTHING_DECLARED)
+            balances = _balances_of(declaration.bind(Account.of(own)))
+            found.append(Summary(name, balances, own, declaration))
+        return tuple(found)
 
     def history(self, dataset: str | None = None) -> tuple[Record, ...]:
         """Every release, oldest first; only of ``dataset`` when it is given. A ledger that does not
@@ -149,6 +176,16 @@ class ReadableLedger:
             for entry in self._journal.read()
             if entry.kind in kinds and dataset in (None, entry.dataset)
         )
+
+    def declaration(self, dataset: str) -> DatasetDeclaration:
+        """What ``dataset`` is declared with, and so what binds its releases."""
+        return declaration_of(self._journal.read(), dataset, self.url)
+
+    def fingerprints(self) -> list[tuple[str, str, str]] | None:
+        """Keyed samples of case ids, as (release, dataset, sample); None where the right to read
+        them is missing. Internal.
+        """
+        return self._journal.fingerprints()
 
     def verify(self, witnesses: Iterable[str] = ()) -> Break | None:
         """The first entry that is not what was once written; None when the ledger is whole.
@@ -168,8 +205,7 @@ class ReadableLedger:
         return Break(len(entries) + 1, reason)
 
 
-def _balances_of(records: Sequence[Record]) -> tuple[Balance, ...]:
-    account = Account.of(records)
+def _balances_of(account: Account) -> tuple[Balance, ...]:
     found = [
         account.balance(book, window=window)
         for book in account.books()

@@ -6,7 +6,7 @@ from typing import Final
 from cloakwork.authoring.classify import Nature, classify
 from cloakwork.authoring.figures import figures_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.policy.advice import Advice
+from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.globs import is_glob
 from cloakwork.policy.model import Policy
@@ -21,7 +21,11 @@ _REVEALING: Final[frozenset[Nature]] = frozenset(
 
 def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
     """What a careful reader would ask who has seen ``log``; internal, as it comes from the log."""
-    return (*_missing(policy, log), *_not_named(policy, log), *_revealing(policy, log))
+    return (
+        *named_advice("attribute-not-in-log", _missing(policy, log)),
+        *named_advice("glob-releases-attribute", _not_named(policy, log)),
+        *named_advice("revealing-attribute", _revealing(policy, log)),
+    )
 
 
 def _missing(policy: Policy, log: EventLog) -> Iterator[Advice]:

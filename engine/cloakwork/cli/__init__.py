@@ -55,6 +55,13 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "cloakwork.cli.ledger:ledger",
         "Show, verify and reconcile the budget that releases have spent.",
     ),
+    "dataset": CommandLocation(
+        "cloakwork.cli.dataset:dataset",
+        "Declare datasets, and show what is left of their budgets.",
+    ),
+    "registry": CommandLocation(
+        "cloakwork.cli.registry:registry", "Keep versions of policies, approve and revoke them."
+    ),
     "keys": CommandLocation(
         "cloakwork.cli.keys:keys", "List whose signatures count here, and change that."
     ),
@@ -65,6 +72,9 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
     "mechanisms": CommandLocation(
         "cloakwork.cli.mechanisms:mechanisms",
         "List what can be applied, and how far each is proved.",
+    ),
+    "console": CommandLocation(
+        "cloakwork.cli.console_command:console", "Do all of this in a browser, on this machine."
     ),
 }
 """Each command's place: loaded when it is asked for, so that ``--help`` stays fast."""

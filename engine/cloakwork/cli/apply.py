@@ -60,6 +60,11 @@ if TYPE_CHECKING:
     help="For the internal report: mine a process model of the release and try it on LOG, "
     "for so long at most.",
 )
+@click.option(
+    "--require-approval",
+    is_flag=True,
+    help="Refuse a policy that the registry does not approve.",
+)
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
 def apply(
@@ -72,20 +77,24 @@ def apply(
     engine: str,
     signing_key: str | None,
     mining_seconds: float,
+    require_approval: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Anonymize LOG as POLICY_OR_PLAN says, and write the release to a new folder: whole, or not at
     all.
+
+    POLICY_OR_PLAN: a policy's file, a shipped policy's name, NAME@VERSION of the registry, or a
+    plan that 'cloakwork plan --out' wrote.
     """
     from cloakwork import api
 
     mapping = column_mapping(columns, log)
-    plan = plan_from(policy_or_plan, window)
     if engine == "spark":
         raise click.UsageError("the spark engine is not part of this version; use --engine polars")
     require_log(log)
     book = open_ledger(ledger)
+    plan = plan_from(policy_or_plan, window, book)
     with noting_remains(book, out), progress_of(plan, quiet=quiet) as reporter:
         published = api.release(
             plan,
@@ -96,6 +105,7 @@ def apply(
             reporter=reporter,
             columns=mapping or None,
             mining_seconds=mining_seconds,
+            require_approval=require_approval,
         )
     if as_json:
         click.echo(json.dumps(_summary(published), indent=2, ensure_ascii=False))

@@ -87,6 +87,47 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork ledger reconcile release",
         "cloakwork ledger reconcile release --ledger ledger.db --json",
     ),
+    "dataset": (
+        "cloakwork dataset declare permits --owner 'Permit office' --total epsilon=2,delta=1e-6",
+        "cloakwork dataset show permits",
+    ),
+    "dataset list": (
+        "cloakwork dataset list",
+        "cloakwork dataset list --json",
+    ),
+    "dataset show": (
+        "cloakwork dataset show permits",
+        "cloakwork dataset show permits --ledger ledger.db --json",
+    ),
+    "dataset declare": (
+        "cloakwork dataset declare permits --owner 'Permit office' --unit case "
+        "--total epsilon=2,delta=1e-6",
+        "cloakwork dataset declare permits --windows '1 month' --require-approval",
+    ),
+    "registry": (
+        "cloakwork registry add policy.yaml --reason 'First version'",
+        "cloakwork registry approve permits@1.0.0 --reason 'Checked with the owner'",
+    ),
+    "registry add": (
+        "cloakwork registry add policy.yaml",
+        "cloakwork registry add policy.yaml --author 'A. Analyst' --reason 'Smaller groups'",
+    ),
+    "registry list": (
+        "cloakwork registry list",
+        "cloakwork registry list --ledger ledger.db --json",
+    ),
+    "registry show": (
+        "cloakwork registry show permits@1.0.0",
+        "cloakwork registry show permits@1.0.0 --text",
+    ),
+    "registry approve": (
+        "cloakwork registry approve permits@1.0.0 --reason 'Checked with the owner'",
+        "cloakwork registry approve permits@1.0.0 --reason 'k is enough' --key officer.pem",
+    ),
+    "registry revoke": (
+        "cloakwork registry revoke permits@1.0.0 --reason 'The contract ended'",
+        "cloakwork registry revoke permits@1.0.0 --reason 'Replaced by 2.0.0' --by 'B. Officer'",
+    ),
     "keys": (
         "cloakwork keys list",
         "cloakwork keys trust key.pem --name partner",

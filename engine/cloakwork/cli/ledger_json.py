@@ -9,6 +9,7 @@ from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
     from cloakwork.accounting.account import Balance
+    from cloakwork.accounting.declarations import DatasetDeclaration
     from cloakwork.accounting.forecast import BudgetForecast
     from cloakwork.accounting.ledger import Summary
     from cloakwork.accounting.records import Record
@@ -25,6 +26,7 @@ def summary_json(summary: "Summary") -> dict[str, Any]:
         "budgets": [_balance_json(balance) for balance in summary.balances],
         "without_dp": [record.id for record in summary.without_dp],
         "concerned": _concerned(summary),
+        "declaration": declaration_json(summary.declaration),
     }
 
 
@@ -74,6 +76,18 @@ def outlook_json(outlook: "BudgetForecast") -> dict[str, Any]:
         ],
         "earlier_releases": outlook.earlier,
         "earlier_without_dp": outlook.without_dp,
+        "declaration": declaration_json(outlook.declaration),
+    }
+
+
+def declaration_json(declaration: "DatasetDeclaration") -> dict[str, Any]:
+    """What a dataset is declared with."""
+    return {
+        "owner": declaration.owner,
+        "unit": declaration.unit,
+        "totals": {name: cost_json(cost) for name, cost in declaration.totals.items()},
+        "windows": declaration.windows,
+        "require_approval": declaration.require_approval,
     }
 
 

@@ -1,6 +1,6 @@
 """What ``cloakwork ledger`` prints: budgets of a dataset, and the history of its releases."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -13,9 +13,11 @@ from cloakwork.report.texts import cost_text, counted, duration, listed
 if TYPE_CHECKING:
     from cloakwork.accounting.account import Balance
     from cloakwork.accounting.charge import Charge
+    from cloakwork.accounting.declarations import DatasetDeclaration
     from cloakwork.accounting.ledger import Summary
     from cloakwork.accounting.records import Record
     from cloakwork.advisories import AdvisoryMatch
+    from cloakwork.budget import Cost
 
 CURRENCY_NAMES: Final = {
     "unit": "differential privacy of a unit",
@@ -68,29 +70,42 @@ def history_lines(records: "tuple[Record, ...]", width: int | None = None) -> It
             yield from block(f"  {label}", entries, width, indent=_LABEL)
 
 
-def summary_lines(summary: "Summary", width: int | None = None) -> Iterator[str]:
-    """What a dataset has spent and has left, a line a budget in use; then what to know of it."""
+def summary_lines(
+    summary: "Summary",
+    width: int | None = None,
+    *,
+    with_declaration: bool = True,
+    describe: "Callable[[Balance], str] | None" = None,
+) -> Iterator[str]:
+    """What a dataset has spent and has left, a line a budget in use; then what to know of it.
+
+    ``describe``: what the line of a budget says, where not the usual.
+    """
+    describe = describe or balance_text
     width = columns() if width is None else width
     yield from block("", [f"Dataset {summary.dataset}: {_releases(summary)}"], width, indent=0)
+    declared = declaration_line(summary.declaration) if with_declaration else None
+    yield from block("", [declared] if declared else [], width, indent=2)
     by_window = any(balance.window for balance in summary.balances)
     for balance in summary.balances:
-        if _is_listed(balance):
+        if is_listed(balance):
             other = by_window and balance.window is None and is_by_window(balance.book)
-            line = ("any other window, " if other else "") + _balance_text(balance)
+            line = ("any other window, " if other else "") + describe(balance)
             yield from block("", [line], width, indent=2)
-    lines = [*_budget_notes(summary), *_without_release(summary), *_affected(summary)]
+    lines = [*budget_notes(summary), *_without_release(summary), *affected_lines(summary)]
     for line in lines:
         text = line.lstrip()
         yield from block("", [text], width, indent=len(line) - len(text))
 
 
-def _is_listed(balance: "Balance") -> bool:
+def is_listed(balance: "Balance") -> bool:
     """Whether a budget was spent from, or is the unit's: an unused currency is left out."""
     used = balance.spent.epsilon > 0 or balance.spent.delta > 0
     return used or balance.currency == "unit" or bool(balance.unconverted)
 
 
-def _balance_text(balance: "Balance") -> str:
+def balance_text(balance: "Balance") -> str:
+    """Spent, left and total of one budget."""
     spent = cost_text(balance.spent, digits=6)
     if balance.left is None:
         return f"{budget_name(balance)}: {spent} spent, no total declared"
@@ -105,7 +120,7 @@ def _releases(summary: "Summary") -> str:
     return made + (f", and {failed} failed, whose cost stays spent" if failed else "")
 
 
-def _budget_notes(summary: "Summary") -> Iterator[str]:
+def budget_notes(summary: "Summary") -> Iterator[str]:
     """What the figures leave out, and what they rest on."""
     for balance in summary.balances:
         if balance.apart_from:
@@ -137,7 +152,7 @@ def _without_release(summary: "Summary") -> Iterator[str]:
             yield f"  {_entry(record)}"
 
 
-def _affected(summary: "Summary") -> Iterator[str]:
+def affected_lines(summary: "Summary") -> Iterator[str]:
     """Entries whose claims were found false since: by which advisory, and how to settle it."""
     from cloakwork.accounting.affected import advisories_of
 
@@ -213,6 +228,30 @@ def without_release(record: "Record") -> str | None:
                 "a folder may never have stood"
             )
     return None
+
+
+_OF_VALUES: Final = {"metric": " for single values, metric", "local": " for single values, local"}
+
+
+def total_text(currency: str, cost: "Cost") -> str:
+    """A declared total, and of what it is one where that is not a unit."""
+    return f"{cost_text(cost)}{_OF_VALUES.get(currency, '')}"
+
+
+def declaration_line(declaration: "DatasetDeclaration") -> str | None:
+    """What is declared, in one line; None where nothing is."""
+    if declaration.says_nothing:
+        return None
+    said = [f"owner {declaration.owner}"] if declaration.owner else []
+    if declaration.unit:
+        said.append(f"unit {declaration.unit}")
+    said += [f"total {total_text(*item)}" for item in declaration.totals.items()]
+    if declaration.windows:
+        none = declaration.windows == "none"
+        said.append("no windows" if none else f"windows of {declaration.windows}")
+    if declaration.require_approval:
+        said.append("approved policies only")
+    return f"declared: {'; '.join(said)}"
 
 
 def budget_name(balance: "Balance") -> str:

@@ -10,10 +10,10 @@ from cloakwork.cli.progress import progress
 from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import plan_file
 from cloakwork.plan.prove import replan, require_window
-from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy
+from cloakwork.registry.registry import is_reference
+from cloakwork.registry.sources import policy_source
 
 if TYPE_CHECKING:
     from cloakwork.accounting.ledger import Ledger
@@ -95,14 +95,13 @@ def require_log(log: Path) -> None:
         raise LogError(log, "there is no such file")
 
 
-def plan_from(source: str, window: str | None = None) -> Plan:
-    """A plan from a plan file (JSON), or made from a policy file or a shipped policy's name, for
-    ``window``.
+def plan_from(source: str, window: str | None = None, ledger: "Ledger | str | None" = None) -> Plan:
+    """A plan from a plan file (JSON), or made from a policy file, a shipped policy's name or
+    NAME@VERSION of the registry in ``ledger``, for ``window``.
     """
-    path = resolve_policy(source)
-    if path.suffix != ".json":
-        return plan_file(path, window=window)
-    plan = read_plan(path)
+    if Path(source).suffix != ".json" or is_reference(source):
+        return policy_source(source, ledger).plan(window=window)
+    plan = read_plan(Path(source))
     require_window(plan, window)
     return plan
 

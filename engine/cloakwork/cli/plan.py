@@ -25,6 +25,7 @@ from cloakwork.cli.screen import print_sections
 from cloakwork.errors import OutputError
 
 if TYPE_CHECKING:
+    from cloakwork.registry.sources import PolicySource
     from cloakwork.run.release import StepRecord
 
 
@@ -79,16 +80,16 @@ def plan(
     from cloakwork import api
     from cloakwork.cli.plan_details import print_details
     from cloakwork.cli.plan_screen import first_screen
-    from cloakwork.plan.planner import plan_file
-    from cloakwork.policy.library import resolve_policy
+    from cloakwork.registry.sources import policy_source
     from cloakwork.run.preview import previewable
 
     mapping = column_mapping(columns, log)
-    path = resolve_policy(policy)
+    book = open_ledger(ledger, tell_missing=not quiet)
+    source = policy_source(policy, book)
     measured = None if profile is None else read_profile(profile)
-    made = plan_file(path, profile=measured, window=window)
+    made = source.plan(profile=measured, window=window)
     require_log(log)
-    outlook = api.budget(made, ledger=open_ledger(ledger, tell_missing=not quiet))
+    outlook = api.budget(made, ledger=book)
     previewed: tuple[StepRecord, ...] = ()
     if not no_preview:
         with progress_of(made, quiet=quiet) as reporter:
@@ -100,7 +101,7 @@ def plan(
         )
     document = made.model_dump(mode="json", by_alias=True)
     if out is not None:
-        _write(out, document | {"made_from": os.path.relpath(path, out.parent)})
+        _write(out, document | _made_from(source, out))
     if as_json:
         figures = {step.mechanism: dict(step.figures) for step in previewed}
         internal = {"internal": figures} if previewed else {}
@@ -111,8 +112,8 @@ def plan(
     if profile is not None and out is None:
         following = "this command with --out plan.json, then apply that plan"
     else:
-        source = policy if out is None else str(out)
-        following = _next_command(source, log, columns, ledger, window if out is None else None)
+        applied = policy if out is None else str(out)
+        following = _next_command(applied, log, columns, ledger, window if out is None else None)
     print_sections(first_screen(made, log.name, previewed, outlook, width, following), width)
     if why or show_all:
         click.echo()
@@ -131,6 +132,11 @@ def _next_command(
     if window is not None:
         options += ["--window", window]
     return shlex.join(["cloakwork", "apply", source, str(log), *options, "--out", "release"])
+
+
+def _made_from(source: "PolicySource", out: Path) -> dict[str, str]:
+    """The policy's file as the plan names it; a version of the registry cannot change."""
+    return {} if source.path is None else {"made_from": os.path.relpath(source.path, out.parent)}
 
 
 def _write(out: Path, document: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from cloakwork.plan.sentences import (
     unproven_cost,
     unproven_sentence,
 )
+from cloakwork.policy.waivers import waiver_lines
 from cloakwork.report.texts import INTERNAL, cost_text, unbounded_line, warning_lines
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def print_details(
 
     tree = Tree("Details", guide_style="dim")
     warnings = warning_lines(plan, earlier_without_bound)
-    for heading, lines in _branches(plan, previewed, warnings, show_all=show_all):
+    for heading, lines in branches(plan, previewed, warnings, show_all=show_all):
         branch = tree.add(f"[bold]{heading}[/]")
         for line, *below in lines:
             twig = branch.add(escape(line))
@@ -60,9 +61,12 @@ def print_details(
         click.echo(line.rstrip())
 
 
-def _branches(
+def branches(
     plan: Plan, previewed: "Sequence[StepRecord]", warnings: Sequence[str], *, show_all: bool
 ) -> Iterator[Branch]:
+    """The reasons as headings with lines; arguments as for ``print_details``, but ``warnings``,
+    which are lines.
+    """
     if plan.unproven:
         yield "Unproven", [_unproven(item) for item in plan.unproven]
     yield "Guarantees", [_claim(claim) for claim in plan.claims] or [["none"]]
@@ -76,6 +80,8 @@ def _branches(
     if plan.profile is not None:
         params = plan.profile.params
         yield "DP profile", [[f"epsilon {params.epsilon:g}, delta {params.delta:g}"]]
+    if waived := waiver_lines(plan.policy.spec.waivers):
+        yield "Waived advice", [[line] for line in waived]
     if warnings:
         yield "Warnings", [[warning] for warning in warnings]
     if show_all:

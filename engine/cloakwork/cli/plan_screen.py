@@ -56,11 +56,26 @@ def first_screen(
     ``previewed``: figures of the raw log, shown as internal. ``command``: what to type next. What
     is unproven stands first, and is never left out.
     """
+    following = ScreenSection(
+        "Next",
+        (_that_fits(command, width), f"{WHY}: reasons    {ALL}: alternatives, parameters as well"),
+    )
+    sections = (*plan_sections(plan, log_name, previewed, outlook), following)
+    return fitted(sections, MOST_LINES, width)
+
+
+def plan_sections(
+    plan: Plan,
+    log_name: str,
+    previewed: "Sequence[StepRecord]",
+    outlook: "BudgetForecast | None",
+) -> tuple[ScreenSection, ...]:
+    """What the screen says of a plan, whole; arguments as for ``first_screen``."""
     meta = plan.policy.metadata
     window = plan.facts.release_window
     of_window = "" if window is None else f", window {window}"
     head = f"{log_name} under {meta.name} {meta.version}, dataset {meta.dataset}{of_window}"
-    sections = [
+    return (
         *_unproven(plan),
         ScreenSection("Plan", (head,), most_lines=2, legible_lines=2),
         ScreenSection("Protected", (_protected(plan),), most_lines=2),
@@ -76,15 +91,7 @@ def first_screen(
         ScreenSection(
             "Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3, legible_lines=2
         ),
-        ScreenSection(
-            "Next",
-            (
-                _that_fits(command, width),
-                f"{WHY}: reasons    {ALL}: alternatives, parameters as well",
-            ),
-        ),
-    ]
-    return fitted(sections, MOST_LINES, width)
+    )
 
 
 def _that_fits(command: str, width: int) -> str:
@@ -203,6 +210,13 @@ def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSect
     yield ScreenSection("Budget", balances, most_lines=3, legible_lines=3)
     if unbounded is not None:
         yield ScreenSection("" if balances else "Budget", (unbounded,), most_lines=3)
+    if outlook is None:
+        return
+    from cloakwork.cli.ledger_text import declaration_line
+
+    declared = declaration_line(outlook.declaration)
+    if declared is not None:
+        yield ScreenSection("Dataset", (declared,), most_lines=2)
 
 
 def _balances(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:

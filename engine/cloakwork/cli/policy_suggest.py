@@ -127,7 +127,7 @@ def _show(found: "Suggestion", log: Path, out: Path, named: tuple[str, ...]) -> 
         click.echo("\n".join(block("      ", [said], columns(), indent=6)))
     if not found.proposals:
         click.echo("  the log has no attributes but case, activity and time")
-    for line in _notes(found):
+    for line in notes_on(found):
         click.echo("\n".join(block("note: ", [line], columns(), indent=2)))
     click.echo("Next: read the file and change what is not so, then")
     options = [word for pair in named for word in ("--column", pair)]
@@ -154,7 +154,8 @@ def _numbered_alike(names: Iterable[str]) -> Iterable[str]:
         yield alike[0] + more
 
 
-def _notes(found: "Suggestion") -> Iterable[str]:
+def notes_on(found: "Suggestion") -> Iterable[str]:
+    """What the author of a suggested policy has to know, or to do."""
     from cloakwork.authoring.suggestion import NO_PURPOSE
 
     if found.header.purpose == NO_PURPOSE:

@@ -53,16 +53,16 @@ def profile(
     --profile' reads the file; a guarantee of differential privacy made with it covers its cost too.
     """
     from cloakwork import api
-    from cloakwork.policy.library import resolve_policy
-    from cloakwork.policy.load import load_policy
+    from cloakwork.registry.sources import policy_source
 
-    read = load_policy(resolve_policy(policy))
+    book = open_ledger(ledger)
+    read = policy_source(policy, book).policy()
     require_log(log)
     if out.exists() or out.is_symlink():
         raise OutputError(f"{out}: exists, and a profile is paid for each time; name a new file")
     if not out.parent.is_dir():
         raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
-    book, mapping = open_ledger(ledger), column_mapping(columns, log) or None
+    mapping = column_mapping(columns, log) or None
     with noting_remains(book, out), progress_of(quiet=quiet) as reporter:
         made = api.profile(
             read, log, ledger=book, reporter=reporter, columns=mapping, window=window

@@ -113,20 +113,21 @@ def verify(
         more = {} if found is None else _as_json(found)
         failure.beside = {"verified": False, "mismatches": failure.mismatches} | more
         if found is not None and not as_json:
-            click.echo("\n".join(_screen(found, show_all, _refusal(found))))
+            click.echo("\n".join(_screen(found, show_all, refusal_line(found))))
         raise
     if as_json:
         click.echo(json.dumps({"verified": True} | _as_json(verified), indent=2))
     else:
-        click.echo("\n".join(_screen(verified, show_all, _verdict(verified))))
+        click.echo("\n".join(_screen(verified, show_all, verdict_line(verified))))
 
 
-def _verdict(verified: "Verification") -> str:
+def verdict_line(verified: "Verification") -> str:
+    """That a release was verified, in one line."""
     nothing = "" if verified.guarantees else "; it is what it says, and it guarantees nothing"
     return f"verified, {len(verified.checks)} checks{nothing}"
 
 
-def _refusal(found: "Verification") -> str:
+def refusal_line(found: "Verification") -> str:
     """What is wrong with a release that is authentic."""
     if any(finding.number is None for finding in found.void):
         return "authentic, but VOID as a whole: see Advisories"
@@ -143,7 +144,7 @@ def _screen(verified: "Verification", show_all: bool, verdict: str) -> Iterator[
     """
     width = columns()
     unproven = list(block("UNPROVEN", verified.unproven, width))
-    sections = tuple(_sections(verified, show_all))
+    sections = tuple(verification_sections(verified, show_all))
     if not show_all:
         sections = fitted(sections, MOST_LINES - len(unproven) - 1, width)
     yield from unproven
@@ -154,7 +155,7 @@ def _screen(verified: "Verification", show_all: bool, verdict: str) -> Iterator[
         yield from (f"ok  {printable(line)}" for line in verified.checks)
 
 
-def _sections(verified: "Verification", show_all: bool) -> Iterator[ScreenSection]:
+def verification_sections(verified: "Verification", show_all: bool) -> Iterator[ScreenSection]:
     """The sections; checks may be hidden, and never what is claimed, or found wrong."""
     said = verified.statement
     policy = said.policy

@@ -13,21 +13,29 @@ from cloakwork.plan.draft import Draft, Pass
 from cloakwork.plan.model import Plan
 from cloakwork.plan.passes import PASSES
 from cloakwork.plan.windows import facts_in_window
-from cloakwork.policy.load import digest, load_policy, placed_causes
+from cloakwork.policy.load import digest, parse_policy, placed_causes
 from cloakwork.policy.model import Policy, describe_version
+from cloakwork.policy.syntax import read_text
 
 
 def plan_file(
     path: str | Path, *, profile: Profile | None = None, window: str | None = None
 ) -> Plan:
-    """``make_plan`` for a policy's file. Raises PolicyError, and PlanImpossible whose causes say
-    line and column where one place of the file is the cause.
+    """``plan_text`` for a policy's file."""
+    return plan_text(read_text(Path(path)), str(path), profile=profile, window=window)
+
+
+def plan_text(
+    text: str, label: str, *, profile: Profile | None = None, window: str | None = None
+) -> Plan:
+    """``make_plan`` for a policy's text, which errors call ``label``. Raises PolicyError, and
+    PlanImpossible whose causes say line and column where one place of the text is the cause.
     """
-    policy = load_policy(path)
+    policy = parse_policy(text, label)
     try:
         return make_plan(policy, profile=profile, window=window)
     except PlanImpossible as error:
-        causes = placed_causes(error.causes, path)
+        causes = placed_causes(error.causes, text, label)
         raise PlanImpossible(causes, policy=describe_version(policy)) from error
 
 

@@ -12,11 +12,11 @@ from cloakwork.guarantees import Guarantee, PrivacyGuarantee
 from cloakwork.policy.attribute_rules import AttributeRule
 from cloakwork.policy.budget import Limit, PartName, ProfileShare
 from cloakwork.policy.explain import covered_columns, is_released
-from cloakwork.policy.model import Policy
+from cloakwork.policy.model import Policy, Spec
 from cloakwork.policy.windows import Windows
 from cloakwork.quantities import Frozen, format_duration
 
-Verdict = Literal["tightened", "loosened", "changed"]
+Verdict = Literal["tighter", "looser", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,15 @@ class Change:
     after: str | None
 
     def __str__(self) -> str:
+        return f"{self.verdict:<8} {self.words()}"
+
+    def words(self) -> str:
+        """The change without the verdict."""
         if self.before is None:
-            return f"{self.verdict:<10} {self.field}: new: {self.after}"
+            return f"{self.field}: new: {self.after}"
         if self.after is None:
-            return f"{self.verdict:<10} {self.field}: gone, was {self.before}"
-        return f"{self.verdict:<10} {self.field}: {self.before} -> {self.after}"
+            return f"{self.field}: gone, was {self.before}"
+        return f"{self.field}: {self.before} -> {self.after}"
 
 
 def diff(old: Policy, new: Policy) -> tuple[Change, ...]:
@@ -44,11 +48,11 @@ def diff(old: Policy, new: Policy) -> tuple[Change, ...]:
 
 
 def verdict(changes: tuple[Change, ...]) -> str:
-    """All changes in one word: ``tightened``, ``loosened``, ``mixed``, ``changed`` or ``same``."""
+    """All changes in one word: ``tighter``, ``looser``, ``mixed``, ``other`` or ``same``."""
     found = {change.verdict for change in changes}
-    if {"tightened", "loosened"} <= found:
+    if {"tighter", "looser"} <= found:
         return "mixed"
-    return next((word for word in ("loosened", "tightened", "changed") if word in found), "same")
+    return next((word for word in ("looser", "tighter", "other") if word in found), "same")
 
 
 def in_metadata(old: Policy, new: Policy) -> Iterator[Change]:
@@ -61,9 +65,9 @@ def in_unit(old: Policy, new: Policy) -> Iterator[Change]:
     before, after = old.spec.unit, new.spec.unit
     if before == after:
         return
-    kind: Verdict = "changed"
+    kind: Verdict = "other"
     if (before.attribute is None) != (after.attribute is None):
-        kind = "tightened" if before.attribute is None else "loosened"
+        kind = "tighter" if before.attribute is None else "looser"
     yield Change("spec.unit", kind, str(before), str(after))
 
 
@@ -73,12 +77,12 @@ def in_guarantees(old: Policy, new: Policy) -> Iterator[Change]:
     for goal in old.spec.guarantees:
         match = _matching_goal(goal, left, old.spec.guarantees)
         if match is None:
-            yield Change(f"spec.guarantees[{_goal_label(goal)}]", "loosened", goal.sentence(), None)
+            yield Change(f"spec.guarantees[{_goal_label(goal)}]", "looser", goal.sentence(), None)
         else:
             left.remove(match)
             yield from _changed_fields(f"spec.guarantees[{_goal_label(goal)}]", goal, match)
     for goal in left:
-        yield Change(f"spec.guarantees[{_goal_label(goal)}]", "tightened", None, goal.sentence())
+        yield Change(f"spec.guarantees[{_goal_label(goal)}]", "tighter", None, goal.sentence())
 
 
 def _matching_goal(
@@ -120,9 +124,9 @@ def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
         if before and after and same_level and before.treatment == after.treatment:
             yield from _changed_fields(field, before, after)
             continue
-        kind: Verdict = "changed"
+        kind: Verdict = "other"
         if not same_level:
-            kind = "tightened" if now < was else "loosened"
+            kind = "tighter" if now < was else "looser"
         yield Change(field, kind, _rule_text(before), _rule_text(after))
 
 
@@ -159,23 +163,23 @@ def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
         field = f"spec.budget.{name}"
         if before is None or after is None:
             if before != after:
-                kind: Verdict = "loosened" if after is None else "tightened"
+                kind: Verdict = "looser" if after is None else "tighter"
                 yield Change(field, kind, _cost_text(before), _cost_text(after))
             continue
         for unit in ("epsilon", "delta"):
             was, now = getattr(before.cost(), unit), getattr(after.cost(), unit)
             if was != now:
-                kind = "loosened" if now > was else "tightened"
+                kind = "looser" if now > was else "tighter"
                 yield Change(f"{field}.{unit}", kind, f"{was:g}", f"{now:g}")
     yield from _in_windows(old, new)
     earlier, later = old.spec.budget.composition, new.spec.budget.composition
     if earlier != later:
-        kind = "loosened" if later == "tight" else "tightened"
+        kind = "looser" if later == "tight" else "tighter"
         yield Change("spec.budget.composition", kind, earlier, later)
     before_parts, after_parts = old.spec.budget.shares, new.spec.budget.shares
     if before_parts != after_parts:
         # The guarantee is the same, however it is shared out.
-        yield Change("spec.budget.shares", "changed", _weights(before_parts), _weights(after_parts))
+        yield Change("spec.budget.shares", "other", _weights(before_parts), _weights(after_parts))
 
 
 def _in_windows(old: Policy, new: Policy) -> Iterator[Change]:
@@ -183,9 +187,9 @@ def _in_windows(old: Policy, new: Policy) -> Iterator[Change]:
     before, after = old.spec.budget.windows, new.spec.budget.windows
     if before == after:
         return
-    kind: Verdict = "changed"
+    kind: Verdict = "other"
     if unit_name(new.spec.unit) == CASE and (before is None or after is None):
-        kind = "loosened" if before is None else "tightened"
+        kind = "looser" if before is None else "tighter"
     yield Change("spec.budget.windows", kind, _windows_text(before), _windows_text(after))
 
 
@@ -215,7 +219,7 @@ def in_profile(old: Policy, new: Policy) -> Iterator[Change]:
     """How the guarantee's budget is shared out; the guarantee is the same."""
     before, after = _share_text(old.spec.profile), _share_text(new.spec.profile)
     if before != after:
-        yield Change("spec.profile", "changed", before, after)
+        yield Change("spec.profile", "other", before, after)
 
 
 def _share_text(share: ProfileShare | None) -> str | None:
@@ -233,9 +237,9 @@ def in_exposures(old: Policy, new: Policy) -> Iterator[Change]:
     for column in dict.fromkeys([*before, *after]):
         if before.get(column) == after.get(column):
             continue
-        kind: Verdict = "changed"
+        kind: Verdict = "other"
         if column not in before or column not in after:
-            kind = "loosened" if column in after else "tightened"
+            kind = "looser" if column in after else "tighter"
         yield Change(f"spec.expose['{column}']", kind, before.get(column), after.get(column))
 
 
@@ -247,6 +251,42 @@ def in_mechanisms(old: Policy, new: Policy) -> Iterator[Change]:
 def in_assumptions(old: Policy, new: Policy) -> Iterator[Change]:
     """Public facts; whether a change is right depends on what is public."""
     yield from _changed_fields("spec.assume", old.spec.assume, new.spec.assume)
+
+
+def in_waivers(old: Policy, new: Policy) -> Iterator[Change]:
+    """Which advice somebody silenced: no guarantee depends on it."""
+    before, after = old.spec.waivers, new.spec.waivers
+    for waiver in before:
+        if waiver not in after:
+            yield Change("spec.waivers", "other", str(waiver), None)
+    for waiver in after:
+        if waiver not in before:
+            yield Change("spec.waivers", "other", None, str(waiver))
+
+
+def in_the_rest(old: Policy, new: Policy) -> Iterator[Change]:
+    """Fields of ``spec`` that no other rule is about, each as a whole."""
+    for name, info in Spec.model_fields.items():
+        was, now = getattr(old.spec, name), getattr(new.spec, name)
+        if name not in _JUDGED and was != now:
+            field = f"spec.{info.alias or name}"
+            yield Change(field, "other", _value_text(was), _value_text(now))
+
+
+_JUDGED: Final = frozenset(
+    {
+        "unit",
+        "guarantees",
+        "attributes",
+        "expose",
+        "budget",
+        "profile",
+        "mechanisms",
+        "assume",
+        "waivers",
+        "output",
+    }
+)
 
 
 def in_output(old: Policy, new: Policy) -> Iterator[Change]:
@@ -272,14 +312,14 @@ def _field_verdict(model: type[Frozen], name: str, was: Any, now: Any) -> Verdic
     if issubclass(model, PrivacyGuarantee):
         directions, words = model.stricter_if, model.strictest_word
     if name in directions:
-        return "tightened" if (now > was) == (directions[name] == "more") else "loosened"
+        return "tighter" if (now > was) == (directions[name] == "more") else "looser"
     if name in words:
-        return "tightened" if now == words[name] else "loosened"
+        return "tighter" if now == words[name] else "looser"
     if name in _SETS and was is not None and now is not None:
         grown, shrunk = set(now) > set(was), set(now) < set(was)
         if grown or shrunk:
-            return "tightened" if grown == _SETS[name] else "loosened"
-    return "changed"
+            return "tighter" if grown == _SETS[name] else "looser"
+    return "other"
 
 
 _STRICTER_IF: Final[Mapping[str, Literal["more", "less"]]] = {"level": "less"}
@@ -308,5 +348,7 @@ RULES: Final[tuple[Callable[[Policy, Policy], Iterator[Change]], ...]] = (
     in_profile,
     in_mechanisms,
     in_assumptions,
+    in_waivers,
     in_output,
+    in_the_rest,
 )

@@ -15,7 +15,7 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.policy.advice import Advice
+from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.advice_on_facts import missing_values, unused_values, windows_and_facts
 from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_released
 from cloakwork.policy.model import Policy
@@ -32,7 +32,9 @@ MANY_CASES: Final = 100
 
 def lint(policy: Policy) -> tuple[Advice, ...]:
     """All advice on a policy."""
-    return tuple(advice for rule in RULES for advice in rule(policy))
+    return tuple(
+        advice for name, check in RULES.items() for advice in named_advice(name, check(policy))
+    )
 
 
 def values_in_groups(policy: Policy) -> Iterator[Advice]:
@@ -341,29 +343,30 @@ def _cases_to_be_seen(goal: DifferentialPrivacy, max_cases: int) -> int:
     return math.ceil(units) * max_cases
 
 
-RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
-    values_in_groups,
-    small_groups,
-    weak_closeness,
-    inserted_events,
-    pseudonyms,
-    quasi_identifiers,
-    persons_without_unit,
-    cases_or_units,
-    large_epsilon,
-    large_delta,
-    no_delta,
-    no_total,
-    short_reasons,
-    idle_exposures,
-    shallow_branches,
-    unwritten_columns,
-    undeclared_attributes,
-    missing_values,
-    unused_values,
-    windows_and_facts,
-    clocks_beside_noised_times,
-    little_left,
-    undeclared_facts,
-    unproven,
-)
+RULES: Final[Mapping[str, Callable[[Policy], Iterator[Advice]]]] = {
+    "homogeneous-groups": values_in_groups,
+    "small-k": small_groups,
+    "weak-closeness": weak_closeness,
+    "identifier-of-events": inserted_events,
+    "pseudonyms": pseudonyms,
+    "uncovered-quasi-identifier": quasi_identifiers,
+    "person-without-unit": persons_without_unit,
+    "cases-counted-for-units": cases_or_units,
+    "large-epsilon": large_epsilon,
+    "large-delta": large_delta,
+    "no-delta": no_delta,
+    "no-total": no_total,
+    "short-reason": short_reasons,
+    "idle-exposure": idle_exposures,
+    "shallow-branch": shallow_branches,
+    "missing-role": unwritten_columns,
+    "undeclared-attributes": undeclared_attributes,
+    "values-not-declared": missing_values,
+    "values-not-used": unused_values,
+    "windows-and-facts": windows_and_facts,
+    "clock-beside-noised-times": clocks_beside_noised_times,
+    "little-left": little_left,
+    "undeclared-facts": undeclared_facts,
+    "unproven-mechanisms": unproven,
+}
+"""Each rule by its id."""

@@ -55,12 +55,12 @@ def parse_policy(
     return policy
 
 
-def placed_causes(causes: Iterable[Cause], path: str | Path) -> list[Cause]:
-    """The causes of a refusal, each that says where with its line and column in the policy's
-    file.
+def placed_causes(causes: Iterable[Cause], text: str, path: str) -> list[Cause]:
+    """The causes of a refusal, each that says where with its line and column in the policy's text;
+    ``path`` is what errors call it.
     """
-    document = read_document(read_text(Path(path)), str(path))
-    return [_placed_cause(document, cause, str(path)) for cause in causes]
+    document = read_document(text, path)
+    return [_placed_cause(document, cause, path) for cause in causes]
 
 
 def _placed_cause(document: Document, cause: Cause, path: str) -> Cause:

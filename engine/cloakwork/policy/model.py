@@ -18,10 +18,11 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.policy.attribute_rules import AttributeRule, Role
 from cloakwork.policy.budget import Budget, ProfileShare
-from cloakwork.policy.fields import Boolean, ShortName
+from cloakwork.policy.fields import Boolean, ShortName, is_empty
 from cloakwork.policy.globs import MOST_GLOBS, RuleResolver, is_glob, matches, rule_resolver
 from cloakwork.policy.public_facts import Assume
 from cloakwork.policy.ranges import number_of_end
+from cloakwork.policy.waivers import Waiver
 from cloakwork.quantities import (
     Frozen,
     Value,
@@ -215,6 +216,14 @@ class Spec(Frozen):
         Exposures,
         Field(description="Columns that stay uncovered by any guarantee, each with a reason"),
     ] = {}
+    waivers: Annotated[
+        tuple[Waiver, ...],
+        Field(
+            max_length=100,
+            description="Advice of 'cloakwork policy lint' that somebody answers for, until a day",
+            exclude_if=is_empty,
+        ),
+    ] = ()
     output: Annotated[Output, Field(description="How the release is written")] = Output()
 
     @field_validator("attributes")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -87,6 +88,8 @@ def execute(
     observe: Observation | None = None,
     folder: Path | None = None,
     searches: SearchCache | None = None,
+    details: Mapping[str, JsonValue] = MappingProxyType({}),
+    notes: tuple[str, ...] = (),
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
 
@@ -97,7 +100,8 @@ def execute(
     ``noise`` source with a fixed seed is for tests: it charges no ledger, and the release says that
     it is not private. ``compare`` sees the source and the finished log, and changes neither;
     ``observe`` sees the log before and after each step. ``searches``: where what a search without
-    noise finds is kept, and found again.
+    noise finds is kept, and found again. ``details`` and ``notes``: what the ledger's entry and the
+    internal report say beside the rest.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
@@ -105,7 +109,7 @@ def execute(
     reporter("plan proved again")
     prepared = prepared_log(log, plan)
     require_enough_cases(prepared, plan)
-    reservation = _reserve(plan, ledger, folder) if noise.private else None
+    reservation = _reserve(plan, ledger, folder, details) if noise.private else None
     recognised = _recognised(prepared, reservation, reporter)
     records: list[StepRecord] = []
     try:
@@ -150,7 +154,7 @@ def execute(
             source=_figures(log),
             steps=tuple(records),
             stages=watch.seconds,
-            notes=(*log.notes, *of_window, *time_hints(prepared, plan), *recognised),
+            notes=(*notes, *log.notes, *of_window, *time_hints(prepared, plan), *recognised),
         ),
         ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
@@ -191,7 +195,9 @@ def _recognised(
     return tuple(found)
 
 
-def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservation:
+def _reserve(
+    plan: Plan, ledger: Ledger | None, folder: Path | None, details: Mapping[str, JsonValue]
+) -> Reservation:
     if ledger is None:
         raise MechanismError("ledger", "a release with private noise needs a ledger to charge")
     meta = plan.policy.metadata
@@ -212,6 +218,7 @@ def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservat
             "mechanisms": [step.mechanism for step in plan.steps],
             "guarantees": [claim.guarantee.model_dump(mode="json") for claim in plan.claims],
             "unproven": [item.guarantee.model_dump(mode="json") for item in plan.unproven],
+            **details,
         },
         folder=folder,
     )

@@ -1,0 +1,236 @@
+"""``compare``: settings beside each other, before one is chosen."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import JsonValue
+
+from cloakwork.accounting.ledger import Ledger
+from cloakwork.api import budget, load_policy, log_of_frame
+from cloakwork.comparing.measuring import RunFigures, run_figures, summary
+from cloakwork.comparing.model import ComparedSetting, Comparison, SourceKind
+from cloakwork.comparing.source import SettingSource, source_kind
+from cloakwork.comparing.stand_in import StandInFacts, stand_in_facts
+from cloakwork.comparing.sweeping import (
+    PolicySetting,
+    Sweep,
+    Values,
+    read_sweep,
+    settings_of,
+    sweep_of,
+)
+from cloakwork.comparing.wording import attack_bounds, costs, in_few_words
+from cloakwork.errors import (
+    BudgetExceeded,
+    CloakworkError,
+    LedgerError,
+    LogError,
+    first_line,
+)
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io import read_log
+from cloakwork.mechanisms.profile import Profile
+from cloakwork.plan.model import Plan
+from cloakwork.plan.planner import make_plan
+from cloakwork.policy.load import digest
+from cloakwork.policy.model import Policy, describe_version
+from cloakwork.progress import Reporter, silent
+from cloakwork.run.search_cache import SearchCache
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+Sweeps = Mapping[str, Iterable[Values]] | Sequence[str]
+
+_NOTICES: Final[Mapping[SourceKind, tuple[str, ...]]] = {
+    "stand-in": (
+        "Measured on a stand-in, an invented log made of declared facts: the log was not read, "
+        "nothing is charged, and figures of the log will differ.",
+    ),
+    "log-with-invented-times": (
+        "INTERNAL: measured on the log with invented times in the same order; the log's own times, "
+        "which the noise protects, were not looked at but for their order. Nothing is charged.",
+        "So a setting is chosen by looking at everything but times, which the guarantees of times "
+        "take as known.",
+    ),
+    "log": (
+        "INTERNAL: measured on the log, not to be published. Nothing is charged.",
+        "So a setting is chosen by looking at the raw log: what is counted on a release (k, l, t) "
+        "allows it.",
+    ),
+}
+
+
+def compare(
+    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
+    policies: Policy | str | Path | Sequence[Policy | str | Path],
+    *,
+    sweep: Sweeps = (),
+    ledger: Ledger | str | None = None,
+    columns: dict[str, str] | None = None,
+    profile: Profile | None = None,
+    cases: int | None = None,
+    window: str | None = None,
+    reporter: Reporter = silent,
+) -> Comparison:
+    """What each setting guarantees, costs, and leaves of the log; the ledger notes that settings
+    were compared, and is charged nothing.
+
+    ``log``: as for ``apply``; it is not opened where a setting asks for differential privacy of
+    whole units or local privacy. ``sweep``: values by the name of a guarantee's number, such as
+    ``{"k": [5, 10]}``, or texts such as ``"k=5,10"``. ``profile``: one that was bought.
+    ``cases``: how many cases the log has, where that is public. ``window``: as for ``make_plan``.
+    Raises CloakworkError, or one of its kinds, for what concerns all settings; what concerns one
+    is said there.
+    """
+    chosen = _policies(policies)
+    settings = settings_of(chosen, _sweeps(sweep))
+    dataset = _dataset(chosen)
+    if isinstance(log, str | Path):
+        _require_file(Path(log))
+    # Sweeps change what is guaranteed, never which kinds of guarantees there are.
+    kind = source_kind(chosen)
+    facts = None if kind == "log" else stand_in_facts(chosen, profile, cases)
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    book.record_event("compared", dataset, _event(chosen, settings, kind))
+    source = SettingSource(kind, facts, _opened(log, columns, reporter) if kind != "stand-in" else None)
+    searches = SearchCache.of_user() if kind != "stand-in" else None
+    rows = [
+        _compared(setting, source, book, profile, window, reporter, searches, place, len(settings))
+        for place, setting in enumerate(settings, start=1)
+    ]
+    return Comparison(
+        dataset=dataset,
+        source=kind,
+        internal=kind != "stand-in",
+        notice=_NOTICES[kind],
+        assumed=_assumed(facts, kind),
+        settings=tuple(rows),
+    )
+
+
+def _policies(given: Policy | str | Path | Sequence[Policy | str | Path]) -> tuple[Policy, ...]:
+    listed = [given] if isinstance(given, Policy | str | Path) else list(given)
+    if not listed:
+        raise CloakworkError("compare: needs a policy")
+    return tuple(each if isinstance(each, Policy) else load_policy(each) for each in listed)
+
+
+def _sweeps(given: Sweeps) -> tuple[Sweep, ...]:
+    if isinstance(given, str):
+        return (read_sweep(given),)
+    if isinstance(given, Mapping):
+        return tuple(sweep_of(name, values) for name, values in given.items())
+    return tuple(map(read_sweep, given))
+
+
+def _dataset(policies: Sequence[Policy]) -> str:
+    """The dataset that all policies are about; refuses several, as one log is of one."""
+    names = list(dict.fromkeys(policy.metadata.dataset for policy in policies))
+    if len(names) > 1:
+        raise CloakworkError(
+            f"compare: the policies are about the datasets '{names[0]}' and '{names[1]}'; "
+            "one log is of one dataset"
+        )
+    return names[0]
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        raise LogError(path, "is a folder" if path.is_dir() else "there is no such file")
+
+
+def _event(
+    policies: Sequence[Policy], settings: Sequence[PolicySetting], kind: SourceKind
+) -> dict[str, Any]:
+    """What the ledger keeps of a comparison: no figure of the log is in it."""
+    named = [
+        {
+            "name": policy.metadata.name,
+            "version": policy.metadata.version,
+            "digest": digest(policy),
+        }
+        for policy in policies
+    ]
+    tried = [
+        {"policy": describe_version(setting.base), "values": dict(setting.values)}
+        for setting in settings
+    ]
+    return {"policies": named, "settings": tried, "measured_on": kind}
+
+
+def _assumed(facts: StandInFacts | None, kind: SourceKind) -> tuple[str, ...]:
+    if facts is None:
+        return ()
+    if kind == "stand-in":
+        return facts.assumed
+    return tuple(line for line in facts.assumed if "window" in line or "longest_gap" in line)
+
+
+def _opened(log: Any, columns: dict[str, str] | None, reporter: Reporter) -> EventLog:
+    if isinstance(log, EventLog):
+        return log
+    if isinstance(log, str | Path):
+        reporter(f"reading {log}")
+        return read_log(log, columns=columns, on_excess="drop")
+    return log_of_frame(log, columns)
+
+
+def _compared(
+    setting: PolicySetting,
+    source: SettingSource,
+    book: Ledger,
+    profile: Profile | None,
+    window: str | None,
+    reporter: Reporter,
+    searches: SearchCache | None,
+    place: int,
+    total: int,
+) -> ComparedSetting:
+    """One row; what goes wrong with a setting is its row."""
+    values: dict[str, JsonValue] = dict(setting.values)
+    policy = setting.base if setting.policy is None else setting.policy
+    row = ComparedSetting(
+        policy=describe_version(policy),
+        policy_digest=digest(policy),
+        values=values,
+        guarantees=tuple(map(in_few_words, policy.goals())),
+    )
+    if setting.policy is None:
+        return row.model_copy(update={"guarantees": (), "refused": setting.refused})
+    try:
+        bought = profile if policy.spec.profile is not None else None
+        plan = make_plan(policy, profile=bought, window=window)
+        row = row.model_copy(
+            update={
+                "bounds": tuple(attack_bounds(plan)),
+                "cost": tuple(costs(plan)),
+                "remarks": (*_budget_remarks(plan, book), *_unproven(plan)),
+            }
+        )
+        found = list[RunFigures]()
+        for seed, run in enumerate(source.runs()):
+            reporter(f"setting {place} of {total}, run {seed + 1}")
+            found.append(run_figures(plan, source.of_run(run), seed, silent, searches))
+    except LedgerError:
+        raise
+    except CloakworkError as error:
+        return row.model_copy(update={"refused": first_line(error)})
+    return row.model_copy(update={"figures": summary(found), "runs": len(found)})
+
+
+def _budget_remarks(plan: Plan, book: Ledger) -> tuple[str, ...]:
+    """What the dataset's budget says to a release of ``plan``."""
+    try:
+        budget(plan, ledger=book)
+    except BudgetExceeded as error:
+        return (first_line(error),)
+    return ()
+
+
+def _unproven(plan: Plan) -> tuple[str, ...]:
+    if not plan.unproven:
+        return ()
+    return ("UNPROVEN: a guarantee rests on a published claim alone",)

@@ -1,0 +1,146 @@
+"""All pages of the console as one ASGI application."""
+
+import hmac
+import sys
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from cloakwork.console import datasets, policies, releases, work
+from cloakwork.console.guard import OPEN, RequestGuard, cookie_name
+from cloakwork.console.sessions import BrowserSessions
+from cloakwork.console.visits import FORM_TOKEN, ConsoleState, Page, Visit, form_of
+from cloakwork.errors import CloakworkError
+
+_STATIC: Final = Path(__file__).parent / "static"
+
+SHOWN: Final[dict[str, Page]] = {
+    "/": datasets.all_datasets,
+    "/dataset": datasets.one_dataset,
+    "/policies": policies.all_policies,
+    "/policy": policies.editor,
+    "/policy/schema": policies.schema,
+    "/diff": policies.compare_two,
+    "/logs": work.all_logs,
+    "/suggest": work.suggest_form,
+    "/plan": work.plan_form,
+    "/work": work.all_work,
+    "/work/{job}": work.follow,
+    "/work/{job}/progress": work.progress,
+    "/releases": releases.all_releases,
+    "/release": releases.one_release,
+    "/release/report": releases.report,
+    "/packed": releases.download,
+}
+"""What each address shows."""
+
+DONE: Final[dict[str, Page]] = {
+    "/policy/save": policies.save,
+    "/policy/check": policies.check,
+    "/policy/lint": work.lint_log,
+    "/suggest": work.suggest,
+    "/plan": work.plan,
+    "/apply": work.apply,
+    "/work/{job}/stop": work.stop,
+    "/release/verify": releases.verify,
+    "/release/pack": releases.pack,
+}
+"""What each form does."""
+
+
+def application(state: ConsoleState, sessions: BrowserSessions, port: int) -> ASGIApp:
+    """The console that is reached at ``port`` of this machine."""
+    pages: list[BaseRoute] = [
+        Route(path, _showing(page, state), methods=["GET"]) for path, page in SHOWN.items()
+    ]
+    forms = [Route(path, _doing(page, state), methods=["POST"]) for path, page in DONE.items()]
+    opening = Route(OPEN, _opening(sessions, port), methods=["GET"])
+    static = Mount("/static", StaticFiles(directory=_STATIC))
+    starlette = Starlette(
+        routes=[opening, static, *pages, *forms],
+        exception_handlers={HTTPException: _not_found(state)},
+    )
+    return RequestGuard(starlette, sessions, port)
+
+
+def _showing(page: Page, state: ConsoleState) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(_answered, page, Visit(state, request))
+
+    return endpoint
+
+
+def _doing(page: Page, state: ConsoleState) -> Callable[[Request], Awaitable[Response]]:
+    """A page that changes something: only for a form that holds its session's token."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            fields = await form_of(request)
+        except CloakworkError as error:
+            return Visit(state, request).problem(error)
+        given = fields.get(FORM_TOKEN, ("",))[0]
+        if not hmac.compare_digest(given.encode(), request.state.form_token.encode()):
+            return PlainTextResponse(
+                "cloakwork console: this form is not of this session; load its page again\n", 403
+            )
+        return await run_in_threadpool(_answered, page, Visit(state, request, fields))
+
+    return endpoint
+
+
+def _answered(page: Page, visit: Visit) -> Response:
+    """The page, or the one line that says what is wrong."""
+    try:
+        return page(visit)
+    except CloakworkError as error:
+        return visit.problem(error)
+    except OSError as error:
+        return visit.problem(CloakworkError(f"{error.filename or 'file'}: {error.strerror}"))
+    except Exception as error:
+        traceback.print_exception(error, file=sys.stderr)
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        return visit.problem(CloakworkError(f"internal error: {what} (please report)"))
+
+
+def _opening(sessions: BrowserSessions, port: int) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        cookie = sessions.exchange(request.query_params.get("token", ""))
+        if cookie is None:
+            return PlainTextResponse(
+                "cloakwork console: this link was used already, or is not of this console; "
+                "the terminal shows one that works\n",
+                403,
+            )
+        # A cookie that is strict does not come with a redirection which another site began.
+        response = HTMLResponse(
+            '<!doctype html><html lang="en"><title>Cloakwork</title>'
+            '<link rel="icon" href="/static/icon.svg">'
+            '<meta http-equiv="refresh" content="0;url=/">'
+            '<p><a href="/">Open the console</a></p></html>'
+        )
+        response.set_cookie(cookie_name(port), cookie, httponly=True, samesite="strict", path="/")
+        return response
+
+    return endpoint
+
+
+def _not_found(state: ConsoleState) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def endpoint(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        if not hasattr(request.state, "form_token"):
+            return PlainTextResponse("cloakwork console: there is nothing here\n", status)
+        return Visit(state, request).page(
+            "problem.html", status, lines=["there is no such page"], code=1
+        )
+
+    return endpoint

@@ -1,0 +1,170 @@
+"""Datasets: what their releases have spent, what is left, and what was released."""
+
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from cloakwork.accounting.account import Balance
+from cloakwork.accounting.ledger import Ledger
+from cloakwork.accounting.ledger_reading import Summary
+from cloakwork.accounting.records import Record
+from cloakwork.accounting.windows import is_by_window
+from cloakwork.cli.ledger_text import (
+    affected_lines,
+    budget_name,
+    budget_notes,
+    charge_text,
+    date_text,
+    failure_in_words,
+    is_listed,
+    kept_apart,
+    without_release,
+)
+from cloakwork.console.visits import Visit
+from cloakwork.console.workplace import OutsideFolder
+from cloakwork.report.texts import cost_text, counted
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetGauge:
+    """One budget: its name, what is spent and left as text, and the percentage of its epsilon that
+    is spent (0 to 100); None where no total is declared.
+    """
+
+    name: str
+    spent: str
+    left: str
+    total: str
+    percent: float | None
+    note: str = ""
+
+    @property
+    def level(self) -> str:
+        """How full it is, for its colour: text says it as well."""
+        if self.percent is None:
+            return "open"
+        if self.percent >= 100:
+            return "used"
+        return "low" if self.percent > 75 else "free"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRow:
+    """One entry of the ledger; ``folder``: as the console calls it, where it lies in its folder."""
+
+    id: str
+    made: str
+    policy: str
+    window: str
+    state: str
+    charged: tuple[str, ...]
+    says: str
+    folder: str | None
+
+
+def all_datasets(visit: Visit) -> Response:
+    """Every dataset of the ledger with its budgets."""
+    ledger = visit.state.ledger()
+    return visit.page(
+        "datasets.html",
+        ledger=ledger.url,
+        exists=ledger.exists(),
+        altered=altered(ledger),
+        datasets=[
+            {"name": each.dataset, "releases": releases_text(each), "gauges": gauges_of(each)}
+            for each in ledger.summary()
+        ],
+    )
+
+
+def one_dataset(visit: Visit) -> Response:
+    """One dataset: its budgets, what they rest on, and its releases."""
+    name = visit.asked("name")
+    ledger = visit.state.ledger()
+    found = ledger.summary(name) if name else ()
+    if not found:
+        raise OutsideFolder(f"dataset {name!r}: this ledger has no release of it")
+    summary = found[0]
+    return visit.page(
+        "dataset.html",
+        name=summary.dataset,
+        ledger=ledger.url,
+        altered=altered(ledger),
+        releases=releases_text(summary),
+        gauges=gauges_of(summary),
+        notes=[line.strip() for line in (*budget_notes(summary), *affected_lines(summary))],
+        without_dp=counted(len(summary.without_dp), "release") if summary.without_dp else "",
+        rows=[row_of(record, visit) for record in reversed(summary.records)],
+    )
+
+
+def altered(ledger: Ledger) -> str:
+    """How it shows that an entry was altered; empty where the ledger is whole."""
+    found = ledger.verify()
+    return "" if found is None else str(found)
+
+
+def releases_text(summary: Summary) -> str:
+    """How many releases there are, and how many runs ended without one."""
+    failed = sum(record.failed_before_release for record in summary.records)
+    made = counted(len(summary.records) - failed, "release")
+    return f"{made}, and {failed} failed, whose cost stays spent" if failed else made
+
+
+def gauges_of(summary: Summary) -> list[BudgetGauge]:
+    """A gauge for each budget that is in use."""
+    by_window = any(balance.window for balance in summary.balances)
+    return [
+        gauge_of(balance, in_other_windows=by_window and balance.window is None)
+        for balance in summary.balances
+        if is_listed(balance)
+    ]
+
+
+def gauge_of(balance: Balance, *, in_other_windows: bool = False) -> BudgetGauge:
+    """The gauge of one budget."""
+    name = budget_name(balance)
+    if in_other_windows and is_by_window(balance.book):
+        name = f"any other window, {name}"
+    return BudgetGauge(
+        name=name[0].upper() + name[1:],
+        spent=cost_text(balance.spent, digits=6),
+        left="" if balance.left is None else cost_text(balance.left, digits=6),
+        total="" if balance.total is None else cost_text(balance.total, digits=6),
+        percent=_percent(balance),
+        note=kept_apart(balance) if balance.apart_from else "",
+    )
+
+
+def _percent(balance: Balance) -> float | None:
+    """How much of the total is spent, of epsilon or of delta, whichever is nearer its end."""
+    if balance.total is None:
+        return None
+    spent, total = balance.spent, balance.total
+    shares = [
+        part / of if of else 1.0
+        for part, of in ((spent.epsilon, total.epsilon), (spent.delta, total.delta))
+        if part > 0
+    ]
+    return min(100.0, 100 * max(shares, default=0.0))
+
+
+def row_of(record: Record, visit: Visit) -> ReleaseRow:
+    """One entry of the ledger, as a row of a table."""
+    place = record.place
+    folder = None
+    if place is not None and (visit.workplace.root / place.folder / "statement.json").is_file():
+        folder = visit.workplace.relative(visit.workplace.root / place.folder)
+    says = without_release(record) or ""
+    if record.state == "failed":
+        says = f"no release came of it ({failure_in_words(record.failure)}); its cost is spent"
+    return ReleaseRow(
+        id=record.id,
+        made=f"{date_text(record.created_at)} UTC",
+        policy=f"{record.policy} {record.version}".strip(),
+        window=record.window or "",
+        state=record.state,
+        charged=tuple(charge_text(charge) for charge in record.charges),
+        says=says,
+        folder=folder,
+    )

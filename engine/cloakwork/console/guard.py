@@ -1,0 +1,105 @@
+"""What every request must satisfy before a page is made, and the headers that every page has.
+
+The console listens on loopback. Pages of other sites can still send a browser there: by a form, a
+script or a name that they point at 127.0.0.1. So the name asked for must be loopback's, a form must
+come from a page of the console and hold the token of its session, and nothing may be framed.
+"""
+
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cloakwork.console.sessions import BrowserSessions
+
+CONTENT_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+REPORT_POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
+    "frame-ancestors 'none'; base-uri 'none'; sandbox"
+)
+"""Of reports, which hold their style themselves: no script, and an origin of their own."""
+
+_HEADERS: Final = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    # Without a referrer a browser would send the origin 'null' with a form.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+OPEN: Final = "/open"
+STATIC: Final = "/static/"
+
+
+class RequestGuard:
+    """Lets requests of an open session through to ``application``, and answers all others."""
+
+    def __init__(self, application: ASGIApp, sessions: BrowserSessions, port: int) -> None:
+        self._application, self._sessions = application, sessions
+        self._hosts = {f"{name}:{port}" for name in NAMES}
+        self._cookie = cookie_name(port)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; there are no other connections than of HTTP."""
+        if scope["type"] != "http":
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        refusal = self._refusal(scope)
+        answer = self._application if refusal is None else refusal
+        await answer(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
+        if headers.getlist("host") not in [[host] for host in self._hosts]:
+            return _refused("this address is not the console's; open the link in its terminal", 421)
+        if method not in ("GET", "HEAD", "POST"):
+            return _refused(f"{method} is not understood", 405)
+        if method == "POST" and not self._is_own_page(headers):
+            return _refused("this form was not sent by a page of the console", 403)
+        if path == OPEN or path.startswith(STATIC):
+            return None
+        form_token = self._sessions.form_token(_cookie_of(headers, self._cookie))
+        if form_token is None:
+            return _refused(
+                "no session: open the link that 'cloakwork console' showed in its terminal", 403
+            )
+        scope.setdefault("state", {})["form_token"] = form_token
+        return None
+
+    def _is_own_page(self, headers: Headers) -> bool:
+        origins = [f"http://{host}" for host in self._hosts]
+        from_site = headers.get("sec-fetch-site", "same-origin")
+        return headers.get("origin") in origins and from_site == "same-origin"
+
+
+def cookie_name(port: int) -> str:
+    """Cookies are shared between the ports of a host, so the port is part of the name."""
+    return f"cloakwork_console_{port}"
+
+
+def _cookie_of(headers: Headers, name: str) -> str | None:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def _refused(why: str, status: int) -> Response:
+    return PlainTextResponse(f"cloakwork console: {why}\n", status)

@@ -1,0 +1,152 @@
+"""Releases: what their statements say, verification, reports, and the one file to send."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from starlette.responses import FileResponse, HTMLResponse, Response
+
+from cloakwork import api
+from cloakwork.accounting.records import Record
+from cloakwork.cli.ledger_text import charge_text
+from cloakwork.cli.screen import ScreenSection
+from cloakwork.cli.verify import refusal_line, verdict_line, verification_sections
+from cloakwork.console.guard import REPORT_POLICY
+from cloakwork.console.jobs import JobProgress, JobResult
+from cloakwork.console.visits import Visit
+from cloakwork.console.workplace import STATEMENT, OutsideFolder
+from cloakwork.errors import VerificationFailed
+from cloakwork.publishing.dsse import read_envelope
+from cloakwork.publishing.packing import pack as pack_release
+from cloakwork.publishing.statement import PrivacyStatement
+from cloakwork.publishing.verify import Verification, read_statement
+from cloakwork.report.render import render
+
+
+@dataclass(frozen=True, slots=True)
+class StatedRelease:
+    """What the statement of a release says; nothing of it is verified."""
+
+    id: str
+    policy: str
+    dataset: str
+    window: str
+    issued: datetime
+    guarantees: tuple[str, ...]
+    exposed: tuple[str, ...]
+
+
+def all_releases(visit: Visit) -> Response:
+    """The releases of the folder, and what was packed."""
+    found = visit.workplace.look()
+    rows = [
+        {"folder": name, "stated": stated(visit.workplace.existing(name))}
+        for name in found.releases
+    ]
+    return visit.page("releases.html", rows=rows, packed=found.packed, all_seen=found.all_seen)
+
+
+def stated(folder: Path) -> StatedRelease | None:
+    """What the statement says; None where it is none of this version."""
+    try:
+        said = read_statement(read_envelope((folder / STATEMENT).read_bytes())).predicate
+    except (VerificationFailed, OSError):
+        return None
+    return _as_stated(said)
+
+
+def _as_stated(said: PrivacyStatement) -> StatedRelease:
+    return StatedRelease(
+        id=said.release,
+        policy=f"{said.policy.name} {said.policy.version}",
+        dataset=said.policy.dataset,
+        window=said.window.name if said.window else "",
+        issued=said.issued,
+        guarantees=tuple(each.sentence for each in said.guarantees),
+        exposed=tuple(f"{each.column}: {each.says}" for each in said.exposed),
+    )
+
+
+def one_release(visit: Visit) -> Response:
+    """One release: what it says, and what can be done with it."""
+    name = visit.asked("folder")
+    folder = release_folder(visit, name)
+    said = stated(folder)
+    record = None if said is None else _record(visit, said)
+    return visit.page(
+        "release.html",
+        folder_name=name,
+        stated=said,
+        internal=(folder / "internal").is_dir(),
+        charged=() if record is None else tuple(map(charge_text, record.charges)),
+        state="" if record is None else record.state,
+        out=f"{folder.name}.zip",
+    )
+
+
+def _record(visit: Visit, said: StatedRelease) -> Record | None:
+    records = visit.state.ledger().history(said.dataset)
+    return next((record for record in records if record.id == said.id), None)
+
+
+def release_folder(visit: Visit, name: str) -> Path:
+    """The folder of a release; raises OutsideFolder where it is none."""
+    folder = visit.workplace.existing(name)
+    if not (folder / STATEMENT).is_file():
+        raise OutsideFolder(f"{name}: is no release, which holds {STATEMENT}")
+    return folder
+
+
+def report(visit: Visit) -> Response:
+    """The audit report as a page of its own, which may do nothing but be read."""
+    folder = release_folder(visit, visit.asked("folder"))
+    audience = "internal" if visit.asked("audience") == "internal" else "public"
+    text = render(folder, audience, "html", ledger=visit.state.ledger())  # type: ignore[arg-type]
+    return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
+
+
+def verify(visit: Visit) -> Response:
+    """Check a release, or a packed file, as whoever receives it does."""
+    name = visit.sent("folder")
+    path = visit.workplace.existing(name)
+
+    def work(progress: JobProgress) -> JobResult:
+        progress("checking the signature, and measuring again")
+        failure: tuple[str, ...] = ()
+        try:
+            found: object = api.verify(path)
+        except VerificationFailed as error:
+            found, failure = error.found, error.mismatches
+        sections: tuple[ScreenSection, ...] = ()
+        verdict = "NOT VERIFIED"
+        if isinstance(found, Verification):
+            sections = tuple(verification_sections(found, show_all=True))
+            verdict = refusal_line(found) if failure else verdict_line(found)
+        content = {"folder_name": name, "verdict": verdict, "failure": failure}
+        return JobResult("verified.html", content | {"sections": sections})
+
+    return visit.begin(f"Verify {name}", work)
+
+
+def pack(visit: Visit) -> Response:
+    """Put the public parts of a release into one file, once they are verified."""
+    name = visit.sent("folder")
+    folder = release_folder(visit, name)
+    out = visit.workplace.new(visit.sent("out"), ending=".zip")
+    packed = visit.workplace.relative(out) or out.name
+
+    def work(progress: JobProgress) -> JobResult:
+        progress("verifying what is packed")
+        found = pack_release(folder, out)
+        content = {"folder_name": name, "packed": packed, "release": found.statement.release}
+        return JobResult("packed.html", content | {"left_out": found.internal})
+
+    return visit.begin(f"Pack {name}", work)
+
+
+def download(visit: Visit) -> Response:
+    """A packed file, to be saved."""
+    path = visit.workplace.existing_file(visit.asked("file"))
+    if path.suffix.lower() != ".zip":
+        raise OutsideFolder(f"{path.name}: is no packed release, which ends in .zip")
+    return FileResponse(path, media_type="application/zip", filename=path.name)

@@ -1,0 +1,215 @@
+"""Work on logs: suggest a policy, plan, apply; what runs, how far it is, and what came of it."""
+
+from pathlib import Path
+
+from starlette.responses import JSONResponse, Response
+
+from cloakwork import api
+from cloakwork.authoring import header_of, policy_text
+from cloakwork.authoring import lint_log as advice_on_log
+from cloakwork.authoring import suggest as suggested
+from cloakwork.authoring.suggestion import AUDIENCES, GOALS
+from cloakwork.cli.failures import noting_remains
+from cloakwork.cli.outcome import outcome
+from cloakwork.cli.plan_details import branches
+from cloakwork.cli.plan_screen import plan_sections
+from cloakwork.cli.policy_suggest import notes_on
+from cloakwork.console.jobs import Job, JobProgress, JobResult
+from cloakwork.console.policies import placed_advice, policy_file
+from cloakwork.console.visits import Visit, go, job_page
+from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
+from cloakwork.errors import PlanMoved
+from cloakwork.log.io import read_log
+from cloakwork.plan.planner import plan_file
+from cloakwork.policy.load import parse_policy
+from cloakwork.report.texts import warning_lines
+from cloakwork.run.preview import previewable
+
+
+def all_logs(visit: Visit) -> Response:
+    """The logs of the folder."""
+    found = visit.workplace.look()
+    rows = [
+        {"name": name, "size": _size_text(visit.workplace.existing_file(name))}
+        for name in found.logs
+    ]
+    return visit.page("logs.html", rows=rows, all_seen=found.all_seen)
+
+
+def _size_text(path: Path) -> str:
+    size = path.stat().st_size
+    return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
+
+
+def suggest_form(visit: Visit) -> Response:
+    """What to say about a policy that is to be proposed for a log."""
+    log = visit.asked("log")
+    stem = Path(log).name.split(".")[0]
+    return visit.page(
+        "suggest.html",
+        logs=visit.workplace.look().logs,
+        log=log,
+        out=f"{stem}.yaml" if stem else "",
+        audiences=AUDIENCES,
+        goals=GOALS,
+    )
+
+
+def suggest(visit: Visit) -> Response:
+    """Read a log, and write a policy that fits it."""
+    log = visit.workplace.existing_file(visit.sent("log"))
+    out = visit.workplace.new(visit.sent("out"), ending=".yaml")
+    audience, goal = visit.sent("audience"), visit.sent("goal") or None
+    if audience not in AUDIENCES or goal not in (*GOALS, None):
+        raise OutsideFolder("there is no such audience or goal; choose one of the list")
+    given = {name: visit.sent(name) or None for name in ("dataset", "owner", "purpose")}
+    header = header_of(log, out, **given)
+    name = visit.workplace.relative(out) or out.name
+
+    def work(progress: JobProgress) -> JobResult:
+        progress("reading the log")
+        read = read_log(log)
+        progress("looking at its attributes")
+        found = suggested(read, header, audience, goal)
+        write_text(out, policy_text(found))
+        return JobResult(
+            "suggested.html",
+            {
+                "file": name,
+                "log": visit.sent("log"),
+                "goal": found.goal,
+                "proposals": found.proposals,
+                "notes": tuple(notes_on(found)),
+            },
+        )
+
+    return visit.begin(f"Propose a policy for {visit.sent('log')}", work)
+
+
+def lint_log(visit: Visit) -> Response:
+    """Advice on a saved policy that only its log can give."""
+    name, log_name = visit.sent("file"), visit.sent("log")
+    path, log = policy_file(visit, name), visit.workplace.existing_file(log_name)
+    text = read_policy_text(path)
+    policy = parse_policy(text, name)
+
+    def work(progress: JobProgress) -> JobResult:
+        progress("reading the log")
+        advice = placed_advice(advice_on_log(policy, read_log(log)), text, name)
+        return JobResult("linted.html", {"file": name, "log": log_name, "advice": advice})
+
+    return visit.begin(f"Lint {name} beside {log_name}", work)
+
+
+def plan_form(visit: Visit) -> Response:
+    """Which policy and which log to plan for."""
+    found = visit.workplace.look()
+    return visit.page(
+        "plan.html",
+        policies=found.policies,
+        logs=found.logs,
+        policy=visit.asked("policy"),
+        log=visit.asked("log"),
+    )
+
+
+def plan(visit: Visit) -> Response:
+    """Say what would be done, what it gives and what it costs."""
+    policy_name, log_name, window = visit.sent("policy"), visit.sent("log"), visit.sent("window")
+    path = policy_file(visit, policy_name)
+    log = visit.workplace.existing_file(log_name)
+
+    def work(progress: JobProgress) -> JobResult:
+        made = plan_file(path, window=window or None)
+        budget = api.budget(made, ledger=visit.state.ledger())
+        progress("trying the steps out" if previewable(made) else "planned")
+        previewed = api.preview(made, log, reporter=progress) if previewable(made) else ()
+        warnings = warning_lines(made, budget.without_dp)
+        return JobResult(
+            "planned.html",
+            {
+                "policy": policy_name,
+                "log": log_name,
+                "window": window,
+                "digest": made.policy_digest,
+                "sections": plan_sections(made, log.name, previewed, budget),
+                "branches": tuple(branches(made, previewed, warnings, show_all=True)),
+                "out": _unused_name(visit, made.policy.metadata.name),
+            },
+        )
+
+    return visit.begin(f"Plan {policy_name} for {log_name}", work)
+
+
+def apply(visit: Visit) -> Response:
+    """Make the release that was planned."""
+    policy_name, log_name, window = visit.sent("policy"), visit.sent("log"), visit.sent("window")
+    path = policy_file(visit, policy_name)
+    log = visit.workplace.existing_file(log_name)
+    out = visit.workplace.new(visit.sent("out"))
+    name = visit.workplace.relative(out) or out.name
+    digest = visit.sent("digest")
+
+    def work(progress: JobProgress) -> JobResult:
+        made = plan_file(path, window=window or None)
+        if digest != made.policy_digest:
+            raise PlanMoved(f"{policy_name}: has changed since it was planned here; plan again")
+        book = visit.state.ledger(progress)
+        with noting_remains(book, out):
+            published = api.release(made, log, out, ledger=book, reporter=progress)
+        return JobResult(
+            "applied.html",
+            {
+                "folder": name,
+                "dataset": made.policy.metadata.dataset,
+                "sections": outcome(published),
+                "new_key": published.new_public_key,
+            },
+        )
+
+    return visit.begin(f"Apply {policy_name} to {log_name}", work, spends=True)
+
+
+def _unused_name(visit: Visit, stem: str) -> str:
+    """A folder's name that is free."""
+    number = 1
+    while (visit.workplace.root / f"release-{stem}-{number}").exists():
+        number += 1
+    return f"release-{stem}-{number}"
+
+
+def all_work(visit: Visit) -> Response:
+    """All jobs since the console was started."""
+    return visit.page("jobs.html", jobs=visit.state.jobs.newest_first())
+
+
+def follow(visit: Visit) -> Response:
+    """How far a job is; once it is done, what came of it."""
+    job = _job(visit)
+    if job.state == "done" and job.result.next_page:
+        return go(job.result.next_page)
+    if job.state == "done":
+        return visit.page(job.result.template, job=job, **job.result.content)
+    return visit.page("job.html", job=job)
+
+
+def progress(visit: Visit) -> Response:
+    """The same for the script that keeps the page up to date."""
+    job = _job(visit)
+    said = {"state": job.state, "ended": job.ended, "messages": job.messages, "detail": job.detail}
+    return JSONResponse(said)
+
+
+def stop(visit: Visit) -> Response:
+    """Ask a job to end; it does so before its next step."""
+    job = _job(visit)
+    job.stop.set()
+    return go(job_page(job))
+
+
+def _job(visit: Visit) -> Job:
+    number = str(visit.request.path_params["job"])
+    job = visit.state.jobs.get(number)
+    if job is None:
+        raise OutsideFolder("this work is not known; the console was started anew since")
+    return job

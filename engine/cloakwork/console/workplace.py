@@ -1,0 +1,195 @@
+"""The one folder whose files the console shows and writes: policies, logs, releases, packed files.
+
+No path that a form sends leads out of it, by ``..``, by an absolute path or by a symbolic link.
+"""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from cloakwork.errors import CloakworkError, OutputError
+
+DEEPEST: Final = 3
+"""Folders below the console's own that are looked through."""
+
+MOST_ENTRIES: Final = 5000
+"""Entries of folders that are looked at for one page."""
+
+LONGEST_POLICY: Final = 1_000_000
+"""Bytes of a policy that the editor opens."""
+
+LOG_ENDINGS: Final = (
+    ".xes",
+    ".xes.gz",
+    ".csv",
+    ".csv.gz",
+    ".parquet",
+    ".xlsx",
+    ".jsonocel",
+    ".sqlite",
+)
+POLICY_ENDINGS: Final = (".yaml", ".yml")
+STATEMENT: Final = "statement.json"
+
+
+class OutsideFolder(CloakworkError):
+    """A path leads out of the console's folder, or names nothing that is shown."""
+
+
+@dataclass(frozen=True)
+class FoundFiles:
+    """What a folder holds, as paths relative to it; ``all_seen``: whether nothing was left out."""
+
+    policies: tuple[str, ...]
+    logs: tuple[str, ...]
+    releases: tuple[str, ...]
+    packed: tuple[str, ...]
+    all_seen: bool
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """A folder; ``root`` is resolved."""
+
+    root: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> "Workplace":
+        """The workplace at ``folder``; raises OutputError unless that is a folder."""
+        if not folder.is_dir():
+            raise OutputError(f"{folder}: there is no such folder; name one with --folder")
+        return cls(folder.resolve())
+
+    @cached_property
+    def label(self) -> str:
+        """The folder's name, for people."""
+        return self.root.name or str(self.root)
+
+    def existing(self, relative: str) -> Path:
+        """What lies at ``relative``; raises OutsideFolder where that is nothing of this folder."""
+        path = self._inside(relative)
+        if not path.exists():
+            raise OutsideFolder(f"{relative}: there is no such file in {self.label}")
+        return path
+
+    def existing_file(self, relative: str) -> Path:
+        """As ``existing``, of a file."""
+        path = self.existing(relative)
+        if not path.is_file():
+            raise OutsideFolder(f"{relative}: is a folder; name a file in it")
+        return path
+
+    def new(self, relative: str, *, ending: str = "") -> Path:
+        """A path where nothing is yet, in a folder that exists."""
+        name = relative.strip()
+        if not name or name.endswith(("/", ".")):
+            raise OutsideFolder("a name is missing; give the new file or folder one")
+        if ending and not name.lower().endswith(ending):
+            name += ending
+        path = self._inside(name)
+        if os.path.lexists(path):
+            raise OutsideFolder(f"{name}: exists already; choose another name")
+        if not path.parent.is_dir():
+            raise OutsideFolder(f"{name}: there is no folder to put it in; name one that exists")
+        return path
+
+    def relative(self, path: Path) -> str | None:
+        """``path`` as the console calls it; None where it lies elsewhere."""
+        try:
+            return path.resolve().relative_to(self.root).as_posix()
+        except (ValueError, OSError):
+            return None
+
+    def look(self) -> FoundFiles:
+        """What the folder holds, in alphabetical order."""
+        policies, logs, releases, packed = [], [], [], []
+        seen = 0
+        for path in self._walk(self.root, DEEPEST):
+            seen += 1
+            if seen > MOST_ENTRIES:
+                break
+            name, relative = path.name.lower(), path.relative_to(self.root).as_posix()
+            if (path / STATEMENT).is_file():
+                releases.append(relative)
+            elif not path.is_file():
+                continue
+            elif name.endswith(POLICY_ENDINGS):
+                policies.append(relative)
+            elif name.endswith(LOG_ENDINGS):
+                logs.append(relative)
+            elif name.endswith(".zip"):
+                packed.append(relative)
+        return FoundFiles(
+            tuple(sorted(policies)),
+            tuple(sorted(logs)),
+            tuple(sorted(releases)),
+            tuple(sorted(packed)),
+            all_seen=seen <= MOST_ENTRIES,
+        )
+
+    def _inside(self, relative: str) -> Path:
+        names = relative.split("/")
+        unusable = not relative or "\0" in relative or "\\" in relative
+        if unusable or any(name in ("", "..") or name.startswith(".") for name in names):
+            raise OutsideFolder(f"{relative!r}: is no path inside {self.label}")
+        path = self.root.joinpath(*names)
+        try:
+            leads_out = not path.resolve().is_relative_to(self.root)
+        except (OSError, RuntimeError):
+            leads_out = True
+        if leads_out:
+            raise OutsideFolder(f"{relative!r}: leads out of {self.label}")
+        return path
+
+    def _walk(self, folder: Path, deeper: int) -> Iterator[Path]:
+        """Files and folders, links and hidden ones left out; a release is not looked into."""
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            return
+        for entry in entries:
+            if entry.name.startswith(".") or entry.is_symlink():
+                continue
+            path = Path(entry.path)
+            yield path
+            if deeper and entry.is_dir() and not (path / STATEMENT).is_file():
+                yield from self._walk(path, deeper - 1)
+
+
+def text_digest(text: str) -> str:
+    """Tells one state of a file from another."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_policy_text(path: Path) -> str:
+    """The text of a policy file; raises OutputError where it is none."""
+    try:
+        if path.stat().st_size > LONGEST_POLICY:
+            raise OutputError(f"{path.name}: has more than a million bytes and is no policy")
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise OutputError(f"{path.name}: is not text in UTF-8") from error
+    except OSError as error:
+        raise OutputError(f"{path.name}: cannot be read: {error.strerror}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all; one that stands there is replaced, with its mode."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with draft.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+        if path.exists():
+            draft.chmod(path.stat().st_mode & 0o777)
+        draft.replace(path)
+    except OSError as error:
+        raise OutputError(f"{path.name}: cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)

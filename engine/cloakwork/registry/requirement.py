@@ -1,0 +1,70 @@
+"""Whether a policy must be approved before it is applied, and whether it is."""
+
+from typing import Final
+
+from cloakwork.accounting.ledger import Ledger
+from cloakwork.errors import NotApproved
+from cloakwork.policy.model import Policy
+from cloakwork.policy.waivers import waiver_lines
+from cloakwork.registry.registry import Registry
+from cloakwork.registry.versions import Approval, PolicyVersion, reference_of
+
+REQUIREMENT: Final = "require_approval"
+"""The field of a dataset's declaration that says so."""
+
+
+def is_approval_required(ledger: Ledger, dataset: str) -> bool:
+    """Whether the newest declaration of ``dataset`` in ``ledger`` asks for approved policies."""
+    declared = ledger.events("dataset-declared", dataset=dataset)
+    return bool(declared) and declared[-1].fields().get(REQUIREMENT) is True
+
+
+def required_approval(
+    ledger: Ledger, policy: Policy, policy_digest: str, *, require: bool = False
+) -> Approval | None:
+    """The approval that a release under ``policy`` rests on; None where it has none and needs none.
+
+    ``require``: whether it needs one whatever its dataset says. Raises NotApproved, in one line,
+    where it needs one and has none that counts.
+    """
+    registry, meta = Registry(ledger), policy.metadata
+    approval = registry.approval_of(policy_digest)
+    by_dataset = is_approval_required(ledger, meta.dataset)
+    if approval is None and (require or by_dataset):
+        why = "--require-approval was given"
+        if by_dataset:
+            why = f"dataset {meta.dataset} requires approval"
+        reference = reference_of(meta.name, meta.version)
+        found = [each for each in registry.versions() if each.reference == reference]
+        reason = _why_not(found[0] if found else None, reference, policy_digest)
+        raise NotApproved(f"{reference}: is not approved, and {why}: {reason}")
+    return approval
+
+
+def notes_on(policy: Policy, approval: Approval | None) -> tuple[str, ...]:
+    """What the internal report says of a release's policy: its approval, and what was waived."""
+    resting = () if approval is None else (f"this release rests on {approval}",)
+    waived = waiver_lines(policy.spec.waivers)
+    return (*resting, *(f"waived advice: {line}" for line in waived))
+
+
+def _why_not(version: PolicyVersion | None, reference: str, policy_digest: str) -> str:
+    """What is missing, and what to do."""
+    if version is None:
+        return f"it is not in the registry; add it: cloakwork registry add {_SAMPLE}"
+    digests = (version.added.statement.digest, version.computed_digest)
+    if policy_digest not in digests:
+        return (
+            f"{reference} of the registry has other content (digest {digests[0][:16]} there, "
+            f"{policy_digest[:16]} here); raise metadata.version, then: "
+            f"cloakwork registry add {_SAMPLE}"
+        )
+    if version.revocation is not None:
+        ended = version.revocation
+        return f"it was revoked on {ended.recorded_at:%Y-%m-%d} by {ended.person}: {ended.reason}"
+    if not version.approvals:
+        return f"nobody approved it; cloakwork registry approve {reference} --reason REASON"
+    return "; ".join(f"{each.approver.person}: {each.faults[0]}" for each in version.approvals)
+
+
+_SAMPLE: Final = "policy.yaml --reason REASON"

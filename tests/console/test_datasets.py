@@ -1,0 +1,55 @@
+"""Datasets: gauges, windows, and ledgers that cannot be trusted."""
+
+import sqlite3
+from pathlib import Path
+
+from console.conftest import Visitor
+
+from cloakwork.accounting.account import Balance
+from cloakwork.accounting.books import Book
+from cloakwork.budget import Cost
+from cloakwork.console.datasets import gauge_of
+
+
+def _gauge(spent: Cost, total: Cost | None) -> tuple[float | None, str]:
+    left = None if total is None else Cost(epsilon=0)
+    found = gauge_of(Balance(Book("unit", "case"), spent, total, left))
+    return found.percent, found.level
+
+
+def test_a_gauge_shows_whichever_is_nearer_its_end() -> None:
+    total = Cost(epsilon=4, delta=1e-4)
+    assert _gauge(Cost(epsilon=1, delta=1e-6), total) == (25, "free")
+    assert _gauge(Cost(epsilon=1, delta=9e-5), total) == (90, "low")
+    assert _gauge(Cost(epsilon=4), total) == (100, "used")
+    assert _gauge(Cost(epsilon=1), Cost(epsilon=0)) == (100, "used")
+    assert _gauge(Cost(epsilon=1), None) == (None, "open")
+
+
+def test_an_empty_ledger_says_how_to_begin(visitor: Visitor) -> None:
+    page = visitor.get("/").text
+    assert "There is no ledger yet" in page
+    assert visitor.get("/dataset?name=unknown").status_code == 400
+    assert visitor.get("/dataset").status_code == 400
+
+
+def test_a_dataset_shows_its_releases(visitor: Visitor) -> None:
+    assert visitor.release("out").state == "done"
+    page = visitor.get("/dataset?name=hospital-emergency").text
+    assert "epsilon 3, delta 9.9e-05 left" in page
+    assert 'href="/release?folder=out"' in page
+    assert "committed" in page
+
+
+def test_a_ledger_that_was_altered_is_not_trusted(visitor: Visitor, folder: Path) -> None:
+    assert visitor.release("out").state == "done"
+    with sqlite3.connect(folder / "ledger.db") as connection:
+        (table,) = [
+            name
+            for (name,) in connection.execute("select name from sqlite_master where type='table'")
+            if "body" in [row[1] for row in connection.execute(f"pragma table_info({name})")]
+        ]
+        changed = connection.execute(f"update {table} set body = replace(body, '1.0', '0.1')")  # noqa: S608
+        assert changed.rowcount
+    connection.close()
+    assert "its figures cannot be trusted" in visitor.get("/").text

@@ -1,0 +1,132 @@
+"""Who is let in, and what every answer says of itself."""
+
+from pathlib import Path
+
+import pytest
+from console.conftest import ADDRESS, PORT, Visitor
+
+from cloakwork.console.application import DONE, SHOWN
+from cloakwork.console.guard import CONTENT_POLICY
+
+
+def test_nobody_is_let_in_without_the_link(folder: Path) -> None:
+    """Every page, and every form, is refused without a session."""
+    stranger = Visitor(folder)
+    for path in SHOWN:
+        assert stranger.get(path.replace("{job}", "1")).status_code == 403, path
+    for path in DONE:
+        answer = stranger.client.post(path.replace("{job}", "1"), data={"form_token": "x"})
+        assert answer.status_code == 403, path
+
+
+def test_a_cookie_that_was_made_up_opens_nothing(folder: Path) -> None:
+    stranger = Visitor(folder)
+    cookie = {"cookie": f"cloakwork_console_{PORT}=made-up"}
+    assert stranger.get("/", headers=cookie).status_code == 403
+
+
+def test_the_link_works_once(folder: Path) -> None:
+    """The second use shows a new link, in the terminal alone."""
+    first, link = Visitor(folder), None
+    link = f"/open?token={first.sessions.token}"
+    assert first.get(link).status_code == 200
+    answer = first.get(link)
+    assert answer.status_code == 403
+    assert first.links == [first.sessions.token]
+    assert first.sessions.token not in answer.text
+    assert first.get(f"/open?token={first.links[0]}").status_code == 200
+
+
+def test_a_guessed_link_shows_no_new_one(folder: Path) -> None:
+    stranger = Visitor(folder)
+    for token in ("", "guess", "ä"):
+        assert stranger.get("/open", params={"token": token}).status_code == 403
+    assert stranger.links == []
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(folder: Path) -> None:
+    visitor = Visitor(folder)
+    cookie = visitor.get(f"/open?token={visitor.sessions.token}").headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert visitor.sessions.token not in cookie
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:1", "", "0.0.0.0"]
+)
+def test_other_names_for_this_machine_are_refused(visitor: Visitor, host: str) -> None:
+    """A name that a stranger points at 127.0.0.1 is not the console's."""
+    for path in ("/", "/open", "/static/console.css"):
+        assert visitor.get(path, headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+        {"origin": f"https://127.0.0.1:{PORT}"},
+        {"origin": ADDRESS, "sec-fetch-site": "cross-site"},
+        {"origin": ADDRESS, "sec-fetch-site": "same-site"},
+    ],
+)
+def test_forms_of_other_sites_are_refused(visitor: Visitor, headers: dict[str, str]) -> None:
+    fields = {"form_token": visitor.form_token, "file": "x"}
+    for path in DONE:
+        answer = visitor.client.post(path.replace("{job}", "1"), data=fields, headers=headers)
+        assert answer.status_code == 403, path
+
+
+def test_a_form_without_an_origin_is_refused(visitor: Visitor) -> None:
+    token = visitor.form_token
+    del visitor.client.headers["origin"]
+    assert visitor.client.post("/plan", data={"form_token": token}).status_code == 403
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", "ä"])
+def test_forms_need_the_token_of_their_session(visitor: Visitor, token: str | None) -> None:
+    fields = {} if token is None else {"form_token": token}
+    for path in DONE:
+        answer = visitor.client.post(path.replace("{job}", "1"), data=fields)
+        assert answer.status_code in (400, 403), path
+        assert visitor.state.jobs.newest_first() == ()
+
+
+def test_the_token_of_another_session_does_not_count(visitor: Visitor, folder: Path) -> None:
+    token = visitor.form_token
+    visitor.client.cookies.clear()
+    visitor.enter()
+    assert visitor.form_token != token
+    assert visitor.client.post("/plan", data={"form_token": token}).status_code == 403
+
+
+def test_what_is_no_form_is_refused(visitor: Visitor) -> None:
+    assert visitor.client.post("/plan", json={"form_token": "x"}).status_code == 400
+    too_large = b"form_token=" + b"x" * 5_000_000
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    assert visitor.client.post("/plan", content=too_large, headers=kind).status_code == 400
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
+def test_other_methods_are_refused(visitor: Visitor, method: str) -> None:
+    assert visitor.client.request(method, "/").status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/", "/policies", "/nothing", "/static/console.js", "/open"])
+def test_every_answer_forbids_what_the_console_does_not_need(visitor: Visitor, path: str) -> None:
+    """Refusals and static files included; no answer invites another site."""
+    headers = visitor.get(path).headers
+    assert headers["content-security-policy"] == CONTENT_POLICY
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+    assert headers["referrer-policy"] == "same-origin"
+    assert not [name for name in headers if name.startswith("access-control")]
+
+
+def test_the_policy_of_content_allows_no_inline_script_or_style() -> None:
+    assert "unsafe" not in CONTENT_POLICY
+    assert "default-src 'none'" in CONTENT_POLICY
+    assert "frame-ancestors 'none'" in CONTENT_POLICY

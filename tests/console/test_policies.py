@@ -1,0 +1,80 @@
+"""The editor: faults at their lines, advice, saving, and what changed."""
+
+from pathlib import Path
+
+from console.conftest import LOG, POLICY, Visitor
+
+from cloakwork.console.workplace import text_digest
+
+
+def _text(folder: Path) -> str:
+    return (folder / POLICY).read_text("utf-8")
+
+
+def test_the_list_tells_which_are_valid(visitor: Visitor, folder: Path) -> None:
+    (folder / "broken.yaml").write_text("kind: PrivacyPolicy\n")
+    page = visitor.get("/policies").text
+    assert "dp-control-flow 1.0.0" in page
+    assert "3 to correct" in page
+
+
+def test_a_fault_is_shown_at_its_line(visitor: Visitor, folder: Path) -> None:
+    """The same place and words as ``policy validate``."""
+    wrong = _text(folder).replace("kind: differential-privacy", "kind: differential-privac")
+    line = next(
+        number for number, text in enumerate(wrong.splitlines(), 1) if "differential-privac" in text
+    )
+    page = visitor.send("/policy/check", file=POLICY, text=wrong, digest="").text
+    assert f'data-line="{line}"' in page
+    assert "did you mean" in page
+    assert "differential-privac\n" in page  # what was typed stays in the editor
+
+
+def test_live_findings_are_a_part_of_a_page(visitor: Visitor, folder: Path) -> None:
+    page = visitor.send("/policy/check", file=POLICY, text=_text(folder), live="1").text
+    assert "<html" not in page
+    assert "Valid: dp-control-flow 1.0.0" in page
+    assert "Whom it protects" in page or "What this is" in page
+
+
+def test_saving_writes_what_was_typed(visitor: Visitor, folder: Path) -> None:
+    """Line ends of the web become those of the file."""
+    text = _text(folder)
+    changed = text.replace("version: 1.0.0", "version: 1.1.0")
+    sent = changed.replace("\n", "\r\n")
+    answer = visitor.send("/policy/save", file=POLICY, text=sent, digest=text_digest(text))
+    assert answer.status_code == 303
+    assert _text(folder) == changed
+    assert "dp-control-flow 1.1.0" in visitor.get(answer.headers["location"]).text
+
+
+def test_a_file_that_changed_meanwhile_is_not_overwritten(visitor: Visitor, folder: Path) -> None:
+    before = _text(folder)
+    (folder / POLICY).write_text(before + "# by somebody else\n")
+    answer = visitor.send("/policy/save", file=POLICY, text="mine", digest=text_digest(before))
+    assert "NOT saved" in answer.text
+    assert ">\nmine</textarea>" in answer.text
+    assert _text(folder).endswith("# by somebody else\n")
+
+
+def test_advice_beside_a_log(visitor: Visitor, folder: Path) -> None:
+    """An attribute that the log lacks is named, with what it may have been."""
+    text = _text(folder).replace("attributes:\n", "attributes:\n    age: {role: sensitive}\n")
+    (folder / "more.yaml").write_text(text)
+    page = visitor.result(visitor.send("/policy/lint", file="more.yaml", log=LOG))
+    assert "Internal." in page
+    assert "case:age" in page
+
+
+def test_what_changed_between_two(visitor: Visitor, folder: Path) -> None:
+    looser = _text(folder).replace("epsilon: 1.0", "epsilon: 2.0", 1)
+    assert looser != _text(folder)
+    (folder / "looser.yaml").write_text(looser)
+    page = visitor.get(f"/diff?old={POLICY}&new=looser.yaml").text
+    assert "The new policy protects less than the old one" in page
+    assert "The two policies say the same" in visitor.get(f"/diff?old={POLICY}&new={POLICY}").text
+
+
+def test_the_schema_is_that_of_policies(visitor: Visitor) -> None:
+    found = visitor.get("/policy/schema").json()
+    assert found["title"] == "Cloakwork privacy policy, version 1"

@@ -1,0 +1,87 @@
+"""Logs: a proposed policy, a plan, a release; and what is refused."""
+
+import re
+from pathlib import Path
+
+from console.conftest import LOG, POLICY, Visitor
+
+from cloakwork.policy.load import load_policy
+
+
+def test_a_log_becomes_a_policy(visitor: Visitor, folder: Path) -> None:
+    """The roles are marked as internal, and the file is valid."""
+    assert LOG in visitor.get("/logs").text
+    asked = {"log": LOG, "out": "mine", "audience": "share", "dataset": "er", "purpose": "a study"}
+    page = visitor.result(visitor.send("/suggest", **asked))
+    assert "Internal." in page
+    assert "case:patient" in page
+    assert load_policy(folder / "mine.yaml").metadata.dataset == "er"
+    again = visitor.send("/suggest", **asked)
+    assert "mine.yaml: exists already" in again.text
+
+
+def test_an_audience_that_there_is_not(visitor: Visitor) -> None:
+    answer = visitor.send("/suggest", log=LOG, out="mine", audience="nobody")
+    assert answer.status_code == 400
+
+
+def test_a_plan_charges_nothing(visitor: Visitor) -> None:
+    page = visitor.result(visitor.send("/plan", policy=POLICY, log=LOG))
+    assert "epsilon 4 (delta 0.0001) left, this release 1" in page
+    assert "Considered and not chosen" in page
+    assert not visitor.state.ledger().exists()
+
+
+def test_a_refusal_names_its_line(visitor: Visitor, folder: Path) -> None:
+    text = (folder / POLICY).read_text("utf-8").replace("epsilon: 1", "epsilon: -1", 1)
+    (folder / "bad.yaml").write_text(text)
+    job = visitor.job(visitor.send("/plan", policy="bad.yaml", log=LOG))
+    assert (job.state, job.exit_code) == ("failed", 3)
+    assert re.search(r"bad\.yaml:\d+:\d+: ", job.problem)
+    assert "bad.yaml" in visitor.get(f"/work/{job.id}").text
+
+
+def test_a_release_is_made_and_charged(visitor: Visitor, folder: Path) -> None:
+    job = visitor.release("out")
+    assert job.state == "done", job.problem
+    assert (folder / "out" / "statement.json").is_file()
+    page = visitor.get(f"/work/{job.id}").text
+    assert "internal, of the raw log" in page
+    assert "PUBLIC KEY" in page
+    assert "epsilon 3, delta 9.9e-05 left" in visitor.get("/").text
+    said = visitor.get(f"/work/{job.id}/progress").json()
+    assert said["ended"] is True
+    assert any(message.startswith("variants/") for message in said["messages"])
+
+
+def test_a_policy_that_changed_since_it_was_planned_is_planned_again(
+    visitor: Visitor, folder: Path
+) -> None:
+    page = visitor.result(visitor.send("/plan", policy=POLICY, log=LOG))
+    digest = re.search('name="digest" value="([^"]+)"', page)[1]
+    text = (folder / POLICY).read_text("utf-8")
+    (folder / POLICY).write_text(text.replace("version: 1.0.0", "version: 1.0.1"))
+    asked = {"policy": POLICY, "log": LOG, "digest": digest, "out": "out"}
+    job = visitor.job(visitor.send("/apply", **asked))
+    assert "has changed since it was planned here; plan again" in job.problem
+    assert not visitor.state.ledger().history()
+
+
+def test_a_budget_that_is_used_up_refuses(visitor: Visitor, folder: Path) -> None:
+    """The plan says so already, with the exit code of the command line, and nothing is written."""
+    text = (folder / POLICY).read_text("utf-8")
+    once = re.sub(r"total: \{.*?\}", "total: {epsilon: 1.5, delta: 0.0001}", text)
+    assert once != text
+    (folder / POLICY).write_text(once)
+    assert visitor.release("first").state == "done"
+    job = visitor.job(visitor.send("/plan", policy=POLICY, log=LOG))
+    assert (job.state, job.exit_code) == ("failed", 4)
+    assert "left are epsilon 0.5" in visitor.get(f"/work/{job.id}").text
+    assert len(visitor.state.ledger().history()) == 1
+
+
+def test_work_is_listed_and_can_be_stopped(visitor: Visitor) -> None:
+    job = visitor.job(visitor.send("/plan", policy=POLICY, log=LOG))
+    assert f'href="/work/{job.id}"' in visitor.get("/work").text
+    assert visitor.send(f"/work/{job.id}/stop").headers["location"] == f"/work/{job.id}"
+    assert job.stop.is_set()
