@@ -12,7 +12,7 @@ from cloakwork.console import datasets
 from cloakwork.console.application import SHOWN
 from cloakwork.console.visits import page_templates
 
-HOSTILE = '<x-mark onclick=alert(1)>"\'&{{7*7}}\u202eevil'
+HOSTILE = "<x-mark onclick=alert(1)>\"'&{{7*7}}\u202eevil"
 """A name that would be an element, end an attribute, be a template, or turn the writing."""
 
 
