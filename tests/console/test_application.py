@@ -6,11 +6,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from console.conftest import LOG, POLICY, Visitor
 
 from cloakwork.console import datasets
 from cloakwork.console.application import SHOWN
 from cloakwork.console.visits import page_templates
+from console.conftest import LOG, POLICY, Visitor
 
 HOSTILE = "<x-mark onclick=alert(1)>\"'&{{7*7}}\u202eevil"
 """A name that would be an element, end an attribute, be a template, or turn the writing."""
