@@ -30,6 +30,7 @@ from cloakwork.accounting._layout import (
     make_tables,
 )
 from cloakwork.accounting._tables import (
+    PATIENCE,
     TABLE,
     entries_table,
     sqlite_engine,
@@ -296,6 +297,9 @@ class Journal:
         if self.file is not None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         else:
+            # SQLite waits as long; and a writer that no longer speaks must not hold all others up.
+            for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
+                connection.exec_driver_sql(f"SET LOCAL {name} = '{PATIENCE}s'")
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _POSTGRES_LOCK})
 
     def _has_ledger(self, connection: "Connection") -> bool:
