@@ -53,7 +53,7 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
     "report": CommandLocation("cloakwork.cli.report:report", "Show the audit report of a release."),
     "ledger": CommandLocation(
         "cloakwork.cli.ledger:ledger",
-        "Show, verify and reconcile the budget that releases have spent.",
+        "Show, verify, back up and reconcile the budget that was spent.",
     ),
     "dataset": CommandLocation(
         "cloakwork.cli.dataset:dataset",

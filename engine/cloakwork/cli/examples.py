@@ -83,6 +83,14 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork ledger verify",
         "cloakwork ledger verify --release release",
     ),
+    "ledger backup": (
+        "cloakwork ledger backup --out ledger-backup.db",
+        "cloakwork ledger backup --out copy.db --ledger postgresql:///cloakwork",
+    ),
+    "ledger restore": (
+        "cloakwork ledger restore ledger-backup.db",
+        "cloakwork ledger restore copy.db --ledger postgresql:///cloakwork",
+    ),
     "ledger reconcile": (
         "cloakwork ledger reconcile release",
         "cloakwork ledger reconcile release --ledger ledger.db --json",
