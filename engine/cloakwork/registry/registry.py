@@ -242,6 +242,6 @@ def _require_not_revoked(version: PolicyVersion) -> None:
     ended = version.revocation
     if ended is not None:
         raise NotApproved(
-            f"{version.reference}: was revoked on {ended.recorded_at:%Y-%m-%d} by {ended.person} "
+            f"{version.reference}: was revoked on {ended.recorded_at:%Y-%m-%d} by {ended.by.person} "
             f"({ended.reason}), which is for good; add another version"
         )
