@@ -241,7 +241,7 @@ def _found(url: str, reference: str, versions: tuple[PolicyVersion, ...]) -> Pol
 def _require_not_revoked(version: PolicyVersion) -> None:
     ended = version.revocation
     if ended is not None:
+        since = f"{ended.recorded_at:%Y-%m-%d} by {ended.by.person} ({ended.reason})"
         raise NotApproved(
-            f"{version.reference}: was revoked on {ended.recorded_at:%Y-%m-%d} by {ended.by.person} "
-            f"({ended.reason}), which is for good; add another version"
+            f"{version.reference}: was revoked on {since}, which is for good; add another version"
         )
