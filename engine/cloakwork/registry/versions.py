@@ -136,15 +136,15 @@ class PolicyVersion:
                 return approval
         return None
 
-    def _is_of(self, approval: Approval, wanted: str | None) -> bool:
+    def _is_of(self, approval: Approval, policy_digest: str | None) -> bool:
         """Whether an approval is of the policy with this digest: as the approver computed it, or,
         where that was another version of Cloakwork, as this one does from the same text.
         """
-        if wanted is None or wanted == approval.digest:
+        if policy_digest is None or policy_digest == approval.digest:
             return True
         if approval.engine == version_of("cloakwork"):
             return False
-        return self.computed_digest == wanted
+        return self.computed_digest == policy_digest
 
     @property
     def state(self) -> State:
