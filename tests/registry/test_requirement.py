@@ -1,0 +1,93 @@
+"""A release under a policy that must be approved, and is not, does not begin."""
+
+from pathlib import Path
+
+import pytest
+
+import cloakwork
+from cloakwork.errors import NotApproved
+from cloakwork.policy.load import digest, parse_policy
+from cloakwork.publishing.dsse import read_envelope
+from cloakwork.registry.requirement import is_approval_required, required_approval
+from contracts.sample_logs import log_of
+from registry.people import NAME, People, policy_text
+
+LOG = log_of([("a", "b"), ("a", "c")] * 60)
+
+
+def refusal(people: People, text: str, *, require: bool = True) -> str:
+    """What is said where approval is required and missing."""
+    policy = parse_policy(text)
+    with pytest.raises(NotApproved) as caught:
+        required_approval(people.ledger, policy, digest(policy), require=require)
+    assert caught.value.exit_code == 3 and "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_each_refusal_says_what_is_missing(trusted: People) -> None:
+    text = policy_text()
+    assert "it is not in the registry" in refusal(trusted, text)
+    trusted.add()
+    assert "nobody approved it; cloakwork registry approve permits@1.0.0" in refusal(trusted, text)
+    other = text.replace("epsilon: 1", "epsilon: 2")
+    assert "has other content" in refusal(trusted, other)
+    trusted.registry.approve(NAME, approver="Eve", reason="ok", key=trusted.key("eve"))
+    assert "Eve: approver: key" in refusal(trusted, text)
+    trusted.approve()
+    policy = parse_policy(text)
+    approval = required_approval(trusted.ledger, policy, digest(policy), require=True)
+    assert approval is not None and approval.approver.person == "Bob"
+    trusted.registry.revoke(NAME, person="Bob", reason="Too weak")
+    assert "by Bob: Too weak" in refusal(trusted, text)
+
+
+def test_the_newest_declaration_of_a_dataset_decides(trusted: People) -> None:
+    trusted.add()
+    policy = parse_policy(policy_text())
+    assert required_approval(trusted.ledger, policy, digest(policy)) is None
+    for required in (True, False, "yes", True):
+        declaration = {"require_approval": required}
+        trusted.ledger.record_event("dataset-declared", "permits", declaration)
+        trusted.ledger.record_event("dataset-declared", "another", {"require_approval": True})
+        assert is_approval_required(trusted.ledger, "permits") is (required is True)
+    assert "dataset permits requires approval" in refusal(trusted, policy_text(), require=False)
+
+
+def test_a_release_rests_on_its_approval(trusted: People) -> None:
+    """The refused one leaves no trace; the other says in ledger and internal report who approved
+    it, and nothing of it in what is signed.
+    """
+    trusted.ledger.record_event("dataset-declared", "permits", {"require_approval": True})
+    trusted.add()
+    plan = cloakwork.make_plan(cloakwork.load_policy(NAME, ledger=trusted.ledger))
+    out = trusted.folder / "release"
+    for refused in (
+        lambda: cloakwork.release(NAME, LOG, out, ledger=trusted.ledger),
+        lambda: cloakwork.apply(plan, LOG, ledger=trusted.ledger),
+    ):
+        with pytest.raises(NotApproved):
+            refused()
+    assert not out.exists() and not trusted.ledger.history()
+    trusted.approve()
+    cloakwork.release(plan, LOG, out, ledger=trusted.ledger)
+    (record,) = trusted.ledger.history()
+    approval = record.details["approval"]
+    assert (approval["policy"], approval["approver"]) == (NAME, "Bob")
+    entries = trusted.ledger.events("policy-approved")
+    assert approval["entry"] == entries[0].digest
+    report = (out / "internal" / "report.json").read_text("utf-8")
+    assert "this release rests on permits@1.0.0, approved on" in report
+    signed = read_envelope((out / "statement.json").read_bytes()).content()
+    for public in (signed, (out / "plan.json").read_bytes()):
+        assert b"k fits" not in public and entries[0].digest.encode() not in public
+    assert cloakwork.verify(out, expect={"policy": NAME})
+
+
+def test_a_file_of_the_name_is_not_taken_for_the_version(
+    trusted: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(trusted.folder)
+    trusted.add()
+    Path(NAME).write_text(policy_text(dataset="another"), "utf-8")
+    assert cloakwork.load_policy(NAME, ledger=trusted.ledger).metadata.dataset == "permits"
+    assert cloakwork.load_policy(f"./{NAME}").metadata.dataset == "another"
