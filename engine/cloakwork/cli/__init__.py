@@ -41,6 +41,9 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "cloakwork.cli.plan:plan",
         "Say what would be done to a log, what it gives and what it costs.",
     ),
+    "compare": CommandLocation(
+        "cloakwork.cli.compare:compare", "Compare settings: privacy against what is left of a log."
+    ),
     "apply": CommandLocation(
         "cloakwork.cli.apply:apply", "Anonymize a log: write a release folder, or nothing."
     ),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec
 
 import click
 
+from cloakwork.cli.compared_entries import comparison_json, comparison_lines
 from cloakwork.cli.ledger_backup import backup, restore
 from cloakwork.cli.ledger_json import reconciliation_json, record_json, summary_json
 from cloakwork.cli.ledger_text import history_lines, print_lines, summary_lines
@@ -67,20 +68,24 @@ def show(url: str | None, as_json: bool, dataset: str | None) -> None:
 @_of_dataset
 @_options
 def history(url: str | None, as_json: bool, dataset: str | None) -> None:
-    """List every release, oldest first."""
+    """List every release, oldest first, then every comparison of settings."""
     book = _open(url)
     _warn_if_altered(book)
     records = book.history(dataset)
+    compared = book.events("compared", dataset=dataset)
     if as_json:
-        click.echo(
-            json.dumps(
-                {"ledger": book.url, "releases": [record_json(each) for each in records]}, indent=2
-            )
-        )
-    elif not records:
-        click.echo(_nothing(book, dataset))
-    else:
+        document = {
+            "ledger": book.url,
+            "releases": [record_json(each) for each in records],
+            "comparisons": [comparison_json(each) for each in compared],
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    if records:
         print_lines(history_lines(records))
+    else:
+        click.echo(_nothing(book, dataset))
+    print_lines(comparison_lines(compared))
 
 
 @ledger.command(short_help="Check that no entry was changed or removed.")
