@@ -65,13 +65,16 @@ def comparison_html(found: Comparison, log_name: str) -> str:
         "compare.html",
         found=found,
         log_name=log_name,
-        rows=[
-            _table_row(label, setting)
-            for label, setting in zip(labels(found), found.settings, strict=True)
-        ],
+        rows=table_rows(found),
         picture=picture(found),
         beside=beside_lines(found),
     )
+
+
+def table_rows(found: Comparison) -> tuple[TableRow, ...]:
+    """The settings as rows of a table."""
+    named = zip(labels(found), found.settings, strict=True)
+    return tuple(_table_row(label, setting) for label, setting in named)
 
 
 def picture(found: Comparison) -> ComparisonPicture:

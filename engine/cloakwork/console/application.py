@@ -40,6 +40,7 @@ SHOWN: Final[dict[str, Page]] = {
     "/work": work.all_work,
     "/work/{job}": work.follow,
     "/work/{job}/progress": work.progress,
+    "/work/{job}/document": work.document,
     "/releases": releases.all_releases,
     "/release": releases.one_release,
     "/release/report": releases.report,

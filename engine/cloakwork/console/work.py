@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from cloakwork import api
 from cloakwork.authoring import header_of, policy_text
@@ -14,6 +14,7 @@ from cloakwork.cli.outcome import outcome
 from cloakwork.cli.plan_details import branches
 from cloakwork.cli.plan_screen import plan_sections
 from cloakwork.cli.policy_suggest import notes_on
+from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.jobs import Job, JobProgress, JobResult
 from cloakwork.console.policies import placed_advice
 from cloakwork.console.sources import policy_file, policy_names, policy_source
@@ -190,11 +191,17 @@ def all_work(visit: Visit) -> Response:
 def follow(visit: Visit) -> Response:
     """How far a job is; once it is done, what came of it."""
     job = _job(visit)
-    if job.state == "done" and job.result.next_page:
-        return go(job.result.next_page)
     if job.state == "done":
         return visit.page(job.result.template, job=job, **job.result.content)
     return visit.page("job.html", job=job)
+
+
+def document(visit: Visit) -> Response:
+    """The page of its own that came of a job, which may do nothing but be read."""
+    job = _job(visit)
+    if not job.result.document:
+        raise OutsideFolder("no page came of this work")
+    return HTMLResponse(job.result.document, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
 def progress(visit: Visit) -> Response:
