@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cloakwork.accounting.datasets import datasets, declare_dataset
     from cloakwork.accounting.ledger import Ledger
-    from cloakwork.comparing.compare import compare
     from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
+    from cloakwork.comparing.compare import compare
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
     from cloakwork.plan.prove import prove
@@ -41,9 +41,9 @@ __all__ = [
     "Ledger",
     "Registry",
     "apply",
+    "compare",
     "datasets",
     "declare_dataset",
-    "compare",
     "load_policy",
     "make_plan",
     "prove",

@@ -110,7 +110,10 @@ def test_tightening_and_saying_it_again(ledger: Ledger) -> None:
     found = ledger.declaration("claims")
     assert (found.owner, found.unit, found.require_approval) == ("Another office", "case", True)
     assert found.totals == {"unit": Cost(epsilon=1.0)}
-    assert len(ledger.events("dataset-declared", dataset="claims")) == 2
+    _, newest = ledger.events("dataset-declared", dataset="claims")
+    totals = {"unit": {"epsilon": "1.0", "delta": "0.0"}}
+    in_force = {"owner": "Another office", "unit": "case", "totals": totals}
+    assert newest.fields() == in_force | {"require_approval": True}
     assert ledger.verify() is None
 
 

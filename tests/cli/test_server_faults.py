@@ -1,8 +1,8 @@
 """Many ``apply`` at once on one ledger, ``kill -9`` of its database server included: never more is
 spent than the total, and nothing is handed back.
 
-With ``CLOAKWORK_RUNS`` a hundred start together, on a file as well; else a few (``test_races.py`` has
-the file).
+With ``CLOAKWORK_RUNS`` a hundred start together, on a file as well; else a few (``test_races.py``
+has the file).
 """
 
 import os

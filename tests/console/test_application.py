@@ -6,13 +6,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from console.conftest import LOG, POLICY, Visitor
 
 from cloakwork.console import datasets
 from cloakwork.console.application import SHOWN
 from cloakwork.console.visits import page_templates
+from console.conftest import LOG, POLICY, Visitor
 
-HOSTILE = '<x-mark onclick=alert(1)>"\'&{{7*7}}\u202eevil'
+HOSTILE = "<x-mark onclick=alert(1)>\"'&{{7*7}}\u202eevil"
 """A name that would be an element, end an attribute, be a template, or turn the writing."""
 
 
@@ -46,9 +46,10 @@ def addresses(folder: str = "release", policy: str = POLICY) -> list[str]:
         "/policy": f"?file={quote(policy)}",
         "/release": f"?folder={quote(folder)}",
         "/diff": f"?old={quote(policy)}&new={quote(policy)}",
+        "/registry/version": "?of=dp-control-flow@1.0.0",
         "/suggest": f"?log={quote(LOG)}",
     }
-    beside = ("/work/{job}", "/work/{job}/progress", "/policy/schema")
+    beside = ("/policy/schema", *(path for path in SHOWN if "{job}" in path))
     apart = ("/release/report", "/packed")
     return [path + about.get(path, "") for path in SHOWN if path not in (*beside, *apart)]
 
@@ -56,6 +57,9 @@ def addresses(folder: str = "release", policy: str = POLICY) -> list[str]:
 def test_every_page_asks_only_the_console_and_runs_nothing_inline(visitor: Visitor) -> None:
     """No address of another host, no inline script or style: the content policy forbids both."""
     assert visitor.release("release").state == "done"
+    assert visitor.send("/registry/add", file=POLICY, author="Ann").status_code == 303
+    asked = {"policy": POLICY, "log": LOG}
+    visitor.result(visitor.send("/compare", **asked))
     jobs = [f"/work/{job.id}" for job in visitor.state.jobs.newest_first()]
     for path in [*addresses(), *jobs]:
         answer = visitor.get(path)
@@ -86,6 +90,9 @@ def test_names_from_outside_are_shown_and_nothing_else(folder: Path) -> None:
     visitor.state.ledger().reserve(HOSTILE, policy=HOSTILE, charges=(), note=HOSTILE)
     job = visitor.release("release-x-mark", policy=named)
     assert job.state == "done", job.problem
+    plain = HOSTILE.replace("\u202e", "")
+    added = visitor.send("/registry/add", file=named, author=plain, reason=plain)
+    assert added.status_code == 303, added.text
     shutil.copytree(folder / "release-x-mark", folder / f"{HOSTILE}-release")
     visitor.result(
         visitor.send("/suggest", log=f"{HOSTILE}.csv", out="suggested", audience="share")

@@ -3,12 +3,11 @@
 import sqlite3
 from pathlib import Path
 
-from console.conftest import Visitor
-
 from cloakwork.accounting.account import Balance
 from cloakwork.accounting.books import Book
 from cloakwork.budget import Cost
 from cloakwork.console.datasets import gauge_of
+from console.conftest import Visitor
 
 
 def _gauge(spent: Cost, total: Cost | None) -> tuple[float | None, str]:
@@ -49,7 +48,7 @@ def test_a_ledger_that_was_altered_is_not_trusted(visitor: Visitor, folder: Path
             for (name,) in connection.execute("select name from sqlite_master where type='table'")
             if "body" in [row[1] for row in connection.execute(f"pragma table_info({name})")]
         ]
-        changed = connection.execute(f"update {table} set body = replace(body, '1.0', '0.1')")  # noqa: S608
+        changed = connection.execute(f"update {table} set body = replace(body, '1.0', '0.1')")
         assert changed.rowcount
     connection.close()
     assert "its figures cannot be trusted" in visitor.get("/").text

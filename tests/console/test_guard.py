@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from console.conftest import ADDRESS, PORT, Visitor
 
 from cloakwork.console.application import DONE, SHOWN
 from cloakwork.console.guard import CONTENT_POLICY
+from console.conftest import ADDRESS, PORT, Visitor
 
 
 def test_nobody_is_let_in_without_the_link(folder: Path) -> None:

@@ -3,10 +3,10 @@
 from threading import Event
 
 import pytest
-from console.conftest import Visitor
 
 from cloakwork.console.jobs import Job, JobProgress, JobResult, Jobs
 from cloakwork.errors import OutputError
+from console.conftest import Visitor
 
 
 def _ended(jobs: Jobs, job: Job) -> Job:

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from console.conftest import LOG, POLICY, Visitor
-
 from cloakwork.console.workplace import text_digest
+from console.conftest import LOG, POLICY, Visitor
 
 
 def _text(folder: Path) -> str:

@@ -4,9 +4,8 @@ import io
 import zipfile
 from pathlib import Path
 
-from console.conftest import Visitor
-
 from cloakwork.console.guard import REPORT_POLICY
+from console.conftest import Visitor
 
 
 def test_a_release_from_its_report_to_the_file(visitor: Visitor, folder: Path) -> None:

@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-from console.conftest import LOG, POLICY, Visitor
-
 from cloakwork.policy.load import load_policy
+from console.conftest import LOG, POLICY, Visitor
 
 
 def test_a_log_becomes_a_policy(visitor: Visitor, folder: Path) -> None:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from console.conftest import LOG, POLICY, Visitor
 
 from cloakwork.console.workplace import (
     MOST_ENTRIES,
@@ -12,6 +11,7 @@ from cloakwork.console.workplace import (
     text_digest,
     write_text,
 )
+from console.conftest import LOG, POLICY, Visitor
 
 OUTSIDE = [
     "",

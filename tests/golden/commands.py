@@ -39,7 +39,8 @@ SEED: Final = 7
 _ALIKE: Final = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d"), "2026-01-02 03:04"),
     (re.compile(r"\d\d \w+ \d{4}, \d\d:\d\d UTC"), "02 January 2026, 03:04 UTC"),
-    (re.compile(r"(trusted on )\d{4}-\d\d-\d\d"), r"\g<1>2026-01-02"),
+    (re.compile(r"((?:trusted|revoked) on )\d{4}-\d\d-\d\d"), r"\g<1>2026-01-02"),
+    (re.compile(r"((?:approved|revoked) )\d{4}-\d\d-\d\d"), r"\g<1>2026-01-02"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "0123456789abcdef" * 4),
     (re.compile(r"\b[0-9a-f]{16}\b"), "0123456789abcdef"),
     (re.compile(r"(?m)^MCow\S+$"), "(the public key)"),
@@ -138,6 +139,7 @@ PAGES: Final = (
     "ledger",
     "profile",
     "keys",
+    "registry",
     "mechanisms",
     "audit",
     "help",
@@ -155,7 +157,9 @@ def _pages() -> dict[str, str]:
     with same_each_time() as folder:
         run = Transcript(folder)
         _policies()
-        for part in (_policy, _plans, _apply, _verify, _reports, _ledger, _profile, _keys, _rest):
+        for part in (_policy, _plans, _apply, _verify, _reports, _ledger, _profile, _keys):
+            part(run)
+        for part in (_registry, _rest):
             part(run)
         _help(run)
         return {page: run.text(page) for page in run.pages}
@@ -273,6 +277,22 @@ def _keys(run: Transcript) -> None:
     run("keys", "keys", "list")
     run("keys", "keys", "untrust", "partner")
     run("keys", "keys", "untrust", "partner")
+
+
+def _registry(run: Transcript) -> None:
+    run("registry", "registry", "list")
+    run("registry", "registry", "add", "dp.yaml", "--author", "Ann", "--reason", "First version")
+    approval = ("registry", "approve", "dp@1.0.0", "--approver", "Bob", "--reason", "It fits")
+    run("registry", *approval)
+    with patch.dict(os.environ, {"CLOAKWORK_HOME": str(Path("another").resolve())}):
+        run("registry", *approval, "--ledger", "home/ledger.db")
+    run("registry", "apply", "dp@1.0.0", "log.xes.gz", "--out", "no", "--require-approval")
+    own = "another/signing-key.pub.pem"
+    run("registry", "keys", "trust", own, "--name", "Bob", "--approves")
+    run("registry", "registry", "list")
+    run("registry", "registry", "revoke", "dp@1.0.0", "--by", "Bob", "--reason", "It is over")
+    run("registry", "registry", "show", "dp@1.0.0")
+    run("registry", "registry", "show", "dp@2.0.0")
 
 
 def _rest(run: Transcript) -> None:

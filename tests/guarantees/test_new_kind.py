@@ -209,9 +209,7 @@ def test_a_whole_kind_is_understood_by_all_that_reads_policies(
     )
     assert found.returncode == 0, found.stderr
     assert "The release holds at least 20 cases." in found.stdout
-    assert (
-        "looser   spec.guarantees[size-bound over control-flow].cases: 20 -> 10" in found.stdout
-    )
+    assert "looser   spec.guarantees[size-bound over control-flow].cases: 20 -> 10" in found.stdout
     assert "size-bound over control-flow" in found.stdout
     assert "kanon/tlkc" in found.stdout and "it gives no size-bound" in found.stdout
 

@@ -15,7 +15,7 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> People:
 
 @pytest.fixture
 def trusted(people: People) -> People:
-    """The user trusts Ann's key and Bob's."""
+    """The user trusts Ann's key, and Bob's to approve."""
     people.let_count("ann")
-    people.let_count("bob")
+    people.let_count("bob", approves=True)
     return people

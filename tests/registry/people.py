@@ -45,11 +45,11 @@ class People:
         with self.as_(person) as key:
             return key
 
-    def let_count(self, person: str) -> None:
-        """The user trusts the key of ``person`` from now on."""
+    def let_count(self, person: str, *, approves: bool = False) -> None:
+        """The user trusts the key of ``person`` from now on, maybe to approve."""
         public = self.key(person).public_file
         assert public is not None
-        trust(public, person)
+        trust(public, person, approves=approves)
 
     def add(self, version: str = "1.0.0") -> None:
         """Ann adds a version."""

@@ -79,6 +79,31 @@ def test_both_keys_have_to_be_trusted(trusted: People, person: str) -> None:
     assert fault.startswith({"ann": "author", "bob": "approver"}[person])
 
 
+def test_a_key_that_is_trusted_for_releases_approves_nothing(trusted: People) -> None:
+    """A partner whose releases are verified here has no say in policies."""
+    trusted.add()
+    trusted.approve()
+    untrust("bob")
+    trusted.let_count("bob")
+    (approval,) = trusted.registry.get(NAME).approvals
+    assert "is not trusted here to approve policies" in approval.faults[0]
+    trusted.let_count("bob", approves=True)
+    assert approval_of(trusted.ledger, DIGEST) is not None
+
+
+def test_a_forged_signature_shows(trusted: People) -> None:
+    """Also where a trusted key is named: of an author, and of whoever revoked."""
+    trusted.add()
+    trusted.registry.revoke(NAME, person="Bob", reason="Over", key=trusted.key("bob"))
+    copied(trusted, "policy-added", version="1.0.1")
+    copied(trusted, "policy-revoked", version="1.0.1")
+    real, forged = trusted.registry.versions()
+    for version, said in ((real, "trusted on"), (forged, "whose signature does not fit")):
+        assert version.revocation is not None
+        assert version.author.known_as.startswith(said)
+        assert version.revocation.by.known_as.startswith(said)
+
+
 def test_a_revocation_ends_approval_from_then_on(trusted: People) -> None:
     trusted.add()
     trusted.approve()

@@ -9,10 +9,10 @@ from cloakwork.errors import NotApproved
 from cloakwork.policy.load import digest, parse_policy
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.registry.requirement import is_approval_required, required_approval
-from conftest import EXAMPLES
+from contracts.sample_logs import log_of
 from registry.people import NAME, People, policy_text
 
-LOG = EXAMPLES / "hospital.xes.gz"
+LOG = log_of([("a", "b"), ("a", "c")] * 60)
 
 
 def refusal(people: People, text: str, *, require: bool = True) -> str:

@@ -1,14 +1,20 @@
 """The hooks of pre-commit: those of ``make lint``, all local, and one that refuses files."""
 
+import os
+import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from repository.checkout import ROOT
+from conftest import Said
+from repository.checkout import ROOT, environment
+from repository.pages import blocks_of
 
 CONFIG = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
 PROGRAM = ROOT / "tests" / "repository" / "committed_files.py"
@@ -65,3 +71,74 @@ def test_the_hook_accepts_the_rest(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing")
     done = refused(tmp_path, "notes.txt")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+PAGE = ROOT / "docs" / "approvals.md"
+
+
+def for_users() -> dict[str, dict[str, Any]]:
+    """The hooks that other repositories use, by their id."""
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")
+    return {hook["id"]: hook for hook in yaml.safe_load(text)}
+
+
+def shown(key: str) -> Any:
+    """The YAML of the page on approvals that has this key."""
+    documents = [yaml.safe_load(block.code) for block in blocks_of(PAGE) if block.said("not run")]
+    (found,) = [document for document in documents if key in document]
+    return found
+
+
+@pytest.fixture
+def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a policy that is fine, and one whose k is small."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    text = (ROOT / "policies" / "kanon-control-flow.yaml").read_text("utf-8")
+    (folder / "permits.yaml").write_text(text, "utf-8")
+    (folder / "-small; k.yaml").write_text(text.replace("k: 10", "k: 2"), "utf-8")
+    return tmp_path
+
+
+def test_the_page_shows_the_hooks_that_there_are() -> None:
+    (repository,) = shown("repos")["repos"]
+    assert [hook["id"] for hook in repository["hooks"]] == list(for_users())
+    for hook in for_users().values():
+        assert re.search(hook["files"], "policies/permits.yaml")
+        assert (hook["language"], hook["types"]) == ("python", ["yaml"])
+
+
+def test_the_hooks_check_every_file_that_pre_commit_names(
+    policies: Path, cloakwork: Callable[..., Said]
+) -> None:
+    """As pre-commit does: the entry is split like a shell's words, and the files come last."""
+    first, *validate = shlex.split(for_users()["cloakwork-policy-validate"]["entry"])
+    files = sorted(path.relative_to(policies).as_posix() for path in policies.glob("*/*"))
+    assert first == "cloakwork" and cloakwork(*validate, *files).code == 0
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [*shlex.split(for_users()["cloakwork-policy-lint"]["entry"]), *files],
+        env=environment() | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    small, fine = done.stdout.splitlines()
+    assert small.startswith("policies/-small; k.yaml:") and "[small-k]" in small
+    assert fine == "policies/permits.yaml: nothing to advise"
+
+
+def test_the_workflow_shown_runs_as_far_as_it_is_ours(
+    policies: Path, cloakwork: Callable[..., Said]
+) -> None:
+    """Each command of Cloakwork on a policy that did not change."""
+    (job,) = shown("jobs")["jobs"].values()
+    (policies / "before.yaml").write_text((policies / "policies/permits.yaml").read_text("utf-8"))
+    ours = [step["run"] for step in job["steps"] if step.get("run", "").startswith("cloakwork ")]
+    assert len(ours) == 4
+    for command in ours:
+        words = shlex.split(command.partition(" > ")[0])
+        said = cloakwork(*words[1:])
+        assert (said.code, said.err) == (0, ""), command

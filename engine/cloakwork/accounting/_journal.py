@@ -22,17 +22,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from cloakwork.accounting._layout import (
+    LAYOUTS,
+    bring_up_to_date,
+    is_current,
+    later_layout,
+    make_tables,
+)
 from cloakwork.accounting._tables import (
-    FINGERPRINTS,
+    PATIENCE,
     TABLE,
     entries_table,
-    fingerprints_table,
     sqlite_engine,
-    windows_table,
 )
 from cloakwork.accounting.address import parse_address
 from cloakwork.accounting.entries import BEFORE_FIRST, Entry, EventKind, ReleaseKind, first_break
-from cloakwork.accounting.window_hashes import split_hashes
 from cloakwork.errors import LedgerError
 from cloakwork.locks import Lock, lock_file, lock_if_abandoned
 
@@ -41,6 +45,11 @@ if TYPE_CHECKING:
 
 _DRIVER: Final = "psycopg"
 """What speaks with Postgres where the address names no driver, whatever SQLAlchemy would take."""
+
+_CONNECTION_LOST: Final = (
+    "the connection was lost: what was being written stands whole or not at all, and "
+    "'cloakwork ledger show' tells which"
+)
 
 _POSTGRES_LOCK: Final = 0x636C6F616B  # "cloak"
 
@@ -114,23 +123,57 @@ class Journal:
             )
         return Path(str(self.url.database))
 
+    @cached_property
+    def read_only(self) -> bool:
+        """Whether the address asks for reading alone."""
+        return self.file is not None and self.url.query.get("mode") == "ro"
+
     def exists(self) -> bool:
         """Whether there is a ledger. A file or database that is none is refused, not taken for an
         empty one.
         """
-        if self.file is not None and not self._file_exists(self.file):
-            return False
-        with self._as_ledger_errors(), self._sql_engine().connect() as connection:
-            return self._has_ledger(connection)
+        with self.reading() as connection:
+            return connection is not None
 
     def read(self) -> tuple[Entry, ...]:
         """Every entry, oldest first; a ledger that does not exist holds none and is not made."""
+        with self.reading() as connection:
+            return () if connection is None else read_entries(connection)
+
+    @contextmanager
+    def reading(self, *, snapshot: bool = False) -> Iterator["Connection | None"]:
+        """A connection for reading; None where there is no ledger yet. ``snapshot``: all that is
+        read is of one moment, whoever writes meanwhile.
+        """
         if self.file is not None and not self._file_exists(self.file):
-            return ()
+            yield None
+            return
         with self._as_ledger_errors(), self._sql_engine().connect() as connection:
-            if not self._has_ledger(connection):
-                return ()
-            return self._read_entries(connection)
+            if snapshot and self.file is not None:
+                connection.exec_driver_sql("BEGIN")
+            elif snapshot:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection if self._has_ledger(connection) else None
+
+    @contextmanager
+    def transaction(self) -> Iterator["Connection"]:
+        """The one transaction of writers at a time; makes the ledger when there is none, and brings
+        an earlier layout up to date.
+        """
+        with self._as_ledger_errors():
+            if self.read_only:
+                raise LedgerError(self.name, "is opened for reading only (mode=ro)")
+            if self.file is not None and not self._file_exists(self.file):
+                self._make_file(self.file)
+            with self._sql_engine().connect() as connection, connection.begin():
+                self._lock_journal(connection)
+                if not self._has_ledger(connection):
+                    make_tables(connection)
+                    self.notice(f"a new ledger was made: {self.name}")
+                elif not is_current(connection):
+                    bring_up_to_date(connection)
+                    self.notice(f"the ledger was brought up to date: {self.name}")
+                yield connection
 
     @contextmanager
     def writing(self) -> Iterator[WriteTransaction]:
@@ -140,96 +183,12 @@ class Journal:
         Raises LedgerError when the journal was altered: nothing is added to a ledger that cannot be
         trusted.
         """
-        with self._as_ledger_errors():
-            if self.file is not None and not self._file_exists(self.file):
-                self._make_file(self.file)
-            with self._sql_engine().connect() as connection, connection.begin():
-                self._lock_journal(connection)
-                if not self._has_ledger(connection):
-                    entries_table().create(connection)
-                    self.notice(f"a new ledger was made: {self.name}")
-                entries = self._read_entries(connection)
-                found = first_break(entries)
-                if found:
-                    raise LedgerError(
-                        self.name,
-                        f"{found}; the ledger was changed by hand and takes no more releases",
-                    )
-                yield WriteTransaction(entries, connection)
-
-    def fingerprints(self) -> list[tuple[str, str, str]]:
-        """All fingerprints as (release, dataset, sample); none where none was ever kept."""
-        if self.file is not None and not self._file_exists(self.file):
-            return []
-        from sqlalchemy import inspect
-
-        table = fingerprints_table()
-        with self._as_ledger_errors(), self._sql_engine().connect() as connection:
-            if FINGERPRINTS not in inspect(connection).get_table_names():
-                return []
-            rows = connection.execute(table.select())
-            return [(row.release, row.dataset, row.sample) for row in rows]
-
-    def keep_fingerprint(self, release: str, dataset: str, sample: str) -> None:
-        """Add one fingerprint."""
-        table = fingerprints_table()
-        with (
-            self._as_ledger_errors(),
-            self._sql_engine().connect() as connection,
-            connection.begin(),
-        ):
-            self._lock_journal(connection)
-            table.create(connection, checkfirst=True)
-            connection.execute(
-                table.insert().values(release=release, dataset=dataset, sample=sample)
-            )
-
-    def keep_window(
-        self,
-        release: str,
-        dataset: str,
-        window: str,
-        hashes: frozenset[bytes],
-        key_check: str,
-        earlier: frozenset[str] = frozenset(),
-    ) -> frozenset[bytes]:
-        """Record the hashes that no window of the dataset has as of ``window``, in one transaction;
-        returns those that another window has. ``earlier``: releases that must have a record.
-        """
-        table = windows_table()
-        with (
-            self._as_ledger_errors(),
-            self._sql_engine().connect() as connection,
-            connection.begin(),
-        ):
-            self._lock_journal(connection)
-            table.create(connection, checkfirst=True)
-            rows = connection.execute(table.select().where(table.c.dataset == dataset)).all()
-            if any(row.key_check != key_check for row in rows):
-                raise LedgerError(
-                    self.name,
-                    f"the windows of dataset '{dataset}' were recorded with another key than the "
-                    "one found here; copy the file of the key from where they were released",
-                )
-            if lost := earlier - {row.release for row in rows}:
-                raise LedgerError(
-                    self.name,
-                    f"which cases release {min(lost)} held is no longer recorded (table "
-                    f"{table.name}); restore the whole ledger from a backup",
-                )
-            known = [(row.window, split_hashes(row.hashes) & hashes) for row in rows]
-            elsewhere = frozenset[bytes]().union(*(own for name, own in known if name != window))
-            new = hashes.difference(*(own for _, own in known))
-            connection.execute(
-                table.insert().values(
-                    release=release,
-                    dataset=dataset,
-                    window=window,
-                    key_check=key_check,
-                    hashes=b"".join(sorted(new)),
-                )
-            )
-            return elsewhere
+        with self.transaction() as connection:
+            entries = read_entries(connection)
+            if found := first_break(entries):
+                reason = f"{found}; the ledger was changed by hand and takes no more releases"
+                raise LedgerError(self.name, reason)
+            yield WriteTransaction(entries, connection)
 
     def lock_release(self, release: str) -> "ReleaseLock":
         """Show that this process works on ``release``, as long as it lives or until it unlocks."""
@@ -314,7 +273,8 @@ class Journal:
             draft = Path(folder) / file.name
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL, 0o666))
             with sqlite_engine(draft).connect() as connection, connection.begin():
-                entries_table().create(connection)
+                connection.exec_driver_sql("BEGIN")
+                make_tables(connection)
             # A link fails where the file exists: then another process was first.
             with suppress(FileExistsError):
                 os.link(draft, file)
@@ -325,7 +285,7 @@ class Journal:
         from sqlalchemy.pool import NullPool
 
         if self.file is not None:
-            return sqlite_engine(self.file)
+            return sqlite_engine(self.file, read_only=self.read_only)
         url = self.url
         if url.drivername == "postgresql":
             url = url.set(drivername=f"postgresql+{_DRIVER}")
@@ -337,6 +297,9 @@ class Journal:
         if self.file is not None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         else:
+            # SQLite waits as long; and a writer that no longer speaks must not hold all others up.
+            for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
+                connection.exec_driver_sql(f"SET LOCAL {name} = '{PATIENCE}s'")
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _POSTGRES_LOCK})
 
     def _has_ledger(self, connection: "Connection") -> bool:
@@ -348,12 +311,10 @@ class Journal:
         tables = inspect(connection).get_table_names()
         if TABLE not in tables and (tables or self.file is not None):
             raise LedgerError(self.name, "is a database, but not a ledger of Cloakwork")
+        if found := later_layout(connection):
+            reason = f"was made by a later version of Cloakwork (layout {found}; this version knows"
+            raise LedgerError(self.name, f"{reason} {LAYOUTS[-1]}); install that version")
         return TABLE in tables
-
-    def _read_entries(self, connection: "Connection") -> tuple[Entry, ...]:
-        table = entries_table()
-        rows = connection.execute(table.select().order_by(table.c.seq))
-        return tuple(Entry(*row) for row in rows)
 
     @contextmanager
     def _as_ledger_errors(self) -> Iterator[None]:
@@ -362,7 +323,8 @@ class Journal:
         try:
             yield
         except DBAPIError as error:
-            raise LedgerError(self.name, _one_line(error.orig or error)) from error
+            lost = f"; {_CONNECTION_LOST}" if error.connection_invalidated else ""
+            raise LedgerError(self.name, _one_line(error.orig or error) + lost) from error
         except ImportError as error:
             package = (error.name or _DRIVER).partition(".")[0]
             # Without its extra psycopg needs a C library of the system.
@@ -389,6 +351,13 @@ class ReleaseLock:
             self._held.remove()
         else:
             self._held.close()
+
+
+def read_entries(connection: "Connection") -> tuple[Entry, ...]:
+    """Every entry, oldest first."""
+    table = entries_table()
+    rows = connection.execute(table.select().order_by(table.c.seq))
+    return tuple(Entry(*row) for row in rows)
 
 
 def _key_of(release: str) -> int:

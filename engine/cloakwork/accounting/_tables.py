@@ -24,6 +24,9 @@ WINDOWS: Final = "cloakwork_windows"
 fingerprints are.
 """
 
+VERSIONS: Final = "cloakwork_ledger_version"
+"""Which layout the tables have."""
+
 PATIENCE: Final = 120
 """Seconds to wait for other writers."""
 
@@ -52,19 +55,37 @@ def fingerprints_table() -> "Table":
 @lru_cache(maxsize=1)
 def windows_table() -> "Table":
     """One row a release, with the cases that it was the first of."""
-    from sqlalchemy import Column, LargeBinary, MetaData, Table, Text
+    from sqlalchemy import Column, Index, LargeBinary, MetaData, Table, Text
 
     names = ("release", "dataset", "window", "key_check")
     columns = [Column(name, Text, nullable=False) for name in names]
-    return Table(WINDOWS, MetaData(), *columns, Column("hashes", LargeBinary, nullable=False))
+    hashes, digest = Column("hashes", LargeBinary, nullable=False), Column("digest", Text)
+    table = Table(WINDOWS, MetaData(), *columns, hashes, digest)
+    Index(f"{WINDOWS}_dataset", table.c.dataset)
+    return table
 
 
-def sqlite_engine(file: Path) -> "Engine":
+@lru_cache(maxsize=1)
+def versions_table() -> "Table":
+    """One row: the layout of the tables, as alembic keeps it."""
+    from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, String, Table
+
+    number = Column("version_num", String(32), nullable=False)
+    key = PrimaryKeyConstraint("version_num", name=f"{VERSIONS}_pkc")
+    return Table(VERSIONS, MetaData(), number, key)
+
+
+def all_tables() -> "tuple[Table, ...]":
+    """The tables of today's layout."""
+    return (entries_table(), fingerprints_table(), windows_table(), versions_table())
+
+
+def sqlite_engine(file: Path, *, read_only: bool = False) -> "Engine":
     """An engine for the file, which must exist: SQLite makes none."""
     from sqlalchemy import create_engine
     from sqlalchemy.pool import NullPool
 
-    location = f"file:{quote(os.fspath(file))}?mode=rw"
+    location = f"file:{quote(os.fspath(file))}?mode={'ro' if read_only else 'rw'}"
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(location, uri=True, timeout=PATIENCE, isolation_level=None)

@@ -26,8 +26,9 @@ def parse_address(address: str) -> "URL":
     if backend not in ("sqlite", "postgresql"):
         hint = "; write postgresql://..." if backend == "postgres" else ""
         raise LedgerError(shown, f"a ledger lives in SQLite or Postgres, not in '{backend}'{hint}")
-    if backend == "sqlite" and (url.host or url.query):
-        hint = "write sqlite:///relative.db or sqlite:////absolute.db"
+    read_only = dict(url.query) == {"mode": "ro"}
+    if backend == "sqlite" and (url.host or (url.query and not read_only)):
+        hint = "write sqlite:///relative.db or sqlite:////absolute.db; ?mode=ro only reads"
         raise LedgerError(shown, f"is not the address of a file: {hint}")
     return url
 

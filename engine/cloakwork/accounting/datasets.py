@@ -4,6 +4,7 @@ which other datasets seem to hold the same cases, which comparisons were made.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -109,18 +110,20 @@ def declare_dataset(
     if owner is None and not book.events("dataset-declared", dataset=dataset):
         raise CloakworkError(f"dataset '{dataset}': its first declaration names its owner")
     held: list[DatasetDeclaration] = []
+    body: dict[str, Any] = {"reason": reason} if reason else {}
 
     def require_tighter(entries: tuple[Entry, ...]) -> None:
         earlier = declaration_of(entries, dataset, book.url)
         combined = earlier.then(later, dataset)
         held.append(combined)
+        # The entry is written after this: it says all that is in force, so the newest one does.
+        body.update(combined.fields())
         if combined.windows not in (None, "none"):
             records = records_of(book.url, entries, dataset)
             require_same_period(dataset, records, combined.windows, "dataset")
         if combined == earlier:
             raise _DeclaredAlready
 
-    body = later.fields() | ({"reason": reason} if reason else {})
     try:
         book.record_event("dataset-declared", dataset, body, require=require_tighter)
     except _DeclaredAlready:

@@ -107,7 +107,7 @@ class DatasetDeclaration(Frozen):
         return tuple(found)
 
     def fields(self) -> dict[str, Any]:
-        """What an entry's body holds: only what is said."""
+        """As an entry's body holds it: only what is said."""
         said: dict[str, Any] = {}
         if self.totals:
             # As text, as everywhere in the ledger: every digit counts.

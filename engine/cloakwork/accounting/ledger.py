@@ -22,6 +22,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, Literal
 
+from cloakwork.accounting._case_hashes import keep_fingerprint, keep_window, read_fingerprints
 from cloakwork.accounting._journal import ReleaseLock, WriteTransaction, print_notice
 from cloakwork.accounting.account import (
     CURRENCIES,
@@ -45,12 +46,12 @@ from cloakwork.accounting.records import (
     records_of,
     total_fields,
 )
-from cloakwork.accounting.window_hashes import hashed_ids, key_check
+from cloakwork.accounting.window_hashes import hashed_ids
 from cloakwork.accounting.windows import require_same_period, was_recorded
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import LedgerError
 from cloakwork.facts import CASE
-from cloakwork.home import home, secret_made_once
+from cloakwork.home import secret_made_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +305,9 @@ class Ledger(ReadableLedger):
         cannot be used.
         """
         sample = fingerprint(ids, self._fingerprint_key())
-        found = resemblances(sample, reservation.dataset, self._journal.fingerprints())
-        self._journal.keep_fingerprint(reservation.id, reservation.dataset, sample)
+        known = read_fingerprints(self._journal) or []
+        found = resemblances(sample, reservation.dataset, known)
+        keep_fingerprint(self._journal, reservation.id, reservation.dataset, sample)
         return found
 
     def record_window(self, reservation: Reservation, ids: Iterable[str]) -> frozenset[str]:
@@ -322,12 +324,13 @@ class Ledger(ReadableLedger):
             raise LedgerError(self.url, f"release {reservation.id} is of no window")
         hashes = hashed_ids(ids, key)
         earlier = self.history(reservation.dataset)
-        elsewhere = self._journal.keep_window(
+        elsewhere = keep_window(
+            self._journal,
             reservation.id,
             reservation.dataset,
             window,
             frozenset(hashes.values()),
-            key_check(key),
+            key,
             frozenset(record.id for record in earlier if was_recorded(record)),
         )
         return frozenset(text for text, known in hashes.items() if known in elsewhere)
@@ -367,12 +370,7 @@ class Ledger(ReadableLedger):
 
     def _fingerprint_key(self) -> bytes:
         """The key of the fingerprints: beside an SQLite ledger, else in the user's data folder."""
-        file = self._journal.file
-        if file is None:
-            path = home() / "ledger-fingerprints.key"
-        else:
-            path = file.with_name(f"{file.name}.key")
-        return secret_made_once(path, lambda: secrets.token_bytes(32), length=32)
+        return secret_made_once(self.key_file, lambda: secrets.token_bytes(32), length=32)
 
 
 def _location_fields(folder: Path) -> dict[str, str]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from cloakwork.accounting._case_hashes import WindowCheck, check_windows, read_fingerprints
 from cloakwork.accounting._journal import Journal, print_notice
 from cloakwork.accounting.account import (
     Account,
@@ -28,10 +29,10 @@ from cloakwork.accounting.declarations import (
 from cloakwork.accounting.entries import Break, Entry, EventKind, first_break
 from cloakwork.accounting.forecast import BudgetForecast, forecast_budget
 from cloakwork.accounting.records import Record, records_of
-from cloakwork.accounting.windows import require_same_period
+from cloakwork.accounting.windows import require_same_period, was_recorded
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import LedgerError
-from cloakwork.home import data_home
+from cloakwork.home import data_home, home, private_secret
 
 URL_VARIABLE: Final = "CLOAKWORK_LEDGER"
 """The environment variable that names the ledger where no URL is given."""
@@ -185,7 +186,7 @@ class ReadableLedger:
         """Keyed samples of case ids, as (release, dataset, sample); None where the right to read
         them is missing. Internal.
         """
-        return self._journal.fingerprints()
+        return read_fingerprints(self._journal)
 
     def verify(self, witnesses: Iterable[str] = ()) -> Break | None:
         """The first entry that is not what was once written; None when the ledger is whole.
@@ -203,6 +204,28 @@ class ReadableLedger:
             return None
         reason = f"is missing: {lost} signed statements name entries that are gone"
         return Break(len(entries) + 1, reason)
+
+    def check_windows(self) -> WindowCheck:
+        """Whether the records of which cases were released with which window are what was once
+        written; their key must be here. Makes nothing.
+        """
+        path = self.key_file
+        key = private_secret(path) if path.exists() else None
+        recorded = {record.id: record.dataset for record in self.history() if was_recorded(record)}
+        return check_windows(self._journal, key, recorded)
+
+    @property
+    def journal(self) -> Journal:
+        """What the ledger is kept in."""
+        return self._journal
+
+    @property
+    def key_file(self) -> Path:
+        """Where the key of case ids lies: beside an SQLite ledger, else in the user's folder."""
+        file = self._journal.file
+        if file is None:
+            return home() / "ledger-fingerprints.key"
+        return file.with_name(f"{file.name}.key")
 
 
 def _balances_of(account: Account) -> tuple[Balance, ...]:

@@ -41,6 +41,9 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "cloakwork.cli.plan:plan",
         "Say what would be done to a log, what it gives and what it costs.",
     ),
+    "compare": CommandLocation(
+        "cloakwork.cli.compare:compare", "Compare settings: privacy against what is left of a log."
+    ),
     "apply": CommandLocation(
         "cloakwork.cli.apply:apply", "Anonymize a log: write a release folder, or nothing."
     ),
@@ -53,7 +56,7 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
     "report": CommandLocation("cloakwork.cli.report:report", "Show the audit report of a release."),
     "ledger": CommandLocation(
         "cloakwork.cli.ledger:ledger",
-        "Show, verify and reconcile the budget that releases have spent.",
+        "Show, verify, back up and reconcile the budget that was spent.",
     ),
     "dataset": CommandLocation(
         "cloakwork.cli.dataset:dataset",

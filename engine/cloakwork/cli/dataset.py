@@ -31,7 +31,7 @@ def _options(command: Callable[_P, None]) -> Callable[_P, None]:
     return url(json_option(command))
 
 
-@dataset.command("list")
+@dataset.command("list", short_help="List every dataset and what is left of its budget.")
 @_options
 def list_(url: str | None, as_json: bool) -> None:
     """List every dataset of the ledger: who answers for it, and what is left."""
@@ -50,7 +50,7 @@ def list_(url: str | None, as_json: bool) -> None:
         print_lines(list_lines(found))
 
 
-@dataset.command()
+@dataset.command(short_help="Show one dataset: declared, spent, left, overlaps.")
 @click.argument("name")
 @_options
 def show(name: str, url: str | None, as_json: bool) -> None:

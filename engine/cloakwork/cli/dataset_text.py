@@ -130,11 +130,8 @@ def _history_lines(overview: "DatasetOverview") -> Iterator[str]:
     made = len(overview.comparisons)
     yield f"Comparisons made before choosing: {made}." if made else "No comparisons were made."
     for entry in overview.declared:
-        said = ", ".join(name for name in entry.fields() if name != "reason")
         reason = entry.fields().get("reason")
-        yield f"declared {entry.at[:16].replace('T', ' ')}: {said}" + (
-            f"; {reason}" if reason else ""
-        )
+        yield f"Declared {entry.at[:16].replace('T', ' ')}{f': {reason}' if reason else ''}."
 
 
 def overview_json(overview: "DatasetOverview") -> dict[str, Any]:

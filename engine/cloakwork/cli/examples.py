@@ -51,6 +51,10 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork plan policy.yaml log.xes.gz --out plan.json",
         "cloakwork plan dp-control-flow log.xes.gz --why",
     ),
+    "compare": (
+        "cloakwork compare log.xes.gz kanon-control-flow --sweep k=5,10,20",
+        "cloakwork compare log.xes.gz policy.yaml --sweep epsilon=.5,1,2 --html compared.html",
+    ),
     "apply": (
         "cloakwork apply policy.yaml log.xes.gz --out release",
         "cloakwork apply plan.json log.csv --column concept:name=step --out release",
@@ -82,6 +86,14 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "ledger verify": (
         "cloakwork ledger verify",
         "cloakwork ledger verify --release release",
+    ),
+    "ledger backup": (
+        "cloakwork ledger backup --out ledger-backup.db",
+        "cloakwork ledger backup --out copy.db --ledger postgresql:///cloakwork",
+    ),
+    "ledger restore": (
+        "cloakwork ledger restore ledger-backup.db",
+        "cloakwork ledger restore copy.db --ledger postgresql:///cloakwork",
     ),
     "ledger reconcile": (
         "cloakwork ledger reconcile release",

@@ -36,7 +36,8 @@ def list_(as_json: bool) -> None:
         else "no key of your own: the first 'cloakwork apply' makes one"
     )
     for each in known.trusted:
-        click.echo(f"{each.keyid}  {each.name}, trusted on {each.since:%Y-%m-%d}")
+        may = ", approves policies" if each.approves else ""
+        click.echo(f"{each.keyid}  {each.name}, trusted on {each.since:%Y-%m-%d}{may}")
     for path in known.unconfirmed:
         click.echo(
             f"{path.stem}  does not count: filed by version 0.1.0, which filed every key that "
@@ -47,16 +48,20 @@ def list_(as_json: bool) -> None:
 @keys.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--name", required=True, help="Whose key it is; verify shows it.")
+@click.option("--approves", is_flag=True, help="Let its approvals of policies count, too.")
 @json_option
-def trust(file: Path, name: str, as_json: bool) -> None:
-    """Let signatures of the public key in FILE (PEM) count from now on."""
+def trust(file: Path, name: str, approves: bool, as_json: bool) -> None:
+    """Let signatures of the public key in FILE (PEM) count from now on: those under releases, and
+    with --approves those under approvals of policies (see 'cloakwork registry').
+    """
     from cloakwork.publishing.keys import trust as trust_key
 
-    record = trust_key(file, name)
+    record = trust_key(file, name, approves=approves)
     if as_json:
         click.echo(record.model_dump_json(indent=2, exclude={"public_key"}))
         return
-    click.echo(f"signatures of key {record.keyid} now count, under the name {record.name}")
+    what = "signatures and approvals" if record.approves else "signatures"
+    click.echo(f"{what} of key {record.keyid} now count, under the name {record.name}")
     click.echo("  compare the key's id with its owner, by a way that you trust")
 
 

@@ -4,11 +4,14 @@ ledger is whole.
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
 import click
 
+from cloakwork.cli.compared_entries import comparison_json, comparison_lines
+from cloakwork.cli.ledger_backup import backup, restore
 from cloakwork.cli.ledger_json import reconciliation_json, record_json, summary_json
 from cloakwork.cli.ledger_text import history_lines, print_lines, summary_lines
 from cloakwork.cli.options import LEDGER_HELP, json_option
@@ -16,6 +19,7 @@ from cloakwork.errors import VerificationFailed
 from cloakwork.report.texts import counted
 
 if TYPE_CHECKING:
+    from cloakwork.accounting._case_hashes import WindowCheck
     from cloakwork.accounting.ledger import Ledger
     from cloakwork.publishing.reconcile import Reconciliation
 
@@ -31,6 +35,9 @@ def _options(command: Callable[_P, None]) -> Callable[_P, None]:
     url = click.option("--ledger", "url", metavar="URL", help=LEDGER_HELP)
     return url(json_option(command))
 
+
+ledger.add_command(backup)
+ledger.add_command(restore)
 
 _of_dataset = click.option("--dataset", metavar="NAME", help="Only this dataset.")
 
@@ -61,20 +68,24 @@ def show(url: str | None, as_json: bool, dataset: str | None) -> None:
 @_of_dataset
 @_options
 def history(url: str | None, as_json: bool, dataset: str | None) -> None:
-    """List every release, oldest first."""
+    """List every release, oldest first, then every comparison of settings."""
     book = _open(url)
     _warn_if_altered(book)
     records = book.history(dataset)
+    compared = book.events("compared", dataset=dataset)
     if as_json:
-        click.echo(
-            json.dumps(
-                {"ledger": book.url, "releases": [record_json(each) for each in records]}, indent=2
-            )
-        )
-    elif not records:
-        click.echo(_nothing(book, dataset))
-    else:
+        document = {
+            "ledger": book.url,
+            "releases": [record_json(each) for each in records],
+            "comparisons": [comparison_json(each) for each in compared],
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    if records:
         print_lines(history_lines(records))
+    else:
+        click.echo(_nothing(book, dataset))
+    print_lines(comparison_lines(compared))
 
 
 @ledger.command(short_help="Check that no entry was changed or removed.")
@@ -104,17 +115,23 @@ def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
             "broken": {"entry": found.seq, "reason": found.reason},
         }
         raise failure
+    windows = book.check_windows()
+    document = {"ledger": book.url, "whole": True, "broken": None, "windows": asdict(windows)}
+    if windows.faults:
+        failure = VerificationFailed([f"ledger {book.url}: {fault}" for fault in windows.faults])
+        failure.beside = document | {"whole": False}
+        raise failure
     if as_json:
-        click.echo(json.dumps({"ledger": book.url, "whole": True, "broken": None}, indent=2))
+        click.echo(json.dumps(document, indent=2))
+    elif not book.exists():
+        click.echo(_nothing(book, None))
     else:
-        count = len(book.history())
-        if not count:
-            click.echo(_nothing(book, None))
-            return
         against = ""
         if releases:
             against = f", with {counted(len(releases), 'statement')} found in it"
-        click.echo(f"The chain of entries is whole: {counted(count, 'release')}{against}.")
+        count = counted(len(book.history()), "release")
+        click.echo(f"The chain of entries is whole: {count}{against}.")
+        _print_windows(windows)
 
 
 @ledger.command(short_help="Bring ledger and release folders to agreement.")
@@ -147,6 +164,15 @@ def reconcile(
         _print_reconciliation(done)
     if not done.agrees:
         ctx.exit(1)
+
+
+def _print_windows(found: "WindowCheck") -> None:
+    if found.checked:
+        records = counted(found.checked, "record")
+        click.echo(f"Which cases were released with which window is whole: {records}.")
+    if found.reason is not None:
+        count = f"{counted(found.unchecked, 'record')} of " if found.unchecked else ""
+        click.echo(f"Not checked: {count}which cases windows held; {found.reason}.")
 
 
 def _print_reconciliation(done: "Reconciliation") -> None:

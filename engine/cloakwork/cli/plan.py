@@ -22,9 +22,11 @@ from cloakwork.cli.options import (
 from cloakwork.cli.progress import progress, progress_of
 from cloakwork.cli.screen import columns as screen_columns
 from cloakwork.cli.screen import print_sections
-from cloakwork.errors import OutputError
+from cloakwork.errors import NotApproved, OutputError
 
 if TYPE_CHECKING:
+    from cloakwork.accounting.ledger import Ledger
+    from cloakwork.plan.model import Plan
     from cloakwork.registry.sources import PolicySource
     from cloakwork.run.release import StepRecord
 
@@ -90,6 +92,8 @@ def plan(
     made = source.plan(profile=measured, window=window)
     require_log(log)
     outlook = api.budget(made, ledger=book)
+    if not quiet:
+        _note_missing_approval(made, book)
     previewed: tuple[StepRecord, ...] = ()
     if not no_preview:
         with progress_of(made, quiet=quiet) as reporter:
@@ -120,6 +124,16 @@ def plan(
         print_details(made, previewed, show_all=show_all, earlier_without_bound=outlook.without_dp)
     if out is not None:
         click.echo(f"\nPlan written to {out}")
+
+
+def _note_missing_approval(made: "Plan", ledger: "Ledger") -> None:
+    """Say on standard error where ``apply`` would refuse the policy."""
+    from cloakwork.registry.requirement import required_approval
+
+    try:
+        required_approval(ledger, made.policy, made.policy_digest)
+    except NotApproved as error:
+        progress(f"note: 'cloakwork apply' refuses this so far: {error}")
 
 
 def _next_command(

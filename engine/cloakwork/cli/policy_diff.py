@@ -74,9 +74,9 @@ def diff(
         case "text":
             for change in changes:
                 click.echo(printable(str(change)))
-            click.echo(_in_one_sentence(verdict(changes)))
+            click.echo(in_one_sentence(verdict(changes)))
             if step.bump is not None:
-                click.echo(_version_sentence(step))
+                click.echo(version_sentence(step))
         case "json":
             print_document(
                 {
@@ -94,7 +94,8 @@ def diff(
     leave(context, not kinds.isdisjoint(fail_on))
 
 
-def _in_one_sentence(word: str) -> str:
+def in_one_sentence(word: str) -> str:
+    """What ``policy.diff.verdict`` says of all changes."""
     return {
         "same": "The two policies say the same.",
         "other": "Nothing is tighter or looser.",
@@ -104,7 +105,8 @@ def _in_one_sentence(word: str) -> str:
     }[word]
 
 
-def _version_sentence(step: "VersionStep") -> str:
+def version_sentence(step: "VersionStep") -> str:
+    """Which version the changes need; of a step that needs one."""
     needs = f"This needs a new {step.bump} version"
     if step.is_enough:
         return f"{needs}; {step.old} -> {step.new} is one."
@@ -134,5 +136,5 @@ def _annotations(
 
     found = [annotation(each.verdict, each.words(), each.field) for each in changes]
     if not step.is_enough:
-        found.append(annotation("version", _version_sentence(step), "metadata.version"))
+        found.append(annotation("version", version_sentence(step), "metadata.version"))
     return tuple(found)

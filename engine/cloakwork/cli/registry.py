@@ -103,7 +103,7 @@ def _standing(version: "PolicyVersion") -> str:
     """Where a version stands, in one phrase."""
     ended, approval = version.revocation, version.approval()
     if ended is not None:
-        return f"revoked {ended.recorded_at:%Y-%m-%d} by {ended.person}"
+        return f"revoked {ended.recorded_at:%Y-%m-%d} by {ended.by.person}"
     if approval is not None:
         return f"approved {approval.approved_at:%Y-%m-%d} by {approval.approver.person}"
     if version.approvals:
@@ -150,7 +150,7 @@ def _lines_of(version: "PolicyVersion") -> Iterable[tuple[str, str]]:
             yield "", f"does not count: {fault}"
     if (ended := version.revocation) is not None:
         since = f"{ended.recorded_at:%Y-%m-%d %H:%M} UTC"
-        yield "Revoked", f"since {since}, by {ended.person} (key {ended.keyid[:16]})"
+        yield "Revoked", f"since {since}, by {_signer(ended.by)}"
         yield "", ended.reason
     yield "Read it", f"cloakwork registry show {version.reference} --text"
 
@@ -274,7 +274,7 @@ def _say_key(key: "SigningKey") -> None:
     """Where the public half of a key that was made just now lies."""
     if key.new and key.public_file is not None:
         click.echo("A signing key was made for you. Others let it count by its public half:")
-        click.echo(f"  cloakwork keys trust {key.public_file} --name NAME")
+        click.echo(f"  cloakwork keys trust {key.public_file} --name NAME --approves")
 
 
 def _user_name() -> str:

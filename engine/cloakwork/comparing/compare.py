@@ -1,14 +1,13 @@
 """``compare``: settings beside each other, before one is chosen."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import JsonValue
-
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.api import budget, load_policy, log_of_frame
-from cloakwork.comparing.measuring import RunFigures, run_figures, summary
+from cloakwork.comparing.measuring import run_figures, summary
 from cloakwork.comparing.model import ComparedSetting, Comparison, SourceKind
 from cloakwork.comparing.source import SettingSource, source_kind
 from cloakwork.comparing.stand_in import StandInFacts, stand_in_facts
@@ -26,6 +25,7 @@ from cloakwork.errors import (
     CloakworkError,
     LedgerError,
     LogError,
+    PlanImpossible,
     first_line,
 )
 from cloakwork.log.eventlog import EventLog
@@ -46,21 +46,21 @@ Sweeps = Mapping[str, Iterable[Values]] | Sequence[str]
 
 _NOTICES: Final[Mapping[SourceKind, tuple[str, ...]]] = {
     "stand-in": (
-        "Measured on a stand-in, an invented log made of declared facts: the log was not read, "
-        "nothing is charged, and figures of the log will differ.",
+        "A stand-in: an invented log, made of declared facts. The log itself was not opened, as "
+        "choosing by noisy runs of it would void the guarantee. Figures of the log will differ; "
+        "nothing is charged.",
     ),
     "log-with-invented-times": (
-        "INTERNAL: measured on the log with invented times in the same order; the log's own times, "
-        "which the noise protects, were not looked at but for their order. Nothing is charged.",
-        "So a setting is chosen by looking at everything but times, which the guarantees of times "
-        "take as known.",
+        "INTERNAL, not to be published: the log, with invented times in the order of its own. "
+        "Settings are then chosen by all but the times, which is what the guarantees of times take "
+        "as known. Nothing is charged.",
     ),
     "log": (
-        "INTERNAL: measured on the log, not to be published. Nothing is charged.",
-        "So a setting is chosen by looking at the raw log: what is counted on a release (k, l, t) "
-        "allows it.",
+        "INTERNAL, not to be published: the log itself. Settings are then chosen by looking at raw "
+        "data, which guarantees that are counted on a release allow. Nothing is charged.",
     ),
 }
+"""What must be known before a figure is read."""
 
 
 def compare(
@@ -95,12 +95,19 @@ def compare(
     facts = None if kind == "log" else stand_in_facts(chosen, profile, cases)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     book.record_event("compared", dataset, _event(chosen, settings, kind))
-    source = SettingSource(kind, facts, _opened(log, columns, reporter) if kind != "stand-in" else None)
-    searches = SearchCache.of_user() if kind != "stand-in" else None
-    rows = [
-        _compared(setting, source, book, profile, window, reporter, searches, place, len(settings))
-        for place, setting in enumerate(settings, start=1)
-    ]
+    opened = None if kind == "stand-in" else _opened(log, columns, reporter)
+    trial = _Trial(
+        source=SettingSource(kind, facts, opened),
+        book=book,
+        profile=profile,
+        window=window,
+        searches=None if kind == "stand-in" else SearchCache.of_user(),
+        reporter=reporter,
+    )
+    rows = []
+    for place, setting in enumerate(settings, start=1):
+        reporter(f"setting {place} of {len(settings)}")
+        rows.append(trial.row(setting))
     return Comparison(
         dataset=dataset,
         source=kind,
@@ -178,47 +185,59 @@ def _opened(log: Any, columns: dict[str, str] | None, reporter: Reporter) -> Eve
     return log_of_frame(log, columns)
 
 
-def _compared(
-    setting: PolicySetting,
-    source: SettingSource,
-    book: Ledger,
-    profile: Profile | None,
-    window: str | None,
-    reporter: Reporter,
-    searches: SearchCache | None,
-    place: int,
-    total: int,
-) -> ComparedSetting:
-    """One row; what goes wrong with a setting is its row."""
-    values: dict[str, JsonValue] = dict(setting.values)
-    policy = setting.base if setting.policy is None else setting.policy
-    row = ComparedSetting(
-        policy=describe_version(policy),
-        policy_digest=digest(policy),
-        values=values,
-        guarantees=tuple(map(in_few_words, policy.goals())),
-    )
-    if setting.policy is None:
-        return row.model_copy(update={"guarantees": (), "refused": setting.refused})
-    try:
-        bought = profile if policy.spec.profile is not None else None
-        plan = make_plan(policy, profile=bought, window=window)
-        row = row.model_copy(
-            update={
-                "bounds": tuple(attack_bounds(plan)),
-                "cost": tuple(costs(plan)),
-                "remarks": (*_budget_remarks(plan, book), *_unproven(plan)),
-            }
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """What every setting is tried on and with."""
+
+    source: SettingSource
+    book: Ledger
+    profile: Profile | None
+    window: str | None
+    searches: SearchCache | None
+    reporter: Reporter
+
+    def row(self, setting: PolicySetting) -> ComparedSetting:
+        """One row; what goes wrong with a setting is said there."""
+        policy = setting.base if setting.policy is None else setting.policy
+        row = ComparedSetting(
+            policy=describe_version(policy),
+            policy_digest=digest(policy),
+            values=dict(setting.values),
+            refused=setting.refused or None,
         )
-        found = list[RunFigures]()
-        for seed, run in enumerate(source.runs()):
-            reporter(f"setting {place} of {total}, run {seed + 1}")
-            found.append(run_figures(plan, source.of_run(run), seed, silent, searches))
-    except LedgerError:
-        raise
-    except CloakworkError as error:
-        return row.model_copy(update={"refused": first_line(error)})
-    return row.model_copy(update={"figures": summary(found), "runs": len(found)})
+        if setting.policy is None:
+            return row
+        try:
+            return row.model_copy(update=self._found(policy))
+        except LedgerError:
+            raise
+        except CloakworkError as error:
+            return row.model_copy(update={"refused": _refusal(error)})
+
+    def _found(self, policy: Policy) -> dict[str, Any]:
+        """What there is to say of a policy that can be met."""
+        bought = self.profile if policy.spec.profile is not None else None
+        plan = make_plan(policy, profile=bought, window=self.window)
+        runs = [
+            run_figures(plan, self.source.of_run(run), seed, self.searches)
+            for seed, run in enumerate(self.source.runs())
+        ]
+        return {
+            "guarantees": tuple(map(in_few_words, policy.goals())),
+            "bounds": tuple(attack_bounds(plan)),
+            "cost": tuple(costs(plan)),
+            "remarks": (*_budget_remarks(plan, self.book), *_unproven(plan)),
+            "figures": summary(runs),
+            "runs": len(runs),
+        }
+
+
+def _refusal(error: CloakworkError) -> str:
+    """Why a setting cannot be, in one line; of several causes the first."""
+    if not isinstance(error, PlanImpossible):
+        return first_line(error)
+    more = len(error.causes) - 1
+    return f"{error.causes[0]}" + (f" (and {more} more)" if more else "")
 
 
 def _budget_remarks(plan: Plan, book: Ledger) -> tuple[str, ...]:

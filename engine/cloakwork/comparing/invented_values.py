@@ -42,11 +42,11 @@ class InventedAttribute:
         return self._drawn(np.zeros(count, np.int64), 1, np.ones(count, np.bool_), draw)
 
     def of_events(self, codes: Ints, activities: int, draw: np.random.Generator) -> pl.Series:
-        """A value for each event of the activities that have the attribute: about half of them, one
-        at least. Each has values of its own likelihood.
+        """A value for each event of the activities that have the attribute: of all, or of two. At
+        each of them values have likelihoods of their own.
         """
-        having = draw.random(activities) < 0.5
-        having[draw.integers(activities)] = True
+        having = np.full(activities, draw.random() < 0.5)
+        having[draw.integers(0, activities, 2)] = True
         return self._drawn(codes, activities, having[codes], draw)
 
     def _drawn(

@@ -14,7 +14,6 @@ from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan, Step
-from cloakwork.progress import Reporter
 from cloakwork.run.comparison import whole_log_utility
 from cloakwork.run.execute import execute
 from cloakwork.run.search_cache import SearchCache
@@ -40,9 +39,7 @@ class RunFigures:
         if TIMESTAMPS in written and CONTROL_FLOW not in written and not step.lineage.enriches:
             self._times = compare_times(before, after)
 
-    def compare(
-        self, plan: Plan, source: EventLog, released: EventLog
-    ) -> Mapping[str, JsonValue]:
+    def compare(self, plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
         """Every figure of a release against what it was made from."""
         before, after = histogram(source), histogram(released)
         if len(before) * len(after) <= MOST_PAIRS:
@@ -62,7 +59,7 @@ class RunFigures:
 
 
 def run_figures(
-    plan: Plan, log: EventLog, seed: int, reporter: Reporter, searches: SearchCache | None
+    plan: Plan, log: EventLog, seed: int, searches: SearchCache | None = None
 ) -> RunFigures:
     """One run of ``plan`` on ``log`` with noise that follows from ``seed``. Nothing is released,
     and no ledger charged. Raises as ``execute`` does.
@@ -73,7 +70,6 @@ def run_figures(
         log,
         None,
         noise=reproducible(seed),
-        reporter=reporter,
         compare=found.compare,
         observe=found.observe,
         searches=searches,

@@ -39,19 +39,21 @@ class AttackBound(Frozen):
 
     ``attack``: what the attacker tries. ``most``: the largest probability of success (``guess``: a
     case is picked out of those that fit), or the largest rise of that probability (``presence``).
+    ``beside``: released columns that the bound does not reckon with, which can tell more.
     """
 
     kind: Literal["guess", "presence"]
     attack: str
     most: float
+    beside: tuple[str, ...] = ()
 
 
 class ComparedSetting(Frozen):
     """One row of a comparison.
 
     ``guarantees``: in a few words. ``cost``: what a release would take from the budget, by
-    currency; ``remarks``: what else to know, such as that the budget does not cover it. ``refused``:
-    why there is no such release; figures are then None.
+    currency; ``remarks``: what else to know, such as that the budget does not cover it.
+    ``refused``: why there is no such release; all of these are then empty.
     """
 
     policy: str
@@ -71,7 +73,7 @@ class Comparison(Frozen):
 
     ``source``: what they ran on; ``internal``: whether figures of the raw log are among them.
     ``assumed``: what the stand-in takes for granted since no policy declares it, and what to
-    declare. ``shapes``: the invented processes, where nothing tells how alike the log's cases are.
+    declare.
     """
 
     format: Literal["cloakwork/comparison/v1"] = "cloakwork/comparison/v1"

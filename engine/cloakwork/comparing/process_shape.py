@@ -5,7 +5,6 @@ supposed, of the most frequent variants; activity sequences are walks over a gra
 activity has a usual successor and a few others. It is invented anew for every seed.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +24,12 @@ LENGTH_SHARES: Final = (0.5, 0.9, 0.95, 0.99)
 
 _BEYOND: Final = 1.0
 """Exponent by which frequencies fall beyond the last of ``RANKS``."""
+
+_LONGER_THAN_MEDIAN: Final = (1, 3, 4, 8)
+"""How many times the median the lengths at ``LENGTH_SHARES`` are at most."""
+
+_REPEATED: Final = 3
+"""Activities that long cases repeat."""
 
 _TRIES: Final = 6
 """Walks for each variant that is needed; those that end up the same are counted together."""
@@ -71,8 +76,10 @@ def profiled_shape(figures: ProfileFigures, longest_case: int | None) -> Process
     ordered = np.clip(np.maximum.accumulate(heads), 0.0, 1.0)
     longest = longest_case or 2 * USUAL_LENGTHS[-1]
     lengths, least = list[int](), 1
-    for share in LENGTH_SHARES:
-        length = figures.lengths.get(str(share)) or longest
+    median = figures.lengths.get(str(LENGTH_SHARES[0])) or USUAL_LENGTHS[0]
+    for share, times in zip(LENGTH_SHARES, _LONGER_THAN_MEDIAN, strict=True):
+        # Noise of many empty bins drives the upper quantiles up to the last bins.
+        length = min(figures.lengths.get(str(share)) or longest, times * median)
         least = max(least, min(length, longest))
         lengths.append(least)
     return ProcessShape("as its DP profile says", tuple(map(float, ordered)), tuple(lengths))
@@ -113,26 +120,12 @@ def draw_variants(
 
     Fewer where so many were not found. Activities are 0 to ``activities`` - 1.
     """
-    successors, weights = _graph(shape, activities, draw)
+    process = _InventedProcess.drawn(shape, activities, draw)
     found: dict[Labels, int] = {}
-    lengths = _drawn_lengths(shape, _TRIES * count + 100, draw)
-    for length in lengths:
-        walk = _walk(int(length), successors, weights, draw)
+    for length in _drawn_lengths(shape, _TRIES * count + 100, draw):
+        walk = process.walk(int(length), draw)
         found[walk] = found.get(walk, 0) + 1
     return sorted(found, key=lambda walk: -found[walk])[:count]
-
-
-def _graph(
-    shape: ProcessShape, activities: int, draw: np.random.Generator
-) -> tuple[Ints, Floats]:
-    """Each activity's successors, int64, shape (activities, branches), and how likely each is."""
-    branches = min(4, activities)
-    successors = draw.integers(0, activities, (activities, branches))
-    successors[:, 0] = (np.arange(activities) + 1) % activities
-    usual = 0.45 + 0.45 * shape.concentration
-    others = (1.0 - usual) * np.array([0.55, 0.3, 0.15])
-    weights = np.array([usual, *others])[:branches]
-    return successors, weights / weights.sum()
 
 
 def _drawn_lengths(shape: ProcessShape, count: int, draw: np.random.Generator) -> Ints:
@@ -144,13 +137,42 @@ def _drawn_lengths(shape: ProcessShape, count: int, draw: np.random.Generator) -
     return np.maximum(1, np.rint(drawn)).astype(np.int64)
 
 
-def _walk(
-    length: int, successors: Ints, weights: Sequence[float] | Floats, draw: np.random.Generator
-) -> Labels:
-    """A walk of so many activities from the first one on."""
-    choices = draw.choice(len(weights), size=length, p=weights)
-    here, labels = 0, [0]
-    for choice in choices[1:]:
-        here = int(successors[here, choice])
-        labels.append(here)
-    return tuple(labels)
+@dataclass(frozen=True, slots=True)
+class _InventedProcess:
+    """A graph of activities, and the few of them that long cases repeat.
+
+    ``successors``: int64, shape (activities, branches); ``weights``: how likely each branch is;
+    ``repeated``: activities that are done again and again; ``opening``: events before that.
+    """
+
+    successors: Ints
+    weights: Floats
+    repeated: Ints
+    opening: int
+
+    @classmethod
+    def drawn(
+        cls, shape: ProcessShape, activities: int, draw: np.random.Generator
+    ) -> "_InventedProcess":
+        """A process of a shape, invented anew."""
+        branches = min(4, activities)
+        successors = draw.integers(0, activities, (activities, branches))
+        successors[:, 0] = (np.arange(activities) + 1) % activities
+        usual = 0.45 + 0.45 * shape.concentration
+        weights = np.array([usual, *((1.0 - usual) * np.array([0.55, 0.3, 0.15]))])[:branches]
+        repeated = draw.permutation(activities)[: min(_REPEATED, activities)]
+        opening = max(1, min(activities, (shape.lengths[0] + 1) // 2))
+        return cls(successors, weights / weights.sum(), repeated, opening)
+
+    def walk(self, length: int, draw: np.random.Generator) -> Labels:
+        """A case of so many events: the opening along the graph, repetitions, and an end."""
+        choices = draw.choice(len(self.weights), size=length, p=self.weights)
+        again = draw.integers(0, len(self.repeated), length)
+        here, labels = 0, [0]
+        for place in range(1, length):
+            if self.opening <= place < length - 1:
+                labels.append(int(self.repeated[again[place]]))
+                continue
+            here = int(self.successors[here, choices[place]])
+            labels.append(here)
+        return tuple(labels)

@@ -5,7 +5,7 @@ profile, which was paid for, tells.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -28,12 +28,16 @@ from cloakwork.policy.model import Policy
 USUAL_CASES: Final = 1_000
 USUAL_ACTIVITIES: Final = 12
 USUAL_GAP: Final = timedelta(days=30)
-USUAL_WINDOW: Final = Window(start=datetime(2022, 1, 1, tzinfo=UTC), end=datetime(2024, 1, 1, tzinfo=UTC))
+USUAL_WINDOW: Final = Window(
+    start=datetime(2022, 1, 1, tzinfo=UTC), end=datetime(2024, 1, 1, tzinfo=UTC)
+)
 """What is taken where no policy declares it."""
 
 MOST_CASES: Final = 20_000
 MOST_VARIANTS: Final = 1_500
 """A stand-in is no larger: comparing so many variants with as many takes a second."""
+
+_MERGED: Final = ("alphabet", "units_at_most", "longest_case", "longest_gap", "window")
 
 RunSeed = tuple[ProcessShape, int]
 """What one run of a setting goes by: how the invented process is, and the seed."""
@@ -74,12 +78,8 @@ def stand_in_facts(
 
     ``cases``: how many cases the log is publicly known to have.
     """
-    declared = [policy.facts() for policy in policies]
-    merged = {
-        name: next((value for value in values if value is not None), None)
-        for name in ("alphabet", "units_at_most", "longest_case", "longest_gap", "window")
-        if (values := [getattr(facts, name) for facts in declared]) is not None
-    }
+    facts = [policy.facts() for policy in policies]
+    merged = {name: _declared(facts, name) for name in _MERGED}
     found = Facts(**merged)
     assumed = list[str]()
     if profile is not None:
@@ -108,6 +108,12 @@ def stand_in_facts(
     )
 
 
+def _declared(facts: Sequence[Facts], name: str) -> Any:
+    """What the first policy that declares a fact says of it; None where none does."""
+    values = (getattr(each, name) for each in facts)
+    return next((value for value in values if value is not None), None)
+
+
 def _roles(policy: Policy) -> set[str | None]:
     return {rule.role for rule in policy.spec.attributes.values()}
 
@@ -122,9 +128,7 @@ def _names(policies: Sequence[Policy], role: str, standard: str) -> tuple[str, .
     return tuple(dict.fromkeys([standard, *named]))
 
 
-def _cases(
-    facts: Facts, profile: Profile | None, known: int | None, assumed: list[str]
-) -> int:
+def _cases(facts: Facts, profile: Profile | None, known: int | None, assumed: list[str]) -> int:
     """How many cases: as publicly known, as the profile counted, or half of what is declared at
     most.
     """
@@ -146,9 +150,7 @@ def _cases(
     return count
 
 
-def _shapes(
-    facts: Facts, profile: Profile | None, assumed: list[str]
-) -> tuple[ProcessShape, ...]:
+def _shapes(facts: Facts, profile: Profile | None, assumed: list[str]) -> tuple[ProcessShape, ...]:
     if profile is not None:
         return (profiled_shape(profile.figures, facts.longest_case),)
     assumed.append(

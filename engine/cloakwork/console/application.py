@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from cloakwork.console import datasets, policies, releases, work
+from cloakwork.console import comparisons, datasets, policies, releases, versions, work
 from cloakwork.console.guard import OPEN, RequestGuard, cookie_name
 from cloakwork.console.sessions import BrowserSessions
 from cloakwork.console.visits import FORM_TOKEN, ConsoleState, Page, Visit, form_of
@@ -31,12 +31,16 @@ SHOWN: Final[dict[str, Page]] = {
     "/policy": policies.editor,
     "/policy/schema": policies.schema,
     "/diff": policies.compare_two,
+    "/registry": versions.all_versions,
+    "/registry/version": versions.one_version,
+    "/compare": comparisons.compare_form,
     "/logs": work.all_logs,
     "/suggest": work.suggest_form,
     "/plan": work.plan_form,
     "/work": work.all_work,
     "/work/{job}": work.follow,
     "/work/{job}/progress": work.progress,
+    "/work/{job}/document": work.document,
     "/releases": releases.all_releases,
     "/release": releases.one_release,
     "/release/report": releases.report,
@@ -48,6 +52,11 @@ DONE: Final[dict[str, Page]] = {
     "/policy/save": policies.save,
     "/policy/check": policies.check,
     "/policy/lint": work.lint_log,
+    "/registry/add": versions.add,
+    "/registry/approve": versions.approve,
+    "/registry/revoke": versions.revoke,
+    "/dataset/declare": datasets.declare,
+    "/compare": comparisons.compare_settings,
     "/suggest": work.suggest,
     "/plan": work.plan,
     "/apply": work.apply,

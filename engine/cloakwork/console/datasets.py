@@ -1,14 +1,21 @@
 """Datasets: what their releases have spent, what is left, and what was released."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from starlette.responses import Response
 
 from cloakwork.accounting.account import Balance
+from cloakwork.accounting.datasets import datasets as all_known
+from cloakwork.accounting.datasets import declare_dataset
+from cloakwork.accounting.declarations import WINDOW_LENGTHS, DatasetWindows, declared_cost
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.accounting.ledger_reading import Summary
 from cloakwork.accounting.records import Record
 from cloakwork.accounting.windows import is_by_window
+from cloakwork.budget import Cost, Currency
+from cloakwork.cli.dataset_text import declared_fields
 from cloakwork.cli.ledger_text import (
     affected_lines,
     budget_name,
@@ -20,7 +27,7 @@ from cloakwork.cli.ledger_text import (
     kept_apart,
     without_release,
 )
-from cloakwork.console.visits import Visit
+from cloakwork.console.visits import Visit, address, go
 from cloakwork.console.workplace import OutsideFolder
 from cloakwork.report.texts import cost_text, counted
 
@@ -71,7 +78,12 @@ def all_datasets(visit: Visit) -> Response:
         exists=ledger.exists(),
         altered=altered(ledger),
         datasets=[
-            {"name": each.dataset, "releases": releases_text(each), "gauges": gauges_of(each)}
+            {
+                "name": each.dataset,
+                "owner": each.declaration.owner or "no owner declared",
+                "releases": releases_text(each),
+                "gauges": gauges_of(each),
+            }
             for each in ledger.summary()
         ],
     )
@@ -81,21 +93,58 @@ def one_dataset(visit: Visit) -> Response:
     """One dataset: its budgets, what they rest on, and its releases."""
     name = visit.asked("name")
     ledger = visit.state.ledger()
-    found = ledger.summary(name) if name else ()
-    if not found:
-        raise OutsideFolder(f"dataset {name!r}: this ledger has no release of it")
-    summary = found[0]
+    found = next((each for each in all_known(ledger) if each.name == name), None)
+    if found is None:
+        raise OutsideFolder(f"dataset {name!r}: this ledger does not know it")
+    summary = found.summary
     return visit.page(
         "dataset.html",
         name=summary.dataset,
         ledger=ledger.url,
         altered=altered(ledger),
+        declared=declared_fields(found.declaration),
+        window_lengths=WINDOW_LENGTHS,
         releases=releases_text(summary),
         gauges=gauges_of(summary),
         notes=[line.strip() for line in (*budget_notes(summary), *affected_lines(summary))],
         without_dp=counted(len(summary.without_dp), "release") if summary.without_dp else "",
+        overlaps=tuple(map(str, found.overlaps or ())),
+        comparisons=len(found.comparisons),
         rows=[row_of(record, visit) for record in reversed(summary.records)],
     )
+
+
+def declare(visit: Visit) -> Response:
+    """Declare what binds every later release of a dataset; what is left empty stays as it was."""
+    name = visit.sent("name")
+    windows = visit.sent("windows")
+    if windows not in ("", *WINDOW_LENGTHS):
+        raise OutsideFolder("there are no such windows; choose of the list")
+    ledger = visit.state.ledger()
+    declare_dataset(
+        ledger,
+        name,
+        owner=visit.sent("owner") or None,
+        unit=visit.sent("unit") or None,
+        totals=_total_sent(visit, ledger.declaration(name).totals),
+        windows=cast("DatasetWindows", windows) or None,
+        require_approval=bool(visit.sent("require_approval")),
+        reason=visit.sent("reason"),
+    )
+    return go(address("/dataset", name=name))
+
+
+def _total_sent(visit: Visit, known: Mapping[Currency, Cost]) -> dict[Currency, Cost]:
+    """The total of differential privacy that the form names; where delta is empty, it stays."""
+    epsilon, delta = visit.sent("epsilon"), visit.sent("delta")
+    if not epsilon and not delta:
+        return {}
+    before = known.get("unit") or Cost(epsilon=0.0)
+    try:
+        total = declared_cost(float(epsilon or before.epsilon), float(delta or before.delta))
+    except ValueError as error:
+        raise OutsideFolder(f"epsilon {epsilon!r}, delta {delta!r}: is no total: {error}") from None
+    return {"unit": total}
 
 
 def altered(ledger: Ledger) -> str:

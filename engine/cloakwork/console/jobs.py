@@ -26,13 +26,13 @@ ENDED: Final = ("done", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """The template that shows what came of a job, and what it shows; ``next_page``: where its
-    reader goes on instead.
+    """The template that shows what came of a job, and what it shows; ``document``: a page of its
+    own that says more.
     """
 
     template: str = ""
     content: Mapping[str, Any] = field(default_factory=dict)
-    next_page: str | None = None
+    document: str = ""
 
 
 @dataclass(slots=True)

@@ -1,21 +1,16 @@
 """Policies: an editor that shows what is wrong at its line, advice, what changed between two."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 from starlette.responses import JSONResponse, Response
 
-from cloakwork.console.visits import Visit, address, go
-from cloakwork.console.workplace import (
-    POLICY_ENDINGS,
-    OutsideFolder,
-    read_policy_text,
-    text_digest,
-    write_text,
-)
+from cloakwork.cli.policy_diff import in_one_sentence, version_sentence
+from cloakwork.console.sources import policy_file, policy_names, policy_source
+from cloakwork.console.visits import Visit, address, go, user_name
+from cloakwork.console.workplace import read_policy_text, text_digest, write_text
 from cloakwork.errors import MOST_LINES, CloakworkError, PolicyError
-from cloakwork.policy.advice import Advice
+from cloakwork.policy.advice import ADVICE_RULES, LOG_RULES, WAIVER_RULES, Advice
 from cloakwork.policy.diff import Change, diff, verdict
 from cloakwork.policy.document import dotted_path
 from cloakwork.policy.explain import Section, explain
@@ -24,15 +19,20 @@ from cloakwork.policy.load import load_policy, parse_policy
 from cloakwork.policy.model import Policy
 from cloakwork.policy.schema import policy_schema
 from cloakwork.policy.syntax import read_document
+from cloakwork.policy.versions import version_step
+from cloakwork.policy.waivers import judged
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedFinding:
-    """What is to be said about one place of a policy; lines and columns count from 1."""
+    """What is to be said about one place of a policy; lines and columns count from 1. ``waiver``:
+    who silenced it and why, where somebody did.
+    """
 
     line: int | None
     column: int | None
     message: str
+    waiver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +110,25 @@ def schema(visit: Visit) -> Response:
 
 
 def compare_two(visit: Visit) -> Response:
-    """What changed between two policies, by meaning."""
-    found = visit.workplace.look()
+    """What changed between two policies, by meaning, and which version that needs."""
     old, new = visit.asked("old"), visit.asked("new")
     changes: tuple[Change, ...] = ()
-    word = ""
+    sentences: list[str] = []
     if old and new:
-        changes = diff(read_policy(visit, old), read_policy(visit, new))
-        word = verdict(changes)
+        before, after = (policy_source(visit, name).policy() for name in (old, new))
+        changes = diff(before, after)
+        step = version_step(before, after, changes)
+        sentences = [in_one_sentence(verdict(changes))]
+        if step.bump is not None:
+            sentences.append(version_sentence(step))
     return visit.page(
-        "diff.html", policies=found.policies, old=old, new=new, changes=changes, verdict=word
+        "diff.html",
+        policies=policy_names(visit),
+        old=old,
+        new=new,
+        changes=changes,
+        sentences=sentences,
     )
-
-
-def read_policy(visit: Visit, name: str) -> Policy:
-    """The policy in a file of the folder; its errors call it by its name there."""
-    return parse_policy(read_policy_text(policy_file(visit, name)), name)
-
-
-def policy_file(visit: Visit, name: str) -> Path:
-    """The path of a policy file of the folder; raises OutsideFolder where it is none."""
-    if not name.lower().endswith(POLICY_ENDINGS):
-        raise OutsideFolder(f"{name}: is no policy file, which ends in .yaml")
-    return visit.workplace.existing_file(name)
 
 
 def _text_sent(visit: Visit) -> str:
@@ -149,6 +145,7 @@ def _editor(visit: Visit, name: str, text: str, digest: str, note: str) -> Respo
         note=note,
         findings=findings_of(text, name),
         logs=visit.workplace.look().logs,
+        me=user_name(),
     )
 
 
@@ -166,17 +163,32 @@ def findings_of(text: str, name: str) -> PolicyFindings:
     return PolicyFindings(
         valid=True,
         title=f"{meta.name} {meta.version}",
-        advice=placed_advice(lint(read), text, name),
+        advice=placed_advice(read, lint(read), text, name),
         sections=explain(read),
     )
 
 
-def placed_advice(advice: Iterable[Advice], text: str, name: str) -> tuple[PlacedFinding, ...]:
-    """Advice with its place in the text, in order."""
+def placed_advice(
+    policy: Policy,
+    advice: tuple[Advice, ...],
+    text: str,
+    name: str,
+    *,
+    unchecked: Collection[str] = LOG_RULES.keys(),
+) -> tuple[PlacedFinding, ...]:
+    """Advice with its place in the text, in order; what the policy waives says so.
+
+    ``unchecked``: rules that were not asked.
+    """
     document = read_document(text, name)
+    known = ADVICE_RULES.keys() - WAIVER_RULES.keys()
     found = [
-        PlacedFinding(*document.place(each.steps), f"{dotted_path(each.steps)}: {each.message}")
-        for each in advice
+        PlacedFinding(
+            *document.place(each.advice.steps),
+            f"{dotted_path(each.advice.steps)}: {each.advice.message} [{each.advice.rule}]",
+            "" if each.waiver is None else str(each.waiver),
+        )
+        for each in judged(advice, policy.spec.waivers, known=known, unchecked=unchecked)
     ]
     return tuple(sorted(found, key=lambda each: (each.line or 0, each.column or 0, each.message)))
 

@@ -1,5 +1,6 @@
 """A request as the pages see it, and the answers that they give."""
 
+import getpass
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -90,6 +91,8 @@ _PARTS: Final = {
     "dataset": "/",
     "policy": "/policies",
     "diff": "/policies",
+    "registry": "/policies",
+    "compare": "/plan",
     "suggest": "/logs",
     "apply": "/plan",
     "release": "/releases",
@@ -120,6 +123,14 @@ def address(path: str, **query: str) -> str:
     """A page's address with what it is about, each value escaped."""
     given = {name: value for name, value in query.items() if value}
     return f"{path}?{urlencode(given)}" if given else path
+
+
+def user_name() -> str:
+    """Who started the console, as the machine knows them; empty where it does not."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return ""
 
 
 async def form_of(request: Request) -> dict[str, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from cloakwork import api
 from cloakwork.authoring import header_of, policy_text
@@ -14,13 +14,15 @@ from cloakwork.cli.outcome import outcome
 from cloakwork.cli.plan_details import branches
 from cloakwork.cli.plan_screen import plan_sections
 from cloakwork.cli.policy_suggest import notes_on
+from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.jobs import Job, JobProgress, JobResult
-from cloakwork.console.policies import placed_advice, policy_file
+from cloakwork.console.policies import placed_advice
+from cloakwork.console.sources import policy_file, policy_names, policy_source
 from cloakwork.console.visits import Visit, go, job_page
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
 from cloakwork.errors import PlanMoved
 from cloakwork.log.io import read_log
-from cloakwork.plan.planner import plan_file
+from cloakwork.policy.lint import lint
 from cloakwork.policy.load import parse_policy
 from cloakwork.report.texts import warning_lines
 from cloakwork.run.preview import previewable
@@ -95,8 +97,9 @@ def lint_log(visit: Visit) -> Response:
 
     def work(progress: JobProgress) -> JobResult:
         progress("reading the log")
-        advice = placed_advice(advice_on_log(policy, read_log(log)), text, name)
-        return JobResult("linted.html", {"file": name, "log": log_name, "advice": advice})
+        advice = lint(policy) + advice_on_log(policy, read_log(log))
+        found = placed_advice(policy, advice, text, name, unchecked=())
+        return JobResult("linted.html", {"file": name, "log": log_name, "advice": found})
 
     return visit.begin(f"Lint {name} beside {log_name}", work)
 
@@ -106,7 +109,7 @@ def plan_form(visit: Visit) -> Response:
     found = visit.workplace.look()
     return visit.page(
         "plan.html",
-        policies=found.policies,
+        policies=policy_names(visit),
         logs=found.logs,
         policy=visit.asked("policy"),
         log=visit.asked("log"),
@@ -116,11 +119,11 @@ def plan_form(visit: Visit) -> Response:
 def plan(visit: Visit) -> Response:
     """Say what would be done, what it gives and what it costs."""
     policy_name, log_name, window = visit.sent("policy"), visit.sent("log"), visit.sent("window")
-    path = policy_file(visit, policy_name)
+    source = policy_source(visit, policy_name)
     log = visit.workplace.existing_file(log_name)
 
     def work(progress: JobProgress) -> JobResult:
-        made = plan_file(path, window=window or None)
+        made = source.plan(window=window or None)
         budget = api.budget(made, ledger=visit.state.ledger())
         progress("trying the steps out" if previewable(made) else "planned")
         previewed = api.preview(made, log, reporter=progress) if previewable(made) else ()
@@ -144,19 +147,21 @@ def plan(visit: Visit) -> Response:
 def apply(visit: Visit) -> Response:
     """Make the release that was planned."""
     policy_name, log_name, window = visit.sent("policy"), visit.sent("log"), visit.sent("window")
-    path = policy_file(visit, policy_name)
+    source = policy_source(visit, policy_name)
     log = visit.workplace.existing_file(log_name)
     out = visit.workplace.new(visit.sent("out"))
     name = visit.workplace.relative(out) or out.name
-    digest = visit.sent("digest")
+    digest, is_required = visit.sent("digest"), bool(visit.sent("require_approval"))
 
     def work(progress: JobProgress) -> JobResult:
-        made = plan_file(path, window=window or None)
+        made = source.plan(window=window or None)
         if digest != made.policy_digest:
             raise PlanMoved(f"{policy_name}: has changed since it was planned here; plan again")
         book = visit.state.ledger(progress)
         with noting_remains(book, out):
-            published = api.release(made, log, out, ledger=book, reporter=progress)
+            published = api.release(
+                made, log, out, ledger=book, reporter=progress, require_approval=is_required
+            )
         return JobResult(
             "applied.html",
             {
@@ -186,11 +191,17 @@ def all_work(visit: Visit) -> Response:
 def follow(visit: Visit) -> Response:
     """How far a job is; once it is done, what came of it."""
     job = _job(visit)
-    if job.state == "done" and job.result.next_page:
-        return go(job.result.next_page)
     if job.state == "done":
         return visit.page(job.result.template, job=job, **job.result.content)
     return visit.page("job.html", job=job)
+
+
+def document(visit: Visit) -> Response:
+    """The page of its own that came of a job, which may do nothing but be read."""
+    job = _job(visit)
+    if not job.result.document:
+        raise OutsideFolder("no page came of this work")
+    return HTMLResponse(job.result.document, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
 def progress(visit: Visit) -> Response:

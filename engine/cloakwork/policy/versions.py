@@ -40,13 +40,13 @@ def version_step(old: Policy, new: Policy, changes: Iterable[Change]) -> Version
     bump = needed_bump(changes)
     if bump is None or old.metadata.name != new.metadata.name:
         return VersionStep(before, after, None, None, True)
-    core, prerelease = _parts(before)
+    core, prerelease = _numbers_of(before)
     at_least = ".".join(map(str, _raised(core, bump)))
-    is_draft = bool(prerelease) and _parts(after)[0] == core
+    is_draft = bool(prerelease) and _numbers_of(after)[0] == core
     if is_draft or (bump == "patch" and prerelease):
         at_least = ".".join(map(str, core))
         return VersionStep(before, after, bump, at_least, _order(after) > _order(before))
-    return VersionStep(before, after, bump, at_least, _parts(after)[0] >= _raised(core, bump))
+    return VersionStep(before, after, bump, at_least, _numbers_of(after)[0] >= _raised(core, bump))
 
 
 def counted_changes(changes: Iterable[Change]) -> tuple[Change, ...]:
@@ -65,7 +65,7 @@ def needed_bump(changes: Iterable[Change]) -> Bump | None:
     return next((bump for verdict, bump in bumps if verdict in found), None)
 
 
-def _parts(version: str) -> tuple[tuple[int, ...], str]:
+def _numbers_of(version: str) -> tuple[tuple[int, ...], str]:
     core, _, prerelease = version.partition("-")
     return tuple(map(int, core.split("."))), prerelease
 
@@ -79,7 +79,7 @@ def _raised(core: tuple[int, ...], bump: Bump) -> tuple[int, ...]:
 
 def _order(version: str) -> tuple[object, ...]:
     """Something that compares as semver.org orders versions (its section 11)."""
-    core, prerelease = _parts(version)
+    core, prerelease = _numbers_of(version)
     identifiers = [
         (0, int(each), "") if each.isdigit() else (1, 0, each) for each in prerelease.split(".")
     ]

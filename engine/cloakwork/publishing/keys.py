@@ -33,12 +33,15 @@ _SHORTEST_ID: Final = 8
 
 
 class TrustedKey(Frozen):
-    """A public key (PEM) that was trusted here, under a name, since a day (UTC)."""
+    """A public key (PEM) that was trusted here, under a name, since a day (UTC); ``approves``:
+    whether its approvals of policies count, too.
+    """
 
     keyid: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
     since: AwareDatetime
     public_key: str
+    approves: Annotated[bool, Field(exclude_if=lambda approves: not approves)] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +148,20 @@ def known_keys() -> KnownKeys:
     return KnownKeys(keyid, tuple(by_name), tuple(unconfirmed))
 
 
-def trust(path: Path, name: str) -> TrustedKey:
-    """Let signatures of the public key in ``path`` (PEM) count from now on, under ``name``.
+def may_approve(keyid: str) -> bool:
+    """Whether approvals of policies by the key ``keyid`` count: your own, or one that was trusted
+    here to approve.
+    """
+    own = _own_public_key()
+    if own is not None and keyid_of(own) == keyid:
+        return True
+    path = _trusted_file(keyid)
+    return path.exists() and _read_trusted(path).approves
+
+
+def trust(path: Path, name: str, *, approves: bool = False) -> TrustedKey:
+    """Let signatures of the public key in ``path`` (PEM) count from now on, under ``name``;
+    ``approves``: those under approvals of policies as well.
 
     Raises OutputError when ``path`` holds no such key, or the name is taken by another key or
     cannot be one.
@@ -165,6 +180,7 @@ def trust(path: Path, name: str) -> TrustedKey:
             name=name,
             since=datetime.now(UTC).replace(microsecond=0),
             public_key=_pem_of(public),
+            approves=approves,
         )
     except ValidationError as error:
         raise OutputError(

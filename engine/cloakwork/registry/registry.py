@@ -93,7 +93,7 @@ class Registry:
         there: list[PolicyVersion] = []
 
         def require_new(entries: tuple[Entry, ...]) -> None:
-            there.extend(_with_reference(reference, self._of(entries)))
+            there.extend(_with_reference(reference, self._versions_in(entries)))
             if not there:
                 return
             was = there[0].computed_digest or there[0].added.statement.digest
@@ -132,7 +132,7 @@ class Registry:
         said = self._signed(statement, key)
 
         def require_second_person(entries: tuple[Entry, ...]) -> None:
-            now_there = _found(self.ledger.url, reference, self._of(entries))
+            now_there = _found(self.ledger.url, reference, self._versions_in(entries))
             _require_not_revoked(now_there)
             if said.keyid == added.keyid:
                 raise NotApproved(
@@ -160,7 +160,7 @@ class Registry:
         said = self._signed(_checked(added.model_dump() | fields), key)
 
         def require_standing(entries: tuple[Entry, ...]) -> None:
-            _require_not_revoked(_found(self.ledger.url, reference, self._of(entries)))
+            _require_not_revoked(_found(self.ledger.url, reference, self._versions_in(entries)))
 
         self._record(said, require_standing)
         return self.get(reference)
@@ -172,7 +172,7 @@ class Registry:
                 return approval
         return None
 
-    def _of(self, entries: tuple[Entry, ...]) -> tuple[PolicyVersion, ...]:
+    def _versions_in(self, entries: tuple[Entry, ...]) -> tuple[PolicyVersion, ...]:
         ours = [entry for entry in entries if entry.kind in KINDS.values()]
         return versions_of(self.ledger.url, ours)
 
@@ -241,7 +241,7 @@ def _found(url: str, reference: str, versions: tuple[PolicyVersion, ...]) -> Pol
 def _require_not_revoked(version: PolicyVersion) -> None:
     ended = version.revocation
     if ended is not None:
+        since = f"{ended.recorded_at:%Y-%m-%d} by {ended.by.person} ({ended.reason})"
         raise NotApproved(
-            f"{version.reference}: was revoked on {ended.recorded_at:%Y-%m-%d} by {ended.person} "
-            f"({ended.reason}), which is for good; add another version"
+            f"{version.reference}: was revoked on {since}, which is for good; add another version"
         )

@@ -61,7 +61,9 @@ def _why_not(version: PolicyVersion | None, reference: str, policy_digest: str) 
         )
     if version.revocation is not None:
         ended = version.revocation
-        return f"it was revoked on {ended.recorded_at:%Y-%m-%d} by {ended.person}: {ended.reason}"
+        return (
+            f"it was revoked on {ended.recorded_at:%Y-%m-%d} by {ended.by.person}: {ended.reason}"
+        )
     if not version.approvals:
         return f"nobody approved it; cloakwork registry approve {reference} --reason REASON"
     return "; ".join(f"{each.approver.person}: {each.faults[0]}" for each in version.approvals)

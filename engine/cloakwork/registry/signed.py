@@ -15,7 +15,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 from cloakwork.accounting.entries import Entry, EventKind
 from cloakwork.errors import LedgerError
 from cloakwork.publishing.dsse import canonical, pre_authentication_encoding
-from cloakwork.publishing.keys import SigningKey, trusted_key
+from cloakwork.publishing.keys import SigningKey, may_approve, trusted_key, why_trusted
 from cloakwork.quantities import Frozen
 
 PAYLOAD_TYPE: Final = "application/vnd.cloakwork.policy-registry+json"
@@ -66,21 +66,44 @@ class SignedStatement(Frozen):
     engine: str
     text: str | None = None
 
-    def fault(self) -> str | None:
-        """Why the signature does not count here, as the end of a sentence; None where it does.
+    def known_as(self) -> str:
+        """Why the signature counts here, or why it does not, as the end of a sentence.
 
         Raises OutputError where a trusted key cannot be read.
         """
+        if trusted_key(self.keyid) is not None and not self._fits():
+            return "whose signature does not fit"
+        return why_trusted(self.keyid)
+
+    def fault(self, *, approves: bool = False) -> str | None:
+        """Why the signature does not count here, as a sentence; None where it does. ``approves``:
+        whether the key has to be one that was trusted to approve.
+
+        Raises OutputError where a trusted key cannot be read.
+        """
+        if trusted_key(self.keyid) is None:
+            option = " --approves" if approves else ""
+            hint = f"cloakwork keys trust FILE --name NAME{option}"
+            return f"key {self.keyid[:16]} is not trusted here ({hint})"
+        if not self._fits():
+            return f"the signature of key {self.keyid[:16]} does not fit"
+        if approves and not may_approve(self.keyid):
+            hint = "cloakwork keys trust FILE --name NAME --approves"
+            return f"key {self.keyid[:16]} is not trusted here to approve policies ({hint})"
+        return None
+
+    def _fits(self) -> bool:
+        """Whether the key signed this statement."""
         from cryptography.exceptions import InvalidSignature
 
         public = trusted_key(self.keyid)
         if public is None:
-            return f"key {self.keyid[:16]} is not trusted here (cloakwork keys trust)"
+            return False
         try:
             public.verify(base64.b64decode(self.sig, validate=True), _message(self.statement))
         except (InvalidSignature, binascii.Error, ValueError):
-            return f"the signature of key {self.keyid[:16]} does not fit"
-        return None
+            return False
+        return True
 
     def body(self) -> dict[str, Any]:
         """As the ledger's journal holds it."""

@@ -15,7 +15,6 @@ from cloakwork.accounting.entries import Entry
 from cloakwork.errors import LedgerError, PolicyError
 from cloakwork.policy.load import digest, parse_policy
 from cloakwork.policy.model import Policy
-from cloakwork.publishing.keys import why_trusted
 from cloakwork.registry.signed import SignedStatement, read_entry
 
 State = Literal["approved", "not approved", "revoked"]
@@ -23,8 +22,8 @@ State = Literal["approved", "not approved", "revoked"]
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Who signed: the name that was typed, and the key; ``known_as``: why its signatures count
-    here, as the end of a sentence.
+    """Who signed: the name that was typed, and the key; ``known_as``: why its signature counts
+    here, or why not, as the end of a sentence.
     """
 
     person: str
@@ -82,8 +81,7 @@ class Approval:
 class Revocation:
     """Who ended a version's approval, why, and since when (UTC); it counts whoever signed it."""
 
-    person: str
-    keyid: str
+    by: Signer
     reason: str
     recorded_at: datetime
 
@@ -138,15 +136,15 @@ class PolicyVersion:
                 return approval
         return None
 
-    def _is_of(self, approval: Approval, wanted: str | None) -> bool:
+    def _is_of(self, approval: Approval, policy_digest: str | None) -> bool:
         """Whether an approval is of the policy with this digest: as the approver computed it, or,
         where that was another version of Cloakwork, as this one does from the same text.
         """
-        if wanted is None or wanted == approval.digest:
+        if policy_digest is None or policy_digest == approval.digest:
             return True
         if approval.engine == version_of("cloakwork"):
             return False
-        return self.computed_digest == wanted
+        return self.computed_digest == policy_digest
 
     @property
     def state(self) -> State:
@@ -177,7 +175,7 @@ def same_person(one: str, other: str) -> bool:
 
 def signer_of(said: SignedStatement) -> Signer:
     """Who made a statement; raises OutputError where a trusted key cannot be read."""
-    return Signer(said.statement.person, said.keyid, why_trusted(said.keyid))
+    return Signer(said.statement.person, said.keyid, said.known_as())
 
 
 def versions_of(url: str, entries: Iterable[Entry]) -> tuple[PolicyVersion, ...]:
@@ -232,7 +230,7 @@ def _faults(version: PolicyVersion, said: SignedStatement) -> Iterable[str]:
         yield "the author's key signed it, and an author cannot approve"
     elif same_person(approval.person, added.person):
         yield f"{approval.person!a} is the author's name, and an author cannot approve"
-    if fault := said.fault():
+    if fault := said.fault(approves=True):
         yield f"approver: {fault}"
     # Otherwise whoever approves could have written it under a key made for the purpose.
     if fault := version.added.fault():
@@ -242,8 +240,7 @@ def _faults(version: PolicyVersion, said: SignedStatement) -> Iterable[str]:
 
 
 def _revocation(said: SignedStatement, entry: Entry) -> Revocation:
-    statement = said.statement
-    return Revocation(statement.person, said.keyid, statement.reason, _recorded_at(entry))
+    return Revocation(signer_of(said), said.statement.reason, _recorded_at(entry))
 
 
 def _recorded_at(entry: Entry) -> datetime:

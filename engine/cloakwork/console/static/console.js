@@ -113,7 +113,23 @@ class Editor {
       this.complete();
     } else if (event.key === "Escape") {
       this.close();
+    } else if (event.key === "Enter" && !event.isComposing) {
+      event.preventDefault();
+      this.insert(`\n${this.indentOfNext()}`);
     }
+  }
+
+  // As the line that the caret leaves, and deeper below a key that awaits its content.
+  indentOfNext() {
+    const line = this.text.value.slice(0, this.text.selectionStart).split("\n").pop();
+    const blanks = /^ */.exec(line)[0];
+    const [bare] = line.split(" #");
+    return /:\s*$/.test(bare) ? blanks + " ".repeat(WIDTH) : blanks;
+  }
+
+  // The one way to insert that can be undone with Ctrl+Z.
+  insert(text) {
+    document.execCommand("insertText", false, text);
   }
 
   keyInPanel(event) {
@@ -155,9 +171,9 @@ class Editor {
     button.append(name, says || "");
     button.addEventListener("click", () => {
       const end = this.text.selectionStart;
-      this.text.setRangeText(ofValue ? insert : `${insert}: `, end - typed.length, end, "end");
       this.text.focus();
-      this.changed();
+      this.text.setSelectionRange(end - typed.length, end);
+      this.insert(ofValue ? insert : `${insert}: `);
     });
     item.append(button);
     return item;

@@ -1,0 +1,1 @@
+"""How a ledger of an earlier version is brought up to date: scripts of alembic, one a layout."""

@@ -1,0 +1,128 @@
+"""``cloakwork compare``: privacy against what is left, before choosing."""
+
+from pathlib import Path
+
+import click
+
+from cloakwork.cli.options import (
+    column_mapping,
+    column_option,
+    json_option,
+    ledger_option,
+    open_ledger,
+    read_profile,
+    require_log,
+    window_option,
+)
+from cloakwork.cli.progress import progress_of
+from cloakwork.cli.screen import columns as screen_columns
+from cloakwork.errors import OutputError
+
+
+@click.command()
+@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("policies", nargs=-1, required=True, metavar="POLICY...")
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Values of a guarantee's number, e.g. k=5,10,20 or epsilon=.5,1,2; several options give "
+    "every combination.",
+)
+@click.option(
+    "--cases",
+    type=click.IntRange(min=1),
+    help="How many cases LOG has, where that is public: for a stand-in.",
+)
+@click.option(
+    "--profile",
+    type=click.Path(path_type=Path),
+    help="Noisy figures of LOG that 'cloakwork profile' wrote: for a stand-in.",
+)
+@click.option(
+    "--html", type=click.Path(path_type=Path), help="Write the comparison here as a page, too."
+)
+@column_option
+@window_option
+@ledger_option
+@click.option("--all", "show_all", is_flag=True, help="Show everything that is taken for granted.")
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@json_option
+def compare(
+    log: Path,
+    policies: tuple[str, ...],
+    sweeps: tuple[str, ...],
+    cases: int | None,
+    profile: Path | None,
+    html: Path | None,
+    columns: tuple[str, ...],
+    window: str | None,
+    ledger: str | None,
+    show_all: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Compare settings of each POLICY: what they guarantee, and what they leave of LOG.
+
+    Nothing is released or charged; the ledger notes that settings were compared. Where one of them
+    asks for differential privacy of whole units, or for local privacy, all are tried on a stand-in,
+    a log invented from what the policies declare, and LOG is not opened: choosing by noisy runs of
+    LOG would void the guarantee. Otherwise they are tried on LOG, with invented times where noise
+    is to protect these; such figures are internal.
+    """
+    from cloakwork import api
+    from cloakwork.cli.compare_screen import print_comparison
+    from cloakwork.comparing.compare import compare as compare_settings
+    from cloakwork.comparing.page import comparison_html
+
+    if log.suffix in (".yaml", ".yml"):
+        raise click.UsageError(f"{log} looks like a policy; the log comes first, then the policies")
+    mapping = column_mapping(columns, log) or None
+    read = [api.load_policy(each) for each in policies]
+    bought = None if profile is None else read_profile(profile)
+    require_log(log)
+    if html is not None:
+        _require_place(html)
+    book = open_ledger(ledger)
+    with progress_of(quiet=quiet) as reporter:
+        found = compare_settings(
+            log,
+            read,
+            sweep=sweeps,
+            ledger=book,
+            columns=mapping,
+            profile=bought,
+            cases=cases,
+            window=window,
+            reporter=reporter,
+        )
+    if html is not None:
+        _write(html, comparison_html(found, log.name))
+    if as_json:
+        click.echo(found.model_dump_json(indent=2))
+        return
+    print_comparison(found, log.name, screen_columns(), show_all=show_all)
+    if html is not None:
+        click.echo(f"\nPage written to {html}")
+
+
+def _require_place(path: Path) -> None:
+    """Refuse a place where no page can be, before any work is done."""
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: cannot be written, there is no folder {path.parent}")
+    if (path.parent / "statement.json").exists():
+        raise OutputError(f"{path}: lies in a release, whose files are signed; name another place")
+
+
+def _write(path: Path, page: str) -> None:
+    """The whole page or none."""
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        draft.write_text(page, "utf-8")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,52 @@
+"""Settings beside each other, before one of them is chosen."""
+
+from starlette.responses import Response
+
+from cloakwork.comparing.compare import compare
+from cloakwork.comparing.page import comparison_html, table_rows
+from cloakwork.comparing.wording import beside_lines
+from cloakwork.console.jobs import JobProgress, JobResult
+from cloakwork.console.sources import policy_names, policy_source
+from cloakwork.console.visits import Visit
+from cloakwork.console.workplace import OutsideFolder
+
+
+def compare_form(visit: Visit) -> Response:
+    """Which settings to compare on which log."""
+    return visit.page(
+        "compare.html",
+        policies=policy_names(visit),
+        logs=visit.workplace.look().logs,
+        chosen=visit.asked("policy"),
+        log=visit.asked("log"),
+    )
+
+
+def compare_settings(visit: Visit) -> Response:
+    """Compare them; the ledger notes that, and is charged nothing."""
+    log_name, names = visit.sent("log"), visit.fields.get("policy", ())
+    if not names:
+        raise OutsideFolder("no policy was chosen; choose one or more")
+    log = visit.workplace.existing_file(log_name)
+    policies = [policy_source(visit, name).policy() for name in names]
+    sweeps = [part.strip() for part in visit.sent("sweep").split(";") if part.strip()]
+
+    def work(progress: JobProgress) -> JobResult:
+        progress("comparing")
+        found = compare(
+            log,
+            policies,
+            sweep=sweeps,
+            ledger=visit.state.ledger(progress),
+            window=visit.sent("window") or None,
+            reporter=progress,
+        )
+        content = {
+            "log": log_name,
+            "found": found,
+            "rows": table_rows(found),
+            "beside": beside_lines(found),
+        }
+        return JobResult("compared.html", content, document=comparison_html(found, log.name))
+
+    return visit.begin(f"Compare {', '.join(names)} for {log_name}", work)

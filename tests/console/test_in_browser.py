@@ -1,0 +1,259 @@
+"""The compliance officer's day in a browser: from an unknown log to a release that verifies, and to
+a budget that is used up, by the keyboard alone, in light and in dark.
+"""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from cloakwork import verify
+from cloakwork.console.server import ConsoleServer
+from cloakwork.console.visits import ConsoleState
+from cloakwork.console.workplace import Workplace
+from cloakwork.policy.load import load_policy
+from cloakwork.publishing.keys import signing_key, trust
+from conftest import EXAMPLES
+from console import conftest  # noqa: F401 - skips where the console is not installed
+from console.keyboard import Keyboard, keyboard, needs_chromium, served
+
+LOG = "hospital.csv.gz"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a log, and nothing else."""
+    place = tmp_path / "emergency"
+    place.mkdir()
+    shutil.copy(EXAMPLES / LOG, place)
+    return place
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[ConsoleServer]:
+    """The console of that folder."""
+    state = ConsoleState(Workplace.at(folder), str(folder.parent / "ledger.db"))
+    with served(ConsoleServer(state, 0, say=lambda _: None)) as found:
+        yield found
+
+
+@pytest.fixture
+def officer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The key of a second person, which counts here."""
+    with monkeypatch.context() as patch:
+        patch.setenv("CLOAKWORK_HOME", str(tmp_path / "officer"))
+        made = signing_key()
+        assert made.public_file is not None
+        (private,) = [
+            path
+            for path in (tmp_path / "officer").rglob("*.pem")
+            if b"PRIVATE" in path.read_bytes()
+        ]
+    trust(made.public_file, "Bob Officer")
+    return private
+
+
+@needs_chromium
+def test_the_whole_day(
+    server: ConsoleServer, folder: Path, officer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Suggest, edit, lint, add, approve, compare, plan, apply, report, verify, pack; a second
+    release that the budget refuses; and the next window.
+    """
+    with keyboard() as keys:
+        keys.driver.get(server.link)
+        keys.arrive("Datasets")
+        _suggest(keys)
+        _edit(keys, folder)
+        _lint(keys)
+        _add_and_approve(keys, officer, monkeypatch)
+        _compare(keys)
+        _release(keys, "er@0.1.1", "2023-01")
+        _look_at_the_release(keys)
+        _second_release_is_refused(keys)
+        _release(keys, "er@0.1.1", "2023-02")
+        _see_what_is_left(keys)
+        refused = "/registry/approve - Failed to load resource: the server responded with a status"
+        assert [error for error in keys.errors() if refused not in error] == []
+    assert verify(folder / "send.zip").statement.policy.version == "0.1.1"
+    records = server.state.ledger().history("er")
+    assert [(record.window, record.state) for record in records] == [
+        ("2023-01", "committed"),
+        ("2023-02", "committed"),
+    ]
+    assert all("approval" in record.details for record in records)
+
+
+def _suggest(keys: Keyboard) -> None:
+    keys.follow("Choose a log")
+    keys.arrive("Logs")
+    keys.follow("Propose a policy")
+    keys.arrive("Propose a policy")
+    keys.fill("#out", "er")
+    keys.fill("#audience", "everybody")
+    keys.fill("#dataset", "er")
+    keys.fill("#owner", "Ann Author")
+    keys.fill("#purpose", "a study of waiting times")
+    keys.press(Keys.ENTER)
+    keys.arrive("Proposed")
+    assert "case:patient_name" in keys.ask("document.body.innerText")
+    keys.follow("Read and change it")
+    keys.arrive("er.yaml")
+
+
+def _edit(keys: Keyboard, folder: Path) -> None:
+    """A slip is marked at its line as one types; completion writes a key; saving writes the
+    file.
+    """
+    _caret_to(keys, r"version: 0.1.0$")
+    keys.press("x")
+    keys.until(lambda: "1 to correct" in keys.ask("document.getElementById('findings').innerText"))
+    line = keys.ask("document.querySelector('#numbers .fault').textContent")
+    keys.follow(f"line {line}")
+    assert keys.ask("document.activeElement.id") == "text"
+    keys.press(Keys.END, Keys.BACKSPACE, Keys.BACKSPACE, "1")
+    _caret_to(keys, r"total: .*$")
+    keys.press(Keys.ENTER, "win")
+    keys.chord(Keys.CONTROL, Keys.SPACE)
+    keys.until(lambda: keys.ask("document.activeElement.innerText.startsWith('windows')"))
+    keys.press(Keys.ENTER)
+    keys.press("{by: case-start, every: 1 month}")
+    _caret_to(keys, r"total: \{epsilon: 4\.0, delta: 4\.0e-6\}")
+    keys.press(Keys.HOME)
+    keys.chord(Keys.SHIFT, Keys.END)
+    keys.press("    total: {epsilon: 1.5, delta: 1.0e-5}")
+    keys.until(lambda: "Valid: er 0.1.1" in keys.ask("document.body.innerText"))
+    keys.push("Save")
+    keys.until(lambda: "saved" in keys.driver.current_url)
+    keys.arrive("er.yaml")
+    written = load_policy(folder / "er.yaml")
+    assert written.metadata.version == "0.1.1"
+    assert written.spec.budget.windows is not None
+
+
+def _caret_to(keys: Keyboard, pattern: str) -> None:
+    """Move the caret to the end of the first line that fits, by the arrow keys."""
+    keys.go_to("#text")
+    lines = keys.ask("document.getElementById('text').value").split("\n")
+    place = next(number for number, line in enumerate(lines) if re.search(pattern, line))
+    keys.chord(Keys.CONTROL, Keys.HOME)
+    keys.press(Keys.DOWN * place, Keys.END)
+
+
+def _lint(keys: Keyboard) -> None:
+    keys.push("Advice beside this log")
+    keys.arrive("Advice")
+    assert "Internal." in keys.ask("document.body.innerText")
+    keys.follow("Change the policy")
+    keys.arrive("er.yaml")
+
+
+def _add_and_approve(keys: Keyboard, officer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dataset takes approved policies alone; its author's own approval is refused."""
+    keys.fill("#author", "Ann Author")
+    keys.fill("#reason", "first version")
+    keys.press(Keys.ENTER)
+    keys.arrive("er@0.1.1")
+    assert "none yet" in keys.ask("document.body.innerText")
+    keys.fill("#approver", "Ann Author")
+    keys.fill("#approve-reason", "it is mine")
+    keys.press(Keys.ENTER)
+    keys.arrive("Not done")
+    assert "an author cannot approve" in keys.ask("document.body.innerText")
+    keys.driver.back()
+    keys.arrive("er@0.1.1")
+    monkeypatch.setenv("CLOAKWORK_SIGNING_KEY", str(officer))
+    keys.fill("#approver", "Bob Officer")
+    keys.fill("#approve-reason", "checked with the owner")
+    keys.press(Keys.ENTER)
+    keys.until(lambda: "checked with the owner" in keys.ask("document.body.innerText"))
+    monkeypatch.delenv("CLOAKWORK_SIGNING_KEY")
+    assert keys.ask("document.querySelector('h1 .tag').innerText") == "approved"
+    keys.follow("Datasets")
+    keys.arrive("Datasets")
+    keys.unfold("Declare a dataset")
+    keys.fill("#name", "er")
+    keys.fill("#owner", "Emergency ward")
+    keys.go_to("[name=require_approval]")
+    keys.press(Keys.SPACE)
+    keys.push("Declare")
+    keys.arrive("er · ")
+    assert "only approved policies" in keys.ask("document.body.innerText")
+
+
+def _compare(keys: Keyboard) -> None:
+    keys.follow("Policies")
+    keys.arrive("Policies")
+    keys.follow("Compare on a log")
+    keys.arrive("Compare settings")
+    keys.go_to("[name=policy][value='er@0.1.1']")
+    keys.press(Keys.SPACE)
+    keys.fill("#window", "2023-01")
+    keys.press(Keys.ENTER)
+    keys.arrive("Settings beside each other")
+    text = keys.ask("document.body.innerText")
+    assert "stand-in" in text
+    assert "refused" not in text
+
+
+def _release(keys: Keyboard, policy: str, window: str) -> None:
+    _plan(keys, policy, window)
+    keys.arrive("The plan")
+    keys.push("Apply")
+    keys.arrive("Released")
+    assert "Never publish" in keys.ask("document.body.innerText")
+
+
+def _plan(keys: Keyboard, policy: str, window: str) -> None:
+    keys.follow("Plan")
+    keys.arrive("Plan · ")
+    keys.fill("#policy", policy)
+    keys.fill("#window", window)
+    keys.press(Keys.ENTER)
+
+
+def _look_at_the_release(keys: Keyboard) -> None:
+    """The report is a page of its own, in which no script runs; both files verify."""
+    keys.follow("Report, verify, pack")
+    keys.arrive("release-er-1")
+    console = keys.driver.current_window_handle
+    keys.follow("For everybody")
+    keys.until(lambda: len(keys.driver.window_handles) == 2)
+    (report,) = set(keys.driver.window_handles) - {console}
+    keys.driver.switch_to.window(report)
+    keys.until(lambda: "er 0.1.1" in keys.ask("document.body.innerText"))
+    keys.driver.close()
+    keys.driver.switch_to.window(console)
+    keys.push("Verify")
+    keys.arrive("Verification")
+    assert "verified, " in keys.ask("document.querySelector('h2').innerText")
+    keys.driver.back()
+    keys.until(lambda: keys.driver.title.startswith("release-er-1"))
+    keys.fill("#out", "send.zip")
+    keys.press(Keys.ENTER)
+    keys.arrive("Packed")
+    keys.follow("Releases")
+    keys.arrive("Releases")
+    keys.push("Verify send.zip")
+    keys.arrive("Verification")
+    assert "internal folder" not in keys.ask("document.body.innerText")
+
+
+def _second_release_is_refused(keys: Keyboard) -> None:
+    _plan(keys, "er@0.1.1", "2023-01")
+    keys.arrive("Plan er@0.1.1")
+    keys.until(lambda: "is exhausted" in keys.ask("document.body.innerText"))
+    assert "window 2023-01" in keys.ask("document.body.innerText")
+
+
+def _see_what_is_left(keys: Keyboard) -> None:
+    keys.follow("What is left of the budget")
+    keys.arrive("er · ")
+    text = keys.ask("document.body.innerText")
+    assert "epsilon 0.5, delta 9e-06 left" in text
+    assert "Window 2023-02" in text
+    keys.follow("Work")
+    keys.arrive("Work")
