@@ -31,7 +31,7 @@ from cloakwork.publishing.verify import verify as verify_release
 from cloakwork.registry.requirement import notes_on, required_approval
 from cloakwork.registry.sources import PolicySource, policy_source
 from cloakwork.report.internal import internal_files
-from cloakwork.report.texts import warning_lines
+from cloakwork.report.texts import open_window_line, warning_lines
 from cloakwork.run.comparison import compared_columns, whole_log_utility
 from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.prepare import required_attributes
@@ -147,9 +147,12 @@ def release(
     folder = Path(out)
     check_destination(folder)
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
+    required_approval(book, plan.policy, plan.policy_digest, require=require_approval)
     outlook = budget(plan, ledger=book)
     for warning in warning_lines(plan, outlook.without_dp):
         reporter(f"warning: {warning}")
+    if still_open := open_window_line(plan):
+        reporter(f"warning: {still_open}")
     target = folder.resolve()
     made = apply(
         plan,
