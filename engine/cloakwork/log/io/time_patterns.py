@@ -13,24 +13,14 @@ from typing import Final
 EPOCHS: Final = {"epoch-seconds": 1_000_000, "epoch-milliseconds": 1_000}
 """Microseconds of one unit, since 1970-01-01T00:00:00Z."""
 
-MONTHS: Final = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-]
-_DAYS: Final = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-def _names(words: list[str]) -> str:
+def _names(words: tuple[str, ...]) -> str:
     return "|".join(f"{word[:3]}(?:{word[3:]})?" if word[3:] else word for word in words)
 
 
@@ -71,28 +61,28 @@ def expression_of(pattern: str) -> str:
     parts: list[str] = []
     found: set[str] = set()
     written = re.sub("%[TRF]", lambda short: _SHORT[short[0][1]], pattern)
-    for token in re.findall(r"%.|%$|\s+|[^%\s]", written, re.DOTALL):
-        if token.isspace():
+    for part in re.findall(r"%.|%$|\s+|[^%\s]", written, re.DOTALL):
+        if part.isspace():
             parts.append(r"\s+")
-        elif not token.startswith("%"):
-            parts.append("\\" + token if token in _SPECIAL else token)
-        elif token == "%%":
+        elif not part.startswith("%"):
+            parts.append("\\" + part if part in _SPECIAL else part)
+        elif part == "%%":
             parts.append("%")
-        elif token in ("%a", "%A"):
+        elif part in ("%a", "%A"):
             parts.append(f"(?i:{_names(_DAYS)})")
         else:
-            parts.append(_field(token, found))
+            parts.append(_field(part, found))
     _require_a_moment(pattern, found)
     return r"^\s*" + "".join(parts) + r"\s*$"
 
 
-def _field(token: str, found: set[str]) -> str:
-    if token[1:] not in _FIELDS:
+def _field(part: str, found: set[str]) -> str:
+    if part[1:] not in _FIELDS:
         known = " ".join(f"%{letter}" for letter in (*_FIELDS, *_SHORT, "a", "A"))
-        raise ValueError(f"holds {token}, which is none of {known}")
-    name, expression = _FIELDS[token[1:]]
+        raise ValueError(f"holds {part}, which is none of {known}")
+    name, expression = _FIELDS[part[1:]]
     if name in found:
-        raise ValueError(f"holds {token} twice, or another way to write the same")
+        raise ValueError(f"holds {part} twice, or another way to write the same")
     found.add(name)
     return f"(?<{name}>{expression})"
 
