@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fastexcel import ExcelReader
 
 _BLOCK: Final = 1 << 20
+_FIRST_ROWS: Final = 10_000
 _AGAIN: Final = "save the workbook again as .xlsx, without a password"
 
 
@@ -64,6 +65,19 @@ def sheet_names(path: Path, limits: Limits) -> list[str]:
 
     _refuse_size(path, limits)
     return list(fastexcel.read_excel(path).sheet_names)
+
+
+def first_rows(path: Path, sheet: str, limits: Limits) -> tuple[list[str], pl.DataFrame]:
+    """The header of a sheet, and its first rows as the workbook types them; errors as of
+    ``read_excel``.
+    """
+    import fastexcel
+
+    book = fastexcel.read_excel(path)
+    header = _header(path, book, sheet, limits)
+    table = book.load_sheet(sheet, header_row=0, n_rows=_FIRST_ROWS).to_polars()
+    table.columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
+    return [name for name in header if name.strip()], table
 
 
 def _refuse_size(path: Path, limits: Limits) -> None:

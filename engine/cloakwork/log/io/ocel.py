@@ -23,9 +23,9 @@ from cloakwork.log.io.column_names import ColumnNames
 from cloakwork.log.io.flat import FileTable, log_of_file, within_value_size
 from cloakwork.log.io.options import InputFormat
 from cloakwork.log.io.request import TableRequest
-from cloakwork.log.io.source import shown
+from cloakwork.log.io.source import format_of, shown
 from cloakwork.log.io.written_times import WrittenTimes
-from cloakwork.log.limits import raising
+from cloakwork.log.limits import current_limits, raising
 from cloakwork.log.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
 
 OBJECT_PREFIX: Final = "object:"
@@ -89,6 +89,15 @@ def read_ocel(path: Path, form: InputFormat, request: TableRequest) -> EventLog:
     _require_distinct(path, found.events, "event")
     _require_distinct(path, found.objects, "object")
     return _flattened(path, found, chosen, request)
+
+
+def object_types(path: Path) -> tuple[str, ...]:
+    """The types of objects that an object-centric log declares; errors as of ``read_ocel``."""
+    from cloakwork.log.io.ocel_json import read_object_log as from_json
+    from cloakwork.log.io.ocel_sqlite import read_object_log as from_sqlite
+
+    read = from_json if format_of(path) == "ocel-json" else from_sqlite
+    return read(path, current_limits()).object_types
 
 
 def _chosen_type(path: Path, types: tuple[str, ...], asked: str | None) -> str:
