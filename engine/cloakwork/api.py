@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING
 
 import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import BudgetForecast, Ledger
-from cloakwork.errors import CloakworkError, FileProblem, LogError, PolicyError
+from cloakwork.errors import CloakworkError, FileProblem, PolicyError
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
@@ -38,6 +38,7 @@ from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
 from cloakwork.run.preview import previewable
 from cloakwork.run.profile import measure
+from cloakwork.run.reading import log_in_memory, read_under
 from cloakwork.run.release import Release, StepRecord
 from cloakwork.run.search_cache import SearchCache
 
@@ -79,7 +80,8 @@ def apply(
     ``log``: an EventLog, the path of one, or a table of polars or pandas, one row an event.
 
     ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the
-    user's data folder. ``columns``: standard name to the log's own, for CSV, Parquet and tables.
+    user's data folder. ``columns``: standard name to the log's own, for CSV,
+    Parquet, Excel and tables; it goes before ``spec.input.columns``.
     ``mining_seconds``: seconds that mining a process model may take, for the utility figures of the
     internal report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a
     folder; until then the ledger shows it as reserved. ``folder``: which folder that will be, for
@@ -135,13 +137,12 @@ def release(
     """Anonymize ``log`` under ``policy`` and write the release to the new folder ``out``: all that
     ``cloakwork apply`` does.
 
-    Checks the destination, the key and the budget before the log is read; runs the plan; records
-    what is about to stand where; writes the folder, whole or not at all; and commits the ledger's
-    entry. ``policy``: a policy or its
-    file, ``NAME@VERSION`` of the registry, or a plan; ``window``: as for ``make_plan``, and of a
-    plan the one that it was made for; other arguments as for ``apply`` and ``publish``. Raises
-    CloakworkError, or one of its kinds; whatever fails after the first look at the log is recorded
-    as failed, and stays spent.
+    Checks the destination, the key, the approval and the budget before the log is read; runs the
+    plan; records what is about to stand where; writes the folder, whole or not at all; and commits
+    the ledger's entry. ``policy``: a policy or its file, ``NAME@VERSION`` of the registry, or a
+    plan; ``window``: as for ``make_plan``, and of a plan the one that it was made for; other
+    arguments as for ``apply`` and ``publish``. Raises CloakworkError, or one of its kinds; whatever
+    fails after the first look at the log is recorded as failed, and stays spent.
     """
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     plan = _planned(policy, window, book)
@@ -204,10 +205,8 @@ def profile(
     window: str | None = None,
 ) -> Profile:
     """Measure the DP profile that ``policy`` buys (``spec.profile``), charging ``ledger``;
-    arguments as for ``apply``, ``window`` as for ``make_plan``.
-
-    Raises PlanImpossible, before the log is read, where the policy buys none, and NotApproved where
-    its dataset requires an approval that it lacks.
+    arguments as for ``apply``, ``window`` as for ``make_plan``. Raises PlanImpossible, before the
+    log is read, where the policy buys none, and NotApproved where it lacks a required approval.
     """
     require_profile_params(policy)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
@@ -220,7 +219,7 @@ def profile(
         )
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
-        log = read_log(log, columns=columns, keep=needed.__contains__, on_excess="drop")
+        log = read_under(policy, log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
     return measure(policy, log, book, window=window)
 
@@ -302,8 +301,7 @@ def preview(
     if not previewable(plan):
         return ()
     if not isinstance(log, EventLog):
-        reporter(f"reading {log}")
-        log = _read(log, plan, columns)
+        log = _read(log, plan, columns, reporter)
     return preview_on(plan, log, reporter=reporter, searches=SearchCache.of_user())
 
 
@@ -312,36 +310,20 @@ def _opened(
 ) -> EventLog:
     """The log at a path or in a table; raises LogError for what is neither."""
     if isinstance(log, str | Path):
-        reporter(f"reading {log}")
-        return _read(log, plan, columns)
-    return log_of_frame(log, columns)
+        return _read(log, plan, columns, reporter)
+    return log_in_memory(plan.policy, log, columns)
 
 
-def log_of_frame(log: object, columns: dict[str, str] | None = None) -> EventLog:
-    """The log in a table of polars or pandas; raises LogError for what is neither."""
-    named = {
-        parameter: columns[name]
-        for name, parameter in _PARAMETERS.items()
-        if columns and name in columns
-    }
-    if isinstance(log, pl.DataFrame):
-        return EventLog.from_polars(log, **named)
-    if type(log).__module__.partition(".")[0] == "pandas":
-        return EventLog.from_pandas(cast("pd.DataFrame", log), **named)
-    raise LogError("log", f"must be an EventLog, a path or a table (got {type(log).__name__})")
-
-
-_PARAMETERS: Final = {CASE_ID: "case_id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
-"""Standard names as ``EventLog.from_polars`` calls them."""
-
-
-def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> EventLog:
+def _read(
+    path: str | Path, plan: Plan, columns: dict[str, str] | None, reporter: Reporter
+) -> EventLog:
     """The log without the attributes that the plan does not need; their names go into its notes,
     which stay inside.
 
     A reader may ask about a name both as a case's and as an event's attribute, so names are noted
     without the prefix.
     """
+    reporter(f"reading {path}")
     needed, read, left = required_attributes(plan), set[str](), set[str]()
 
     def keep(attribute: str) -> bool:
@@ -349,7 +331,11 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         (read if needs else left).add(attribute.removeprefix(CASE_PREFIX))
         return needs
 
-    log = read_log(path, columns=columns, keep=keep, on_excess=_on_excess(plan))
+    log = read_under(plan.policy, path, columns=columns, keep=keep, on_excess=_on_excess(plan))
+    options = plan.policy.spec.input
+    if options is not None and options.object_type is not None:
+        for note in log.notes:
+            reporter(f"internal, never publish: {note}")
     names = sorted(left - read - {ACTIVITY, TIMESTAMP})
     return replace(
         log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}")

@@ -41,15 +41,17 @@ def test_each_refusal_says_what_is_missing(trusted: People) -> None:
     assert "by Bob: Too weak" in refusal(trusted, text)
 
 
-def test_the_newest_declaration_of_a_dataset_decides(trusted: People) -> None:
+def test_a_declaration_of_the_dataset_requires_approval_for_good(trusted: People) -> None:
     trusted.add()
     policy = parse_policy(policy_text())
-    assert required_approval(trusted.ledger, policy, digest(policy)) is None
-    for required in (True, False, "yes", True):
-        declaration = {"require_approval": required}
+    trusted.ledger.record_event("dataset-declared", "another", {"require_approval": True})
+    for declaration in ({}, {"require_approval": "yes"}, {"require_approval": False}):
         trusted.ledger.record_event("dataset-declared", "permits", declaration)
-        trusted.ledger.record_event("dataset-declared", "another", {"require_approval": True})
-        assert is_approval_required(trusted.ledger, "permits") is (required is True)
+        assert not is_approval_required(trusted.ledger, "permits")
+        assert required_approval(trusted.ledger, policy, digest(policy)) is None
+    for declaration in ({"require_approval": True}, {"owner": "dpo@permits.example"}):
+        trusted.ledger.record_event("dataset-declared", "permits", declaration)
+        assert is_approval_required(trusted.ledger, "permits")
     assert "dataset permits requires approval" in refusal(trusted, policy_text(), require=False)
 
 

@@ -108,11 +108,12 @@ def _result(each: Annotation, names: list[str]) -> dict[str, Any]:
         }
     result: dict[str, Any] = {
         "ruleId": each.rule,
-        "ruleIndex": names.index(each.rule),
         "level": each.level,
         "message": {"text": _plain_message(each.message)},
         "locations": [location],
     }
+    if each.rule in names:
+        result["ruleIndex"] = names.index(each.rule)
     if each.accepted is not None:
         result["suppressions"] = [
             {

@@ -21,6 +21,7 @@ from cloakwork.cli.options import (
     require_log,
 )
 from cloakwork.cli.screen import printable
+from cloakwork.errors import LogError
 
 if TYPE_CHECKING:
     from cloakwork.policy.advice import Advice
@@ -111,10 +112,19 @@ def _judged_advice(
 
 def _advice_on_log(read: "Policy", log: Path, columns: tuple[str, ...]) -> "tuple[Advice, ...]":
     from cloakwork.authoring import lint_log
-    from cloakwork.log.io import read_log
+    from cloakwork.authoring.lint_input import lint_input
+    from cloakwork.run.reading import read_under
 
     require_log(log)
-    return lint_log(read, read_log(log, columns=column_mapping(columns, log) or None))
+    mapping = column_mapping(columns, log) or None
+    advice = lint_input(read, log)
+    try:
+        found = read_under(read, log, columns=mapping)
+    except LogError:
+        if advice:
+            return advice  # it says which line of the policy to correct
+        raise
+    return (*advice, *lint_log(read, found))
 
 
 def _annotations(

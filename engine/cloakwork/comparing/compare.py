@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.accounting.ledger import Ledger
-from cloakwork.api import budget, load_policy, log_of_frame
+from cloakwork.api import budget, load_policy
 from cloakwork.comparing.measuring import run_figures, summary
 from cloakwork.comparing.model import ComparedSetting, Comparison, SourceKind
 from cloakwork.comparing.source import SettingSource, source_kind
@@ -29,13 +29,13 @@ from cloakwork.errors import (
     first_line,
 )
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io import read_log
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.progress import Reporter, silent
+from cloakwork.run.reading import log_in_memory, read_under
 from cloakwork.run.search_cache import SearchCache
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def compare(
     facts = None if kind == "log" else stand_in_facts(chosen, profile, cases)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     book.record_event("compared", dataset, _event(chosen, settings, kind))
-    opened = None if kind == "stand-in" else _opened(log, columns, reporter)
+    opened = None if kind == "stand-in" else _opened(log, chosen, columns, reporter)
     trial = _Trial(
         source=SettingSource(kind, facts, opened),
         book=book,
@@ -176,13 +176,18 @@ def _assumed(facts: StandInFacts | None, kind: SourceKind) -> tuple[str, ...]:
     return tuple(line for line in facts.assumed if "window" in line or "longest_gap" in line)
 
 
-def _opened(log: Any, columns: dict[str, str] | None, reporter: Reporter) -> EventLog:
+def _opened(
+    log: Any, policies: Sequence[Policy], columns: dict[str, str] | None, reporter: Reporter
+) -> EventLog:
+    """The log as the policies read it; refuses those that read it in several ways."""
     if isinstance(log, EventLog):
         return log
+    if len({policy.spec.input for policy in policies}) > 1:
+        raise CloakworkError("compare: the policies read the log in several ways (spec.input)")
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
-        return read_log(log, columns=columns, on_excess="drop")
-    return log_of_frame(log, columns)
+        return read_under(policies[0], log, columns=columns, on_excess="drop")
+    return log_in_memory(policies[0], log, columns)
 
 
 @dataclass(frozen=True, slots=True)

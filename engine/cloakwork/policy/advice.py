@@ -77,6 +77,7 @@ POLICY_RULES: Final[dict[str, AdviceRule]] = {
 """The rules that look at the policy alone."""
 
 LOG_RULES: Final[dict[str, AdviceRule]] = {
+    "input-of-log": AdviceRule("warning", "The log seems to be written otherwise than stated."),
     "attribute-not-in-log": AdviceRule("warning", "The log lacks an attribute that is named."),
     "glob-releases-attribute": AdviceRule(
         "warning", "A glob releases an attribute that nobody named."

@@ -14,9 +14,11 @@ REQUIREMENT: Final = "require_approval"
 
 
 def is_approval_required(ledger: Ledger, dataset: str) -> bool:
-    """Whether the newest declaration of ``dataset`` in ``ledger`` asks for approved policies."""
+    """Whether a declaration of ``dataset`` in ``ledger`` asks for approved policies; a later one
+    that does not say so takes nothing back.
+    """
     declared = ledger.events("dataset-declared", dataset=dataset)
-    return bool(declared) and declared[-1].fields().get(REQUIREMENT) is True
+    return any(entry.fields().get(REQUIREMENT) is True for entry in declared)
 
 
 def required_approval(
