@@ -16,7 +16,7 @@ MOST_LINES: Final = 25
 ALL: Final = "--all"
 _BAR: Final = 8
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
-_COLUMNS: Final = (("Cases", 6), ("Times", 7), ("Values", 7), ("Attack", 9), ("Cost", 6))
+_COLUMNS: Final = (("Cases", 6), ("Times", 7), ("Values", 7), ("Attack", 10), ("Epsilon", 8))
 _FLOW: Final = 21
 """Columns of the bar and the similarity beside it."""
 
@@ -26,9 +26,8 @@ _ROWS_WITH_REASONS: Final = 10
 _SHORTEST_NAME: Final = 6
 
 _LEGEND: Final = (
-    "Control flow: similarity, 1 is best{spread}. Times: error of case durations; Values: share of "
-    "attribute values that differ; 0 is best. Attack: chance to pick out a case by its sequence, "
-    "at most; with +, rise of the chance to tell who is in the log, at most. Cost: epsilon."
+    "Control flow: similarity{spread}, 1 is best. Times, Values: errors, 0 is best. "
+    "Attack, at most: 1 in n, picking out a case; +, telling who is in the log."
 )
 
 
@@ -37,7 +36,7 @@ def print_comparison(
 ) -> None:
     """At most ``MOST_LINES`` lines unless ``show_all``; what concerns the whole stands first."""
     rows = list(_rows(found, width))
-    spread = " (least to largest of the runs)" if any(map(_varies, found.settings)) else ""
+    spread = " and range" if any(map(_varies, found.settings)) else ""
     legend = list(block("", [_LEGEND.format(spread=spread)], width, indent=0))
     room = MOST_LINES - len(rows) - len(legend) - 2
     sections = (

@@ -1,11 +1,10 @@
 """What is left of a log under one setting: the plan is run and compared with what it ran on."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from pydantic import JsonValue
 
 from cloakwork.audit.times import TimeUtility, compare_times
 from cloakwork.audit.utility import histogram, relative_log_similarity
@@ -15,8 +14,8 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan, Step
 from cloakwork.run.comparison import whole_log_utility
-from cloakwork.run.execute import execute
 from cloakwork.run.search_cache import SearchCache
+from cloakwork.run.trial import trial
 
 MOST_PAIRS: Final = 6_000_000
 """Pairs of variants to compare; of more, the similarity is left out."""
@@ -39,7 +38,7 @@ class RunFigures:
         if TIMESTAMPS in written and CONTROL_FLOW not in written and not step.lineage.enriches:
             self._times = compare_times(before, after)
 
-    def compare(self, plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
+    def compare(self, plan: Plan, source: EventLog, released: EventLog) -> None:
         """Every figure of a release against what it was made from."""
         before, after = histogram(source), histogram(released)
         if len(before) * len(after) <= MOST_PAIRS:
@@ -55,25 +54,19 @@ class RunFigures:
         times = self._times
         if self.durations is None and times is not None and times.duration_source_mean:
             self.durations = (times.duration_distance or 0.0) / times.duration_source_mean
-        return {}
 
 
 def run_figures(
     plan: Plan, log: EventLog, seed: int, searches: SearchCache | None = None
 ) -> RunFigures:
     """One run of ``plan`` on ``log`` with noise that follows from ``seed``. Nothing is released,
-    and no ledger charged. Raises as ``execute`` does.
+    and no ledger charged. Raises as ``trial`` does.
     """
     found = RunFigures()
-    execute(
-        plan,
-        log,
-        None,
-        noise=reproducible(seed),
-        compare=found.compare,
-        observe=found.observe,
-        searches=searches,
+    source, released = trial(
+        plan, log, reproducible(seed), observe=found.observe, searches=searches
     )
+    found.compare(plan, source, released)
     return found
 
 

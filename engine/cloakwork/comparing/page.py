@@ -50,11 +50,11 @@ class ComparisonPicture:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One setting as texts."""
+    """One setting as texts; each cell is a figure and what stands small below it."""
 
     label: str
     guarantees: str
-    cells: tuple[str, ...]
+    cells: tuple[tuple[str, str], ...]
     refused: str
     remarks: tuple[str, ...]
 
@@ -118,30 +118,24 @@ def _picture_row(label: str, setting: ComparedSetting, y: int) -> PictureRow:
 
 def _table_row(label: str, setting: ComparedSetting) -> TableRow:
     figures = setting.figures
-    cells: tuple[str, ...] = ()
+    cells: tuple[tuple[str, str], ...] = ()
     if figures is not None:
         cells = (
             _with_spread(figures.similarity),
-            share_text(figures.cases),
-            share_text(figures.events),
+            (share_text(figures.cases), ""),
+            (share_text(figures.events), ""),
             _with_spread(figures.durations),
             _with_spread(figures.attributes),
-            "; ".join(f"{attack_text(each)} {each.attack}" for each in setting.bounds)
-            or "no bound",
-            ", ".join(setting.cost) or "none",
+            (", ".join(map(attack_text, setting.bounds)) or "no bound", ""),
+            (", ".join(setting.cost) or "none", ""),
         )
     return TableRow(
         label, " + ".join(setting.guarantees), cells, setting.refused or "", setting.remarks
     )
 
 
-def _attacks(setting: ComparedSetting) -> str:
-    told = [f"{attack_text(bound)} {bound.attack}" for bound in setting.bounds]
-    return "; ".join(told) or "no bound"
-
-
-def _with_spread(figure: FigureSpread | None) -> str:
+def _with_spread(figure: FigureSpread | None) -> tuple[str, str]:
     if figure is None:
-        return "–"
+        return "–", ""
     low, middle, high = (f"{each:.2f}" for each in (figure.low, figure.median, figure.high))
-    return middle if low == high else f"{middle} ({low} to {high})"
+    return middle, "" if low == high else f"{low} to {high}"

@@ -58,7 +58,7 @@ class ProcessShape:
 USUAL_LENGTHS: Final = (8, 20, 30, 60)
 """Lengths where nothing is declared; none is above a declared longest case."""
 
-FEW: Final = ("few variants hold most cases", (0.3, 0.8, 0.95))
+FEW: Final = ("few variants hold most cases", (0.45, 0.9, 0.99))
 MANY: Final = ("nearly every case is a variant of its own", (0.02, 0.1, 0.25))
 
 

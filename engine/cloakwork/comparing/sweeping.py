@@ -11,7 +11,7 @@ from cloakwork.guarantees import KINDS
 from cloakwork.policy.load import parse_policy
 from cloakwork.policy.model import Policy, describe_version
 
-MOST_SETTINGS: Final = 16
+MOST_SETTINGS: Final = 12
 """Settings in one comparison: as many rows as one screen holds."""
 
 _ADVANTAGE: Final = "guessing_advantage"

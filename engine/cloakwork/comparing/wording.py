@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
 from cloakwork.budget import guessing_advantage
 from cloakwork.comparing.model import AttackBound, ComparedSetting, Comparison, FigureSpread
@@ -11,7 +12,9 @@ from cloakwork.plan.model import Plan
 from cloakwork.quantities import format_duration
 from cloakwork.report.texts import cost_text
 
-_KINDS = {
+_THOUSAND: Final = 1000
+
+_KINDS: Final = {
     "k-anonymity": "",
     "differential-privacy": "DP",
     "metric-privacy": "metric",
@@ -116,7 +119,9 @@ def attack_text(bound: AttackBound) -> str:
     percentage points, rounded up.
     """
     if bound.kind == "guess":
-        return f"1 in {round(1 / bound.most):,}" + ("*" if bound.beside else "")
+        cases = round(1 / bound.most)
+        shown = f"{cases}" if cases < _THOUSAND else f"{cases / _THOUSAND:.3g}k"
+        return f"1 in {shown}" + ("*" if bound.beside else "")
     return f"+{math.ceil(100 * bound.most)}%"
 
 

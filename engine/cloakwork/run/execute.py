@@ -111,31 +111,19 @@ def execute(
     require_enough_cases(prepared, plan)
     reservation = _reserve(plan, ledger, folder, details) if noise.private else None
     recognised = _recognised(prepared, reservation, reporter)
-    records: list[StepRecord] = []
     try:
         prepared, of_window = own_cases(prepared, plan.facts, reservation)
-        result, source, made_anew = prepared, prepared, False
-        for step in plan.steps:
-            reporter(f"{step.mechanism}: {step.why}")
-            before = result
-            with heard_by(reporter):
-                result, record = take_step(
-                    step,
-                    source if step.lineage.enriches else result,
-                    granted(step, plan),
-                    engine,
-                    noise,
-                    catalogue,
-                    watch,
-                    searches=searches,
-                    released=result,
-                )
-            # Once cases have been made anew, columns are added by what is measured on the source.
-            made_anew = made_anew or step.lineage.generates
-            source = source if made_anew else result
-            records.append(record)
-            if observe is not None:
-                observe(step, before, result)
+        result, records = take_steps(
+            plan,
+            prepared,
+            noise,
+            engine=engine,
+            catalogue=catalogue,
+            reporter=reporter,
+            watch=watch,
+            observe=observe,
+            searches=searches,
+        )
         with watch.stage("finish"):
             result = as_read_back(with_fresh_ids(result, noise), plan.policy.spec.output.format)
         with watch.stage("checks"):
@@ -144,7 +132,7 @@ def execute(
         if reservation is not None:
             failed(reservation, error)
         raise
-    released = _without_hidden(result, plan)
+    released = without_hidden(result, plan)
     release = Release(
         log=released,
         plan=plan,
@@ -152,7 +140,7 @@ def execute(
         release_id=reservation.id if reservation else NOT_PRIVATE,
         internal=Internal(
             source=_figures(log),
-            steps=tuple(records),
+            steps=records,
             stages=watch.seconds,
             notes=(*notes, *log.notes, *of_window, *time_hints(prepared, plan), *recognised),
         ),
@@ -165,6 +153,47 @@ def execute(
     with watch.stage("utility"):
         utility = compare(plan, prepared, released)
     return replace(release, internal=replace(release.internal, utility=utility))
+
+
+def take_steps(
+    plan: Plan,
+    log: EventLog,
+    noise: Noise,
+    *,
+    engine: Engine,
+    catalogue: Catalogue,
+    reporter: Reporter,
+    watch: Stopwatch,
+    observe: Observation | None,
+    searches: SearchCache | None,
+) -> tuple[EventLog, tuple[StepRecord, ...]]:
+    """The steps of ``plan`` on a log that was prepared for it, one after the other; arguments as
+    for ``execute``.
+    """
+    records: list[StepRecord] = []
+    result, source, made_anew = log, log, False
+    for step in plan.steps:
+        reporter(f"{step.mechanism}: {step.why}")
+        before = result
+        with heard_by(reporter):
+            result, record = take_step(
+                step,
+                source if step.lineage.enriches else result,
+                granted(step, plan),
+                engine,
+                noise,
+                catalogue,
+                watch,
+                searches=searches,
+                released=result,
+            )
+        # Once cases have been made anew, columns are added by what is measured on the source.
+        made_anew = made_anew or step.lineage.generates
+        source = source if made_anew else result
+        records.append(record)
+        if observe is not None:
+            observe(step, before, result)
+    return result, tuple(records)
 
 
 def failed(reservation: Reservation, error: BaseException) -> None:
@@ -286,7 +315,7 @@ def with_fresh_ids(log: EventLog, noise: Noise) -> EventLog:
     return replace(shuffled, cases=shuffled.cases.with_columns(ids), notes=())
 
 
-def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
+def without_hidden(log: EventLog, plan: Plan) -> EventLog:
     """Nothing but the columns that the plan releases: what only the steps and the checks needed
     goes.
     """

@@ -1,0 +1,50 @@
+"""A plan tried on a log of which nothing is released: for figures of what would be left."""
+
+from cloakwork.engines.memory import MemoryEngine
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io.round_trip import as_read_back
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.noise import Noise
+from cloakwork.plan.model import Plan
+from cloakwork.progress import silent
+from cloakwork.run.execute import (
+    Observation,
+    Stopwatch,
+    take_steps,
+    with_fresh_ids,
+    without_hidden,
+)
+from cloakwork.run.prepare import prepared_log, require_enough_cases
+from cloakwork.run.search_cache import SearchCache
+
+
+def trial(
+    plan: Plan,
+    log: EventLog,
+    noise: Noise,
+    *,
+    observe: Observation | None = None,
+    searches: SearchCache | None = None,
+) -> tuple[EventLog, EventLog]:
+    """The log as prepared for ``plan``, and what its steps make of it, under the standard names.
+
+    The plan comes from ``make_plan`` just now and is not proved again; no ledger is charged, no
+    claim checked, and there is no release: what comes back must not leave the comparison. The
+    caller answers for the log: where a claim rests on noise, it must hold nothing that the noise
+    protects. Raises as ``execute`` does where a step refuses the log.
+    """
+    prepared = prepared_log(log, plan)
+    require_enough_cases(prepared, plan)
+    result, _ = take_steps(
+        plan,
+        prepared,
+        noise,
+        engine=MemoryEngine(),
+        catalogue=catalogue(),
+        reporter=silent,
+        watch=Stopwatch(),
+        observe=observe,
+        searches=searches,
+    )
+    finished = as_read_back(with_fresh_ids(result, noise), plan.policy.spec.output.format)
+    return prepared, without_hidden(finished, plan)
