@@ -5,6 +5,7 @@ number. Each cell is read a second time as characters, by itself, for attributes
 units or activities apart.
 """
 
+import lzma
 import zipfile
 import zlib
 from collections import Counter
@@ -34,6 +35,7 @@ _BROKEN: Final = (
     EOFError,
     OSError,
     OverflowError,
+    lzma.LZMAError,
     RuntimeError,
     ValueError,
 )
