@@ -185,7 +185,7 @@ def _opened(
     """The log as the policies read it; refuses those that read it in several ways."""
     if isinstance(log, EventLog):
         return log
-    if len({policy.spec.input for policy in policies}) > 1:
+    if any(policy.spec.input != policies[0].spec.input for policy in policies):
         raise CloakworkError("compare: the policies read the log in several ways (spec.input)")
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
