@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cloakwork.accounting.ledger import Ledger
     from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
+    from cloakwork.authoring.exploration import explore
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
     from cloakwork.plan.prove import prove
@@ -19,6 +20,7 @@ _HOMES = {
     "EventLog": "cloakwork.log.eventlog",
     "Ledger": "cloakwork.accounting.ledger",
     "apply": "cloakwork.api",
+    "explore": "cloakwork.authoring.exploration",
     "load_policy": "cloakwork.api",
     "make_plan": "cloakwork.api",
     "prove": "cloakwork.plan.prove",
@@ -33,6 +35,7 @@ __all__ = [
     "EventLog",
     "Ledger",
     "apply",
+    "explore",
     "load_policy",
     "make_plan",
     "prove",

@@ -55,6 +55,9 @@ FEW_CASES: Final = 10
 SENTENCES: Final = 0.3
 """Share of the values that are sentences, from which on a text of many values is free."""
 
+LIKE_PEOPLE: Final = 0.3
+"""Share of the values that look like people, from which on a column holds people."""
+
 MANY_VALUES: Final = 30
 LONG_TEXT: Final = 100  # characters
 
@@ -145,6 +148,23 @@ def _staff(figures: Figures, words: Words) -> Proposal | None:
     return Proposal(figures, "staff", "identifier", reason)
 
 
+def _people(figures: Figures, words: Words) -> Proposal | None:
+    """Values that look like people, whatever the column is called."""
+    if figures.like_people < LIKE_PEOPLE or names_one_of(words, WHO):
+        return None
+    if figures.of_case and names_one_of(words, PERSON):
+        reason = "holds what looks like names of the persons that the log is about"
+        return Proposal(figures, "identifier", "identifier", reason)
+    if figures.alone >= MOSTLY_ALONE:
+        reason = "holds what looks like names or logins of people, most in one case only"
+        return Proposal(figures, "identifier", "identifier", reason)
+    reason = (
+        "holds what looks like names or logins of people who work on many cases, whom a guarantee "
+        "about cases does not protect"
+    )
+    return Proposal(figures, "staff", "identifier", reason)
+
+
 def _numbered(figures: Figures, words: Words) -> Proposal | None:
     if not names_one_of(words, NUMBERED) or figures.type in ("number", "truth value"):
         return None
@@ -225,6 +245,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _persons,
     _times,
     _staff,
+    _people,
     _constant,
     _numbered,
     _unique,

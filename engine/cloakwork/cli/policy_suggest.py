@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -43,6 +43,7 @@ _ROLES: Final = ("identifier", "quasi-identifier", "sensitive", "insensitive")
 @click.option("--dataset", help="Which dataset the log belongs to; by default the file's name.")
 @click.option("--owner", help="Who answers for the policy; by default your user name.")
 @click.option("--purpose", help="What the release is for.")
+@click.option("--no-times", is_flag=True, help="Release no times.")
 @click.option("--ask", is_flag=True, help="Ask for each of these, and about each attribute.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @column_option
@@ -56,6 +57,7 @@ def suggest(
     dataset: str | None,
     owner: str | None,
     purpose: str | None,
+    no_times: bool,
     ask: bool,
     force: bool,
     columns: tuple[str, ...],
@@ -69,22 +71,61 @@ def suggest(
     needs to know is left as a question: an answer read off the log would be published. What is
     printed here comes from the raw log: keep it inside.
     """
-    from cloakwork.authoring import header_of, policy_text
+    header = {"dataset": dataset, "owner": owner, "purpose": purpose}
+    write_suggestion(
+        log,
+        out,
+        header=header,
+        audience=audience,
+        goal=goal,
+        times=not no_times,
+        ask=ask,
+        force=force,
+        columns=columns,
+        quiet=quiet,
+        as_json=as_json,
+    )
+
+
+def write_suggestion(
+    log: Path,
+    out: Path,
+    *,
+    header: Mapping[str, str | None],
+    audience: str = "share",
+    goal: str | None = None,
+    times: bool = True,
+    ask: bool = False,
+    force: bool = False,
+    columns: tuple[str, ...] = (),
+    quiet: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Read ``log``, write the policy that is proposed for it to ``out``, and say what it is.
+
+    ``header``: dataset, owner and purpose, None for what was not said.
+    """
+    from cloakwork.authoring import header_of
     from cloakwork.authoring import suggest as suggested
     from cloakwork.log.io import read_log
 
     require_log(log)
     if ask:
         _require_terminal(as_json=as_json)
-    header = header_of(log, out, dataset=dataset, owner=owner, purpose=purpose)
     with progress_of(quiet=quiet or as_json) as reporter:
         reporter(f"reading {log}")
         read = read_log(log, columns=column_mapping(columns, log) or None)
         reporter("looking at its attributes")
-        found = suggested(read, header, audience, goal)  # type: ignore[arg-type]
+        found = suggested(
+            read,
+            header_of(log, out, **header),
+            audience,  # type: ignore[arg-type]
+            goal,  # type: ignore[arg-type]
+            times=times,
+        )
     if ask:
         found = _asked(found)
-    write_new(out, policy_text(found), force=force)
+    write_new(out, found.text, force=force)
     if as_json:
         click.echo(json.dumps(_as_document(found, out), indent=2, ensure_ascii=False))
     else:
