@@ -16,9 +16,10 @@ from pydantic import (
 from cloakwork.facts import CASE, Facts, Unit, unit_name
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.log.io.options import InputOptions
 from cloakwork.policy.attribute_rules import AttributeRule, Role
 from cloakwork.policy.budget import Budget, ProfileShare
-from cloakwork.policy.fields import Boolean, ShortName
+from cloakwork.policy.fields import Boolean, ShortName, is_empty
 from cloakwork.policy.globs import MOST_GLOBS, RuleResolver, is_glob, matches, rule_resolver
 from cloakwork.policy.public_facts import Assume
 from cloakwork.policy.ranges import number_of_end
@@ -215,6 +216,10 @@ class Spec(Frozen):
         Exposures,
         Field(description="Columns that stay uncovered by any guarantee, each with a reason"),
     ] = {}
+    input: Annotated[
+        InputOptions | None,
+        Field(description="How the log is read: columns, encoding, times", exclude_if=is_empty),
+    ] = None
     output: Annotated[Output, Field(description="How the release is written")] = Output()
 
     @field_validator("attributes")
