@@ -15,6 +15,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, Ev
 from cloakwork.log.io import read_log
 from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, require_profile_params
+from cloakwork.notebook_progress import in_notebook
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan, plan_file
@@ -22,7 +23,7 @@ from cloakwork.plan.prove import require_window
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy as read_policy
 from cloakwork.policy.model import Policy, describe_version
-from cloakwork.progress import Reporter, silent
+from cloakwork.progress import Reporter
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_key
 from cloakwork.publishing.publish import Published, check_destination
@@ -66,7 +67,7 @@ def apply(
     log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
     *,
     ledger: Ledger | str | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
     mining_seconds: float = 0.0,
@@ -120,7 +121,7 @@ def release(
     *,
     ledger: Ledger | str | None = None,
     signing_key: SigningKey | str | Path | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
     mining_seconds: float = 0.0,
@@ -188,7 +189,7 @@ def profile(
     log: EventLog | str | Path,
     *,
     ledger: Ledger | str | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     columns: dict[str, str] | None = None,
     window: str | None = None,
 ) -> Profile:
@@ -277,7 +278,7 @@ def preview(
     plan: Plan,
     log: EventLog | str | Path,
     *,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     columns: dict[str, str] | None = None,
 ) -> tuple[StepRecord, ...]:
     """What ``plan`` would change in ``log``: figures of the raw log, one record a step that has
@@ -350,7 +351,7 @@ def publish(
     out: str | Path,
     *,
     signing_key: SigningKey | str | Path | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
 ) -> Published:
     """Write ``release`` to the folder ``out``, all or nothing, with its signed statement and its
     internal report.

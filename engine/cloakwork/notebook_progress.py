@@ -26,11 +26,12 @@ class NotebookProgress:
 
     def __call__(self, message: str) -> None:
         """A new stage begins, or something is to be noted."""
-        if message.startswith(STAYS):
-            if message not in self.kept:
-                self.kept.append(message)
-        else:
+        if running_notebook() is None:
+            return
+        if not message.startswith(STAYS):
             self.stage = message
+        elif message not in self.kept:
+            self.kept.append(message)
         self._show("")
 
     def detail(self, message: str) -> None:

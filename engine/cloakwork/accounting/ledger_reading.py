@@ -42,6 +42,11 @@ class Summary:
     balances: tuple[Balance, ...]
     records: tuple[Record, ...]
 
+    def _repr_html_(self) -> str:
+        from cloakwork.accounting.notebook import summary_html
+
+        return summary_html(self)
+
     @property
     def without_dp(self) -> tuple[Record, ...]:
         """Releases that no DP budget bounds."""
@@ -126,6 +131,11 @@ class ReadableLedger:
             book.name: account.balance(book, shift if book == METRIC else None, window)
             for book in account.books()
         }
+
+    def _repr_html_(self) -> str:
+        from cloakwork.accounting.notebook import ledger_html
+
+        return ledger_html(self.url, self.summary())
 
     def summary(self, dataset: str | None = None) -> tuple[Summary, ...]:
         """Spent and left per dataset, in order of first release; only of ``dataset`` if given."""
