@@ -11,7 +11,7 @@ from typing import Final
 MOST_ROWS: Final = 60
 """Rows of a table or of a list that are shown; of the others, the number."""
 
-_BOX: Final = "max-width: 60em; overflow-wrap: anywhere; color: inherit; background: transparent"
+_BOX: Final = "max-width: 60em; overflow-wrap: break-word; color: inherit; background: transparent"
 _CELL: Final = (
     "text-align: left; vertical-align: top; padding: .2em 1em .2em 0; color: inherit; "
     "background: transparent; border: 0; border-bottom: 1px solid rgba(128, 128, 128, .4)"

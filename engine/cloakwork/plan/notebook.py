@@ -20,16 +20,20 @@ def plan_html(plan: "Plan") -> str:
         for charge in plan.charges
         if charge.currency != "none"
     ]
-    exposed = [
-        column_in_words(METADATA) if item.column == METADATA else f"{item.column}: {item.reason}"
-        for item in plan.exposed
-    ]
     return shown(
         f"Plan of {describe_version(plan.policy)}, dataset {plan.policy.metadata.dataset}",
         listing("Unproven", map(unproven_sentence, plan.unproven)),
         table(("guarantee", "says"), claims) or paragraph("Nothing is guaranteed."),
-        listing("Not protected", exposed),
+        listing("Not protected", exposed_lines(plan)),
         table(("step", "why"), [(step.mechanism, step.why) for step in plan.steps]),
         listing("Cost", costs or ["nothing is charged to a budget"]),
         listing("Warnings", map(caveat_in_words, plan.warnings)),
     )
+
+
+def exposed_lines(plan: "Plan") -> list[str]:
+    """Each column that is released without protection, and why."""
+    return [
+        column_in_words(METADATA) if item.column == METADATA else f"{item.column}: {item.reason}"
+        for item in plan.exposed
+    ]

@@ -9,6 +9,7 @@ from cloakwork.accounting.ledger import Reservation
 from cloakwork.log.eventlog import EventLog
 from cloakwork.notebook_html import listing, paragraph, shown, table
 from cloakwork.plan.model import Claim, Plan
+from cloakwork.plan.notebook import exposed_lines
 from cloakwork.plan.sentences import unproven_sentence
 from cloakwork.policy.model import describe_version
 from cloakwork.privacy_event import PrivacyEvent
@@ -95,9 +96,7 @@ class Release:
             paragraph(f"{counts}. {where}"),
             unproven,
             table(("guarantee", "says", "checked"), claims),
-            listing(
-                "Not protected", (f"{each.column}: {each.reason}" for each in self.plan.exposed)
-            ),
+            listing("Not protected", exposed_lines(self.plan)),
         )
 
     def __post_init__(self) -> None:
