@@ -84,7 +84,7 @@ def _field(part: str, found: set[str]) -> str:
     if name in found:
         raise ValueError(f"holds {part} twice, or another way to write the same")
     found.add(name)
-    return f"(?<{name}>{expression})"
+    return f"(?P<{name}>{expression})"
 
 
 def _require_a_moment(pattern: str, found: set[str]) -> None:
@@ -97,8 +97,8 @@ def _require_a_moment(pattern: str, found: set[str]) -> None:
     for names, what in choices:
         if not found & names:
             raise ValueError(
-                f"must hold {what} (got '{pattern}'); "
-                "write it such as %d.%m.%Y %H:%M:%S, epoch-seconds or epoch-milliseconds"
+                f"must hold {what}; write it such as %d.%m.%Y %H:%M:%S, epoch-seconds or "
+                "epoch-milliseconds"
             )
         if len(found & names) > 1:
             raise ValueError(f"holds {what} in two ways")

@@ -1,0 +1,77 @@
+"""What is said of a time that cannot be read: its value, its line, and the format that reads it."""
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from cloakwork.errors import LogError
+from cloakwork.log.io.source import shown
+from cloakwork.log.io.times import TIME_HINT
+from cloakwork.log.io.written_times import WrittenTimes
+
+_DAYS: Final = ("%d{0}%m{0}%Y", "%m{0}%d{0}%Y", "%Y{0}%m{0}%d", "%Y{0}%d{0}%m")
+_SHORT_DAYS: Final = ("%d{0}%m{0}%y", "%m{0}%d{0}%y", "%y{0}%m{0}%d")
+_NAMED_DAYS: Final = ("%d{0}%b{0}%Y", "%d{0}%b{0}%y", "%b{0}%d{0}%Y", "%b %d, %Y")
+_JOINED_DAYS: Final = ("%Y%m%d",)
+_CLOCKS: Final = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%H:%M:%S,%f", "%I:%M %p", "%I:%M:%S %p")
+_EPOCH_DIGITS: Final = {
+    "epoch-seconds": r"^[0-9]{9,10}(\.[0-9]+)?$",
+    "epoch-milliseconds": r"^[0-9]{12,13}$",
+}
+_MOST_VALUES: Final = 100_000
+_READY: Final = pl.Series(["2024-03-01T10:00:00"])
+
+
+@cache
+def _all_formats() -> tuple[str, ...]:
+    days = [form.format(sign) for sign in "./- " for form in (*_DAYS, *_SHORT_DAYS, *_NAMED_DAYS)]
+    days += _JOINED_DAYS
+    joints = (" ", "T", ", ")
+    timed = [f"{day}{joint}{clock}" for day in days for joint in joints for clock in _CLOCKS]
+    zoned = [f"{form}{blank}%z" for form in timed for blank in ("", " ")]
+    return tuple(dict.fromkeys([*days, *timed, *zoned]))
+
+
+def candidate_formats(texts: pl.Series) -> tuple[str, ...]:
+    """Every usual way of writing times in which all of ``texts`` (String) can be read; empty for
+    none. Several where the texts leave open whether day or month comes first.
+    """
+    values = texts.drop_nulls().unique(maintain_order=True).head(_MOST_VALUES)
+    if not len(values):
+        return ()
+    for form, digits in _EPOCH_DIGITS.items():
+        if values.str.contains(digits).all():
+            return (form,)
+    first = values.head(20)
+    fits = [form for form in _all_formats() if _reads(form, first.head(1))]
+    fits = [form for form in fits if _reads(form, first)]
+    return tuple(form for form in fits if _reads(form, values))
+
+
+def _reads(form: str, values: pl.Series) -> bool:
+    return not WrittenTimes(form).read(values).values.is_null().any()
+
+
+def unreadable_time(
+    path: Path, line: int | None, texts: pl.Series, row: int, written: WrittenTimes
+) -> LogError:
+    """The refusal of the text at ``row`` (from 0) of a column of times."""
+    value = shown(texts[row])
+    as_written = f" as {written.form}" if written.form else ""
+    place = "" if line is not None else f" in row {row + 1:,}"
+    message = f"the timestamp '{value}'{place} cannot be read{as_written}"
+    return LogError(path, message, line=line, hint=_remedy(texts, written))
+
+
+def _remedy(texts: pl.Series, written: WrittenTimes) -> str:
+    found = candidate_formats(texts)
+    if not found and written.form is not None:
+        return "correct the value, or time_format under spec.input in the policy"
+    if not found:
+        return f"{TIME_HINT}, or say how they are written: time_format under spec.input"
+    if len(found) == 1:
+        return f"say time_format: '{found[0]}' under spec.input in the policy"
+    listed = " or ".join(f"'{form}'" for form in found[:4])
+    return f"day and month are ambiguous: say time_format: {listed} under spec.input in the policy"
