@@ -309,7 +309,7 @@ def _opened(
     }
     if isinstance(log, pl.DataFrame):
         return EventLog.from_polars(log, **named)
-    if type(log).__module__.partition(".")[0] == "pandas":
+    if type(log).__module__.partition(".")[0] in ("pandas", "pm4py"):
         return EventLog.from_pandas(cast("pd.DataFrame", log), **named)
     raise LogError("log", f"must be an EventLog, a path or a table (got {type(log).__name__})")
 
