@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING
 
 import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import BudgetForecast, Ledger
-from cloakwork.errors import CloakworkError, FileProblem, LogError, PolicyError
+from cloakwork.errors import CloakworkError, FileProblem, PolicyError
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
@@ -38,6 +38,7 @@ from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
 from cloakwork.run.preview import previewable
 from cloakwork.run.profile import measure
+from cloakwork.run.reading import log_in_memory, read_under
 from cloakwork.run.release import Release, StepRecord
 from cloakwork.run.search_cache import SearchCache
 
@@ -78,7 +79,8 @@ def apply(
     ``log``: an EventLog, the path of one, or a table of polars or pandas, one row an event.
 
     ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the
-    user's data folder. ``columns``: standard name to the log's own, for CSV, Parquet and tables.
+    user's data folder. ``columns``: standard name to the log's own, for CSV,
+    Parquet, Excel and tables; it goes before ``spec.input.columns``.
     ``mining_seconds``: seconds that mining a process model may take, for the utility figures of the
     internal report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a
     folder; until then the ledger shows it as reserved. ``folder``: which folder that will be, for
@@ -208,7 +210,7 @@ def profile(
         )
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
-        log = read_log(log, columns=columns, keep=needed.__contains__, on_excess="drop")
+        log = read_under(policy, log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
     return measure(policy, log, book, window=window)
 
@@ -302,20 +304,9 @@ def _opened(
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
         return _read(log, plan, columns)
-    named = {
-        parameter: columns[name]
-        for name, parameter in _PARAMETERS.items()
-        if columns and name in columns
-    }
-    if isinstance(log, pl.DataFrame):
-        return EventLog.from_polars(log, **named)
-    if type(log).__module__.partition(".")[0] in ("pandas", "pm4py"):
-        return EventLog.from_pandas(cast("pd.DataFrame", log), **named)
-    raise LogError("log", f"must be an EventLog, a path or a table (got {type(log).__name__})")
-
-
-_PARAMETERS: Final = {CASE_ID: "case_id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
-"""Standard names as ``EventLog.from_polars`` calls them."""
+    if type(log).__module__.partition(".")[0] == "pm4py":
+        return EventLog.from_pandas(cast("pd.DataFrame", log))
+    return log_in_memory(plan.policy, log, columns)
 
 
 def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> EventLog:
@@ -332,7 +323,7 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         (read if needs else left).add(attribute.removeprefix(CASE_PREFIX))
         return needs
 
-    log = read_log(path, columns=columns, keep=keep, on_excess=_on_excess(plan))
+    log = read_under(plan.policy, path, columns=columns, keep=keep, on_excess=_on_excess(plan))
     names = sorted(left - read - {ACTIVITY, TIMESTAMP})
     return replace(
         log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}")

@@ -27,7 +27,7 @@ def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
 def _missing(policy: Policy, log: EventLog) -> Iterator[Advice]:
     """A rule for an attribute that the log lacks does nothing, and its author thinks it does."""
     for name in policy.spec.attributes:
-        if is_glob(name) or name in log.columns:
+        if is_glob(name) or name in log.columns or name == policy.attribute_with("case-id"):
             continue
         free = set(log.columns) - _STANDARD - set(policy.spec.attributes)
         message = f"the log has no attribute '{name}'{_meant(name, free)}"

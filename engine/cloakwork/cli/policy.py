@@ -154,10 +154,10 @@ def lint(policy_: str, log: Path | None, columns: tuple[str, ...], as_json: bool
 
 def _advice_on_log(read: "Policy", log: Path, columns: tuple[str, ...]) -> "tuple[Advice, ...]":
     from cloakwork.authoring import lint_log
-    from cloakwork.log.io import read_log
+    from cloakwork.run.reading import read_under
 
     require_log(log)
-    return lint_log(read, read_log(log, columns=column_mapping(columns, log) or None))
+    return lint_log(read, read_under(read, log, columns=column_mapping(columns, log) or None))
 
 
 @policy.command(short_help="Compare two versions of a policy by meaning.")

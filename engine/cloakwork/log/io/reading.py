@@ -13,7 +13,7 @@ from cloakwork.log.io.request import TableRequest
 from cloakwork.log.io.source import format_of
 from cloakwork.log.io.xes import read_xes
 from cloakwork.log.limits import Limits, OnExcess, current_limits
-from cloakwork.log.naming import ACTIVITY, TIMESTAMP
+from cloakwork.log.naming import ACTIVITY, CASE_ID, TIMESTAMP
 
 _NO_OPTIONS: Final = InputOptions()
 _TABLES: Final = ("columns", "time_format", "time_zone")
@@ -27,6 +27,8 @@ _MEANT_FOR: Final[dict[InputFormat, tuple[str, ...]]] = {
 }
 """The options that say something of a log in each format."""
 
+_TABULAR: Final = ("csv", "parquet", "excel")
+
 
 def read_log(
     path: str | Path,
@@ -35,6 +37,7 @@ def read_log(
     columns: Mapping[str, str] | None = None,
     keep: Callable[[str], bool] | None = None,
     text: Collection[str] = (),
+    case_id: str = CASE_ID,
     activity: str = ACTIVITY,
     timestamp: str = TIMESTAMP,
     varying: Collection[str] = (),
@@ -49,9 +52,10 @@ def read_log(
     ``time:timestamp``, in short ``case``, ``activity``, ``timestamp``) and ``case:NAME`` to what a
     table calls them. ``keep`` says, by full name (case attributes with ``case:`` in front), which
     other attributes are read; the three standard ones always are. Attributes in ``text`` are read
-    as text whatever their values look like. ``activity`` and ``timestamp``: the attributes that
-    hold them, where these keep names of their own; a table then needs no standard ones, and the
-    second is read as times. ``varying``: attributes of cases, taken from a column by the options,
+    as text whatever their values look like. ``case_id``: the column of a table that holds it, where
+    ``columns`` do not say. ``activity`` and ``timestamp``: the attributes that hold them, where
+    these keep names of their own; a table then needs no standard ones, and the second is read as
+    times. ``varying``: attributes of cases, taken from a column by the options,
     that may differ within a case. ``timeless``: a table without a column ``time:timestamp`` has no
     times, and its events are in file order; otherwise such a table is refused, since its order
     would be a guess. ``limits``: what the file may hold; by default
@@ -67,6 +71,8 @@ def read_log(
     _require_meant(file, form, options)
     if form == "xes":
         return read_xes(file, keep, text, limits=limits, on_excess=on_excess)
+    if case_id != CASE_ID and form in _TABULAR and CASE_ID not in options.columns:
+        options = _with_columns(file, options, {CASE_ID: case_id})
     request = TableRequest(
         options,
         keep,

@@ -37,6 +37,13 @@ def caveat_in_words(caveat: Caveat) -> str:
                 f"UNPROVEN: {name} is only published; "
                 "this release is for comparison and must not be published"
             )
+        case caveats.FlattenedObjects(object_type=name):
+            return (
+                f"each object of type '{name}' is a case, and an event of several of them is "
+                "copied into the case of each: a claim about cases is about one such object, not "
+                "about an event or an object of another type that m cases share; these have m "
+                "times epsilon and a larger delta, and no k-anonymity of their own"
+            )
         case of_guarantees.Homogeneity(attributes=names):
             return (
                 "k-anonymity says nothing about values: "
