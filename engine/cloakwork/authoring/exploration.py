@@ -9,6 +9,7 @@ import polars as pl
 from cloakwork.authoring.classify import Proposal, classify
 from cloakwork.authoring.figures import Figures, figures_of
 from cloakwork.authoring.suggestion import (
+    NOTHING_DETECTED,
     Audience,
     Goal,
     PolicyHeader,
@@ -17,9 +18,10 @@ from cloakwork.authoring.suggestion import (
     has_time,
     suggestion_of,
 )
+from cloakwork.authoring.unknown_log import read_unknown
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.log.io import read_log
+from cloakwork.log.io.detect import DetectedInput
 from cloakwork.log.variants import variants_of
 from cloakwork.notebook_html import paragraph, shown, table
 from cloakwork.policy.placeholders import HEADER_QUESTIONS, placeholder
@@ -37,7 +39,7 @@ class Exploration:
     """What the attributes of a log seem to be, with figures of the raw log: internal.
 
     ``proposals``: one an attribute, in the log's order; ``cases``, ``events``, ``activities`` and
-    ``variants`` count. ``source``: what the log was called.
+    ``variants`` count. ``source``: what the log was called. ``detected``: how its file was read.
     """
 
     log: EventLog = field(repr=False)
@@ -47,6 +49,7 @@ class Exploration:
     activities: int
     variants: int
     source: str = "log"
+    detected: DetectedInput = NOTHING_DETECTED
 
     def to_polars(self) -> pl.DataFrame:
         """One row an attribute: ``name``, ``nature``, ``role``, ``reason``, and its figures
@@ -81,7 +84,15 @@ class Exploration:
             for key, value in said.items()
         }
         header = PolicyHeader(as_name(name), **answers)
-        return suggestion_of(self.log, self.proposals, header, audience, goal, times=times)
+        return suggestion_of(
+            self.log,
+            self.proposals,
+            header,
+            audience,
+            goal,
+            times=times,
+            detected=self.detected,
+        )
 
     def _repr_html_(self) -> str:
         counts = (
@@ -130,7 +141,7 @@ def explore(
     ``columns``: standard name to the file's own. Internal: it is computed on the raw log.
     """
     source = Path(log).name if isinstance(log, str | Path) else "the log"
-    read = _opened(log, columns)
+    read, detected = _opened(log, columns)
     labelled = read.keep_events(read.events[ACTIVITY].is_not_null().to_numpy())
     variants = variants_of(labelled)
     return Exploration(
@@ -141,16 +152,17 @@ def explore(
         activities=len(variants.alphabet),
         variants=len(variants),
         source=source,
+        detected=detected,
     )
 
 
-def _opened(log: object, columns: dict[str, str] | None) -> EventLog:
-    if isinstance(log, EventLog):
-        return log
+def _opened(log: object, columns: dict[str, str] | None) -> tuple[EventLog, DetectedInput]:
     if isinstance(log, str | Path):
-        return read_log(log, columns=columns)
+        return read_unknown(Path(log), columns)
+    if isinstance(log, EventLog):
+        return log, NOTHING_DETECTED
     if isinstance(log, pl.DataFrame):
-        return EventLog.from_polars(log)
+        return EventLog.from_polars(log), NOTHING_DETECTED
     if type(log).__module__.partition(".")[0] in ("pandas", "pm4py"):
-        return EventLog.from_pandas(cast("pd.DataFrame", log))
+        return EventLog.from_pandas(cast("pd.DataFrame", log)), NOTHING_DETECTED
     raise LogError("log", f"must be an EventLog, a path or a table (got {type(log).__name__})")

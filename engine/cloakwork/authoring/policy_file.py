@@ -11,6 +11,8 @@ from cloakwork.authoring.classify import Nature, Proposal
 from cloakwork.authoring.read_off import ReadOff
 from cloakwork.authoring.suggestion import Audience, K, Suggestion
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.log.io.options import ROLES
+from cloakwork.log.naming import CASE_PREFIX
 from cloakwork.policy.placeholders import placeholder
 from cloakwork.policy.yaml_text import in_quotes
 from cloakwork.quantities import format_duration
@@ -63,6 +65,7 @@ def _lines(suggestion: Suggestion) -> Iterator[str]:
         "",
         "spec:",
     )
+    yield from _input(suggestion)
     yield from _unit(suggestion)
     yield from ("", "  attributes:")
     yield from _attributes(suggestion)
@@ -88,12 +91,39 @@ def _introduction(suggestion: Suggestion) -> Iterator[str]:
         yield "# from the log: a value found there would be published."
 
 
+_ROLE_OF: Final = {full: role for role, full in ROLES.items()}
+
+
+def _input(suggestion: Suggestion) -> Iterator[str]:
+    """How the log is read; nothing where its file says so itself."""
+    options = suggestion.options.model_dump()
+    columns = options.pop("columns", {})
+    if not options and not columns:
+        return
+    yield "  input:   # how the log is read; found in its file, so check it"
+    if columns:
+        yield "    columns:"
+    for full, column in columns.items():
+        role = _ROLE_OF.get(full) or in_quotes(full)
+        yield f"      {role}: {in_quotes(column)}"
+    for name, value in options.items():
+        yield f"    {name}: {in_quotes(str(value))}"
+    yield from (f"    # {question}" for question in suggestion.open_input)
+    yield ""
+
+
 def _unit(suggestion: Suggestion) -> Iterator[str]:
     yield "  unit: case   # whom the guarantees protect"
-    if suggestion.persons:
+    is_table = bool(suggestion.options.columns)
+    columns = suggestion.persons_of_events if is_table and not suggestion.persons else ()
+    if suggestion.persons or columns:
         yield "  # One person seems to have several cases. To protect the person with all of them:"
     for name in suggestion.persons:
         yield f"  # unit: {{attribute: {in_quotes(name)}, max_cases: 5}}"
+    for name in columns:
+        yield f"  # unit: {{attribute: {in_quotes(CASE_PREFIX + name)}, max_cases: 5}}"
+        yield f"  #   with {in_quotes(CASE_PREFIX + name)}: {in_quotes(name)} under input.columns,"
+        yield f"  #   and under attributes {in_quotes(CASE_PREFIX + name)} for {in_quotes(name)}"
 
 
 def _attributes(suggestion: Suggestion) -> Iterator[str]:

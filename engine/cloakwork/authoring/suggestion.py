@@ -13,6 +13,8 @@ from cloakwork.authoring.figures import figures_of
 from cloakwork.authoring.read_off import ReadOff, read_off
 from cloakwork.authoring.words import PERSON, names_one_of, words_of
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.log.io.detect import DetectedInput
+from cloakwork.log.io.options import InputOptions
 from cloakwork.policy.globs import is_glob
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
@@ -32,6 +34,9 @@ K: Final[dict[Audience, int]] = {"internal": 5, "share": 10, "publish": 20}
 
 LONGEST_NAME: Final = 200
 """Characters of an attribute's name that a policy may hold."""
+
+NOTHING_DETECTED: Final = DetectedInput(InputOptions())
+"""Of a log that names its attributes itself, or lies in memory."""
 
 NO_PURPOSE: Final = "not stated yet"
 """What a suggested policy says of its purpose where nobody said it."""
@@ -57,6 +62,8 @@ class Suggestion:
     - ``releases_times``: whether times are to be released.
     - ``persons``: case attributes that may name a person who has several cases.
     - ``read_off``: values of the log, to be confirmed; None where noise is claimed.
+    - ``options``: how the log is read, for ``spec.input``; ``open_input``: what its file leaves
+      open about that, one sentence each.
     """
 
     header: PolicyHeader
@@ -68,6 +75,8 @@ class Suggestion:
     releases_times: bool
     persons: tuple[str, ...]
     read_off: ReadOff | None = field(default=None, repr=False)
+    options: InputOptions = field(default_factory=InputOptions)
+    open_input: tuple[str, ...] = ()
 
     @property
     def covered(self) -> tuple[Proposal, ...]:
@@ -101,14 +110,16 @@ def suggest(
     goal: Goal | None = None,
     *,
     times: bool = True,
+    detected: DetectedInput = NOTHING_DETECTED,
 ) -> Suggestion:
     """Propose a role and a treatment for every attribute of ``log``, and guarantees for
-    ``audience``; ``times``: whether times are to be released where they can be.
+    ``audience``; ``times``: whether times are to be released where they can be; ``detected``: how
+    the log was read.
 
     It reads the raw log: what it returns is internal, but for what an author keeps of it.
     """
     proposals = tuple(classify(figures) for figures in figures_of(log))
-    return suggestion_of(log, proposals, header, audience, goal, times=times)
+    return suggestion_of(log, proposals, header, audience, goal, times=times, detected=detected)
 
 
 def suggestion_of(
@@ -119,6 +130,7 @@ def suggestion_of(
     goal: Goal | None,
     *,
     times: bool,
+    detected: DetectedInput = NOTHING_DETECTED,
 ) -> Suggestion:
     """As ``suggest``, of attributes that were looked at already."""
     goal = goal or GOAL_OF[audience]
@@ -138,6 +150,8 @@ def suggestion_of(
         releases_times=releases_times,
         persons=tuple(each.name for each in named if _may_be_a_person(each)),
         read_off=None if claims_noise else read_off(log, named, K[audience]),
+        options=detected.options,
+        open_input=detected.questions,
     )
 
 

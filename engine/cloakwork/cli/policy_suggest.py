@@ -107,14 +107,14 @@ def write_suggestion(
     """
     from cloakwork.authoring import header_of
     from cloakwork.authoring import suggest as suggested
-    from cloakwork.log.io import read_log
+    from cloakwork.authoring.unknown_log import read_unknown
 
     require_log(log)
     if ask:
         _require_terminal(as_json=as_json)
     with progress_of(quiet=quiet or as_json) as reporter:
         reporter(f"reading {log}")
-        read = read_log(log, columns=column_mapping(columns, log) or None)
+        read, detected = read_unknown(log, column_mapping(columns, log))
         reporter("looking at its attributes")
         found = suggested(
             read,
@@ -122,6 +122,7 @@ def write_suggestion(
             audience,  # type: ignore[arg-type]
             goal,  # type: ignore[arg-type]
             times=times,
+            detected=detected,
         )
     if ask:
         found = _asked(found)
@@ -129,7 +130,7 @@ def write_suggestion(
     if as_json:
         click.echo(json.dumps(_as_document(found, out), indent=2, ensure_ascii=False))
     else:
-        _show(found, log, out, columns)
+        _show(found, log, out)
 
 
 def _require_terminal(*, as_json: bool) -> None:
@@ -159,7 +160,7 @@ def _asked(found: "Suggestion") -> "Suggestion":
     return replace(found, header=header, proposals=tuple(proposals))
 
 
-def _show(found: "Suggestion", log: Path, out: Path, named: tuple[str, ...]) -> None:
+def _show(found: "Suggestion", log: Path, out: Path) -> None:
     click.echo(f"{out}: written, a proposal of {found.goal} for the audience '{found.audience}'.")
     click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
     for (role, reason), names in _groups(found.proposals).items():
@@ -171,8 +172,7 @@ def _show(found: "Suggestion", log: Path, out: Path, named: tuple[str, ...]) -> 
     for line in _notes(found):
         click.echo("\n".join(block("note: ", [line], columns(), indent=2)))
     click.echo("Next: read the file and change what is not so, then")
-    options = [word for pair in named for word in ("--column", pair)]
-    said = shlex.join([str(out), str(log), *options])
+    said = shlex.join([str(out), str(log)])
     click.echo(f"  cloakwork policy lint {said}")
     click.echo(f"  cloakwork plan {said}")
 
@@ -205,10 +205,11 @@ def _notes(found: "Suggestion") -> Iterable[str]:
         yield f"one person may have several cases, by {names}: see 'unit' in the file"
     if found.persons_of_events:
         names = ", ".join(map(printable, found.persons_of_events))
-        yield (
-            f"one person may have several cases, by {names}; each case is protected by itself: to "
-            "protect the person, put 'case:' before the column's name in the file, and suggest anew"
-        )
+        how = "see 'unit' in the file"
+        if not found.options.columns:
+            how = "only an attribute of cases can be the unit, so each case is protected by itself"
+        yield f"one person may have several cases, by {names}: {how}"
+    yield from found.open_input
     if found.questions:
         questions = "a question" if found.questions == 1 else f"{found.questions} questions"
         yield f"the file holds {questions} in <...> that you answer before it is valid"
@@ -223,6 +224,8 @@ def _as_document(found: "Suggestion", out: Path) -> dict[str, object]:
         "goal": found.goal,
         "audience": found.audience,
         "questions": found.questions,
+        "input": found.options.model_dump(),
+        "open_input": list(found.open_input),
         "persons": list(found.persons),
         "unnamed": list(found.unnamed),
         "attributes": [

@@ -281,7 +281,7 @@ def _without_zone(frame: pl.DataFrame) -> int:
     times = frame.get_column(TIMESTAMP, default=None)
     if times is None or not isinstance(times.dtype, pl.Datetime) or times.dtype.time_zone:
         return 0
-    return len(times) - times.null_count()
+    return int(times.count())
 
 
 def _time_order(case_of: Ints, events: pl.DataFrame) -> Ints | None:
