@@ -26,7 +26,7 @@ class NotebookProgress:
 
     def __call__(self, message: str) -> None:
         """A new stage begins, or something is to be noted."""
-        if running_notebook() is None:
+        if not self._begun():
             return
         if not message.startswith(STAYS):
             self.stage = message
@@ -36,18 +36,22 @@ class NotebookProgress:
 
     def detail(self, message: str) -> None:
         """The stage says how far it is."""
-        self._show(message)
+        if self._begun():
+            self._show(message)
 
-    def _show(self, detail: str) -> None:
+    def _begun(self) -> bool:
+        """Whether there is a notebook; what earlier cells showed is theirs."""
         shell = running_notebook()
         if shell is None:
-            return
-        display = sys.modules["IPython"].display
+            return False
         if self.line is None or shell.execution_count != self.cell:
-            self.cell, self.kept = shell.execution_count, self.kept[-1:]
+            self.cell, self.stage, self.kept = shell.execution_count, "", []
+            display = sys.modules["IPython"].display
             self.line = display.display(display.HTML(""), display_id=True)
-        if self.line is not None:
-            self.line.update(display.HTML(self._html(detail)))
+        return self.line is not None
+
+    def _show(self, detail: str) -> None:
+        self.line.update(sys.modules["IPython"].display.HTML(self._html(detail)))
 
     def _html(self, detail: str) -> str:
         now = " \u2013 ".join(text for text in (self.stage, detail) if text)
