@@ -292,8 +292,7 @@ def preview(
     if not previewable(plan):
         return ()
     if not isinstance(log, EventLog):
-        reporter(f"reading {log}")
-        log = _read(log, plan, columns)
+        log = _read(log, plan, columns, reporter)
     return preview_on(plan, log, reporter=reporter, searches=SearchCache.of_user())
 
 
@@ -302,20 +301,22 @@ def _opened(
 ) -> EventLog:
     """The log at a path or in a table; raises LogError for what is neither."""
     if isinstance(log, str | Path):
-        reporter(f"reading {log}")
-        return _read(log, plan, columns)
+        return _read(log, plan, columns, reporter)
     if type(log).__module__.partition(".")[0] == "pm4py":
         return EventLog.from_pandas(cast("pd.DataFrame", log))
     return log_in_memory(plan.policy, log, columns)
 
 
-def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> EventLog:
+def _read(
+    path: str | Path, plan: Plan, columns: dict[str, str] | None, reporter: Reporter
+) -> EventLog:
     """The log without the attributes that the plan does not need; their names go into its notes,
     which stay inside.
 
     A reader may ask about a name both as a case's and as an event's attribute, so names are noted
     without the prefix.
     """
+    reporter(f"reading {path}")
     needed, read, left = required_attributes(plan), set[str](), set[str]()
 
     def keep(attribute: str) -> bool:
@@ -324,6 +325,10 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         return needs
 
     log = read_under(plan.policy, path, columns=columns, keep=keep, on_excess=_on_excess(plan))
+    options = plan.policy.spec.input
+    if options is not None and options.object_type is not None:
+        for note in log.notes:
+            reporter(f"internal, never publish: {note}")
     names = sorted(left - read - {ACTIVITY, TIMESTAMP})
     return replace(
         log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}")

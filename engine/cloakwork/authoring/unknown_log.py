@@ -7,7 +7,6 @@ from pathlib import Path
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.detect import DetectedInput, examine_input
-from cloakwork.log.io.options import InputOptions
 from cloakwork.log.io.reading import read_log
 
 
@@ -19,10 +18,7 @@ def read_unknown(
     ``columns``: which column holds what, where the author says it (keys as of ``spec.input``).
     Raises LogError.
     """
-    try:
-        detected = examine_input(path)
-    except NotImplementedError:
-        detected = DetectedInput(InputOptions())
+    detected = examine_input(path)
     try:
         options = detected.options.with_columns(columns)
     except ValueError as error:

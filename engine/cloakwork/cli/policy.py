@@ -14,7 +14,7 @@ from cloakwork.cli.policy_init import init
 from cloakwork.cli.policy_suggest import suggest
 from cloakwork.cli.screen import block, printable
 from cloakwork.cli.screen import columns as width_of_screen
-from cloakwork.errors import MOST_LINES, PolicyError
+from cloakwork.errors import MOST_LINES, LogError, PolicyError
 
 if TYPE_CHECKING:
     from cloakwork.policy.advice import Advice
@@ -154,10 +154,19 @@ def lint(policy_: str, log: Path | None, columns: tuple[str, ...], as_json: bool
 
 def _advice_on_log(read: "Policy", log: Path, columns: tuple[str, ...]) -> "tuple[Advice, ...]":
     from cloakwork.authoring import lint_log
+    from cloakwork.authoring.lint_input import lint_input
     from cloakwork.run.reading import read_under
 
     require_log(log)
-    return lint_log(read, read_under(read, log, columns=column_mapping(columns, log) or None))
+    mapping = column_mapping(columns, log) or None
+    advice = lint_input(read, log)
+    try:
+        found = read_under(read, log, columns=mapping)
+    except LogError:
+        if advice:
+            return advice  # it says which line of the policy to correct
+        raise
+    return (*advice, *lint_log(read, found))
 
 
 @policy.command(short_help="Compare two versions of a policy by meaning.")

@@ -127,6 +127,14 @@ def _require_roles(
         )
 
 
+def common_column(standard: str, header: Sequence[str]) -> str | None:
+    """The column that is taken for a standard one without being named; None for none."""
+    if standard in header:
+        return standard
+    lowered = {name.strip().lower(): name for name in reversed(header) if name not in _COMMON}
+    return next((lowered[name] for name in _COMMON[standard] if name in lowered), None)
+
+
 def full_name(name: str) -> str:
     """The attribute name for a column: ``CASE_x`` is another way to write ``case:x``."""
     if name.startswith(_OTHER_CASE_PREFIX):

@@ -81,6 +81,30 @@ def read_csv(path: Path, request: TableRequest) -> EventLog:
     return log_of_file(read, names, request)
 
 
+def split_table(
+    path: Path, data: bytes, separator: str, limits: Limits, *, partial: bool
+) -> tuple[list[str], pl.DataFrame]:
+    """The named columns of a CSV text (UTF-8), and its fields as texts; of a ``partial`` one, which
+    breaks off behind a line, the rows before one that is not whole. Errors as of ``read_csv``.
+    """
+    if not data.strip():
+        raise empty_file(path)
+    while True:
+        try:
+            found = find_records(data, separator)
+            header = _read_header(path, found, separator, limits)
+            table, _ = _read_table(path, found, separator, header)
+        except CsvFault as fault:
+            shorter = data[: data.rfind(b"\n", 0, len(data) - 1) + 1]
+            if partial and len(shorter) > len(data) // 2:
+                data = shorter
+                continue
+            raise LogError(
+                path, f"the table cannot be read ({fault})", line=fault.line, hint=_CORRECTION
+            ) from None
+        return [name for name in header if name.strip()], table
+
+
 def _with_decimal_points(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """The table with a decimal point in each value of ``names`` that is a number with a decimal
     comma: each value by itself, whatever the others are.

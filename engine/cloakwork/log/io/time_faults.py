@@ -1,5 +1,6 @@
 """What is said of a time that cannot be read: its value, its line, and the format that reads it."""
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -12,9 +13,11 @@ from cloakwork.log.io.times import TIME_HINT
 from cloakwork.log.io.written_times import WrittenTimes
 
 _DAYS: Final = ("%d{0}%m{0}%Y", "%m{0}%d{0}%Y", "%Y{0}%m{0}%d", "%Y{0}%d{0}%m")
-_SHORT_DAYS: Final = ("%d{0}%m{0}%y", "%m{0}%d{0}%y", "%y{0}%m{0}%d")
-_NAMED_DAYS: Final = ("%d{0}%b{0}%Y", "%d{0}%b{0}%y", "%b{0}%d{0}%Y", "%b %d, %Y")
-_JOINED_DAYS: Final = ("%Y%m%d",)
+_SHORT_DAYS: Final = ("%d{0}%m{0}%y", "%m{0}%d{0}%y")
+_NAMED_DAYS: Final = ("%d{0}%b{0}%Y", "%d{0}%b{0}%y", "%b{0}%d{0}%Y")
+_OTHER_DAYS: Final = ("%b %d, %Y", "%y-%m-%d", "%Y%m%d")
+_JOINTS: Final = (" ", "T", ", ")
+_ZONE: Final = re.compile(r"(?<=[0-9:])\s?(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})$")
 _CLOCKS: Final = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%H:%M:%S,%f", "%I:%M %p", "%I:%M:%S %p")
 _EPOCH_DIGITS: Final = {
     "epoch-seconds": r"^[0-9]{9,10}(\.[0-9]+)?$",
@@ -25,18 +28,28 @@ _READY: Final = pl.Series(["2024-03-01T10:00:00"])
 
 
 @cache
-def _all_formats() -> tuple[str, ...]:
+def _formats_by_shape() -> dict[str, tuple[str, ...]]:
+    """Usual formats, by what a value written so looks like without its zone."""
     days = [form.format(sign) for sign in "./- " for form in (*_DAYS, *_SHORT_DAYS, *_NAMED_DAYS)]
-    days += _JOINED_DAYS
-    joints = (" ", "T", ", ")
-    timed = [f"{day}{joint}{clock}" for day in days for joint in joints for clock in _CLOCKS]
-    zoned = [f"{form}{blank}%z" for form in timed for blank in ("", " ")]
-    return tuple(dict.fromkeys([*days, *timed, *zoned]))
+    days += [*_OTHER_DAYS]
+    timed = [f"{day}{joint}{clock}" for day in days for joint in _JOINTS for clock in _CLOCKS]
+    found: dict[str, list[str]] = {}
+    for form in dict.fromkeys([*days, *timed]):
+        shape = _shape(
+            re.sub("%[bp]", "a", re.sub("%[dmYyHIMSf]", "0", form.replace("%Y%m%d", "0")))
+        )
+        found.setdefault(shape, []).append(form)
+    return {shape: tuple(forms) for shape, forms in found.items()}
+
+
+def _shape(text: str) -> str:
+    """``text`` with one digit for each number and one letter for each word."""
+    return re.sub(r"[^\W\d_]+", "a", re.sub(r"[0-9]+", "0", text.strip()))
 
 
 def candidate_formats(texts: pl.Series) -> tuple[str, ...]:
     """Every usual way of writing times in which all of ``texts`` (String) can be read; empty for
-    none. Several where the texts leave open whether day or month comes first.
+    none. Several where the texts leave open which number is the day, the month or the year.
     """
     values = texts.drop_nulls().unique(maintain_order=True).head(_MOST_VALUES)
     if not len(values):
@@ -44,10 +57,12 @@ def candidate_formats(texts: pl.Series) -> tuple[str, ...]:
     for form, digits in _EPOCH_DIGITS.items():
         if values.str.contains(digits).all():
             return (form,)
-    first = values.head(20)
-    fits = [form for form in _all_formats() if _reads(form, first.head(1))]
-    fits = [form for form in fits if _reads(form, first)]
-    return tuple(form for form in fits if _reads(form, values))
+    first = str(values[0]).strip()
+    zone = _ZONE.search(first)
+    shape = _shape(first[: zone.start()] if zone else first)
+    suffix = f"{' ' if zone and zone[0][0].isspace() else ''}%z" if zone else ""
+    forms = [f"{form}{suffix}" for form in _formats_by_shape().get(shape, ())]
+    return tuple(form for form in forms if _reads(form, values))
 
 
 def _reads(form: str, values: pl.Series) -> bool:
@@ -74,4 +89,4 @@ def _remedy(texts: pl.Series, written: WrittenTimes) -> str:
     if len(found) == 1:
         return f"say time_format: '{found[0]}' under spec.input in the policy"
     listed = " or ".join(f"'{form}'" for form in found[:4])
-    return f"day and month are ambiguous: say time_format: {listed} under spec.input in the policy"
+    return f"which number is the day is ambiguous: under spec.input say time_format: {listed}"
