@@ -65,7 +65,7 @@ def test_outputs_are_stripped(name: str) -> None:
 
 @pytest.mark.parametrize("ran", [FROM_A_LOG], indirect=True)
 def test_from_a_log_to_a_release(ran: dict[str, Any]) -> None:
-    """Nobody is named, the guarantee holds, the budget is charged, and pandas gives the log back."""
+    """Nobody is named, the guarantee holds, the budget is charged, pandas gives the log back."""
     assert "org:resource" in ran["identifying"]["name"].to_list()
     assert set(ran["again"].columns) == {"case:concept:name", "concept:name", "time:timestamp"}
     assert all(verdict.holds for verdict in ran["release"].verdicts)

@@ -98,7 +98,8 @@ def _input(suggestion: Suggestion) -> Iterator[str]:
     """How the log is read; nothing where its file says so itself."""
     options = suggestion.options.model_dump()
     columns = options.pop("columns", {})
-    if not options and not columns:
+    formats = suggestion.time_formats
+    if not options and not columns and not formats:
         return
     yield "  input:   # how the log is read; found in its file, so check it"
     if columns:
@@ -108,6 +109,9 @@ def _input(suggestion: Suggestion) -> Iterator[str]:
         yield f"      {role}: {in_quotes(column)}"
     for name, value in options.items():
         yield f"    {name}: {in_quotes(str(value))}"
+    if formats:
+        question = f"which one is it: {' or '.join(formats)}?"
+        yield f"    time_format: {in_quotes(placeholder(question))}   # %d: day, %m: month"
     yield from (f"    # {question}" for question in suggestion.open_input)
     yield ""
 

@@ -63,7 +63,8 @@ class Suggestion:
     - ``persons``: case attributes that may name a person who has several cases.
     - ``read_off``: values of the log, to be confirmed; None where noise is claimed.
     - ``options``: how the log is read, for ``spec.input``; ``open_input``: what its file leaves
-      open about that, one sentence each.
+      open about that, one sentence each; ``time_formats``: how its times may be written, where
+      only the author can say.
     """
 
     header: PolicyHeader
@@ -77,6 +78,7 @@ class Suggestion:
     read_off: ReadOff | None = field(default=None, repr=False)
     options: InputOptions = field(default_factory=InputOptions)
     open_input: tuple[str, ...] = ()
+    time_formats: tuple[str, ...] = ()
 
     @property
     def covered(self) -> tuple[Proposal, ...]:
@@ -93,7 +95,8 @@ class Suggestion:
     @property
     def questions(self) -> int:
         """How many places of the policy only its author can fill in."""
-        return sum(each.figures.type != "truth value" for each in self.covered)
+        of_attributes = sum(each.figures.type != "truth value" for each in self.covered)
+        return of_attributes + bool(self.time_formats)
 
     @property
     def text(self) -> str:
@@ -152,6 +155,7 @@ def suggestion_of(
         read_off=None if claims_noise else read_off(log, named, K[audience]),
         options=detected.options,
         open_input=detected.questions,
+        time_formats=detected.time_formats,
     )
 
 

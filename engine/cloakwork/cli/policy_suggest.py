@@ -47,6 +47,13 @@ _ROLES: Final = ("identifier", "quasi-identifier", "sensitive", "insensitive")
 @click.option("--ask", is_flag=True, help="Ask for each of these, and about each attribute.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @column_option
+@click.option(
+    "--input",
+    "input_",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="How the log is read, as under spec.input, e.g. object_type=order or sheet=2024.",
+)
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
 def suggest(
@@ -61,6 +68,7 @@ def suggest(
     ask: bool,
     force: bool,
     columns: tuple[str, ...],
+    input_: tuple[str, ...],
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -82,6 +90,7 @@ def suggest(
         ask=ask,
         force=force,
         columns=columns,
+        input_=input_,
         quiet=quiet,
         as_json=as_json,
     )
@@ -98,6 +107,7 @@ def write_suggestion(
     ask: bool = False,
     force: bool = False,
     columns: tuple[str, ...] = (),
+    input_: tuple[str, ...] = (),
     quiet: bool = False,
     as_json: bool = False,
 ) -> None:
@@ -114,7 +124,7 @@ def write_suggestion(
         _require_terminal(as_json=as_json)
     with progress_of(quiet=quiet or as_json) as reporter:
         reporter(f"reading {log}")
-        read, detected = read_unknown(log, column_mapping(columns, log))
+        read, detected = read_unknown(log, column_mapping(columns, log), _said_of_input(input_))
         reporter("looking at its attributes")
         found = suggested(
             read,
@@ -131,6 +141,23 @@ def write_suggestion(
         click.echo(json.dumps(_as_document(found, out), indent=2, ensure_ascii=False))
     else:
         _show(found, log, out)
+
+
+def _said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:
+    """``NAME=VALUE`` pairs; columns have an option of their own."""
+    from cloakwork.log.io.options import InputOptions
+
+    known = [name for name in InputOptions.model_fields if name != "columns"]
+    said: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or name not in known:
+            names = ", ".join(known)
+            raise click.BadParameter(
+                f"'{pair}' is not NAME=VALUE; the names are {names}", param_hint="--input"
+            )
+        said[name] = value
+    return said
 
 
 def _require_terminal(*, as_json: bool) -> None:
