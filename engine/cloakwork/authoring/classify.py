@@ -11,6 +11,7 @@ from typing import Final, Literal
 from cloakwork.authoring.figures import Figures
 from cloakwork.authoring.words import (
     DIRECT,
+    FREE_TEXT,
     NAMED,
     NUMBERED,
     PERSON,
@@ -187,8 +188,9 @@ def _unique(figures: Figures, words: Words) -> Proposal | None:
 def _free_text(figures: Figures, words: Words) -> Proposal | None:
     if figures.type != "text":
         return None
-    in_sentences = figures.in_words >= SENTENCES and figures.distinct >= MANY_VALUES
-    if in_sentences and figures.longest >= LONG_TEXT:
+    in_sentences = figures.in_words >= SENTENCES and figures.distinct > 1
+    is_long = figures.longest >= LONG_TEXT and figures.distinct >= MANY_VALUES
+    if in_sentences and (is_long or names_one_of(words, FREE_TEXT)):
         reason = "holds text that people write, and so perhaps names"
         return Proposal(figures, "free text", "identifier", reason)
     return None

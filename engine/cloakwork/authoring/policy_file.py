@@ -112,7 +112,9 @@ def _input(suggestion: Suggestion) -> Iterator[str]:
     if formats:
         question = f"which one is it: {' or '.join(formats)}?"
         yield f"    time_format: {in_quotes(placeholder(question))}   # %d: day, %m: month"
-    yield from (f"    # {question}" for question in suggestion.open_input)
+    for said in suggestion.open_input:
+        if not (formats and "time_format" in said):
+            yield f"    # {said}"
     yield ""
 
 

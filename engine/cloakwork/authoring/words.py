@@ -100,8 +100,17 @@ PERSON: Final = stems("""
     patient client customer citizen person member subscriber applicant student debtor
     insured klant kunde burger buerger inwoner taxpayer passenger guest tenant caller
     requester requestor claimant complainant aanvrager indiener melder antragsteller
+    policyholder borrower debitor versicherungsnehmer versichert verzekerde asegurado assure
+    assicurato richiedente solicitante demandeur cliente paciente paziente mieter huurder
 """)
 """People whom a log is about, and who may have several cases."""
+
+FREE_TEXT: Final = stems("""
+    description comment note remark text message subject title summary omschrijving opmerking
+    toelichting beschreibung bemerkung kommentar notiz anmerkung betreff descripcion descripción
+    comentario observacion descrizione commento nota remarque commentaire
+""")
+"""What people write in their own words."""
 
 NAMED: Final = stems("name naam nom")
 """What, beside a word for a person, says that a column holds names."""
