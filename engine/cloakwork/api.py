@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import polars as pl
 from pydantic import JsonValue
@@ -15,13 +15,14 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, Ev
 from cloakwork.log.io import read_log
 from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, require_profile_params
+from cloakwork.notebook_progress import in_notebook
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import require_window
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
-from cloakwork.progress import Reporter, silent
+from cloakwork.progress import Reporter
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_key
 from cloakwork.publishing.publish import Published, check_destination
@@ -68,7 +69,7 @@ def apply(
     log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
     *,
     ledger: Ledger | str | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
     mining_seconds: float = 0.0,
@@ -127,7 +128,7 @@ def release(
     *,
     ledger: Ledger | str | None = None,
     signing_key: SigningKey | str | Path | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
     mining_seconds: float = 0.0,
@@ -200,7 +201,7 @@ def profile(
     log: EventLog | str | Path,
     *,
     ledger: Ledger | str | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     columns: dict[str, str] | None = None,
     window: str | None = None,
 ) -> Profile:
@@ -289,7 +290,7 @@ def preview(
     plan: Plan,
     log: EventLog | str | Path,
     *,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     columns: dict[str, str] | None = None,
 ) -> tuple[StepRecord, ...]:
     """What ``plan`` would change in ``log``: figures of the raw log, one record a step that has
@@ -311,6 +312,8 @@ def _opened(
     """The log at a path or in a table; raises LogError for what is neither."""
     if isinstance(log, str | Path):
         return _read(log, plan, columns, reporter)
+    if type(log).__module__.partition(".")[0] == "pm4py":
+        return EventLog.from_pandas(cast("pd.DataFrame", log))
     return log_in_memory(plan.policy, log, columns)
 
 
@@ -354,7 +357,7 @@ def publish(
     out: str | Path,
     *,
     signing_key: SigningKey | str | Path | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
 ) -> Published:
     """Write ``release`` to the folder ``out``, all or nothing, with its signed statement and its
     internal report.

@@ -287,6 +287,13 @@ class Policy(Frozen):
     ]
     spec: Annotated[Spec, Field(description="What must be guaranteed, and how")]
 
+    def _repr_html_(self) -> str:
+        from cloakwork.notebook_html import listing, shown
+        from cloakwork.policy.explain import explain
+
+        sections = (listing(section.title, section.lines) for section in explain(self))
+        return shown(f"Policy {describe_version(self)}", *sections)
+
     def rule(self, attribute: str) -> AttributeRule | None:
         """The rule for one attribute: its own name first, then the smallest glob that it fits; None
         when undeclared.

@@ -4,7 +4,7 @@ Never used where a release is made: there the policy says how its log is read.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,8 @@ from cloakwork.errors import MissingExtra
 from cloakwork.log.io.column_names import common_column
 from cloakwork.log.io.csv import split_table
 from cloakwork.log.io.encodings import decoded, likely_encoding
-from cloakwork.log.io.options import ACTIVITY, CASE_ID, TIMESTAMP, Encoding, InputOptions
+from cloakwork.log.io.guess_columns import guess_columns
+from cloakwork.log.io.options import TIMESTAMP, Encoding, InputOptions
 from cloakwork.log.io.source import LogStream, format_of, shown
 from cloakwork.log.io.time_faults import candidate_formats
 from cloakwork.log.io.times import parse_times
@@ -30,37 +31,16 @@ _COMMA_NUMBER: Final = r"^-?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+$"
 _POINT_NUMBER: Final = r"^-?[0-9]+\.[0-9]+$"
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-_WORDS: Final = {
-    CASE_ID: _words("""
-        case caseid vorgang vorgangsnr vorgangsnummer fall fallnr fallnummer fallid aktenzeichen
-        zaak zaaknummer zaakid dossier order ordernumber ticket incident claim claimid
-        application transaction request
-    """),
-    ACTIVITY: _words("""
-        activity activityname event eventname task step action schritt aktivitat aktivität
-        aktivitaet tatigkeit tätigkeit vorgangsschritt activiteit handeling stap etape étape
-        activité actividad
-    """),
-    TIMESTAMP: _words("""
-        timestamp time datetime date ts when at zeit zeitpunkt zeitstempel datum tijd tijdstip
-        completetime starttime eventtime bookedat createdat fecha horodatage
-    """),
-}
-"""What people call the three columns, in lower case, without blanks; the first one counts."""
-
-
 @dataclass(frozen=True, slots=True)
 class DetectedInput:
     """Proposed ``options``; ``questions``: what the file leaves open, one sentence each, such as
-    whether the day or the month comes first. Internal, as both come from the log.
+    whether the day or the month comes first. ``time_formats``: those that all read its times, where
+    there are several. Internal, as all of it comes from the log.
     """
 
     options: InputOptions
     questions: tuple[str, ...] = ()
+    time_formats: tuple[str, ...] = ()
 
 
 def detect_input(path: str | Path) -> InputOptions:
@@ -106,15 +86,16 @@ def _examined_csv(path: Path, limits: Limits) -> DetectedInput:
         questions.append(f"the encoding is taken for {encoding}: look at letters such as ä or é")
     if delimiter not in _USUAL_DELIMITERS or delimiter != _by_first_line(text):
         found["delimiter"] = delimiter.decode()
-    columns, open_roles = _columns(header)
+    columns, open_roles = guess_columns(header, table)
     questions += open_roles
     time = columns.get(TIMESTAMP) or common_column(TIMESTAMP, header)
     others = [name for name in table.columns if name != time]
-    found |= _times(table, time, questions)
+    times, formats = _times(table, time, questions)
+    found |= times
     found |= _decimal(table, others)
     if columns:
         found["columns"] = columns
-    return DetectedInput(InputOptions(**found), tuple(questions))
+    return DetectedInput(InputOptions(**found), tuple(questions), formats)
 
 
 def _by_first_line(text: bytes) -> bytes:
@@ -129,58 +110,29 @@ def _delimiter(text: bytes) -> bytes:
     return max(_DELIMITERS, key=line.count)
 
 
-def _columns(header: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Columns that need to be named, and a question for each of the three that none seems to be."""
-    found: dict[str, str] = {}
-    questions: list[str] = []
-    taken = {common_column(full, header) for full in _WORDS}
-    for full, words in _WORDS.items():
-        if common_column(full, header) is not None:
-            continue
-        by_word = {_plain(name): name for name in reversed(header) if name not in taken}
-        column = next((by_word[word] for word in words if word in by_word), None)
-        column = column or _starting_with(words, by_word)
-        if column is None:
-            role = {CASE_ID: "case", ACTIVITY: "activity", TIMESTAMP: "timestamp"}[full]
-            questions.append(f"no column seems to hold the {role}: name it under columns")
-            continue
-        found[full] = column
-        taken.add(column)
-    return found, questions
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[\s.:/_-]+", "", name.strip().lower())
-
-
-def _starting_with(words: Iterable[str], by_word: dict[str, str]) -> str | None:
-    """The only column whose name begins with one of the longer words; None for none or several."""
-    starts = tuple(word for word in words if len(word) > 3)
-    fitting = [name for plain, name in by_word.items() if plain.startswith(starts)]
-    return fitting[0] if len(fitting) == 1 else None
-
-
-def _times(table: pl.DataFrame, column: str | None, questions: list[str]) -> dict[str, str]:
-    """The format of a column of times, where ISO 8601 does not read it."""
+def _times(
+    table: pl.DataFrame, column: str | None, questions: list[str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The format of a column of times, where ISO 8601 does not read it; several that read it."""
     if column is None:
-        return {}
+        return {}, ()
     texts = values_of(table, column)
     if texts.dtype != pl.String:
-        return {}
+        return {}, ()
     if not (parse_times(texts).values.is_null() & texts.is_not_null()).any():
-        return _zone_question(texts, questions)
+        return _zone_question(texts, questions), ()
     formats = candidate_formats(texts)
     if not formats:
         name = shown(column)
         questions.append(f"no usual format reads all times in '{name}': say it, as time_format")
-        return {}
+        return {}, ()
     if len(formats) > 1:
         listed = " or ".join(f"'{form}'" for form in formats[:4])
         questions.append(f"which number is the day is ambiguous: time_format is {listed}")
-        return {}
+        return {}, tuple(formats[:4])
     if not formats[0].startswith("epoch") and "%z" not in formats[0]:
         questions.append("times name no zone and are taken as UTC: say theirs, as time_zone")
-    return {"time_format": formats[0]}
+    return {"time_format": formats[0]}, ()
 
 
 def _zone_question(texts: pl.Series, questions: list[str]) -> dict[str, str]:
@@ -219,12 +171,14 @@ def _examined_workbook(path: Path, limits: Limits) -> DetectedInput:
         question = f"the workbook has several sheets, so say which, as sheet: {listed}"
         return DetectedInput(InputOptions(), (question,))
     header, table = first_rows(path, sheets[0], limits)
-    columns, questions = _columns(header)
+    columns, open_roles = guess_columns(header, table)
+    questions = [*open_roles]
     time = columns.get(TIMESTAMP) or common_column(TIMESTAMP, header)
-    found: dict[str, Any] = {**_times(table, time, questions)}
+    times, formats = _times(table, time, questions)
+    found: dict[str, Any] = {**times}
     if columns:
         found["columns"] = columns
-    return DetectedInput(InputOptions(**found), tuple(questions))
+    return DetectedInput(InputOptions(**found), tuple(questions), formats)
 
 
 def _examined_objects(path: Path) -> DetectedInput:

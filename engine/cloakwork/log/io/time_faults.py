@@ -18,10 +18,20 @@ _NAMED_DAYS: Final = ("%d{0}%b{0}%Y", "%d{0}%b{0}%y", "%b{0}%d{0}%Y")
 _OTHER_DAYS: Final = ("%b %d, %Y", "%y-%m-%d", "%Y%m%d")
 _JOINTS: Final = (" ", "T", ", ")
 _ZONE: Final = re.compile(r"(?<=[0-9:])\s?(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})$")
-_CLOCKS: Final = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%H:%M:%S,%f", "%I:%M %p", "%I:%M:%S %p")
-_EPOCH_DIGITS: Final = {
+_CLOCKS: Final = (
+    "%H:%M",
+    "%H:%M:%S",
+    "%H:%M:%S.%f",
+    "%H:%M:%S,%f",
+    "%I:%M %p",
+    "%I:%M:%S %p",
+    "%H.%M",
+    "%H.%M.%S",
+)
+_DIGITS: Final = {
     "epoch-seconds": r"^[0-9]{9,10}(\.[0-9]+)?$",
     "epoch-milliseconds": r"^[0-9]{12,13}$",
+    "%Y%m%d%H%M%S": r"^(19|20)[0-9]{12}$",
 }
 _MOST_VALUES: Final = 100_000
 _READY: Final = pl.Series(["2024-03-01T10:00:00"])
@@ -54,8 +64,8 @@ def candidate_formats(texts: pl.Series) -> tuple[str, ...]:
     values = texts.drop_nulls().unique(maintain_order=True).head(_MOST_VALUES)
     if not len(values):
         return ()
-    for form, digits in _EPOCH_DIGITS.items():
-        if values.str.contains(digits).all():
+    for form, digits in _DIGITS.items():
+        if values.str.contains(digits).all() and _reads(form, values):
             return (form,)
     first = str(values[0]).strip()
     zone = _ZONE.search(first)
