@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cloakwork.accounting.ledger import Ledger
+    from cloakwork.attacks.assess import risk
     from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
@@ -25,6 +26,7 @@ _HOMES = {
     "publish": "cloakwork.api",
     "read_log": "cloakwork.api",
     "release": "cloakwork.api",
+    "risk": "cloakwork.attacks.assess",
     "verify": "cloakwork.api",
     "write_log": "cloakwork.log.io",
 }
@@ -39,6 +41,7 @@ __all__ = [
     "publish",
     "read_log",
     "release",
+    "risk",
     "verify",
     "write_log",
 ]

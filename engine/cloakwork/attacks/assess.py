@@ -98,6 +98,7 @@ class _Assessment:
 
     def __post_init__(self) -> None:
         self.notes: list[str] = []
+        self._found_links: dict[int, Links] = {}
         draws = np.random.default_rng(self.seed)
         self.chosen = np.sort(draws.permutation(self.source.cases)[: self.targets])
         self.of_cases, self.of_events = known_attributes(self.source.log)
@@ -193,6 +194,11 @@ class _Assessment:
 
     def _links(self, released: CodedLog, opened: OpenedLog) -> Links:
         """Which case is whose, by the plan's noise where it is known."""
+        if id(released) not in self._found_links:
+            self._found_links[id(released)] = self._fitted_links(released, opened)
+        return self._found_links[id(released)]
+
+    def _fitted_links(self, released: CodedLog, opened: OpenedLog) -> Links:
         self.reporter("comparing log and release")
         plan = opened.plan
         links = Links(self.source, released, self.seed)
