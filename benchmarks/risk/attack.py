@@ -14,6 +14,7 @@ import random
 import sys
 from collections import Counter, defaultdict
 from datetime import datetime
+from pathlib import Path
 from xml.etree import ElementTree
 
 HOUR, DAY = 3600, 86400
@@ -155,7 +156,7 @@ def attacks(name, events, attacked):
 
 def main(log_path, released_path, truth_path, targets=400):
     log, released = read(log_path), read(released_path)
-    with open(truth_path, newline="") as file:
+    with Path(truth_path).open(newline="") as file:
         own = {original: name for name, original in csv.reader(file)}
     names = random.Random(7).sample(sorted(log), min(int(targets), len(log)))
     shares = {}

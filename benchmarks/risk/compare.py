@@ -1,8 +1,8 @@
 """``cloakwork risk`` beside the attack by hand: a table in Markdown, and the largest difference.
 
-    cloakwork risk LOG FOLDER/release --json > risk.json
-    python benchmarks/risk/attack.py LOG FOLDER/release/log.xes.gz FOLDER/truth.csv > attack.json
-    python benchmarks/risk/compare.py risk.json attack.json
+cloakwork risk LOG FOLDER/release --json > risk.json
+python benchmarks/risk/attack.py LOG FOLDER/release/log.xes.gz FOLDER/truth.csv > attack.json
+python benchmarks/risk/compare.py risk.json attack.json
 """
 
 import json

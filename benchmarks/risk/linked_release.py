@@ -1,9 +1,9 @@
-"""A release whose true links are known, for ``attack.py`` and ``compare.py``: never to be published.
+"""A release whose true links are known, for ``attack.py``: never to be published.
 
     python benchmarks/risk/linked_release.py POLICY LOG FOLDER
 
-Writes ``FOLDER/release`` (a release folder as ``apply`` makes it) and ``FOLDER/truth.csv`` (released
-id, id in the log). The links are taken from memory, at the step that gives fresh ids.
+Writes ``FOLDER/release`` (as ``apply`` makes it) and ``FOLDER/truth.csv`` (released id, id in
+the log). The links are taken from memory, at the step that gives fresh ids.
 """
 
 import csv

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cloakwork.accounting.ledger import Ledger
-    from cloakwork.attacks.assess import risk
     from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
+    from cloakwork.attacks.assess import risk
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
     from cloakwork.plan.prove import prove

@@ -49,7 +49,7 @@ class ReleaseAttacked:
 
         def joined(table: CaseTable, row: int, without: int | None) -> float:
             found = [self._nearest(table, row, part, without) for part in parts]
-            both = len(np.intersect1d(*found, assume_unique=True))
+            both = len(np.intersect1d(found[0], found[1], assume_unique=True))
             return both / (len(found[0]) * len(found[1]))
 
         return self._tried(targets, joined)
@@ -117,7 +117,7 @@ class ReleaseAttacked:
         if without is None or without not in found:
             return found
         if len(found) > 1:
-            return found[found != without]
+            return np.asarray(found[found != without])
         apart = self.released.distances(table.numbers[row], table.categories[row], among)
         apart[without] = np.inf
         return np.flatnonzero(apart <= apart.min() + 1e-12)

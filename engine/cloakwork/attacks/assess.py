@@ -60,7 +60,7 @@ def risk(
     noise on times is used where it has one. ``other``: a second release of the same log, for the
     linking of both. ``control``: cases of the same process that are not in ``original``, as the
     control group of singling out, linkability and inference. ``columns``: of ``original`` and
-    ``control``, as for ``read_log``. ``targets``: cases that are looked for; where the log has more,
+    ``control``, as for ``read_log``. ``targets``: cases that are looked for, of more cases
     so many at random by ``seed``. Shares lie between 0 and 1, bounds hold at 95 %. The figures are
     internal. Raises LogError for what is no log.
     """
@@ -142,8 +142,8 @@ class _Assessment:
         """The attributes that the release has with the values of the source."""
         assert self.released is not None  # noqa: S101 - asked only then
         before, after = self.source.log, self.released.log
-        pairs = ((self.of_cases, before.cases, after.cases),)
-        pairs += ((self.of_events, before.events, after.events),)
+        pairs = [(self.of_cases, before.cases, after.cases)]
+        pairs.append((self.of_events, before.events, after.events))
         kept: list[list[str]] = []
         for names, old, new in pairs:
             there = [name for name in names if name in new.columns]
@@ -267,7 +267,7 @@ class _Assessment:
 
     def _attacked(self, tables: Sequence[CaseTable], links: Links | None) -> ReleaseAttacked:
         def itself(case: int) -> Floats:
-            return np.eye(1, self.source.cases, case)[0]
+            return np.asarray(np.arange(self.source.cases) == case, np.float64)
 
         others = tables[2] if len(tables) > 2 else None
         posterior = itself if links is None else links.posterior
@@ -286,7 +286,7 @@ def _own_sizes(
     attributes: CodedAttributes,
     seed: int,
 ) -> dict[str, list[int]]:
-    """For each kind, how many cases of the log fit what is known of each target, itself included."""
+    """For each kind, how many cases of the log fit what is known of each target."""
     searched = Searched.itself(log, attributes)
     targets = [Target(log, case, seed, attributes) for case in chosen.tolist()]
     comparable = {each.name for each in attributes_known(attributes)}

@@ -73,9 +73,7 @@ def code_attributes(
 def _coded(columns: Sequence[pl.Series]) -> list[Ints]:
     texts = [column.cast(pl.String).fill_null("") for column in columns]
     values = pl.concat([text.unique() for text in texts]).unique().sort()
-    return [
-        text.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy() for text in texts
-    ]
+    return [text.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy() for text in texts]
 
 
 def _table(columns: Sequence[Ints], rows: int) -> Ints:

@@ -94,8 +94,7 @@ def _scaled(columns: Sequence[Floats]) -> list[Floats]:
     known = np.concatenate(columns)
     known = known[~np.isnan(known)]
     span = float(np.ptp(known)) if len(known) else 0.0
-    least = float(known.min()) if len(known) else 0.0
-    return [(column - least) / (span or 1.0) for column in columns]
+    return [column / (span or 1.0) for column in columns]
 
 
 def _sequences(logs: Sequence[CodedLog]) -> list[Ints]:

@@ -71,8 +71,8 @@ class CodedLog:
 
     @cached_property
     def counts(self) -> Ints:
-        """How often each variant has each activity: int32, shape (variants, letters)."""
-        counts = np.zeros((len(self.sequences), self.letters), np.int32)
+        """How often each variant has each activity: int64, shape (variants, letters)."""
+        counts = np.zeros((len(self.sequences), self.letters), np.int64)
         for row, sequence in enumerate(self.sequences):
             np.add.at(counts[row], list(sequence), 1)
         return counts

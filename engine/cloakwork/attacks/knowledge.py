@@ -1,6 +1,6 @@
 """What an attacker may know of a case, and the cases of a log that fit it best."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -132,18 +132,21 @@ def _of_control_flow() -> Iterator[Knowledge]:
 
 def _of_times() -> Iterator[Knowledge]:
     for name, resolution in (("second", SECOND), ("hour", HOUR), ("day", DAY)):
-        yield Knowledge(f"start-{name}", f"when it started, to the {name}", _start(resolution), True)
-    yield Knowledge("duration", "how long it took, to the hour", _duration, True)
+        words = f"when it started, to the {name}"
+        yield Knowledge(f"start-{name}", words, _start(resolution), timed=True)
+    yield Knowledge("duration", "how long it took, to the hour", _duration, timed=True)
     for number in (1, 2, 3):
         words = "one of its events" if number == 1 else f"{number} of its events"
         fits = _timed_events(number)
         name = f"timed-events-{number}"
-        yield Knowledge(name, f"{words}, with times to the hour", fits, True, sampled=True)
-    yield Knowledge(
-        "sequence-start", "its sequence, and when it started, to the second", _with_start, True
-    )
-    yield Knowledge("sequence-gaps", "its sequence, and how long each step took", _with_gaps, True)
-    yield Knowledge("sequence-times", "its sequence, and the time of every event", _with_times, True)
+        words = f"{words}, with times to the hour"
+        yield Knowledge(name, words, fits, timed=True, sampled=True)
+    for name, words, fits in (
+        ("start", "when it started, to the second", _with_start),
+        ("gaps", "how long each step took", _with_gaps),
+        ("times", "the time of every event", _with_times),
+    ):
+        yield Knowledge(f"sequence-{name}", f"its sequence, and {words}", fits, timed=True)
 
 
 def attributes_known(attributes: CodedAttributes) -> Iterator[Knowledge]:
@@ -248,9 +251,7 @@ def _same_sequence(target: Target, searched: Searched) -> Ints:
     return np.concatenate([searched.log.cases_of(row) for row in rows.tolist()])
 
 
-def _by_times(
-    target: Target, searched: Searched, figure: Callable[[Moved], Floats]
-) -> BestFit:
+def _by_times(target: Target, searched: Searched, figure: Callable[[Moved], Floats]) -> BestFit:
     """The cases of the nearest sequences where a figure of the times is least."""
     variant = int(target.log.variant[target.case])
     cases, figures = [], []
@@ -280,5 +281,3 @@ def _event_values(target: Target, searched: Searched) -> BestFit:
         return BestFit(cases=np.arange(searched.log.cases))
     equal = (searched.attributes.events[rows] == target.attributes.events[row]).sum(axis=1)
     return BestFit(cases=cases[_highest(np.maximum.reduceat(equal, begins))])
-
-

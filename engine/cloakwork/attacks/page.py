@@ -53,5 +53,7 @@ def _drawn(share: Share | None) -> DrawnShare | None:
     if share is None:
         return None
     words = f"{share.share:.1%} ({share.low:.1%} to {share.high:.1%})"
-    edges = (round(_WIDTH * each, 1) for each in (share.share, share.low, share.high))
-    return DrawnShare(*edges, words)
+    share_x, low_x, high_x = (
+        round(_WIDTH * each, 1) for each in (share.share, share.low, share.high)
+    )
+    return DrawnShare(share_x, low_x, high_x, words)

@@ -39,7 +39,7 @@ _PATH: Final = click.Path(path_type=Path)
 @click.command(short_help="Attack a log, and a release of it.")
 @click.argument("original", type=_PATH)
 @click.argument("release", type=_PATH, required=False)
-@click.option("--other", type=_PATH, help="A second release of ORIGINAL, to be linked with RELEASE.")
+@click.option("--other", type=_PATH, help="A second release of ORIGINAL: link RELEASE with it.")
 @click.option(
     "--control",
     type=_PATH,
@@ -120,7 +120,7 @@ def _lines(found: "RiskReport", show_all: bool) -> Iterator[str]:
     heading = "Share of cases found by who knows"
     yield f"{heading:<{wide}}{'before':>{_SHARE}}{'after':>{_SHARE}}"
     for attack in found.attacks if show_all else _chosen(found):
-        words = printable(f"{_kind(attack)}{attack.knows}")
+        words = printable(_label(attack))
         if len(words) > wide - 2:
             words = words[: wide - 5] + "..."
         yield f"{words:<{wide}}{_range(attack.before):>{_SHARE}}{_range(attack.after):>{_SHARE}}"
@@ -133,24 +133,25 @@ def _chosen(found: "RiskReport") -> Iterator["Attack"]:
     yield from (by_name[name] for name in _SHOWN if name in by_name)
     inferred = [each for each in found.attacks if each.name.startswith("inference/")]
 
-    def worst(attack: "Attack") -> tuple[float, float]:
-        return tuple(each.share if each else -1.0 for each in (attack.after, attack.before))  # type: ignore[return-value]
-
     if inferred:
-        yield max(inferred, key=worst)
+        yield max(inferred, key=lambda each: (_share(each.after), _share(each.before)))
 
 
-def _kind(attack: "Attack") -> str:
-    """What kind of attack it is, where finding a case is not the point."""
-    kind = attack.name.partition("/")[0]
-    named = {
-        "uniqueness": "alone with ",
-        "singling-out": "singled out by ",
-        "linkability": "joined by ",
-        "inference": "inferred from ",
-        "linking-releases": "two releases: ",
+def _share(share: "Share | None") -> float:
+    return -1.0 if share is None else share.share
+
+
+def _label(attack: "Attack") -> str:
+    """The attack in one line: what is known, or what is tried."""
+    kind, _, name = attack.name.partition("/")
+    tried = {
+        "uniqueness": f"(alone) {attack.knows}",
+        "singling-out": "(singled out) 3 columns of a released case",
+        "linkability": "(joined) its sequence, and the rest apart from it",
+        "inference": f"(inferred) all but {name}: what is its {name}?",
+        "linking-releases": "(two releases) its case in one of them",
     }
-    return named.get(kind, "")
+    return tried.get(kind, attack.knows)
 
 
 def _range(share: "Share | None") -> str:
