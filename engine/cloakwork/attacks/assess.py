@@ -17,7 +17,7 @@ from cloakwork.attacks.attributes import (
 )
 from cloakwork.attacks.bounds import excess, share_of
 from cloakwork.attacks.case_table import CaseTable, case_tables
-from cloakwork.attacks.coded import CodedLog, code_logs
+from cloakwork.attacks.coded import CodedLog, at_other_times, code_logs
 from cloakwork.attacks.knowledge import (
     Knowledge,
     Searched,
@@ -30,6 +30,7 @@ from cloakwork.attacks.opened import OpenedLog, opened_log
 from cloakwork.attacks.rehearsal import rehearsed_times, scales_of
 from cloakwork.attacks.report import Attack, GroupSizes, RiskReport, Share
 from cloakwork.log.eventlog import EventLog
+from cloakwork.plan.model import Plan
 from cloakwork.progress import Reporter, silent
 
 TARGETS: Final = 1000
@@ -126,14 +127,14 @@ class _Assessment:
         self.reporter("looking for cases in the log itself")
         sizes = _own_sizes(self.source, self.chosen, kinds, own, self.seed)
         after_sizes: dict[str, list[int]] = {}
-        chances: dict[str, list[float]] = {}
+        after: dict[str, Share] = {}
         if self.released is not None:
             after_sizes = self._released_sizes(kinds)
-            chances = self._chances(kinds)
+            after = self._found_after(kinds)
         found = []
         for kind in kinds:
             census = self.census and not kind.sampled
-            found += _attacks_of(kind, sizes, after_sizes, chances, census=census)
+            found += _attacks_of(kind, sizes, after_sizes, after.get(kind.name), census=census)
         return [each for each in found if each.name.startswith("uniqueness")] + [
             each for each in found if each.name.startswith("linking")
         ]
@@ -168,12 +169,39 @@ class _Assessment:
         self.reporter("looking for cases in the release itself")
         return _own_sizes(released, chosen, possible, own, self.seed)
 
-    def _chances(self, kinds: Sequence[Knowledge]) -> dict[str, list[float]]:
+    def _found_after(self, kinds: Sequence[Knowledge]) -> dict[str, Share]:
+        """How often the best guess in the release is right.
+
+        Where the release is made up, times lead to cases that resemble the target by chance: what
+        counts is what is found beyond stand-ins, which are the targets at other times. Where it is
+        not known how times were moved, that is the lower bound.
+        """
+        released, plan = self.released, self.opened[1].plan
+        assert released is not None  # noqa: S101 - asked only then
+        chances = self._chances(kinds, self.source, self._links(released, self.opened[1]))
+        found = {name: share_of(each, census=False) for name, each in chances.items()}
+        if released.times is None or (plan is not None and scales_of(plan) is not None):
+            return found
+        self.reporter("looking for stand-ins in the release")
+        stand_ins = at_other_times(self.source, self.seed)
+        links = Links(stand_ins, released, self.seed)
+        links.fit()
+        control = self._chances(kinds, stand_ins, links)
+        for name in (kind.name for kind in kinds if kind.timed):
+            beyond = excess(chances[name], control[name])
+            low = min(found[name].low, beyond.low)
+            found[name] = (
+                beyond if _is_made_up(plan) else found[name].model_copy(update={"low": low})
+            )
+        return found
+
+    def _chances(
+        self, kinds: Sequence[Knowledge], source: CodedLog, links: Links
+    ) -> dict[str, list[float]]:
         """How likely the best guess in the release is right, for each kind and target."""
-        source, released = self.source, self.released
+        released = self.released
         assert released is not None  # noqa: S101 - asked only then
         own, theirs = code_attributes([source, released], *self._in_both())
-        links = self._links(released, self.opened[1])
         comparable = {each.name for each in attributes_known(own)}
         found: dict[str, list[float]] = {kind.name: [] for kind in kinds}
         for number, case in enumerate(self.chosen.tolist()):
@@ -206,15 +234,16 @@ class _Assessment:
             links.scales = scales_of(plan)
             if links.scales is not None:
                 links.rehearsed = rehearsed_times(plan, self.source, self.seed)
-            if any(step.lineage.generates for step in plan.steps):
+            if _is_made_up(plan):
                 self._note(
-                    "the cases of this release are made up: nobody's case is in it, and a share "
-                    "after it says how far a made-up case resembles a real one"
+                    "the cases of this release are made up, so nobody's case is in it: a share "
+                    "after it says how far a made-up case resembles a real one, for times beyond "
+                    "what it resembles cases at other times"
                 )
         elif links.has_times:
             self._note(
                 f"{opened.name}: no plan came with it, so how far its times were moved is "
-                "estimated; a release folder gives better figures"
+                "estimated; a release folder gives better figures (docs: risk)"
             )
         links.fit()
         return links
@@ -274,9 +303,14 @@ class _Assessment:
         return ReleaseAttacked(tables[0], tables[1], posterior, others)
 
 
+def _is_made_up(plan: Plan | None) -> bool:
+    """Whether the plan draws new cases instead of rewriting those of the log."""
+    return plan is not None and any(step.lineage.generates for step in plan.steps)
+
+
 def _normalised(likely: Floats, rest: float) -> Floats:
-    whole = np.append(likely, max(0.0, rest))
-    return np.asarray(whole / whole.sum())
+    padded = np.append(likely, max(0.0, rest))
+    return np.asarray(padded / padded.sum())
 
 
 def _own_sizes(
@@ -301,14 +335,13 @@ def _attacks_of(
     kind: Knowledge,
     sizes: dict[str, list[int]],
     after_sizes: dict[str, list[int]],
-    chances: dict[str, list[float]],
+    after: Share | None,
     *,
     census: bool,
 ) -> list[Attack]:
     """Uniqueness and linking by one kind of knowledge."""
     of_log = np.array(sizes[kind.name])
     of_release = np.array(after_sizes.get(kind.name, []))
-    right = chances.get(kind.name)
     method = "every case" if census else "sample"
 
     def alone(found: Ints) -> Share | None:
@@ -328,7 +361,7 @@ def _attacks_of(
             name=f"linking/{kind.name}",
             knows=kind.knows,
             before=share_of((1 / of_log).tolist(), census=census),
-            after=None if right is None else share_of(right, census=False),
+            after=after,
             method=method,
         ),
     ]

@@ -1,7 +1,7 @@
 """Logs as numbers: activities by one alphabet that several logs share, and times as integers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -141,6 +141,25 @@ def code_logs(*logs: EventLog) -> tuple[CodedLog, ...]:
     labels = [log.events[ACTIVITY].cast(pl.String).fill_null("") for log in kept]
     alphabet = pl.concat([each.unique() for each in labels]).unique().sort()
     return tuple(_code_log(log, text, alphabet) for log, text in zip(kept, labels, strict=True))
+
+
+def at_other_times(log: CodedLog, seed: int) -> CodedLog:
+    """The same cases some whole weeks earlier or later, inside the span of the log (of a short log,
+    some eighths of it), and each step longer or shorter by a third or so: cases like those of the
+    log that are not in it.
+    """
+    draws = np.random.default_rng([seed, 3])
+    first, span = int(log.starts.min()), int(np.ptp(log.starts)) + 1
+    unit = 7 * DAY if span >= 56 * DAY else max(1, span // 8)
+    number = max(2, -(-span // unit))
+    moved = log.starts - first + unit * draws.integers(1, number, log.cases)
+    starts = first + moved % (number * unit)
+    steps = np.diff(log.clock, prepend=log.clock[0])
+    steps = np.round(steps * np.exp(draws.normal(0, 0.3, len(steps)))).astype(np.int64)
+    steps[log.offsets[:-1]] = 0
+    passed = np.cumsum(steps)
+    times = np.repeat(starts - passed[log.offsets[:-1]], np.diff(log.offsets)) + passed
+    return replace(log, times=times)
 
 
 def _code_log(log: EventLog, labels: pl.Series, alphabet: pl.Series) -> CodedLog:

@@ -256,10 +256,10 @@ def _by_times(target: Target, searched: Searched, figure: Callable[[Moved], Floa
     variant = int(target.log.variant[target.case])
     cases, figures = [], []
     for row in searched.nearest(variant).tolist():
-        mine, theirs = searched.aligned(variant, row)
+        ours, theirs = searched.aligned(variant, row)
         times = searched.log.times_of(row)[:, theirs]
         cases.append(searched.log.cases_of(row))
-        figures.append(figure(Moved.between(target.times[mine], times)))
+        figures.append(figure(Moved.between(target.times[ours], times)))
     return BestFit(cases=np.concatenate(cases)[_highest(-np.concatenate(figures))])
 
 

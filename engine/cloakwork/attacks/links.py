@@ -133,13 +133,13 @@ class Links:
         if case not in self._claims:
             row = int(self.released.variant[case])
             after = self.released.clock[self.released.events_of(case)]
-            parts = []
+            weights = []
             for variant, share in self._origins[row]:
-                mine, theirs = self.aligned(variant, row)
-                moved = Moved.between(after[theirs], self.source.times_of(variant)[:, mine])
+                ours, theirs = self.aligned(variant, row)
+                moved = Moved.between(after[theirs], self.source.times_of(variant)[:, ours])
                 prior = float(np.log(share / self.released.sizes[row]))
-                parts.append(prior + self._flattened(moved))
-            self._claims[case] = float(np.logaddexp.reduce(np.concatenate(parts)))
+                weights.append(prior + self._flattened(moved))
+            self._claims[case] = float(np.logaddexp.reduce(np.concatenate(weights)))
         return self._claims[case]
 
     def candidates(self, case: int) -> list[Candidates]:
@@ -199,8 +199,8 @@ class Links:
     def _moved(self, case: int, row: int) -> Moved:
         """How far the times of ``case`` lie from those of each released case of a sequence."""
         before = self.source.clock[self.source.events_of(case)]
-        mine, theirs = self.aligned(int(self.source.variant[case]), row)
-        return Moved.between(before[mine], self.released.times_of(row)[:, theirs])
+        ours, theirs = self.aligned(int(self.source.variant[case]), row)
+        return Moved.between(before[ours], self.released.times_of(row)[:, theirs])
 
     def aligned(self, variant: int, row: int) -> tuple[Ints, Ints]:
         """The events that a variant of the source and a released one have in common, in order."""
@@ -214,9 +214,9 @@ class Links:
             every = np.arange(len(before))
             return every, every
         blocks = LCSseq.opcodes(before, after).as_matching_blocks()
-        mine = [np.arange(each.a, each.a + each.size) for each in blocks]
+        ours = [np.arange(each.a, each.a + each.size) for each in blocks]
         theirs = [np.arange(each.b, each.b + each.size) for each in blocks]
-        return np.concatenate(mine), np.concatenate(theirs)
+        return np.concatenate(ours), np.concatenate(theirs)
 
     def _log_weights(self, found: Candidates) -> Floats:
         """Prior and likelihood of the times, as logarithms."""
@@ -239,12 +239,12 @@ class Links:
         def likelihood(scales: Scales) -> float:
             total = 0.0
             for found in filter(None, sample):
-                parts = [
+                weights = [
                     each.prior + each.moved.log_likelihood(scales, self._span)
                     for each in found
                     if each.moved is not None
                 ]
-                total += float(np.logaddexp.reduce(np.concatenate(parts)))
+                total += float(np.logaddexp.reduce(np.concatenate(weights)))
             return total
 
         of_times = max((Scales(scale) for scale in _SCALES), key=likelihood)

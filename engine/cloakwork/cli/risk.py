@@ -168,11 +168,11 @@ def _range(share: "Share | None") -> str:
 
 
 def _remarks(found: "RiskReport", show_all: bool) -> Iterator[str]:
-    whole = found.attack("uniqueness/sequence").groups_before
-    if whole is not None:
+    by_sequence = found.attack("uniqueness/sequence").groups_before
+    if by_sequence is not None:
         yield (
-            f"Groups with one sequence: {whole.alone:.0%} of the cases are alone, "
-            f"{whole.two_to_four:.0%} in groups of 2 to 4, {whole.five_to_nine:.0%} of 5 to 9."
+            f"Groups with one sequence: {by_sequence.alone:.0%} of the cases are alone, "
+            f"{by_sequence.two_to_four:.0%} in groups of 2 to 4, {by_sequence.five_to_nine:.0%} of 5 to 9."
         )
     targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
     yield (
