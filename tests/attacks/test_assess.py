@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cloakwork
 from cloakwork.attacks.assess import risk
-from cloakwork.attacks.knowledge import Target
+from cloakwork.attacks.background import Target
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.testing.logs import log_of

@@ -42,15 +42,13 @@ class ReleaseAttacked:
     posterior: Posterior
     others: CaseTable | None = None
 
-    def linkability(
-        self, targets: Ints, columns_of_both: tuple[Sequence[str], Sequence[str]]
-    ) -> Tries:
-        """Who knows two columns_of_both of a case and not that they are of one case: do both lead to the same
-        released case?
+    def linkability(self, targets: Ints, one: Sequence[str], other: Sequence[str]) -> Tries:
+        """Who knows some columns of a case, and others of it without knowing that they are of one
+        case: do both lead to the same released case?
         """
 
         def joined(table: CaseTable, row: int, without: int | None) -> float:
-            found = [self._nearest(table, row, part, without) for part in columns_of_both]
+            found = [self._nearest(table, row, names, without) for names in (one, other)]
             both = len(np.intersect1d(found[0], found[1], assume_unique=True))
             return both / (len(found[0]) * len(found[1]))
 

@@ -172,7 +172,8 @@ def _remarks(found: "RiskReport", show_all: bool) -> Iterator[str]:
     if by_sequence is not None:
         yield (
             f"Groups with one sequence: {by_sequence.alone:.0%} of the cases are alone, "
-            f"{by_sequence.two_to_four:.0%} in groups of 2 to 4, {by_sequence.five_to_nine:.0%} of 5 to 9."
+            f"{by_sequence.two_to_four:.0%} in groups of 2 to 4, "
+            f"{by_sequence.five_to_nine:.0%} of 5 to 9."
         )
     targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
     yield (
