@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cloakwork.accounting.datasets import datasets, declare_dataset
     from cloakwork.accounting.ledger import Ledger
     from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
+    from cloakwork.attacks.assess import risk
     from cloakwork.authoring.exploration import explore
     from cloakwork.comparing.compare import compare
     from cloakwork.log.eventlog import EventLog
@@ -34,6 +35,7 @@ _HOMES = {
     "publish": "cloakwork.api",
     "read_log": "cloakwork.api",
     "release": "cloakwork.api",
+    "risk": "cloakwork.attacks.assess",
     "verify": "cloakwork.api",
     "write_log": "cloakwork.log.io",
 }
@@ -53,6 +55,7 @@ __all__ = [
     "publish",
     "read_log",
     "release",
+    "risk",
     "verify",
     "write_log",
 ]

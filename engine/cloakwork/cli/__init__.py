@@ -72,6 +72,10 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "cloakwork.cli.audit:audit",
         "Test a mechanism's claim by running it many times, or compare a release with its log.",
     ),
+    "risk": CommandLocation(
+        "cloakwork.cli.risk:risk",
+        "Attack a log, and a release of it: who is found by what somebody knows?",
+    ),
     "mechanisms": CommandLocation(
         "cloakwork.cli.mechanisms:mechanisms",
         "List what can be applied, and how far each is proved.",

@@ -168,6 +168,10 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork audit utility log.xes.gz my-release/log.xes.gz",
         "cloakwork audit utility log.csv my-release/log.csv --column concept:name=step --json",
     ),
+    "risk": (
+        "cloakwork risk log.xes.gz",
+        "cloakwork risk log.xes.gz my-release --html risk.html",
+    ),
     "mechanisms": (
         "cloakwork mechanisms",
         "cloakwork mechanisms kanon/auto --json",

@@ -1,0 +1,313 @@
+"""All attacks on a log, and on a release of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from cloakwork.arrays import Floats
+from cloakwork.attacks.article29 import ReleaseAttacked
+from cloakwork.attacks.attributes import (
+    code_attributes,
+    known_attributes,
+    same_values,
+)
+from cloakwork.attacks.background import (
+    Knowledge,
+    Searched,
+    Target,
+    attributes_known,
+    kinds_of_knowledge,
+)
+from cloakwork.attacks.bounds import excess, share_of
+from cloakwork.attacks.case_table import CaseTable, case_tables
+from cloakwork.attacks.coded import CodedLog, at_other_times, code_logs
+from cloakwork.attacks.links import Links
+from cloakwork.attacks.opened import OpenedLog, opened_log
+from cloakwork.attacks.rehearsal import rehearsed_times, scales_of
+from cloakwork.attacks.report import Attack, RiskReport, Share
+from cloakwork.attacks.results import article_29_attacks, attacks_of, own_sizes
+from cloakwork.log.eventlog import EventLog
+from cloakwork.plan.model import Plan
+from cloakwork.progress import Reporter, silent
+
+TARGETS: Final = 1000
+INTERNAL: Final = (
+    "internal: figures of the raw log; never publish them, and choose no release by them where "
+    "noise is what protects it"
+)
+_ARTICLE_29_AT_MOST: Final = 500
+
+Source = EventLog | str | Path
+
+
+def risk(
+    original: Source,
+    released: Source | None = None,
+    *,
+    other: Source | None = None,
+    control: Source | None = None,
+    columns: dict[str, str] | None = None,
+    targets: int = TARGETS,
+    seed: int = 1,
+    reporter: Reporter = silent,
+) -> RiskReport:
+    """Attack ``original``, and a release of it: how often does somebody who knows a little about a
+    case find it, or learn more about it?
+
+    ``released``: a release folder, a packed release or a log file, or a log; what its plan says of
+    noise on times is used where it has one. ``other``: a second release of the same log, for the
+    linking of both. ``control``: cases of the same process that are not in ``original``, as the
+    control group of singling out, linkability and inference. ``columns``: of ``original`` and
+    ``control``, as for ``read_log``. ``targets``: cases that are looked for, of more cases
+    so many at random by ``seed``. Shares lie between 0 and 1, bounds hold at 95 %. The figures are
+    internal. Raises LogError for what is no log.
+    """
+    reporter("reading")
+    given = [opened_log(original, columns)]
+    given += [opened_log(each) for each in (released, other) if each is not None]
+    if control is not None:
+        given.append(opened_log(control, columns))
+    coded = code_logs(*(each.log for each in given))
+    second = coded[2] if other is not None else None
+    return _Assessment(
+        source=coded[0],
+        released=coded[1] if released is not None else None,
+        second=second,
+        control=coded[-1] if control is not None else None,
+        opened=given,
+        targets=targets,
+        seed=seed,
+        reporter=reporter,
+    ).report()
+
+
+@dataclass
+class _Assessment:
+    """The logs under one alphabet, and what is asked of them."""
+
+    source: CodedLog
+    released: CodedLog | None
+    second: CodedLog | None
+    control: CodedLog | None
+    opened: Sequence[OpenedLog]
+    targets: int
+    seed: int
+    reporter: Reporter
+
+    def __post_init__(self) -> None:
+        self.notes: list[str] = []
+        self._found_links: dict[int, Links] = {}
+        draws = np.random.default_rng(self.seed)
+        self.chosen = np.sort(draws.permutation(self.source.cases)[: self.targets])
+        self.of_cases, self.of_events = known_attributes(self.source.log)
+        self.census = len(self.chosen) == self.source.cases
+
+    def report(self) -> RiskReport:
+        """Every attack."""
+        attacks = [*self._who_is_found(), *self._article_29()]
+        if self.second is not None:
+            attacks.append(self._linking_releases())
+        return RiskReport(
+            internal=INTERNAL,
+            cases=self.source.cases,
+            released_cases=None if self.released is None else self.released.cases,
+            targets=len(self.chosen),
+            seed=self.seed,
+            attacks=tuple(attacks),
+            notes=tuple(self.notes),
+        )
+
+    def _who_is_found(self) -> list[Attack]:
+        """Uniqueness and linking, for each kind of knowledge."""
+        (own,) = code_attributes([self.source], self.of_cases, self.of_events)
+        kinds = kinds_of_knowledge(own, times=self.source.times is not None)
+        self.reporter("looking for cases in the log itself")
+        sizes = own_sizes(self.source, self.chosen, kinds, own, self.seed)
+        after_sizes: dict[str, list[int]] = {}
+        after: dict[str, Share] = {}
+        if self.released is not None:
+            after_sizes = self._released_sizes(kinds)
+            after = self._found_after(kinds)
+        found = []
+        for kind in kinds:
+            census = self.census and not kind.sampled
+            found += attacks_of(kind, sizes, after_sizes, after.get(kind.name), census=census)
+        return [each for each in found if each.name.startswith("uniqueness")] + [
+            each for each in found if each.name.startswith("linking")
+        ]
+
+    def _in_both(self) -> tuple[list[str], list[str]]:
+        """The attributes that the release has with the values of the source."""
+        assert self.released is not None  # noqa: S101 - asked only then
+        before, after = self.source.log, self.released.log
+        pairs = [(self.of_cases, before.cases, after.cases)]
+        pairs.append((self.of_events, before.events, after.events))
+        kept: list[list[str]] = []
+        for names, old, new in pairs:
+            there = [name for name in names if name in new.columns]
+            kept.append([name for name in there if same_values(old[name], new[name])])
+            for name in sorted(set(there) - set(kept[-1])):
+                self._note(f"{name}: other values stand in the release, so it is not compared")
+        return kept[0], kept[1]
+
+    def _note(self, words: str) -> None:
+        if words not in self.notes:
+            self.notes.append(words)
+
+    def _released_sizes(self, kinds: Sequence[Knowledge]) -> dict[str, list[int]]:
+        """Of cases of the release, how many others are like them there."""
+        released = self.released
+        assert released is not None  # noqa: S101 - asked only then
+        draws = np.random.default_rng(self.seed)
+        chosen = np.sort(draws.permutation(released.cases)[: self.targets])
+        of_cases, of_events = self._in_both()
+        (own,) = code_attributes([released], of_cases, of_events)
+        possible = [kind for kind in kinds if not kind.timed or released.times is not None]
+        self.reporter("looking for cases in the release itself")
+        return own_sizes(released, chosen, possible, own, self.seed)
+
+    def _found_after(self, kinds: Sequence[Knowledge]) -> dict[str, Share]:
+        """How often the best guess in the release is right.
+
+        Where the release is made up, times lead to cases that resemble the target by chance: what
+        counts is what is found beyond stand-ins, which are the targets at other times. Where it is
+        not known how times were moved, that is the lower bound.
+        """
+        released, plan = self.released, self.opened[1].plan
+        assert released is not None  # noqa: S101 - asked only then
+        chances = self._chances(kinds, self.source, self._links(released, self.opened[1]))
+        found = {name: share_of(each, census=False) for name, each in chances.items()}
+        if released.times is None or (plan is not None and scales_of(plan) is not None):
+            return found
+        self.reporter("looking for stand-ins in the release")
+        stand_ins = at_other_times(self.source, self.seed)
+        links = Links(stand_ins, released, self.seed)
+        links.fit()
+        control = self._chances(kinds, stand_ins, links)
+        for name in (kind.name for kind in kinds if kind.timed):
+            beyond = excess(chances[name], control[name])
+            low = min(found[name].low, beyond.low)
+            found[name] = (
+                beyond if _is_made_up(plan) else found[name].model_copy(update={"low": low})
+            )
+        return found
+
+    def _chances(
+        self, kinds: Sequence[Knowledge], source: CodedLog, links: Links
+    ) -> dict[str, list[float]]:
+        """How likely the best guess in the release is right, for each kind and target."""
+        released = self.released
+        assert released is not None  # noqa: S101 - asked only then
+        own, theirs = code_attributes([source, released], *self._in_both())
+        comparable = {each.name for each in attributes_known(own)}
+        found: dict[str, list[float]] = {kind.name: [] for kind in kinds}
+        for number, case in enumerate(self.chosen.tolist()):
+            if number % 100 == 0:
+                self.reporter(f"looking for cases of the log in the release: {number}")
+            posterior = links.posterior(case)
+            target = Target(source, case, self.seed, own)
+            searched = Searched(released, links.nearest, links.aligned, theirs, posterior)
+            for kind in kinds:
+                known = not kind.timed or released.times is not None
+                if kind.name.endswith("-attributes"):
+                    known = kind.name in comparable
+                # Who knows what the release does not hold has a guess at random.
+                fit = kind.fits(target, searched).chance(released, posterior) if known else None
+                at_random = float(posterior.sum()) / released.cases
+                found[kind.name].append(at_random if fit is None else fit)
+        return found
+
+    def _links(self, released: CodedLog, opened: OpenedLog) -> Links:
+        """Which case is whose, by the plan's noise where it is known."""
+        if id(released) not in self._found_links:
+            self._found_links[id(released)] = self._fitted_links(released, opened)
+        return self._found_links[id(released)]
+
+    def _fitted_links(self, released: CodedLog, opened: OpenedLog) -> Links:
+        self.reporter("comparing log and release")
+        plan = opened.plan
+        links = Links(self.source, released, self.seed)
+        if plan is not None:
+            links.scales = scales_of(plan)
+            if links.scales is not None:
+                links.rehearsed = rehearsed_times(plan, self.source, self.seed)
+            if _is_made_up(plan):
+                self._note(
+                    "the cases of this release are made up, so nobody's case is in it: a share "
+                    "after it says how far a made-up case resembles a real one, for times beyond "
+                    "what it resembles cases at other times"
+                )
+        elif links.has_times:
+            self._note(
+                f"{opened.name}: no plan came with it, so how far its times were moved is "
+                "estimated; a release folder gives better figures (docs: risk)"
+            )
+        links.fit()
+        return links
+
+    def _linking_releases(self) -> Attack:
+        """From a case of one release to the case of the other that fits best."""
+        first, second = self.released, self.second
+        assert first is not None  # noqa: S101 - --other asks for a release
+        assert second is not None  # noqa: S101
+        here = self._links(first, self.opened[1])
+        there = self._links(second, self.opened[2])
+        between = Links(first, second, self.seed)
+        between.fit()
+        draws = np.random.default_rng([self.seed, 2])
+        chances = []
+        self.reporter("linking the two releases")
+        for case in self.chosen.tolist():
+            likely = here.posterior(case)
+            rest = 1.0 - float(likely.sum())
+            drawn = int(draws.choice(first.cases + 1, p=_normalised(likely, rest)))
+            if drawn == first.cases:
+                chances.append(0.0)
+                continue
+            guess = between.posterior(drawn)
+            best = np.flatnonzero(guess == guess.max())
+            chances.append(float(there.posterior(case)[best].mean()))
+        return Attack(
+            name="linking-releases",
+            knows="a case of the first release: which case of the second is it?",
+            before=None,
+            after=share_of(chances, census=False),
+        )
+
+    def _article_29(self) -> list[Attack]:
+        """Before: the log released as it is."""
+        logs = [self.source]
+        of_cases: Sequence[str] = self.of_cases
+        of_events: Sequence[str] = self.of_events
+        extra = [self.control] if self.control is not None else []
+        before = self._attacked(case_tables([*logs, *logs, *extra], of_cases, of_events), None)
+        after = None
+        if self.released is not None:
+            of_cases, of_events = self._in_both()
+            links = self._links(self.released, self.opened[1])
+            tables = case_tables([self.source, self.released, *extra], of_cases, of_events)
+            after = self._attacked(tables, links)
+        return article_29_attacks(
+            before, after, self.chosen[:_ARTICLE_29_AT_MOST], self.seed, self.reporter
+        )
+
+    def _attacked(self, tables: Sequence[CaseTable], links: Links | None) -> ReleaseAttacked:
+        def itself(case: int) -> Floats:
+            return np.asarray(np.arange(self.source.cases) == case, np.float64)
+
+        others = tables[2] if len(tables) > 2 else None
+        posterior = itself if links is None else links.posterior
+        return ReleaseAttacked(tables[0], tables[1], posterior, others)
+
+
+def _is_made_up(plan: Plan | None) -> bool:
+    """Whether the plan draws new cases instead of rewriting those of the log."""
+    return plan is not None and any(step.lineage.generates for step in plan.steps)
+
+
+def _normalised(likely: Floats, rest: float) -> Floats:
+    padded = np.append(likely, max(0.0, rest))
+    return np.asarray(padded / padded.sum())

@@ -1,0 +1,118 @@
+"""One row a case: what singling out, linkability and attribute inference look at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from cloakwork.arrays import Floats, Ints
+from cloakwork.attacks.coded import CodedLog
+
+
+@dataclass(frozen=True)
+class CaseTable:
+    """Columns of numbers and of categories, for tables that were made together.
+
+    - ``numbers``: float64, shape (cases, numeric columns), divided by how far the values of all
+      tables lie apart; NaN where there is none. ``categories``: int64, shape (cases, others).
+    - ``numeric``, ``categorical``: the names. ``attributes``: the names that are attributes of the
+      log; the other columns are of its control flow and times.
+    """
+
+    numeric: tuple[str, ...]
+    categorical: tuple[str, ...]
+    numbers: Floats
+    categories: Ints
+    attributes: frozenset[str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns."""
+        return (*self.numeric, *self.categorical)
+
+    def distances(self, numbers: Floats, categories: Ints, among: Sequence[str]) -> Floats:
+        """Gower's distance of each case from one row, by some columns: shape (cases,)."""
+        chosen = [place for place, name in enumerate(self.numeric) if name in among]
+        apart = np.abs(self.numbers[:, chosen] - numbers[chosen])
+        total = np.where(np.isnan(apart), 1.0, apart).sum(axis=1)
+        chosen = [place for place, name in enumerate(self.categorical) if name in among]
+        other = self.categories[:, chosen] != categories[chosen]
+        return np.asarray(total + other.sum(axis=1))
+
+    def nearest(self, table: "CaseTable", row: int, among: Sequence[str]) -> Ints:
+        """The cases here that are nearest to a row of another table, ties and all."""
+        found = self.distances(table.numbers[row], table.categories[row], among)
+        return np.flatnonzero(found <= found.min() + 1e-12)
+
+
+def case_tables(
+    logs: Sequence[CodedLog], of_cases: Sequence[str], of_events: Sequence[str]
+) -> list[CaseTable]:
+    """A table for each log, with its sequences, its times where all have some, and the named
+    attributes; of an event's attribute, the first value of the case.
+    """
+    numbers: dict[str, list[Floats]] = {"number of events": [_floats(_lengths(x)) for x in logs]}
+    if all(log.times is not None for log in logs):
+        numbers["start"] = [_floats(log.starts) for log in logs]
+        numbers["duration"] = [_floats(log.durations) for log in logs]
+    categories: dict[str, list[Ints]] = {
+        "first activity": [log.codes[log.offsets[:-1]] for log in logs],
+        "last activity": [log.codes[log.offsets[1:] - 1] for log in logs],
+        "sequence": _sequences(logs),
+    }
+    named = [(name, [log.log.cases[name] for log in logs]) for name in of_cases]
+    named += [(name, [_first_values(log, name) for log in logs]) for name in of_events]
+    for name, columns in named:
+        if all(column.dtype.is_numeric() for column in columns):
+            numbers[name] = [_floats(column.cast(pl.Float64).to_numpy()) for column in columns]
+        else:
+            categories[name] = _codes(columns)
+    scaled = {name: _scaled(columns) for name, columns in numbers.items()}
+    return [
+        CaseTable(
+            numeric=tuple(scaled),
+            categorical=tuple(categories),
+            numbers=np.stack([columns[place] for columns in scaled.values()], axis=1),
+            categories=np.stack([columns[place] for columns in categories.values()], axis=1),
+            attributes=frozenset(name for name, _ in named),
+        )
+        for place in range(len(logs))
+    ]
+
+
+def _lengths(log: CodedLog) -> Ints:
+    return np.diff(log.offsets)
+
+
+def _floats(values: Ints | Floats) -> Floats:
+    return values.astype(np.float64)
+
+
+def _scaled(columns: Sequence[Floats]) -> list[Floats]:
+    """Divided by how far all values lie apart, so that two are at most 1 apart."""
+    known = np.concatenate(columns)
+    known = known[~np.isnan(known)]
+    span = float(np.ptp(known)) if len(known) else 0.0
+    return [column / (span or 1.0) for column in columns]
+
+
+def _sequences(logs: Sequence[CodedLog]) -> list[Ints]:
+    """The sequence of each case by one numbering."""
+    number: dict[tuple[int, ...], int] = {}
+    for log in logs:
+        for sequence in log.sequences:
+            number.setdefault(sequence, len(number))
+    return [np.array([number[each] for each in log.sequences])[log.variant] for log in logs]
+
+
+def _first_values(log: CodedLog, name: str) -> pl.Series:
+    table = pl.DataFrame({"case": log.log.case_of, "value": log.log.events[name]})
+    value = pl.col("value").drop_nulls().first()
+    return table.group_by("case", maintain_order=True).agg(value).sort("case")["value"]
+
+
+def _codes(columns: Sequence[pl.Series]) -> list[Ints]:
+    texts = [column.cast(pl.String).fill_null("") for column in columns]
+    values = pl.Enum(pl.concat([text.unique() for text in texts]).unique().sort())
+    return [text.cast(values).to_physical().cast(pl.Int64).to_numpy() for text in texts]

@@ -1,0 +1,121 @@
+"""Attacks as the report has them, made of what was found for single targets."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cloakwork.arrays import Ints
+from cloakwork.attacks.article29 import ReleaseAttacked, Tries
+from cloakwork.attacks.attributes import CodedAttributes
+from cloakwork.attacks.background import Knowledge, Searched, Target, attributes_known
+from cloakwork.attacks.bounds import excess, share_of
+from cloakwork.attacks.coded import CodedLog
+from cloakwork.attacks.report import Attack, GroupSizes, Share
+from cloakwork.progress import Reporter
+
+
+def own_sizes(
+    log: CodedLog,
+    chosen: Ints,
+    kinds: Sequence[Knowledge],
+    attributes: CodedAttributes,
+    seed: int,
+) -> dict[str, list[int]]:
+    """For each kind, how many cases of the log fit what is known of each target."""
+    searched = Searched.itself(log, attributes)
+    targets = [Target(log, case, seed, attributes) for case in chosen.tolist()]
+    comparable = {each.name for each in attributes_known(attributes)}
+    return {
+        kind.name: [kind.fits(target, searched).size(log) for target in targets]
+        for kind in kinds
+        if not kind.name.endswith("-attributes") or kind.name in comparable
+    }
+
+
+def attacks_of(
+    kind: Knowledge,
+    sizes: dict[str, list[int]],
+    after_sizes: dict[str, list[int]],
+    after: Share | None,
+    *,
+    census: bool,
+) -> list[Attack]:
+    """Uniqueness and linking by one kind of knowledge."""
+    of_log = np.array(sizes[kind.name])
+    of_release = np.array(after_sizes.get(kind.name, []))
+    method = "every case" if census else "sample"
+
+    def alone(found: Ints) -> Share | None:
+        return share_of((found == 1).tolist(), census=census) if len(found) else None
+
+    return [
+        Attack(
+            name=f"uniqueness/{kind.name}",
+            knows=kind.knows,
+            before=alone(of_log),
+            after=alone(of_release),
+            method=method,
+            groups_before=_groups(of_log),
+            groups_after=_groups(of_release) if len(of_release) else None,
+        ),
+        Attack(
+            name=f"linking/{kind.name}",
+            knows=kind.knows,
+            before=share_of((1 / of_log).tolist(), census=census),
+            after=after,
+            method=method,
+        ),
+    ]
+
+
+def _groups(sizes: Ints) -> GroupSizes:
+    edges = np.searchsorted([1, 2, 5, 10], sizes, side="right") - 1
+    shares = np.bincount(edges, minlength=4) / len(sizes)
+    return GroupSizes(
+        alone=shares[0], two_to_four=shares[1], five_to_nine=shares[2], ten_or_more=shares[3]
+    )
+
+
+def article_29_attacks(
+    before: ReleaseAttacked,
+    after: ReleaseAttacked | None,
+    targets: Ints,
+    seed: int,
+    reporter: Reporter,
+) -> list[Attack]:
+    """Singling out, linkability, and the inference of each attribute; without attributes, of the
+    last activity.
+    """
+    control = "cases that are not in the log" if before.others is not None else "without the case"
+    both = [each for each in (before, after) if each is not None]
+
+    def attack(name: str, knows: str, tried: Sequence[Tries]) -> Attack:
+        shares = [excess(each.attack, each.control) if each.attack else None for each in tried]
+        last = shares[1] if len(shares) > 1 else None
+        return Attack(name=name, knows=knows, before=shares[0], after=last, control=control)
+
+    reporter("singling out, linkability and inference")
+    found = [
+        attack(
+            "singling-out",
+            "the release: a predicate of 3 columns that holds of one case only",
+            [each.singling_out(len(targets), seed) for each in both],
+        )
+    ]
+    flow = ("number of events", "first activity", "last activity", "sequence")
+    rest = [name for name in before.source.names if name not in flow]
+    if rest:
+        names = f"the sequence of a case, and apart from it: {', '.join(rest)}"
+        tried = []
+        for each in both:
+            known = [name for name in rest if name in each.source.names]
+            tried.append(each.linkability(targets, flow, known) if known else Tries([], []))
+        found.append(attack("linkability", names, tried))
+    secrets = sorted(before.source.attributes) or ["last activity"]
+    for secret in secrets:
+        tried = []
+        for each in both:
+            there = secret in each.source.names
+            tried.append(each.inference(targets, secret) if there else Tries([], []))
+        found.append(attack(f"inference/{secret}", f"all of a case but: {secret}", tried))
+    return found

@@ -1,0 +1,185 @@
+"""``cloakwork risk``: what somebody who knows a little about a case can find."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from cloakwork.cli.options import column_mapping, column_option, json_option, require_log
+from cloakwork.cli.progress import progress_of
+from cloakwork.cli.screen import block, printable
+from cloakwork.cli.screen import columns as screen_width
+from cloakwork.errors import OutputError
+
+if TYPE_CHECKING:
+    from cloakwork.attacks.report import Attack, RiskReport, Share
+
+_SHOWN: Final = (
+    "linking/events-3",
+    "linking/prefix-3",
+    "linking/activities",
+    "linking/sequence",
+    "linking/start-second",
+    "linking/start-day",
+    "linking/duration",
+    "linking/timed-events-3",
+    "linking/sequence-times",
+    "linking/case-attributes",
+    "linking/event-attributes",
+    "linking-releases",
+    "singling-out",
+    "linkability",
+)
+"""What the first screen shows; of the inference of attributes, the worst."""
+_SHARE: Final = 12
+_PATH: Final = click.Path(path_type=Path)
+
+
+@click.command(short_help="Attack a log, and a release of it.")
+@click.argument("original", type=_PATH)
+@click.argument("release", type=_PATH, required=False)
+@click.option("--other", type=_PATH, help="A second release of ORIGINAL: link RELEASE with it.")
+@click.option(
+    "--control",
+    type=_PATH,
+    help="Cases of the same process that are not in ORIGINAL: the control group of singling out, "
+    "linkability and inference.",
+)
+@column_option
+@click.option(
+    "--targets",
+    type=click.IntRange(min=10),
+    default=1000,
+    show_default=True,
+    help="Cases that are looked for; of more cases, so many at random.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--html", type=_PATH, help="Write all attacks, with drawings, to this file.")
+@click.option("--all", "show_all", is_flag=True, help="Show every attack.")
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@json_option
+def risk(
+    original: Path,
+    release: Path | None,
+    other: Path | None,
+    control: Path | None,
+    columns: tuple[str, ...],
+    targets: int,
+    seed: int,
+    html: Path | None,
+    show_all: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Attack the log ORIGINAL, and RELEASE of it: a release folder, a packed release, or a log.
+
+    How often is a case found, or more learned about it, by somebody who knows some of its events,
+    when it started, or some attributes? Before and after, with bounds at 95 %. --column is for
+    ORIGINAL. The figures read the raw log: never publish them.
+    """
+    if other is not None and release is None:
+        raise click.UsageError("--other names a second release: name the first, RELEASE, too")
+    require_log(original)
+    mapping = column_mapping(columns, original)
+    if html is not None and html.exists():
+        raise OutputError(f"{html}: exists already, and nothing is overwritten; name a new file")
+    from cloakwork.attacks.assess import risk as assess
+
+    with progress_of(quiet=quiet) as reporter:
+        found = assess(
+            original,
+            release,
+            other=other,
+            control=control,
+            columns=mapping,
+            targets=targets,
+            seed=seed,
+            reporter=reporter,
+        )
+    if html is not None:
+        _write_page(found, html)
+    lines = found.model_dump_json(indent=2) if as_json else "\n".join(_lines(found, show_all))
+    click.echo(lines)
+
+
+def _write_page(found: "RiskReport", path: Path) -> None:
+    from cloakwork.attacks.page import risk_page
+
+    try:
+        path.write_text(risk_page(found), "utf-8")
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _lines(found: "RiskReport", show_all: bool) -> Iterator[str]:
+    width = screen_width()
+    yield from block("", [f"{found.internal[:1].upper()}{found.internal[1:]}."], width, indent=0)
+    yield ""
+    wide = width - 2 * _SHARE
+    heading = "Share of cases found by who knows"
+    yield f"{heading:<{wide}}{'before':>{_SHARE}}{'after':>{_SHARE}}"
+    for attack in found.attacks if show_all else _chosen(found):
+        words = printable(_label(attack))
+        if len(words) > wide - 2:
+            words = words[: wide - 5] + "..."
+        yield f"{words:<{wide}}{_range(attack.before):>{_SHARE}}{_range(attack.after):>{_SHARE}}"
+    yield ""
+    yield from block("", list(_remarks(found, show_all)), width, indent=0)
+
+
+def _chosen(found: "RiskReport") -> Iterator["Attack"]:
+    by_name = {attack.name: attack for attack in found.attacks}
+    yield from (by_name[name] for name in _SHOWN if name in by_name)
+    inferred = [each for each in found.attacks if each.name.startswith("inference/")]
+
+    if inferred:
+        yield max(inferred, key=lambda each: (_share(each.after), _share(each.before)))
+
+
+def _share(share: "Share | None") -> float:
+    return -1.0 if share is None else share.share
+
+
+def _label(attack: "Attack") -> str:
+    """The attack in one line: what is known, or what is tried."""
+    kind, _, name = attack.name.partition("/")
+    tried = {
+        "uniqueness": f"(alone) {attack.knows}",
+        "singling-out": "(singled out) 3 columns of a released case",
+        "linkability": "(joined) its sequence, and the rest apart from it",
+        "inference": f"(inferred) all but {name}: what is its {name}?",
+        "linking-releases": "(two releases) its case in one of them",
+    }
+    return tried.get(kind, attack.knows)
+
+
+def _range(share: "Share | None") -> str:
+    """The bounds in percent; one figure where they are the same.
+
+    >>> from cloakwork.attacks.report import Share
+    >>> _range(Share(share=0.5, low=0.45, high=0.55)), _range(None)
+    ('45-55 %', '-')
+    """
+    if share is None:
+        return "-"
+    low, high = f"{100 * share.low:.0f}", f"{100 * share.high:.0f}"
+    return f"{low} %" if low == high else f"{low}-{high} %"
+
+
+def _remarks(found: "RiskReport", show_all: bool) -> Iterator[str]:
+    by_sequence = found.attack("uniqueness/sequence").groups_before
+    if by_sequence is not None:
+        yield (
+            f"Groups with one sequence: {by_sequence.alone:.0%} of the cases are alone, "
+            f"{by_sequence.two_to_four:.0%} in groups of 2 to 4, "
+            f"{by_sequence.five_to_nine:.0%} of 5 to 9."
+        )
+    targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
+    yield (
+        f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. A release does "
+        "not tell whose case is whose: what is known of it is estimated (docs: risk)."
+    )
+    yield from (f"{note[:1].upper()}{note[1:]}." for note in found.notes)
+    if not show_all:
+        yield "All attacks: --all, --json or --html FILE."

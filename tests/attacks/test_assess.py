@@ -1,0 +1,201 @@
+"""All attacks on small logs, beside an oracle that counts by hand."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cloakwork
+from cloakwork.attacks.assess import risk
+from cloakwork.attacks.background import Target
+from cloakwork.errors import LogError
+from cloakwork.log.eventlog import EventLog
+from cloakwork.testing.logs import log_of
+
+BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
+
+small_logs = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from("abc"), min_size=1, max_size=4),
+        st.integers(0, 30),
+        st.lists(st.integers(0, 5), min_size=4, max_size=4),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def _log(cases: list[tuple[list[str], int, list[int]]]) -> EventLog:
+    """Starts and steps in hours of ten minutes, so that some are in one hour."""
+    times = []
+    for labels, start, steps in cases:
+        hours = start + np.cumsum(steps[: len(labels)]) - steps[0]
+        times.append([BEGIN + timedelta(minutes=20 * int(hour)) for hour in hours])
+    return log_of([labels for labels, _, _ in cases], times)
+
+
+def _is_subsequence(known: list[str], labels: list[str]) -> bool:
+    rest = iter(labels)
+    return all(label in rest for label in known)
+
+
+class _Oracle:
+    """Every case compared with every other, from the definitions."""
+
+    def __init__(self, log: EventLog) -> None:
+        table = log.to_polars().partition_by("case:concept:name", maintain_order=True)
+        self.labels = [list(each["concept:name"]) for each in table]
+        self.times = [list(each["time:timestamp"]) for each in table]
+        self.log = log
+
+    def sizes(self, name: str, positions: list[list[int]]) -> list[int]:
+        """How many cases fit what is known of each."""
+        return [
+            sum(
+                self._fits(name, target, other, positions[target])
+                for other in range(len(self.labels))
+            )
+            for target in range(len(self.labels))
+        ]
+
+    def _fits(self, name: str, target: int, other: int, places: list[int]) -> bool:
+        mine, theirs = self.labels[target], self.labels[other]
+        known = [mine[place] for place in places]
+        hours = [self.times[target][place].replace(minute=0) for place in places]
+        first = self.times[target][0], self.times[other][0]
+        match name.partition("-")[0]:
+            case "events":
+                return not Counter(known) - Counter(theirs)
+            case "order":
+                return _is_subsequence(known, theirs)
+            case "prefix":
+                return mine[:3] == theirs[: len(mine[:3])]
+            case "activities":
+                return set(mine) == set(theirs)
+            case "start":
+                return first[0].replace(minute=0) == first[1].replace(minute=0)
+            case "timed":
+                there = [
+                    (label, time.replace(minute=0))
+                    for label, time in zip(theirs, self.times[other], strict=True)
+                ]
+                return all(each in there for each in zip(known, hours, strict=True))
+            case _:
+                same = mine == theirs
+                return same and (name == "sequence" or self.times[target] == self.times[other])
+
+
+@given(small_logs)
+def test_the_log_itself_is_attacked_as_well_as_by_brute_force(
+    cases: list[tuple[list[str], int, list[int]]],
+) -> None:
+    """Whoever the oracle finds alone is found alone, and guesses are right as often."""
+    log = _log(cases)
+    oracle, found = _Oracle(log), risk(log, seed=3)
+    from cloakwork.attacks.coded import code_logs
+
+    (coded,) = code_logs(log)
+    for name, number in (
+        ("events-1", 1),
+        ("events-3", 3),
+        ("order-2", 2),
+        ("prefix-3", 0),
+        ("activities", 0),
+        ("sequence", 0),
+        ("start-hour", 0),
+        ("timed-events-2", 2),
+        ("sequence-times", 0),
+    ):
+        rows = range(log.cases.height)
+        places = [Target(coded, row, 3).points(number).tolist() for row in rows]
+        sizes = oracle.sizes(name, places)
+        alone = found.attack(f"uniqueness/{name}").before
+        right = found.attack(f"linking/{name}").before
+        assert alone is not None
+        assert right is not None
+        assert alone.share == pytest.approx(np.mean([size == 1 for size in sizes])), name
+        assert right.share == pytest.approx(np.mean([1 / size for size in sizes])), name
+
+
+def test_three_random_events_are_found_no_less_than_the_mean_over_all() -> None:
+    """The events that are known are drawn without favour: over many seeds, the mean over all
+    choices of three.
+    """
+    sequences = [list("abcd"), list("abce"), list("bcde"), list("abcd")]
+    log = log_of(sequences)
+    exact = []
+    for labels in sequences:
+        for known in combinations(labels, 3):
+            exact.append(sum(not Counter(known) - Counter(other) for other in sequences) == 1)
+    shares = []
+    for seed in range(150):
+        found = risk(log, seed=seed).attack("uniqueness/events-3").before
+        assert found is not None
+        shares.append(found.share)
+    assert np.mean(shares) == pytest.approx(np.mean(exact), abs=0.1)
+
+
+def test_a_release_that_changes_nothing_protects_nobody() -> None:
+    """New ids and another order alone: what is found before is found after."""
+    draws = np.random.default_rng(5)
+    cases = [
+        (list(draws.choice(list("abc"), 3)), int(draws.integers(500)), [0, 1, 2, 1])
+        for _ in range(60)
+    ]
+    log = _log(cases)
+    found = risk(log, log.keep_cases(draws.permutation(60)))
+    for attack in found.attacks:
+        if attack.name.startswith("linking/") and "-attributes" not in attack.name:
+            assert attack.before is not None
+            assert attack.after is not None
+            assert attack.after.share == pytest.approx(attack.before.share, abs=0.05), attack.name
+
+
+def test_a_release_of_other_cases_gives_away_nobody() -> None:
+    """Times that have nothing to do with the log's: where no plan tells how they came about, the
+    bounds hold that the resemblance is chance.
+    """
+    draws = np.random.default_rng(6)
+
+    def drawn() -> EventLog:
+        starts = draws.integers(0, 20_000, 80)
+        steps = draws.integers(0, 2_000, (80, 4))
+        return _log([(list("abc"), int(s), list(g)) for s, g in zip(starts, steps, strict=True)])
+
+    found = risk(drawn(), drawn())
+    after = found.attack("linking/sequence-times").after
+    assert after is not None
+    assert after.low < 0.05
+
+
+def test_two_releases_are_linked_as_far_as_each_can_be() -> None:
+    """Two copies of one log are linked, as every case is alone with its times; the first and a log
+    of other times are not.
+    """
+    draws = np.random.default_rng(7)
+    cases = [(list("ab"), 40 * row, [0, 1 + row % 7, 0, 0]) for row in range(50)]
+    log = _log(cases)
+    others = _log([(labels, int(draws.integers(9_000)), steps) for labels, _, steps in cases])
+    same = risk(log, log, other=log.keep_cases(draws.permutation(50))).attack("linking-releases")
+    different = risk(log, log, other=others).attack("linking-releases")
+    assert same.after is not None
+    assert different.after is not None
+    assert same.after.share > 0.95
+    assert different.after.share < 0.5
+
+
+def test_the_same_seed_gives_the_same_figures() -> None:
+    log = log_of([list("abc"), list("ab"), list("ca")] * 4)
+    assert risk(log, log, seed=4) == risk(log, log, seed=4)
+    assert cloakwork.risk is risk
+
+
+def test_what_is_no_log_is_refused() -> None:
+    with pytest.raises(LogError, match="has no events"):
+        risk(EventLog.empty())
+    with pytest.raises(LogError, match="no such file"):
+        risk("nowhere.xes")
