@@ -86,9 +86,7 @@ def _content(node: Node) -> list[Any]:
         elif child.tag == "table":
             found.append(_table(child))
         elif child.tag not in _UNSEEN:
-            found.append(
-                {"tag": child.tag, "kinds": sorted(child.kinds), "body": _content(child)}
-            )
+            found.append({"tag": child.tag, "kinds": sorted(child.kinds), "body": _content(child)})
     return found
 
 
@@ -160,4 +158,3 @@ _SIGNS: Final = frozenset("\n–—‘’“”…→≤≥·•")
 
 def _by_number(letter: str) -> str:
     return f"<U+{ord(letter):04X}>"
-
