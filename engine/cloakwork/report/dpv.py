@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, StatedGuarantee
+from cloakwork.publishing.statement import PrivacyStatement, StatedGuarantee
 from cloakwork.report.unprotected import UnprotectedGroup
 
 TERMS: Final = "urn:cloakwork:terms:v1#"
@@ -110,20 +110,17 @@ def _treated(statement: PrivacyStatement, treatment: str) -> list[str]:
 
 
 def _measure(claim: StatedGuarantee, name: str) -> dict[str, Any]:
-    """A guarantee as a technique. Only differential privacy has a term of its own; what is proved
-    of it is in the description.
+    """A guarantee as a technique. Only differential privacy has a term of its own, and figures that
+    mean what they mean there; what is proved of the others is in the description.
     """
-    is_dp = isinstance(claim.guarantee, DifferentialPrivacy)
-    return {
-        "@id": name,
-        "@type": "dpv:DifferentialPrivacy" if is_dp else "dpv:Deidentification",
-        "dct:title": claim.guarantee.kind,
-        "dct:description": claim.sentence,
-        **_strength(claim.cost),
-    }
-
-
-def _strength(cost: PublishedCost | None) -> dict[str, float]:
-    if cost is None or cost.epsilon is None:
-        return {}
-    return {"epsilon": cost.epsilon, "delta": cost.delta}
+    described = {"@id": name, "dct:title": claim.guarantee.kind, "dct:description": claim.sentence}
+    match claim.guarantee:
+        case DifferentialPrivacy(epsilon=epsilon, delta=delta):
+            return {
+                "@type": "dpv:DifferentialPrivacy",
+                **described,
+                "epsilon": epsilon,
+                "delta": delta,
+            }
+        case _:
+            return {"@type": "dpv:Deidentification", **described}

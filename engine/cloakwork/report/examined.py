@@ -1,7 +1,7 @@
 """What a verification of the release found, as a report says it."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from cloakwork.errors import VerificationFailed
 from cloakwork.publishing.earlier import EarlierStatement
@@ -15,11 +15,12 @@ class Examination(Frozen):
     """Whether the release was verified when the report was made, by which key, and what was found.
 
     ``outcome``: ``verified``; ``failed``, with what does not hold in ``failures``; or
-    ``not-examined``, where the released log is not at hand. ``keyid`` and ``trusted``: whose key
+    ``not-examined``, where the released log is not at hand; or ``when-written``, in the report that
+    ``apply`` writes: nothing is published that fails. ``keyid`` and ``trusted``: whose key
     signed, and why it counts; None where nothing was verified.
     """
 
-    outcome: Literal["verified", "failed", "not-examined"]
+    outcome: Literal["verified", "failed", "not-examined", "when-written"]
     keyid: str | None = None
     trusted: str | None = None
     checks: tuple[str, ...] = ()
@@ -27,7 +28,8 @@ class Examination(Frozen):
     left_open: tuple[str, ...] = ()
 
 
-NOT_EXAMINED = Examination(outcome="not-examined")
+NOT_EXAMINED: Final = Examination(outcome="not-examined")
+WHEN_WRITTEN: Final = Examination(outcome="when-written")
 
 
 def examined(folder: Path, public_key: Path | None = None) -> Examination:

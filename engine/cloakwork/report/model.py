@@ -17,7 +17,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.publishing.release_properties import properties_of
 from cloakwork.publishing.statement import PrivacyStatement, Statement
 from cloakwork.quantities import Frozen
-from cloakwork.report.examined import NOT_EXAMINED, Examination
+from cloakwork.report.examined import NOT_EXAMINED, WHEN_WRITTEN, Examination
 from cloakwork.report.history import LedgerView, ledger_view
 from cloakwork.report.origin import RunOrigin, origin_of
 from cloakwork.report.pictures import ReleasedPictures
@@ -122,6 +122,7 @@ def internal_report(
         unprotected=unprotected_groups(release.plan, statement),
         origin=origin_of(release.plan),
         ledger=ledger_view(book, release.plan, statement.release),
+        examination=WHEN_WRITTEN,
     )
 
 

@@ -152,6 +152,7 @@ def _outcome(examination: Examination) -> str:
     return {
         "verified": "The release was verified: signature, files, derivation, measured guarantees.",
         "failed": "The release does NOT keep what its statement says.",
+        "when-written": "The release was checked as it was written.",
         "not-examined": "The release was not verified when this was written.",
     }[examination.outcome]
 
