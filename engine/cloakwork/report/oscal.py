@@ -8,7 +8,7 @@ version 5 of the release's own, so the same release gives the same document.
 
 from collections.abc import Iterator
 from typing import Any, Final
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import NAMESPACE_URL, uuid5
 
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.statement import PrivacyStatement
@@ -29,53 +29,58 @@ def assessment_results(
     release, by the sentence of the claim; figures for insiders.
     """
     ids = _Identifiers(statement.release)
-    issued = statement.issued.isoformat()
+    policy = statement.policy
+    metadata = {
+        "title": _line(f"Privacy of the release {policy.dataset}"),
+        "last-modified": statement.issued.isoformat(),
+        "version": policy.version,
+        "oscal-version": OSCAL_VERSION,
+        "props": [
+            _property("policy", f"{policy.name}@{policy.version}"),
+            _property("policy-digest", plan.policy_digest),
+            _property("owner", policy.owner),
+        ],
+    }
+    imported = {
+        "href": "plan.json",
+        "remarks": "The plan of the release, not an assessment plan of OSCAL's own form.",
+    }
+    return {
+        "assessment-results": {
+            "uuid": ids("document"),
+            "metadata": metadata,
+            "import-ap": imported,
+            "results": [_result(statement, examination, observed or {}, ids)],
+        }
+    }
+
+
+def _result(
+    statement: PrivacyStatement,
+    examination: Examination,
+    observed: dict[str, str],
+    ids: "_Identifiers",
+) -> dict[str, Any]:
     objectives = _objectives(statement)
-    observations = list(_observations(statement, examination, observed or {}, ids))
-    result = {
-        "uuid": str(ids("result")),
+    controls = [{"control-id": name} for name, _, _ in objectives]
+    selection: dict[str, Any] = {"include-controls": controls} if controls else {"include-all": {}}
+    found: dict[str, Any] = {
+        "uuid": ids("result"),
         "title": _line(f"Release {statement.release} of {statement.policy.dataset}"),
         "description": _outcome(examination),
-        "start": issued,
+        "start": statement.issued.isoformat(),
         "props": [_property("release", statement.release), _property("engine", statement.engine)],
         "reviewed-controls": {
             "control-selections": [
-                {
-                    "description": "The guarantees that the policy asks for.",
-                    "include-controls": [{"control-id": name} for name, _, _ in objectives],
-                }
+                {"description": "The guarantees that the policy asks for.", **selection}
             ]
         },
-        "observations": observations,
-        "findings": [_finding(name, words, holds, ids) for name, words, holds in objectives],
+        "observations": list(_observations(statement, examination, observed, ids)),
+        "risks": list(_risks(statement, ids)),
+        "findings": [_finding(*objective, ids) for objective in objectives],
     }
-    risks = list(_risks(statement, ids))
-    if risks:
-        result["risks"] = risks
-    if not objectives:
-        del result["findings"]
-        result["reviewed-controls"]["control-selections"] = [{"include-all": {}}]
-    return {
-        "assessment-results": {
-            "uuid": str(ids("document")),
-            "metadata": {
-                "title": _line(f"Privacy of the release {statement.policy.dataset}"),
-                "last-modified": issued,
-                "version": statement.policy.version,
-                "oscal-version": OSCAL_VERSION,
-                "props": [
-                    _property("policy", f"{statement.policy.name}@{statement.policy.version}"),
-                    _property("policy-digest", plan.policy_digest),
-                    _property("owner", statement.policy.owner),
-                ],
-            },
-            "import-ap": {
-                "href": "plan.json",
-                "remarks": "The plan of the release, not an assessment plan of OSCAL's own form.",
-            },
-            "results": [result],
-        }
-    }
+    # OSCAL knows no empty list.
+    return {name: value for name, value in found.items() if value != []}
 
 
 class _Identifiers:
@@ -84,8 +89,8 @@ class _Identifiers:
     def __init__(self, release: str) -> None:
         self._release = uuid5(_NAMESPACE, release)
 
-    def __call__(self, part: str) -> UUID:
-        return uuid5(self._release, part)
+    def __call__(self, part: str) -> str:
+        return str(uuid5(self._release, part))
 
 
 def _objectives(statement: PrivacyStatement) -> list[tuple[str, str, bool]]:
@@ -104,7 +109,7 @@ def _objectives(statement: PrivacyStatement) -> list[tuple[str, str, bool]]:
 
 def _finding(name: str, words: str, holds: bool, ids: _Identifiers) -> dict[str, Any]:
     return {
-        "uuid": str(ids(f"finding {name}")),
+        "uuid": ids(f"finding {name}"),
         "title": name,
         "description": words,
         "target": {
@@ -112,7 +117,7 @@ def _finding(name: str, words: str, holds: bool, ids: _Identifiers) -> dict[str,
             "target-id": name,
             "status": {"state": "satisfied" if holds else "not-satisfied"},
         },
-        "related-observations": [{"observation-uuid": str(ids(f"observation {name}"))}],
+        "related-observations": [{"observation-uuid": ids(f"observation {name}")}],
     }
 
 
@@ -140,7 +145,7 @@ def _observation(
     name: str, words: str, methods: list[str], collected: str, ids: _Identifiers
 ) -> dict[str, Any]:
     return {
-        "uuid": str(ids(f"observation {name}")),
+        "uuid": ids(f"observation {name}"),
         "title": name,
         "description": words,
         "methods": methods,
@@ -161,7 +166,7 @@ def _risks(statement: PrivacyStatement, ids: _Identifiers) -> Iterator[dict[str,
     for column in statement.exposed:
         names = ", ".join(column.names) or column.column
         yield {
-            "uuid": str(ids(f"risk {column.column}")),
+            "uuid": ids(f"risk {column.column}"),
             "title": _line(f"Released without protection: {names}"),
             "description": column.says,
             "statement": column.reason or column.says,

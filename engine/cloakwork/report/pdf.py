@@ -101,7 +101,8 @@ def _single_spaced(text: str) -> str:
 
 
 def _table(node: Node) -> dict[str, Any]:
-    head, body = [], []
+    head: list[list[dict[str, Any]]] = []
+    body: list[list[dict[str, Any]]] = []
     for row in node.nodes("tr"):
         cells = [
             {
@@ -115,7 +116,7 @@ def _table(node: Node) -> dict[str, Any]:
         ]
         is_head = all(cell["head"] for cell in cells)
         (head if is_head and not body else body).append(cells)
-    widths = [sum(int(str(cell["span"])) for cell in row) for row in (*head, *body)]
+    widths = [sum(cell["span"] for cell in row) for row in (*head, *body)]
     return {"tag": "table", "columns": max(widths, default=1), "head": head, "rows": body}
 
 
