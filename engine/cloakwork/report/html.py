@@ -18,6 +18,7 @@ from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.quantities import rounded
 from cloakwork.report.curves import drawn
 from cloakwork.report.flow_drawing import drawn_flows
+from cloakwork.report.letters import without_controls
 from cloakwork.report.model import (
     InternalReport,
     PublicReport,
@@ -250,7 +251,7 @@ def moment(time: datetime) -> str:
 
 def page(template: str, **content: object) -> str:
     """A page from one of the templates."""
-    return _environment().get_template(template).render(**content)
+    return without_controls(_environment().get_template(template).render(**content))
 
 
 @cache

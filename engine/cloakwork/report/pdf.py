@@ -6,13 +6,13 @@ is an empty folder, fonts and packages of the system stay out.
 """
 
 import json
-import unicodedata
 from datetime import UTC, datetime
 from importlib.resources import files
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from cloakwork.errors import OutputError
+from cloakwork.report.letters import with_common_letters, without_controls
 from cloakwork.report.page_tree import Node, drawing, page_tree
 
 MISSING: Final = (
@@ -20,26 +20,24 @@ MISSING: Final = (
     "or write the report as html and print it from a browser"
 )
 _UNSEEN: Final = frozenset({"style", "title", "head", "colgroup"})
-_SHOWN_CATEGORIES: Final = frozenset("LMNPSZ")
 
 
 def pdf_of(page: str, *, title: str, running: str, issued: datetime) -> bytes:
     """``page``, one of our own, as a PDF after PDF/UA-1.
 
     ``running``: what stands above every page. ``issued``: the date of the document. Characters
-    that the embedded fonts lack are written by their number, ``<U+4E2D>``. Raises OutputError
+    that the embedded fonts lack are written by their number, ``[U+4E2D]``. Raises OutputError
     without typst.
     """
     try:
         import typst
     except ImportError as error:
         raise OutputError(MISSING) from error
-    content = _content(page_tree(page))
-    for shown in (_without_controls, _with_known_letters):
+    for shown in (without_controls, with_common_letters):
         given = {
             "title": shown(title),
             "running": shown(running),
-            "body": _each_text(content, shown),
+            "body": _content(page_tree(shown(page))),
         }
         with TemporaryDirectory(prefix="cloakwork-pdf-") as root:
             compiler = typst.Compiler(
@@ -118,44 +116,3 @@ def _table(node: Node) -> dict[str, Any]:
         (head if is_head and not body else body).append(cells)
     widths = [sum(cell["span"] for cell in row) for row in (*head, *body)]
     return {"tag": "table", "columns": max(widths, default=1), "head": head, "rows": body}
-
-
-def _each_text(value: Any, shown: Any) -> Any:
-    if isinstance(value, str):
-        return shown(value)
-    if isinstance(value, list):
-        return [_each_text(item, shown) for item in value]
-    if isinstance(value, dict):
-        return {
-            name: item if name in ("tag", "kinds") else _each_text(item, shown)
-            for name, item in value.items()
-        }
-    return value
-
-
-def _without_controls(text: str) -> str:
-    """The text; characters that are not seen, or turn the line round, by their number."""
-    return "".join(
-        letter
-        if unicodedata.category(letter)[0] in _SHOWN_CATEGORIES or letter == "\n"
-        else _by_number(letter)
-        for letter in text
-    )
-
-
-def _with_known_letters(text: str) -> str:
-    """The text; characters beyond Latin, Greek and Cyrillic by their number, some signs apart."""
-    return "".join(
-        letter
-        if letter in _SIGNS or (ord(letter) < _LAST_LETTER and letter.isprintable())
-        else _by_number(letter)
-        for letter in _without_controls(text)
-    )
-
-
-_LAST_LETTER: Final = 0x530
-_SIGNS: Final = frozenset("\n–—‘’“”…→≤≥·•")
-
-
-def _by_number(letter: str) -> str:
-    return f"<U+{ord(letter):04X}>"
