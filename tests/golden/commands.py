@@ -244,7 +244,8 @@ def _verify(run: Transcript) -> None:
 def _reports(run: Transcript) -> None:
     for name in ("times", "bands", "dp", "unproven"):
         run("report", "report", name, shows=words_of)
-    run("report", "report", "times", "--format", "pdf")
+    run("report", "report", "times", "--format", "dpia")
+    run("report", "report", "times", "--audience", "internal", "--format", "dpv")
     for name in ("times", "dp"):
         run("internal-report", "report", name, "--audience", "internal", shows=words_of)
 

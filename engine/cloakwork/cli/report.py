@@ -68,7 +68,7 @@ def report(
         )
     if out is not None:
         check_file(out, folder)
-    elif format_ == "pdf" and sys.stdout.isatty():
+    elif format_ == "pdf" and is_terminal():
         raise click.UsageError("a PDF is not for a terminal: name a file with --out FILE")
     book = Ledger(ledger)
     if format_ == "pdf":
@@ -81,3 +81,8 @@ def report(
     else:
         write_file(out, content, private=audience == "internal")
         click.echo(f"wrote {out}", err=True)
+
+
+def is_terminal() -> bool:
+    """Whether a person sees what is printed."""
+    return sys.stdout.isatty()
