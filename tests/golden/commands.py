@@ -45,6 +45,8 @@ _ALIKE: Final = (
     (re.compile(r"(?m)^MCow\S+$"), "(the public key)"),
     (re.compile(r"\d[\d.]*( s)$", re.MULTILINE), r"0\g<1>"),
     (re.compile(r"\b\d+\.\d+\.\d+\.dev\d+\b"), "0.2.0.dev0"),
+    (re.compile(r"(?m)^\w+ 3\.\d+\.\S+ on \S+$"), "CPython 3 on a platform"),
+    (re.compile(r"(?m)^dp-accounting \d.*, scipy \S+$"), "libraries and their versions"),
 )
 """What differs from run to run, and what stands for it."""
 

@@ -66,7 +66,6 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "report": (
         "cloakwork report release > report.html",
         "cloakwork report release --audience internal --format pdf --out report.pdf",
-        "cloakwork report release --audience internal --format dpia --out assessment.md",
     ),
     "ledger": (
         "cloakwork ledger show",

@@ -71,16 +71,18 @@ def report(
     elif format_ == "pdf" and is_terminal():
         raise click.UsageError("a PDF is not for a terminal: name a file with --out FILE")
     book = Ledger(ledger)
+    made: str | bytes
     if format_ == "pdf":
-        content = render_pdf(folder, audience, public_key=public_key, ledger=book)
+        made = render_pdf(folder, audience, public_key=public_key, ledger=book)
     else:
         text = render(folder, audience, format_, public_key=public_key, ledger=book)
-        content = text.rstrip("\n").encode() + b"\n"
+        made = text.rstrip("\n") + "\n"
     if out is None:
-        click.echo(content, nl=False)
-    else:
-        write_file(out, content, private=audience == "internal")
-        click.echo(f"wrote {out}", err=True)
+        click.echo(made, nl=False)
+        return
+    content = made.encode() if isinstance(made, str) else made
+    write_file(out, content, private=audience == "internal")
+    click.echo(f"wrote {out}", err=True)
 
 
 def is_terminal() -> bool:
