@@ -33,7 +33,7 @@ from cloakwork.registry.requirement import notes_on, required_approval
 from cloakwork.registry.sources import PolicySource, policy_source
 from cloakwork.report.internal import internal_files
 from cloakwork.report.texts import open_window_line, warning_lines
-from cloakwork.run.comparison import compared_columns, whole_log_utility
+from cloakwork.run.comparison import compared_columns, whole_log_utility, with_pictures
 from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
@@ -283,7 +283,7 @@ def _utility(
     except Exception as error:
         figures = Utility(notes=(f"utility was not measured: {_first_line(error)}",))
     found = figures.model_copy(update={"times": times, "whole_log": whole_log})
-    return found.model_dump(mode="json")
+    return with_pictures(found, plan, source, released).model_dump(mode="json")
 
 
 def preview(

@@ -46,6 +46,8 @@ _ALIKE: Final = (
     (re.compile(r"(?m)^MCow\S+$"), "(the public key)"),
     (re.compile(r"\d[\d.]*( s)$", re.MULTILINE), r"0\g<1>"),
     (re.compile(r"\b\d+\.\d+\.\d+\.dev\d+\b"), "0.2.0.dev0"),
+    (re.compile(r"(?m)^\w+ 3\.\d+\.\S+ on \S+$"), "CPython 3 on a platform"),
+    (re.compile(r"(?m)^dp-accounting \d.*, scipy \S+$"), "libraries and their versions"),
 )
 """What differs from run to run, and what stands for it."""
 
@@ -248,7 +250,8 @@ def _verify(run: Transcript) -> None:
 def _reports(run: Transcript) -> None:
     for name in ("times", "bands", "dp", "unproven"):
         run("report", "report", name, shows=words_of)
-    run("report", "report", "times", "--format", "pdf")
+    run("report", "report", "times", "--format", "dpia")
+    run("report", "report", "times", "--audience", "internal", "--format", "dpv")
     for name in ("times", "dp"):
         run("internal-report", "report", name, "--audience", "internal", shows=words_of)
 

@@ -71,7 +71,7 @@ def test_a_page_is_whole_and_needs_nothing_else(published: Path, audience: Audie
     assert read.open == []
     assert read.tags.isdisjoint({"script", "link", "img", "iframe"})
     assert read.addresses == []
-    assert "http" not in page and "url(" not in page.replace("url(#tip)", "")
+    assert "http" not in page and "url(" not in re.sub(r"url\(#tip[a-z-]*\)", "", page)
 
 
 @pytest.mark.parametrize("audience", BOTH)
@@ -156,9 +156,62 @@ def test_what_is_unproven_comes_first(publish_as: Callable[..., Published]) -> N
         assert "is NOT guaranteed: variants/x-published" in text and "Nothing." in text
 
 
-def test_pdf_is_refused_with_the_way_to_get_one(published: Path) -> None:
-    with pytest.raises(OutputError, match="print it to PDF"):
-        render(published, "public", "pdf")
+@pytest.mark.parametrize("audience", BOTH)
+def test_whether_it_was_verified_stands_in_the_report(published: Path, audience: Audience) -> None:
+    """Examined where the log is there; what fails is the first thing that is said."""
+    assert "verified 11 checks hold" in Page(render(published, audience)).text
+    (published / "notes.txt").write_text("not ours")
+
+    failed = Page(render(published, audience)).text
+
+    assert failed.index("Verification failed: do not rely") < failed.index("What holds")
+    assert "'notes.txt': does not belong to the release" in failed
+    (published / "notes.txt").unlink()
+    next(published.glob("log.*")).unlink()
+    assert "The released log was not examined" in Page(render(published, audience)).text
+
+
+def test_the_report_that_is_written_says_that_it_was_checked(published: Path) -> None:
+    written = Page((published / "internal" / "report.html").read_text("utf-8")).text
+
+    assert "checked as it was written" in written
+    assert "How to make it again" in written and "cloakwork apply plan.json LOG" in written
+
+
+def test_the_public_report_draws_the_released_log_alone(published: Path) -> None:
+    report = json.loads(render(published, "public", "json"))
+
+    flow = report["pictures"]["flow"]
+    assert {(step["first"], step["second"], step["released"]) for step in flow["steps"]} == {
+        (None, "register", 6),
+        ("register", "treat", 3),
+        ("treat", "leave", 3),
+        ("register", "leave", 3),
+        ("leave", None, 6),
+    }
+    assert all(step["source"] == 0 and step["source_median"] is None for step in flow["steps"])
+    assert all(curve["source"] == [] for curve in report["pictures"]["curves"])
+    assert "What the released log shows" in Page(render(published, "public")).text
+
+
+def test_formats_that_belong_to_the_other_audience_are_refused(published: Path) -> None:
+    with pytest.raises(OutputError, match="--audience internal"):
+        render(published, "public", "dpia")
+    with pytest.raises(OutputError, match="--audience public"):
+        render(published, "internal", "dpv")
+
+
+def test_a_character_that_turns_the_line_round_is_named(
+    publish_as: Callable[..., Published],
+) -> None:
+    policy = a_policy()
+    owner = policy.metadata.model_copy(update={"owner": "dpo\u202emoc.elpmaxe@"})
+    policy = policy.model_copy(update={"metadata": owner})
+    folder = publish_as(plan=a_plan(policy=policy)).folder
+
+    page = render(folder, "public")
+
+    assert "dpo[U+202E]moc" in page and "\u202e" not in page
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cloakwork.arrays import Floats, Ints
+from cloakwork.audit.curves import ShareCurve
 from cloakwork.audit.discovery import Discovery, evaluate_in_subprocess
 from cloakwork.audit.flow import FlowGraph, flow_graph
 from cloakwork.audit.learning import LearnedFrom, learned_from
@@ -99,6 +100,7 @@ class Utility(Frozen):
     times: TimeUtility | None = None
     whole_log: WholeLogUtility | None = None
     flow: FlowGraph | None = None
+    curves: tuple[ShareCurve, ...] = ()
     learned: LearnedFrom | None = None
     notes: tuple[str, ...] = ()
 

@@ -173,18 +173,33 @@ def _of_times(source: _Timed, release: _Timed, days_from: datetime | None) -> di
     rows = (pair_of[:split], gaps[0][1]), (pair_of[split:], gaps[1][1])
     names = [(labels[pair // len(labels)], labels[pair % len(labels)]) for pair in pairs]
     profile = "hours_of_week" if days_from is None else "weekdays"
-    durations = source.durations(), release.durations()
-    slots = [_slots(side.stamps, days_from) for side in (source, release)]
     return {
-        "case_durations": duration_distance(*durations),
-        "curves": (
-            duration_curve(*durations),
-            profile_curve(slots[0], slots[1], 168 if days_from is None else 7),
-        ),
+        "case_durations": duration_distance(source.durations(), release.durations()),
+        "curves": _curves(source, release, days_from),
         "waiting_times": waiting_distance(rows[0], rows[1], len(pairs)),
         profile: profile_distance(source.stamps, release.stamps, days_from),
         "pairs": _most_frequent(rows[0], rows[1], names),
     }
+
+
+def time_curves(
+    source: EventLog, release: EventLog, days_from: datetime | None = None
+) -> tuple[ShareCurve, ...]:
+    """How long cases take, and when events happen, in both logs; empty where one has no times.
+    ``days_from``: as in ``compare_whole_logs``.
+    """
+    if any(TIMESTAMP not in log.events.columns for log in (source, release)):
+        return ()
+    sides = [_Timed(with_activity(log)) for log in (source, release)]
+    return _curves(sides[0], sides[1], days_from)
+
+
+def _curves(source: _Timed, release: _Timed, days_from: datetime | None) -> tuple[ShareCurve, ...]:
+    slots = [_slots(side.stamps, days_from) for side in (source, release)]
+    return (
+        duration_curve(source.durations(), release.durations()),
+        profile_curve(slots[0], slots[1], 168 if days_from is None else 7),
+    )
 
 
 def duration_distance(source: Floats, release: Floats) -> float | None:

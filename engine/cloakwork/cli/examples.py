@@ -69,7 +69,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     ),
     "report": (
         "cloakwork report release > report.html",
-        "cloakwork report release --audience internal --format json",
+        "cloakwork report release --audience internal --format pdf --out report.pdf",
     ),
     "ledger": (
         "cloakwork ledger show",

@@ -1,5 +1,6 @@
 """``cloakwork report``: what a release says, for insiders or for everybody."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,10 +29,17 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["html", "json", "pdf"]),
+    type=click.Choice(["html", "json", "pdf", "dpv", "oscal", "dpia"]),
     default="html",
     show_default=True,
-    help="pdf: not in this version; print the page to PDF from a browser.",
+    help="pdf needs the extra 'pdf'. dpv: terms of the Data Privacy Vocabulary (JSON-LD). oscal: "
+    "assessment results. dpia: an impact assessment to be completed (Markdown, internal).",
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A new file to write to, instead of standard output.",
 )
 @ledger_option
 def report(
@@ -39,16 +47,18 @@ def report(
     audience: "Audience",
     format_: "Format",
     public_key: Path | None,
+    out: Path | None,
     ledger: str | None,
 ) -> None:
-    """Print the audit report of the release in DIR to standard output.
+    """Print the audit report of the release in DIR, or write it to a file.
 
-    Exit code 5: the statement is not signed by a trusted key, or a file is not the one that was
-    signed. Whether the release keeps what it says is checked by 'cloakwork verify'. Where the
-    ledger knows the release, the report warns of other releases only if there are any.
+    The report says whether the release was verified. Exit code 5: the statement is not signed by a
+    trusted key, or a file is not the one that was signed. Where the ledger knows the release, the
+    report warns of other releases only if there are any.
     """
     from cloakwork.accounting.ledger import Ledger
-    from cloakwork.report.render import render
+    from cloakwork.report.out import check_file, write_file
+    from cloakwork.report.render import render, render_pdf
 
     if not folder.is_dir():
         raise click.BadParameter(
@@ -56,5 +66,25 @@ def report(
             "unpack the file first, then name the folder",
             param_hint="DIR",
         )
+    if out is not None:
+        check_file(out, folder)
+    elif format_ == "pdf" and is_terminal():
+        raise click.UsageError("a PDF is not for a terminal: name a file with --out FILE")
     book = Ledger(ledger)
-    click.echo(render(folder, audience, format_, public_key=public_key, ledger=book))
+    made: str | bytes
+    if format_ == "pdf":
+        made = render_pdf(folder, audience, public_key=public_key, ledger=book)
+    else:
+        text = render(folder, audience, format_, public_key=public_key, ledger=book)
+        made = text.rstrip("\n") + "\n"
+    if out is None:
+        click.echo(made, nl=False)
+        return
+    content = made.encode() if isinstance(made, str) else made
+    write_file(out, content, private=audience == "internal")
+    click.echo(f"wrote {out}", err=True)
+
+
+def is_terminal() -> bool:
+    """Whether a person sees what is printed."""
+    return sys.stdout.isatty()

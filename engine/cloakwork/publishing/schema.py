@@ -28,17 +28,17 @@ def statement_schema() -> dict[str, Any]:
         "title": "Cloakwork privacy statement, version 2",
     }
     generated = PrivacyStatement.model_json_schema(by_alias=True, mode="serialization")
-    return head | {key: _with_bounds(value) for key, value in generated.items() if key not in head}
+    return head | {key: with_bounds(value) for key, value in generated.items() if key not in head}
 
 
-def _with_bounds(schema: Any) -> Any:
+def with_bounds(schema: Any) -> Any:
     """Bounds in JSON Schema's words, where pydantic left its own."""
     if isinstance(schema, list):
-        return [_with_bounds(item) for item in schema]
+        return [with_bounds(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        _BOUNDS.get(key, key) if isinstance(value, int | float) else key: _with_bounds(value)
+        _BOUNDS.get(key, key) if isinstance(value, int | float) else key: with_bounds(value)
         for key, value in schema.items()
     }
 

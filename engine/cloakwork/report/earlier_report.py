@@ -48,6 +48,11 @@ def earlier_report(
             f"{folder}: was made by version 0.1.0; read its internal/report.html as it was "
             "written then"
         )
+    if format not in ("html", "json"):
+        raise OutputError(
+            f"{folder}: was made by version 0.1.0, whose statement {format} cannot be made of; "
+            "use --format html or json"
+        )
     try:
         found = verify(folder, public_key=public_key)
     except VerificationFailed as failure:

@@ -2,7 +2,7 @@
 dark as the reader has it, and printable.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -18,13 +18,14 @@ from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.quantities import rounded
 from cloakwork.report.curves import drawn
 from cloakwork.report.flow_drawing import drawn_flows
+from cloakwork.report.letters import without_controls
 from cloakwork.report.model import (
     InternalReport,
     PublicReport,
     PublicStep,
     public_steps,
 )
-from cloakwork.report.texts import guarantee_line, unit_text, warning_lines
+from cloakwork.report.texts import duration, guarantee_line, unit_text, warning_lines
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -103,20 +104,30 @@ def public_html(report: PublicReport) -> str:
     )
 
 
-def internal_html(report: InternalReport, others: int | None = None) -> str:
+def internal_html(
+    report: InternalReport, others: int | None = None, digests: Mapping[str, str] | None = None
+) -> str:
     """The internal report as a page; its first line says that it must not be published.
 
-    ``others``: as ``other_unbounded_releases`` counts them.
+    ``others``: as ``other_unbounded_releases`` counts them. ``digests``: SHA-256 (hex) of the
+    signed files by name, where they are known.
     """
     return page(
         "internal.html",
         report=report,
+        digests=digests or {},
         warnings=warning_lines(report.plan, others, which="other"),
         bars=bars(report.statement.budget),
         pipeline=pipeline(public_steps(report.plan)),
         utility=lines(report.utility),
         step_pairs=_step_pairs(report.utility),
     )
+
+
+def dpia_html(report: InternalReport, others: int | None = None) -> str:
+    """The impact assessment in the structure of Article 35(7) GDPR, as a page of its own."""
+    warnings = warning_lines(report.plan, others, which="other")
+    return page("dpia.html", report=report, warnings=warnings)
 
 
 def lines(utility: Utility | None) -> tuple[Line, ...]:
@@ -228,6 +239,11 @@ def percent(share: float | None) -> str:
     return "none" if share is None else f"{share:.0%}"
 
 
+def log_name(files: Mapping[str, str]) -> str:
+    """The name of the released log among the signed files."""
+    return next((name for name in files if name.startswith("log.")), "")
+
+
 def moment(time: datetime) -> str:
     """A UTC date and time as people read it."""
     return f"{time:%d %B %Y, %H:%M} UTC"
@@ -235,7 +251,7 @@ def moment(time: datetime) -> str:
 
 def page(template: str, **content: object) -> str:
     """A page from one of the templates."""
-    return _environment().get_template(template).render(**content)
+    return without_controls(_environment().get_template(template).render(**content))
 
 
 @cache
@@ -253,5 +269,6 @@ def _environment() -> "Environment":
     environment.filters |= {"rounded": rounded, "drawn": drawn, "flows": drawn_flows}
     environment.filters |= {"percent": percent}
     environment.filters |= {"treatment": treatment_in_words, "proof": proof_in_words}
-    environment.filters |= {"plainly": guarantee_line, "whom": unit_text}
+    environment.filters |= {"plainly": guarantee_line, "whom": unit_text, "duration": duration}
+    environment.filters |= {"log_name": log_name}
     return environment

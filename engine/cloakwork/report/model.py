@@ -17,13 +17,20 @@ from cloakwork.plan.model import Plan
 from cloakwork.publishing.release_properties import properties_of
 from cloakwork.publishing.statement import PrivacyStatement, Statement
 from cloakwork.quantities import Frozen
+from cloakwork.report.examined import NOT_EXAMINED, WHEN_WRITTEN, Examination
+from cloakwork.report.history import LedgerView, ledger_view
+from cloakwork.report.origin import RunOrigin, origin_of
+from cloakwork.report.pictures import ReleasedPictures
 from cloakwork.report.texts import warning_lines
+from cloakwork.report.unprotected import UnprotectedGroup, unprotected_groups
 from cloakwork.run.release import Release
 
 INTERNAL_BANNER: Final = "INTERNAL: holds figures from the raw log. Never publish."
 
+REPORT_TYPE: Final = "urn:cloakwork:report:v1"
+
 Audience = Literal["internal", "public"]
-Format = Literal["html", "json", "pdf"]
+Format = Literal["html", "json", "pdf", "dpv", "oscal", "dpia"]
 
 
 class StepFigures(Frozen):
@@ -46,6 +53,8 @@ class InternalReport(Frozen):
     """Everything known about a release, for those who may see the raw log."""
 
     warning: Literal["INTERNAL: holds figures from the raw log. Never publish."] = INTERNAL_BANNER
+    report: Literal["urn:cloakwork:report:v1"] = REPORT_TYPE
+    audience: Literal["internal"] = "internal"
     statement: PrivacyStatement
     plan: Plan
     verdicts: tuple[Finding, ...]
@@ -54,6 +63,10 @@ class InternalReport(Frozen):
     stages: dict[str, float]
     notes: tuple[str, ...]
     utility: Utility | None = None
+    unprotected: tuple[UnprotectedGroup, ...] = ()
+    origin: RunOrigin | None = None
+    ledger: LedgerView | None = None
+    examination: Examination = NOT_EXAMINED
 
 
 class PublicStep(Frozen):
@@ -70,12 +83,17 @@ class PublicStep(Frozen):
 class PublicReport(Frozen):
     """What everybody may know about a release: its signed statement and its plan."""
 
+    report: Literal["urn:cloakwork:report:v1"] = REPORT_TYPE
+    audience: Literal["public"] = "public"
     statement: PrivacyStatement
     files: dict[str, str]
     keyids: tuple[str, ...]
     steps: tuple[PublicStep, ...]
     warnings: tuple[str, ...]
     advisories: tuple[str, ...] = ()
+    unprotected: tuple[UnprotectedGroup, ...] = ()
+    examination: Examination = NOT_EXAMINED
+    pictures: ReleasedPictures | None = None
 
 
 def internal_report(
@@ -84,6 +102,7 @@ def internal_report(
     """Everything about ``release``; figures from the raw log included. ``writing``: seconds it took
     to write the log.
     """
+    book = None if release.reservation is None else release.reservation.ledger
     internal = release.internal
     return InternalReport(
         statement=statement,
@@ -100,6 +119,10 @@ def internal_report(
         stages={**internal.stages, "write": writing},
         notes=internal.notes,
         utility=Utility.model_validate(dict(internal.utility)) if internal.utility else None,
+        unprotected=unprotected_groups(release.plan, statement),
+        origin=origin_of(release.plan),
+        ledger=ledger_view(book, release.plan, statement.release),
+        examination=WHEN_WRITTEN,
     )
 
 
@@ -125,10 +148,17 @@ def other_unbounded_releases(ledger: Ledger | None, statement: PrivacyStatement)
 
 
 def public_report(
-    statement: Statement, plan: Plan, keyids: tuple[str, ...], others: int | None = None
+    statement: Statement,
+    plan: Plan,
+    keyids: tuple[str, ...],
+    others: int | None = None,
+    *,
+    examination: Examination = NOT_EXAMINED,
+    pictures: ReleasedPictures | None = None,
 ) -> PublicReport:
-    """What ``statement`` and ``plan`` say; both are public. ``others``: as
-    ``other_unbounded_releases`` counts them."""
+    """What ``statement`` and ``plan`` say, and what the released log shows; all of it is public.
+    ``others``: as ``other_unbounded_releases`` counts them.
+    """
     return PublicReport(
         statement=statement.predicate,
         files=statement.digests(),
@@ -138,6 +168,9 @@ def public_report(
         advisories=tuple(
             f"{finding}: {finding.advisory.says}" for finding in advisories_for(properties_of(plan))
         ),
+        unprotected=unprotected_groups(plan, statement.predicate),
+        examination=examination,
+        pictures=pictures,
     )
 
 

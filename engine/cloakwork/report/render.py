@@ -1,7 +1,9 @@
 """Rendering the report of a published release, for insiders or for everybody."""
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -17,17 +19,35 @@ from cloakwork.publishing.keys import public_key as read_key
 from cloakwork.publishing.statement import Statement, file_digest
 from cloakwork.publishing.verify import read_statement
 from cloakwork.quantities import Frozen
+from cloakwork.report.dpv import dpv_terms
 from cloakwork.report.earlier_report import earlier_report, is_earlier_release
-from cloakwork.report.html import internal_html, public_html
+from cloakwork.report.examined import Examination, examined
+from cloakwork.report.history import ledger_view
+from cloakwork.report.html import dpia_html, internal_html, public_html
+from cloakwork.report.markdown import markdown_of
 from cloakwork.report.model import (
+    INTERNAL_BANNER,
     Audience,
     Format,
     InternalReport,
     other_unbounded_releases,
     public_report,
 )
+from cloakwork.report.oscal import assessment_results
+from cloakwork.report.pictures import released_pictures
+from cloakwork.report.unprotected import unprotected_groups
 
 M = TypeVar("M", bound=Frozen)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticRelease:
+    """A folder whose statement is signed by a trusted key, and whose files are the signed ones."""
+
+    folder: Path
+    statement: Statement
+    keyids: tuple[str, ...]
+    examination: Examination
 
 
 def render(
@@ -38,51 +58,116 @@ def render(
     public_key: Path | None = None,
     ledger: Ledger | None = None,
 ) -> str:
-    """The report of the release in ``folder`` as text.
+    """The report of the release in ``folder`` as text; for a PDF, ``render_pdf``.
 
-    The public report is made of ``statement.json`` and ``plan.json`` alone, the internal one of
-    ``internal/report.json``, which nobody signs and which must speak of the same statement.
+    The public report is made of ``statement.json``, ``plan.json`` and the released log, if it is
+    there; the internal one of ``internal/report.json``, which nobody signs and which must speak of
+    the same statement. ``format``: ``dpv`` is for everybody, ``dpia`` for insiders.
     ``ledger``: where it knows the release, it tells whether there are others that this one can be
     intersected with; without it the report warns that there may be. Raises
     VerificationFailed unless the statement is signed by the key in ``public_key``, else by a key
-    that is trusted here, and the files are those that were signed; what they say is checked by
-    ``verify``, not here. Raises OutputError when a file is missing or is not what it should be, and
-    for PDF.
+    that is trusted here, and the files are those that were signed; what ``verify`` finds beyond is
+    told in the report. Raises OutputError when a file is missing or is not what it should be.
     """
     if format == "pdf":
-        raise OutputError(
-            "a PDF is not made here: write the report as html, open it in a browser "
-            "and print it to PDF"
-        )
+        raise OutputError("a PDF is bytes: call render_pdf")
     if is_earlier_release(folder):
         return earlier_report(folder, audience, format, public_key)
-    statement, keyids = _authentic(folder, public_key)
+    release = _authentic(folder, public_key)
     if audience == "internal":
-        path = folder / INTERNAL_FOLDER / "report.json"
-        if not path.parent.exists():
-            raise OutputError(
-                f"{folder}: holds no internal part: it stays with whoever made the release; "
-                "use --audience public"
-            )
-        internal = _read(path, InternalReport)
-        if internal.statement != statement.predicate:
-            raise VerificationFailed(
-                [f"{INTERNAL_FOLDER}/report.json: speaks of another statement than the signed one"]
-            )
-        if format == "json":
-            return _json(internal)
-        return internal_html(internal, other_unbounded_releases(ledger, internal.statement))
-    plan = with_own_sentences(_read(folder / PLAN_FILE, Plan))
-    statement = statement.model_copy(
-        update={"predicate": reworded_statement(statement.predicate, plan)}
+        return _internal_text(release, format, ledger)
+    return _public_text(release, format, ledger)
+
+
+def render_pdf(
+    folder: Path,
+    audience: Audience = "public",
+    *,
+    public_key: Path | None = None,
+    ledger: Ledger | None = None,
+) -> bytes:
+    """The report as a PDF with tags, after PDF/UA-1; arguments and errors as for ``render``.
+    Needs the extra ``pdf``.
+    """
+    from cloakwork.report.pdf import pdf_of
+
+    page = render(folder, audience, "html", public_key=public_key, ledger=ledger)
+    statement = read_statement(read_envelope(_content(folder / STATEMENT_FILE))).predicate
+    running = f"{statement.policy.dataset} · release {statement.release}"
+    if audience == "internal":
+        return pdf_of(
+            page,
+            title=f"Internal audit report: {statement.policy.dataset}",
+            running=f"{INTERNAL_BANNER} {running}",
+            issued=statement.issued,
+        )
+    title = f"Privacy statement: {statement.policy.dataset}"
+    return pdf_of(page, title=title, running=running, issued=statement.issued)
+
+
+def _public_text(release: AuthenticRelease, format_: Format, ledger: Ledger | None) -> str:
+    plan = with_own_sentences(_read(release.folder / PLAN_FILE, Plan))
+    statement = release.statement.model_copy(
+        update={"predicate": reworded_statement(release.statement.predicate, plan)}
     )
-    others = other_unbounded_releases(ledger, statement.predicate)
-    public = public_report(statement, plan, keyids, others)
-    return public_html(public) if format == "html" else _json(public)
+    said = statement.predicate
+    if format_ == "dpv":
+        return _as_json(dpv_terms(said, unprotected_groups(plan, said)))
+    if format_ == "oscal":
+        return _as_json(assessment_results(said, plan, release.examination))
+    if format_ == "dpia":
+        raise OutputError(
+            "an impact assessment is filled from the internal report: use --audience internal"
+        )
+    public = public_report(
+        statement,
+        plan,
+        release.keyids,
+        other_unbounded_releases(ledger, said),
+        examination=release.examination,
+        pictures=released_pictures(release.folder, statement, plan),
+    )
+    return public_html(public) if format_ == "html" else _json(public)
 
 
-def _authentic(folder: Path, given: Path | None) -> tuple[Statement, tuple[str, ...]]:
-    """The statement that was signed, and the ids of the keys it names; see ``render``."""
+def _internal_text(release: AuthenticRelease, format_: Format, ledger: Ledger | None) -> str:
+    if format_ == "dpv":
+        raise OutputError("the terms of DPV are of the public statement: use --audience public")
+    report = _internal_report(release, ledger)
+    if format_ == "json":
+        return _json(report)
+    if format_ == "oscal":
+        observed = {verdict.sentence: verdict.observed for verdict in report.verdicts}
+        document = assessment_results(report.statement, report.plan, report.examination, observed)
+        return _as_json(document)
+    others = other_unbounded_releases(ledger, report.statement)
+    if format_ == "dpia":
+        return markdown_of(dpia_html(report, others))
+    return internal_html(report, others, release.statement.digests())
+
+
+def _internal_report(release: AuthenticRelease, ledger: Ledger | None) -> InternalReport:
+    """The report as it was written, and what this run found beside."""
+    path = release.folder / INTERNAL_FOLDER / "report.json"
+    if not path.parent.exists():
+        raise OutputError(
+            f"{release.folder}: holds no internal part: it stays with whoever made the release; "
+            "use --audience public"
+        )
+    written = _read(path, InternalReport)
+    if written.statement != release.statement.predicate:
+        raise VerificationFailed(
+            [f"{INTERNAL_FOLDER}/report.json: speaks of another statement than the signed one"]
+        )
+    groups = unprotected_groups(written.plan, written.statement)
+    seen = written.ledger or ledger_view(ledger, written.plan, written.statement.release)
+    return written.model_copy(
+        update={"examination": release.examination, "unprotected": groups, "ledger": seen}
+    )
+
+
+def _authentic(folder: Path, given: Path | None) -> AuthenticRelease:
+    """The release with the statement that was signed; see ``render``."""
     envelope = read_envelope(_content(folder / STATEMENT_FILE))
     keyids = tuple(signature.keyid for signature in envelope.signatures)
     known = (trusted_key(keyid) for keyid in keyids) if given is None else iter((read_key(given),))
@@ -103,7 +188,7 @@ def _authentic(folder: Path, given: Path | None) -> tuple[Statement, tuple[str, 
         if (fault := _fault(folder / name, digest))
     ]:
         raise VerificationFailed(wrong)
-    return statement, keyids
+    return AuthenticRelease(folder, statement, keyids, examined(folder, given))
 
 
 def _fault(path: Path, digest: str) -> str | None:
@@ -129,6 +214,10 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise OutputError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _as_json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def _json(report: Frozen) -> str:

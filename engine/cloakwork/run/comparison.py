@@ -42,6 +42,27 @@ def whole_log_utility(plan: Plan, source: EventLog, released: EventLog) -> "Whol
     return found.model_copy(update={"contradicted": contradicted})
 
 
+def with_pictures(
+    utility: "Utility", plan: Plan, source: EventLog, released: EventLog
+) -> "Utility":
+    """The figures, with the graph of steps and the curves of times where a step changed times
+    alone, so that no other figure brought them.
+    """
+    from cloakwork.audit.flow import flow_graph
+    from cloakwork.audit.whole_log import time_curves
+
+    pictures: dict[str, object] = {}
+    try:
+        if utility.flow is None:
+            pictures["flow"] = flow_graph(source, released)
+        if utility.whole_log is None or not utility.whole_log.curves:
+            pictures["curves"] = time_curves(source, released, days_from(plan.facts))
+    except Exception as error:
+        fault = str(error or type(error).__name__).partition("\n")[0]
+        pictures["notes"] = (*utility.notes, f"pictures were not drawn: {fault}")
+    return utility.model_copy(update=pictures)
+
+
 def utility_of_logs(source: EventLog, released: EventLog) -> "Utility":
     """All figures of ``released`` against ``source`` that need no plan: of the control flow, of
     times where both have them, and of the attributes that both have.

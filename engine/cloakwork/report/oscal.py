@@ -1,0 +1,183 @@
+"""A release as assessment results in OSCAL 1.1 (NIST's Open Security Controls Assessment Language).
+
+Each guarantee that the policy asks for is an objective: satisfied where the statement derives it,
+not satisfied where the policy let an unproven mechanism run in its place. What was checked are
+observations; columns that are released without protection are open risks. Identifiers are UUIDs of
+version 5 of the release's own, so the same release gives the same document.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid5
+
+from cloakwork.plan.model import Plan
+from cloakwork.publishing.statement import PrivacyStatement
+from cloakwork.report.examined import Examination
+
+OSCAL_VERSION: Final = "1.1.2"
+_NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:cloakwork:oscal:v1")
+_PROPERTIES: Final = "urn:cloakwork:oscal"
+
+
+def assessment_results(
+    statement: PrivacyStatement,
+    plan: Plan,
+    examination: Examination,
+    observed: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """The document, as JSON values. ``observed``: what an independent check measured on the
+    release, by the sentence of the claim; figures for insiders.
+    """
+    ids = _Identifiers(statement.release)
+    policy = statement.policy
+    metadata = {
+        "title": _line(f"Privacy of the release {policy.dataset}"),
+        "last-modified": statement.issued.isoformat(),
+        "version": policy.version,
+        "oscal-version": OSCAL_VERSION,
+        "props": [
+            _property("policy", f"{policy.name}@{policy.version}"),
+            _property("policy-digest", plan.policy_digest),
+            _property("owner", policy.owner),
+        ],
+    }
+    imported = {
+        "href": "plan.json",
+        "remarks": "The plan of the release, not an assessment plan of OSCAL's own form.",
+    }
+    return {
+        "assessment-results": {
+            "uuid": ids("document"),
+            "metadata": metadata,
+            "import-ap": imported,
+            "results": [_result(statement, examination, observed or {}, ids)],
+        }
+    }
+
+
+def _result(
+    statement: PrivacyStatement,
+    examination: Examination,
+    observed: dict[str, str],
+    ids: "_Identifiers",
+) -> dict[str, Any]:
+    objectives = _objectives(statement)
+    controls = [{"control-id": name} for name, _, _ in objectives]
+    selection: dict[str, Any] = {"include-controls": controls} if controls else {"include-all": {}}
+    found: dict[str, Any] = {
+        "uuid": ids("result"),
+        "title": _line(f"Release {statement.release} of {statement.policy.dataset}"),
+        "description": _outcome(examination),
+        "start": statement.issued.isoformat(),
+        "props": [_property("release", statement.release), _property("engine", statement.engine)],
+        "reviewed-controls": {
+            "control-selections": [
+                {"description": "The guarantees that the policy asks for.", **selection}
+            ]
+        },
+        "observations": list(_observations(statement, examination, observed, ids)),
+        "risks": list(_risks(statement, ids)),
+        "findings": [_finding(*objective, ids) for objective in objectives],
+    }
+    # OSCAL knows no empty list.
+    return {name: value for name, value in found.items() if value != []}
+
+
+class _Identifiers:
+    """UUIDs of the parts of one release's document."""
+
+    def __init__(self, release: str) -> None:
+        self._release = uuid5(_NAMESPACE, release)
+
+    def __call__(self, part: str) -> str:
+        return str(uuid5(self._release, part))
+
+
+def _objectives(statement: PrivacyStatement) -> list[tuple[str, str, bool]]:
+    """Name, words and whether it is satisfied, of each guarantee that is given or was asked for."""
+    holds = statement.mark is None
+    given = [
+        (f"guarantee-{number}", claim.sentence, holds)
+        for number, claim in enumerate(statement.guarantees, 1)
+    ]
+    missing = [
+        (f"unproven-{number}", goal.sentence, False)
+        for number, goal in enumerate(statement.unproven, 1)
+    ]
+    return given + missing
+
+
+def _finding(name: str, words: str, holds: bool, ids: _Identifiers) -> dict[str, Any]:
+    return {
+        "uuid": ids(f"finding {name}"),
+        "title": name,
+        "description": words,
+        "target": {
+            "type": "objective-id",
+            "target-id": name,
+            "status": {"state": "satisfied" if holds else "not-satisfied"},
+        },
+        "related-observations": [{"observation-uuid": ids(f"observation {name}")}],
+    }
+
+
+def _observations(
+    statement: PrivacyStatement,
+    examination: Examination,
+    observed: dict[str, str],
+    ids: _Identifiers,
+) -> Iterator[dict[str, Any]]:
+    collected = statement.issued.isoformat()
+    for number, claim in enumerate(statement.guarantees, 1):
+        because = "; ".join(claim.because) or claim.sentence
+        measured = observed.get(claim.sentence)
+        words = because if measured is None else f"{because}. Measured: {measured}"
+        methods = ["EXAMINE", "TEST"] if "measured" in claim.basis else ["EXAMINE"]
+        yield _observation(f"guarantee-{number}", words, methods, collected, ids)
+    for number, goal in enumerate(statement.unproven, 1):
+        words = "; ".join(goal.why) or goal.sentence
+        yield _observation(f"unproven-{number}", words, ["EXAMINE"], collected, ids)
+    words = " ".join([_outcome(examination), *examination.failures])
+    yield _observation("verification", words, ["TEST"], collected, ids)
+
+
+def _observation(
+    name: str, words: str, methods: list[str], collected: str, ids: _Identifiers
+) -> dict[str, Any]:
+    return {
+        "uuid": ids(f"observation {name}"),
+        "title": name,
+        "description": words,
+        "methods": methods,
+        "collected": collected,
+    }
+
+
+def _outcome(examination: Examination) -> str:
+    return {
+        "verified": "The release was verified: signature, files, derivation, measured guarantees.",
+        "failed": "The release does NOT keep what its statement says.",
+        "when-written": "The release was checked as it was written.",
+        "not-examined": "The release was not verified when this was written.",
+    }[examination.outcome]
+
+
+def _risks(statement: PrivacyStatement, ids: _Identifiers) -> Iterator[dict[str, Any]]:
+    for column in statement.exposed:
+        names = ", ".join(column.names) or column.column
+        yield {
+            "uuid": ids(f"risk {column.column}"),
+            "title": _line(f"Released without protection: {names}"),
+            "description": column.says,
+            "statement": column.reason or column.says,
+            "status": "open",
+        }
+
+
+def _property(name: str, value: str) -> dict[str, str]:
+    return {"name": name, "ns": _PROPERTIES, "value": _line(value)}
+
+
+def _line(text: str) -> str:
+    """One line that is not empty and has no space at its ends, as OSCAL wants it."""
+    return " ".join(text.split()) or "-"

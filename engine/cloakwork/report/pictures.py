@@ -1,0 +1,50 @@
+"""Pictures of a released log by itself: what everybody who has the log can draw."""
+
+from pathlib import Path
+from typing import Final
+
+from cloakwork.audit.curves import ShareCurve
+from cloakwork.audit.flow import FlowGraph
+from cloakwork.lineage import TIMESTAMPS
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
+from cloakwork.plan.model import Plan
+from cloakwork.publishing.statement import Statement
+from cloakwork.publishing.verify_signature import signed_log
+from cloakwork.quantities import Frozen
+
+_DRAWN: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
+
+
+class ReleasedPictures(Frozen):
+    """The released log's most frequent steps, how long its cases take and when its events happen;
+    nothing of the source: counts and shares of a source are absent or 0.
+    """
+
+    flow: FlowGraph
+    curves: tuple[ShareCurve, ...]
+
+
+def released_pictures(folder: Path, statement: Statement, plan: Plan) -> ReleasedPictures | None:
+    """Pictures of the signed log in ``folder``; None where it is not there, or cannot be read."""
+    from cloakwork.audit.flow import flow_graph
+    from cloakwork.audit.whole_log import time_curves
+    from cloakwork.errors import CloakworkError
+    from cloakwork.log.io import read_log
+    from cloakwork.run.comparison import days_from
+
+    path = signed_log(folder, statement)
+    if path.is_symlink() or not path.is_file():
+        return None
+    try:
+        log = read_log(path, timeless=TIMESTAMPS not in plan.released, keep=_DRAWN.__contains__)
+        graph = flow_graph(log, log)
+        curves = time_curves(log, log, days_from(plan.facts))
+    except CloakworkError:
+        return None
+    steps = tuple(
+        step.model_copy(update={"source": 0, "source_median": None}) for step in graph.steps
+    )
+    return ReleasedPictures(
+        flow=graph.model_copy(update={"steps": steps, "source_share": None}),
+        curves=tuple(curve.model_copy(update={"source": ()}) for curve in curves),
+    )

@@ -1,0 +1,133 @@
+"""Who in a log is not protected: what follows from whom the guarantees are about, from what is
+released, and from what the plan leaves open.
+
+A guarantee is about one unit. Whoever is in the log and is no unit (staff, persons in values), or
+is more than one (all cases of a person, a group), is not hidden by it.
+"""
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from cloakwork.authoring.words import NAMED, PERSON, STAFF, WHO, names_one_of, words_of
+from cloakwork.facts import Unit
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.plan.claims.caveats import HoldsWindow
+from cloakwork.plan.model import Plan
+from cloakwork.publishing.statement import PrivacyStatement
+from cloakwork.quantities import Frozen
+from cloakwork.report.texts import listed
+
+GroupKind = Literal["everybody", "several-cases", "other-persons", "staff", "in-values", "groups"]
+
+_WITHOUT_NAMES: Final = frozenset({"case:concept:name", "concept:name", "time:timestamp"})
+_TREATMENTS: Final = {
+    "keep": "their names are released as they are",
+    "pseudonymise": "pseudonyms stand for them, each for one person throughout the release",
+    "generalise": "groups stand for them",
+    "protect": "values are changed to protect a unit, and not each of these people",
+    "replace": "other values stand for them",
+}
+
+
+class UnprotectedGroup(Frozen):
+    """People whom no guarantee of the release protects; ``columns``: where they are seen."""
+
+    kind: GroupKind
+    who: str
+    says: str
+    columns: tuple[str, ...] = ()
+
+
+def unprotected_groups(plan: Plan, statement: PrivacyStatement) -> tuple[UnprotectedGroup, ...]:
+    """Everybody whom the statement's guarantees do not protect, the most concerned first."""
+    return tuple(_groups(plan, statement))
+
+
+def _groups(plan: Plan, statement: PrivacyStatement) -> Iterator[UnprotectedGroup]:
+    if not statement.guarantees or statement.mark is not None:
+        yield UnprotectedGroup(
+            kind="everybody",
+            who="Everybody in the log",
+            says="the release guarantees nothing",
+        )
+        return
+    yield from _of_unit(statement.unit, plan)
+    for name, treatment in _columns_of_staff(statement):
+        yield UnprotectedGroup(
+            kind="staff",
+            who=f"Whoever is named in {name}",
+            says=(
+                f"{_TREATMENTS[treatment]}; {_counted_unit(statement.unit)}, so how often one of "
+                "these people occurs, where, and with whom is not hidden"
+            ),
+            columns=(name,),
+        )
+    kept = _kept_attributes(statement)
+    if kept:
+        yield UnprotectedGroup(
+            kind="in-values",
+            who="Persons inside values",
+            says=(
+                f"values of {listed(kept)} are passed on as the source has them: whoever is named "
+                "or described in one is told"
+            ),
+            columns=kept,
+        )
+    yield UnprotectedGroup(
+        kind="groups",
+        who="Groups",
+        says=(
+            "what is true of many at once (a ward, a firm, a family, a day) is what the release "
+            "is made to tell; no guarantee about one unit hides it"
+        ),
+    )
+
+
+def _of_unit(unit: Unit, plan: Plan) -> Iterator[UnprotectedGroup]:
+    if unit.attribute is None:
+        yield UnprotectedGroup(
+            kind="several-cases",
+            who="Persons with several cases",
+            says=(
+                "each guarantee protects one case by itself; what all cases of one person tell "
+                "together is not hidden"
+            ),
+        )
+        return
+    yield UnprotectedGroup(
+        kind="other-persons",
+        who=f"Everybody whom '{unit.attribute}' does not name",
+        says=f"the guarantees protect each '{unit.attribute}', and nobody else in the log",
+    )
+    if any(isinstance(caveat, HoldsWindow) for caveat in plan.warnings):
+        yield UnprotectedGroup(
+            kind="several-cases",
+            who=f"Each '{unit.attribute}' with cases in several windows",
+            says="the guarantees hold for each window; the costs of all of them add up",
+        )
+
+
+def _counted_unit(unit: Unit) -> str:
+    whom = "one case" if unit.attribute is None else f"one '{unit.attribute}'"
+    return f"each guarantee protects {whom}"
+
+
+def _columns_of_staff(statement: PrivacyStatement) -> Iterator[tuple[str, str]]:
+    """Released attributes whose names say that they name people who are not the unit."""
+    for column in statement.released:
+        words = words_of(column.name)
+        named = names_one_of(words, STAFF) or (
+            names_one_of(words, PERSON) and names_one_of(words, NAMED)
+        )
+        is_unit = column.name == statement.unit.attribute
+        if named and not names_one_of(words, WHO) and not is_unit:
+            yield column.name, column.treatment
+
+
+def _kept_attributes(statement: PrivacyStatement) -> tuple[str, ...]:
+    roles = {CONTROL_FLOW, METADATA, TIMESTAMPS} | _WITHOUT_NAMES
+    return tuple(
+        column.name
+        for column in statement.released
+        if column.treatment == "keep" and column.name not in roles
+    )
