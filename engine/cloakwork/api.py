@@ -1,7 +1,7 @@
 """The verbs of the Python interface, the same as the command line's."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -10,14 +10,13 @@ from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import BudgetForecast, Ledger
 from cloakwork.errors import CloakworkError, FileProblem, PolicyError
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, require_profile_params
 from cloakwork.notebook_progress import in_notebook
 from cloakwork.plan.budget import ledger_terms
-from cloakwork.plan.model import Plan, Step
+from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import require_window
 from cloakwork.policy.load import digest
@@ -33,8 +32,8 @@ from cloakwork.registry.requirement import notes_on, required_approval
 from cloakwork.registry.sources import PolicySource, policy_source
 from cloakwork.report.internal import internal_files
 from cloakwork.report.texts import open_window_line, warning_lines
-from cloakwork.run.comparison import compared_columns, whole_log_utility, with_pictures
 from cloakwork.run.execute import Stopwatch, execute
+from cloakwork.run.kept_utility import TimesSeen, utility_figures
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
 from cloakwork.run.preview import previewable
@@ -45,8 +44,6 @@ from cloakwork.run.search_cache import SearchCache
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from cloakwork.audit.times import TimeUtility
 
 
 def load_policy(path_or_name: str | Path, *, ledger: Ledger | str | None = None) -> Policy:
@@ -101,10 +98,10 @@ def apply(
         with watch.stage("read"):
             log = _opened(log, plan, columns, reporter)
 
-    times = _TimesSeen(needed=bool(plan.policy.spec.output.report))
+    times = TimesSeen(needed=bool(plan.policy.spec.output.report))
 
     def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
-        return _utility(plan, source, released, reporter, mining_seconds, times.figures)
+        return utility_figures(plan, source, released, reporter, mining_seconds, times.figures)
 
     return execute(
         plan,
@@ -223,67 +220,6 @@ def profile(
         log = read_under(policy, log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
     return measure(policy, log, book, window=window)
-
-
-@dataclass(slots=True)
-class _TimesSeen:
-    """Takes the figures of times before and after the last step that rewrites them, if a report is
-    ``needed``.
-    """
-
-    needed: bool
-    figures: "TimeUtility | None" = None
-
-    def __call__(self, step: Step, before: EventLog, after: EventLog) -> None:
-        """Whatever goes wrong is noted in the report: the release does not depend on it."""
-        if (
-            not self.needed
-            or TIMESTAMPS not in step.lineage.writes
-            or CONTROL_FLOW in step.lineage.writes
-            or step.lineage.enriches
-        ):
-            return
-        from cloakwork.audit.times import TimeUtility, compare_times
-
-        try:
-            self.figures = compare_times(before, after)
-        except Exception as error:
-            self.figures = TimeUtility(notes=(f"times were not compared: {_first_line(error)}",))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error or type(error).__name__).partition("\n")[0]
-
-
-def _utility(
-    plan: Plan,
-    source: EventLog,
-    released: EventLog,
-    reporter: Reporter,
-    mining_seconds: float,
-    times: "TimeUtility | None" = None,
-) -> Mapping[str, JsonValue]:
-    """How much is left of the control flow, of ``times`` and of attributes, for the internal report
-    if there will be one.
-
-    Whatever goes wrong here is noted there: the release is made, paid for, and does not depend on
-    it.
-    """
-    rewritten = any(CONTROL_FLOW in step.lineage.writes for step in plan.steps)
-    measurable = rewritten or times is not None or any(compared_columns(plan, released))
-    if not (plan.policy.spec.output.report and measurable):
-        return {}
-    from cloakwork.audit.utility import Utility, measured
-
-    reporter("measuring utility, for the internal report only")
-    figures, whole_log = Utility(), None
-    try:
-        whole_log = whole_log_utility(plan, source, released)
-        figures = measured(source, released, seconds=mining_seconds) if rewritten else figures
-    except Exception as error:
-        figures = Utility(notes=(f"utility was not measured: {_first_line(error)}",))
-    found = figures.model_copy(update={"times": times, "whole_log": whole_log})
-    return with_pictures(found, plan, source, released).model_dump(mode="json")
 
 
 def preview(

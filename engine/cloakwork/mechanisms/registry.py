@@ -11,7 +11,7 @@ from cloakwork.mechanisms.base import Mechanism
 from cloakwork.mechanisms.packages import package_of
 from cloakwork.mechanisms.third_party import load_mechanism
 from cloakwork.policy.installed import installed_entries
-from cloakwork.policy.model import KNOWN_MECHANISMS
+from cloakwork.policy.mechanism_names import KNOWN_MECHANISMS
 
 _VARIANTS: Final = "cloakwork.mechanisms.variants"
 _ATTRIBUTES: Final = "cloakwork.mechanisms.attributes"

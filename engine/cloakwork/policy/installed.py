@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from cloakwork.policy.globs import is_glob
-from cloakwork.policy.model import KNOWN_MECHANISMS
+from cloakwork.policy.mechanism_names import KNOWN_MECHANISMS
 
 ENTRY_POINTS: Final = "cloakwork.mechanisms"
 """The group under which a package registers ``name = "module:class"``."""

@@ -357,48 +357,6 @@ class Policy(Frozen):
         )
 
 
-KNOWN_MECHANISMS: Final = frozenset(
-    {
-        "bound",
-        "pripel",
-        "dfg/laplace",
-        "variants/adaptive",
-        "variants/threshold",
-        "variants/prefix-tree",
-        "variants/sacofa",
-        "variants/amun",
-        "variants/libra",
-        "variants/travag",
-        "variants/ddpm",
-        "variants/markov",
-        "variants/prefix-tree-published",
-        "variants/sacofa-published",
-        "variants/amun-published",
-        "variants/libra-published",
-        "variants/pripel-published",
-        "kanon/pretsa",
-        "kanon/best-first",
-        "kanon/a-star",
-        "kanon/optimal",
-        "kanon/auto",
-        "kanon/generalise",
-        "kanon/tlkc",
-        "kanon/closeness",
-        "kanon/fill",
-        "timestamps/laplace",
-        "timestamps/histogram",
-        "attributes/redact",
-        "attributes/drop",
-        "attributes/generalise",
-        "attributes/pseudonymise",
-        "attributes/randomised-response",
-        "attributes/bounded-laplace",
-        "attributes/histogram",
-    }
-)
-"""Every mechanism name that a policy of version 1 may speak of, built in this version or not."""
-
-
 def describe_version(policy: Policy) -> str:
     """Name and version as people cite them: ``hospital-process-discovery 1.0.0``."""
     return f"{policy.metadata.name} {policy.metadata.version}"

@@ -7,6 +7,9 @@ from typing import Any, Final
 
 from pydantic import AwareDatetime
 
+from cloakwork.accounting.account import Account
+from cloakwork.accounting.declarations import declaration_of
+from cloakwork.accounting.entries import Entry, EventKind
 from cloakwork.accounting.forecast import forecast_budget
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.accounting.records import Record
@@ -74,7 +77,9 @@ def ledger_view(ledger: Ledger | None, plan: Plan, release: str) -> LedgerView |
 
 def _view(ledger: Ledger, plan: Plan, before: tuple[Record, ...], own: Record) -> LedgerView:
     terms = ledger_terms(plan.policy, plan.facts.release_window)
-    outlook = forecast_budget(before, own.charges, own.totals, terms)
+    declared = declaration_of(_earlier(ledger, "dataset-declared", own), own.dataset, ledger.url)
+    account = declared.bind(Account.of(before), own.charges)
+    outlook = forecast_budget(before, account, own.charges, own.totals, terms)
     balances = zip(outlook.before, outlook.cost, outlook.after, strict=True)
     return LedgerView(
         books=tuple(
@@ -98,9 +103,13 @@ def _view(ledger: Ledger, plan: Plan, before: tuple[Record, ...], own: Record) -
 
 def _comparisons(ledger: Ledger, own: Record) -> tuple[datetime, ...]:
     """When comparisons of settings on this dataset were noted, before the release was reserved."""
-    entries = ledger.events("compared", dataset=own.dataset)
-    times = (datetime.fromisoformat(entry.at) for entry in entries)
-    return tuple(at for at in times if at <= own.created_at)
+    return tuple(datetime.fromisoformat(each.at) for each in _earlier(ledger, "compared", own))
+
+
+def _earlier(ledger: Ledger, kind: EventKind, own: Record) -> list[Entry]:
+    """Entries about the dataset from before the release was reserved."""
+    entries = ledger.events(kind, dataset=own.dataset)
+    return [entry for entry in entries if datetime.fromisoformat(entry.at) <= own.created_at]
 
 
 _APPROVAL: Final = "approval"

@@ -1,0 +1,150 @@
+"""The compliance officer's day in a terminal: from an unknown log to releases that three people
+answer for, and to a budget that is used up.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from conftest import Said
+from walk.steps import PURPOSE, REAL, SHIPPED, WalkedLog, with_windows
+
+Cloakwork = Callable[..., Said]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """One person's commands, with their own keys; ``ledger`` is everybody's."""
+
+    run: Cloakwork
+    patch: pytest.MonkeyPatch
+    home: Path
+
+    def does(self, *command: object, code: int = 0) -> Said:
+        """Run a command, which must end with ``code``."""
+        self.patch.setenv("CLOAKWORK_HOME", str(self.home))
+        said = self.run(*command)
+        assert said.code == code, f"{' '.join(map(str, command))}\n{said.out}{said.err}"
+        assert "Traceback" not in said.err
+        return said
+
+    @property
+    def public_key(self) -> Path:
+        """What others need to let the person's signatures count."""
+        return self.home / "signing-key.pub.pem"
+
+
+@pytest.fixture
+def desks(
+    cloakwork: Cloakwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Desk, Desk, Desk]:
+    """The author, the officer who approves, and who receives the release."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLOAKWORK_LEDGER", "ledger.db")
+    homes = [tmp_path / name for name in ("author", "officer", "recipient")]
+    author, officer, recipient = (Desk(cloakwork, monkeypatch, home) for home in homes)
+    return author, officer, recipient
+
+
+@pytest.mark.parametrize("log", [SHIPPED], ids=str)
+def test_a_day_in_a_terminal(log: WalkedLog, desks: tuple[Desk, Desk, Desk]) -> None:
+    walk(log, *desks)
+
+
+@pytest.mark.parametrize("log", REAL, ids=str)
+def test_a_day_with_a_real_log(log: WalkedLog, desks: tuple[Desk, Desk, Desk]) -> None:
+    if "CLOAKWORK_RUNS" not in os.environ:
+        pytest.skip("half a minute: CLOAKWORK_RUNS=1")
+    if not log.path.exists():
+        pytest.skip(f"no {log.path.name} in ../shared/logs")
+    walk(log, *desks)
+
+
+def walk(log: WalkedLog, author: Desk, officer: Desk, recipient: Desk) -> None:
+    """Every step, in order; each command ends as it should at the first try."""
+    version = _written(log, author)
+    _approved(log, version, author, officer)
+    first, renewed = log.windows
+    _chosen(log, version, first, author)
+    _released(log, version, first, author)
+    _received(version, author, recipient)
+
+    again = author.does("apply", version, log.path, "--window", first, "--out", "again", code=4)
+    assert "budget" in again.err.lower()
+    assert not Path("again").exists()
+    author.does("apply", version, log.path, "--window", renewed, "--out", "renewed")
+    shown = json.loads(author.does("ledger", "history", "--json").out)
+    assert [each["window"] for each in shown["releases"]] == [first, renewed]
+    author.does("ledger", "verify", "release", "renewed")
+    author.does("dataset", "show", "walked")
+
+
+def _written(log: WalkedLog, author: Desk) -> str:
+    """Suggested, edited, checked, and kept as a version."""
+    author.does(
+        "policy", "suggest", log.path, "--audience", "publish", "--dataset", "walked",
+        "--owner", "dpo@example.org", "--purpose", PURPOSE, "--out", "policy.yaml",
+    )  # fmt: skip
+    policy = Path("policy.yaml")
+    policy.write_text(with_windows(policy.read_text("utf-8"), log.every), "utf-8")
+    author.does("policy", "validate", "policy.yaml")
+    author.does("policy", "lint", "policy.yaml", log.path)
+    author.does("dataset", "declare", "walked", "--owner", "DPO", "--require-approval")
+    added = author.does("registry", "add", "policy.yaml", "--author", "A. Author", "--json")
+    found = json.loads(added.out)
+    return f"{found['name']}@{found['version']}"
+
+
+def _approved(log: WalkedLog, version: str, author: Desk, officer: Desk) -> None:
+    """By somebody else: neither nobody nor the author will do."""
+    options = ("--window", log.windows[0], "--out", "early")
+    author.does("apply", version, log.path, *options, code=3)
+    approve = ("registry", "approve", version, "--reason", "Fits the study")
+    author.does(*approve, "--approver", "A. Author", code=3)
+    officer.does("keys", "trust", author.public_key, "--name", "author", "--approves")
+    officer.does(*approve, "--approver", "B. Officer")
+    author.does("apply", version, log.path, *options, code=3)
+    author.does("keys", "trust", officer.public_key, "--name", "officer", "--approves")
+    assert not Path("early").exists()
+
+
+def _chosen(log: WalkedLog, version: str, window: str, author: Desk) -> None:
+    """Compared without a look at the log, and planned."""
+    compared = author.does(
+        "compare", log.path, version, "--sweep", "epsilon=0.5,1", "--window", window,
+        "--cases", "400", "--json",
+    )  # fmt: skip
+    assert json.loads(compared.out)["source"] == "stand-in"
+    planned = author.does("plan", version, log.path, "--window", window)
+    assert len(planned.out.splitlines()) <= 25
+
+
+def _released(log: WalkedLog, version: str, window: str, author: Desk) -> None:
+    options = ("--window", window, "--require-approval", "--out", "release")
+    author.does("apply", version, log.path, *options)
+    for audience in ("internal", "public"):
+        for form in ("html", "json", "pdf"):
+            author.does(
+                "report", "release", "--audience", audience, "--format", form,
+                "--out", f"{audience}.{form}",
+            )  # fmt: skip
+    found = json.loads(author.does("risk", log.path, "release", "--json").out)
+    assert found["attacks"]
+    for attack in found["attacks"]:
+        assert 0 <= attack["before"]["low"] <= attack["before"]["share"] <= 1
+    author.does("pack", "release", "--out", "release.zip")
+
+
+def _received(version: str, author: Desk, recipient: Desk) -> None:
+    """The recipient trusts the key once, and knows what to expect."""
+    recipient.does("verify", "release.zip", code=5)
+    expected = ("--expect", f"policy={version}", "--expect", "dataset=walked")
+    recipient.does("verify", "release.zip", "--public-key", author.public_key, *expected)
+    recipient.does(
+        "verify", "release.zip", "--public-key", author.public_key,
+        "--expect", "policy=another@1.0.0", code=5,
+    )  # fmt: skip
