@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cloakwork.accounting.datasets import datasets, declare_dataset
     from cloakwork.accounting.ledger import Ledger
-    from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
+    from cloakwork.api import (
+        apply,
+        load_policy,
+        make_plan,
+        make_report,
+        pack,
+        publish,
+        read_log,
+        release,
+        verify,
+    )
     from cloakwork.attacks.assess import risk
     from cloakwork.authoring.exploration import explore
     from cloakwork.comparing.compare import compare
@@ -31,6 +41,8 @@ _HOMES = {
     "explore": "cloakwork.authoring.exploration",
     "load_policy": "cloakwork.api",
     "make_plan": "cloakwork.api",
+    "make_report": "cloakwork.api",
+    "pack": "cloakwork.api",
     "prove": "cloakwork.plan.prove",
     "publish": "cloakwork.api",
     "read_log": "cloakwork.api",
@@ -51,6 +63,8 @@ __all__ = [
     "explore",
     "load_policy",
     "make_plan",
+    "make_report",
+    "pack",
     "prove",
     "publish",
     "read_log",

@@ -24,6 +24,7 @@ from cloakwork.policy.model import Policy, describe_version
 from cloakwork.progress import Reporter
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_key
+from cloakwork.publishing.packing import pack as pack_release
 from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Verification
@@ -31,6 +32,9 @@ from cloakwork.publishing.verify import verify as verify_release
 from cloakwork.registry.requirement import notes_on, required_approval
 from cloakwork.registry.sources import PolicySource, policy_source
 from cloakwork.report.internal import internal_files
+from cloakwork.report.model import Audience
+from cloakwork.report.model import Format as ReportFormat
+from cloakwork.report.render import render, render_pdf
 from cloakwork.report.texts import open_window_line, warning_lines
 from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.kept_utility import TimesSeen, utility_figures
@@ -325,12 +329,45 @@ def verify(
     return verify_release(Path(path), public_key=key, expect=tuple((expect or {}).items()))
 
 
+def pack(
+    folder: str | Path, out: str | Path, *, public_key: str | Path | None = None
+) -> Verification:
+    """Put the public parts of the release in ``folder`` into the new ZIP file ``out``, once they
+    are verified; arguments and errors as for ``verify``.
+    """
+    key = None if public_key is None else Path(public_key)
+    return pack_release(Path(folder), Path(out), public_key=key)
+
+
+def make_report(
+    folder: str | Path,
+    audience: Audience = "public",
+    format: ReportFormat = "html",  # noqa: A002 - the option's name
+    *,
+    public_key: str | Path | None = None,
+    ledger: Ledger | str | None = None,
+) -> bytes:
+    """The report of the release in ``folder`` as the content of a file: what ``cloakwork report
+    --out`` writes.
+
+    Raises VerificationFailed unless the release is signed by the key in ``public_key``, else by one
+    that is trusted here; OutputError where a file is missing.
+    """
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    key = None if public_key is None else Path(public_key)
+    if format == "pdf":
+        return render_pdf(Path(folder), audience, public_key=key, ledger=book)
+    return render(Path(folder), audience, format, public_key=key, ledger=book).encode()
+
+
 __all__ = [
     "apply",
     "budget",
     "check_destination",
     "load_policy",
     "make_plan",
+    "make_report",
+    "pack",
     "publish",
     "read_log",
     "release",

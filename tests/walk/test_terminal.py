@@ -79,7 +79,7 @@ def walk(log: WalkedLog, author: Desk, officer: Desk, recipient: Desk) -> None:
     author.does("apply", version, log.path, "--window", renewed, "--out", "renewed")
     shown = json.loads(author.does("ledger", "history", "--json").out)
     assert [each["window"] for each in shown["releases"]] == [first, renewed]
-    author.does("ledger", "verify", "release", "renewed")
+    author.does("ledger", "verify", "--release", "release", "--release", "renewed")
     author.does("dataset", "show", "walked")
 
 

@@ -1,0 +1,68 @@
+"""The same day from Python."""
+
+from pathlib import Path
+
+import pytest
+
+import cloakwork
+from cloakwork.errors import BudgetExceeded, NotApproved, VerificationFailed
+from walk.steps import PURPOSE, SHIPPED, with_windows
+
+
+def test_a_day_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two people with keys of their own, and one recipient."""
+    monkeypatch.chdir(tmp_path)
+    book = cloakwork.Ledger("ledger.db")
+    first, renewed = SHIPPED.windows
+    author, officer, recipient = (tmp_path / name for name in ("author", "officer", "recipient"))
+
+    monkeypatch.setenv("CLOAKWORK_HOME", str(author))
+    found = cloakwork.explore(SHIPPED.path)
+    suggested = found.suggest("publish", dataset="walked", owner="DPO", purpose=PURPOSE)
+    text = with_windows(suggested.text, SHIPPED.every)
+    cloakwork.declare_dataset(book, "walked", owner="DPO", require_approval=True)
+    added = cloakwork.Registry(book).add(text, author="A. Author", reason="First version")
+
+    def release(window: str, out: str) -> None:
+        policy = cloakwork.load_policy(added.reference, ledger=book)
+        cloakwork.release(policy, SHIPPED.path, out, ledger=book, window=window)
+
+    with pytest.raises(NotApproved):
+        release(first, "early")
+    _trusted_both_ways(author, officer, monkeypatch)
+    monkeypatch.setenv("CLOAKWORK_HOME", str(officer))
+    cloakwork.Registry(book).approve(added.reference, approver="B. Officer", reason="Fits")
+
+    monkeypatch.setenv("CLOAKWORK_HOME", str(author))
+    compared = cloakwork.compare(
+        SHIPPED.path, added.policy, sweep={"epsilon": [0.5, 1]}, ledger=book, window=first
+    )
+    assert (compared.source, len(compared.settings)) == ("stand-in", 2)
+    release(first, "release")
+    assert cloakwork.risk(SHIPPED.path, "release").attacks
+    assert cloakwork.make_report("release", "internal", "pdf", ledger=book).startswith(b"%PDF")
+    cloakwork.pack("release", "release.zip")
+
+    with pytest.raises(BudgetExceeded):
+        release(first, "again")
+    release(renewed, "renewed")
+    (overview,) = cloakwork.datasets(book)
+    assert [each.window for each in overview.summary.records] == [first, renewed]
+    assert book.verify() is None
+
+    monkeypatch.setenv("CLOAKWORK_HOME", str(recipient))
+    with pytest.raises(VerificationFailed):
+        cloakwork.verify("release.zip")
+    assert cloakwork.verify("release.zip", public_key=author / "signing-key.pub.pem")
+
+
+def _trusted_both_ways(author: Path, officer: Path, patch: pytest.MonkeyPatch) -> None:
+    """Each makes a key, and lets the other's approvals count."""
+    from cloakwork.publishing.keys import signing_key, trust
+
+    for home in (author, officer):
+        patch.setenv("CLOAKWORK_HOME", str(home))
+        signing_key()
+    for home, other in ((author, officer), (officer, author)):
+        patch.setenv("CLOAKWORK_HOME", str(home))
+        trust(other / "signing-key.pub.pem", "colleague", approves=True)
