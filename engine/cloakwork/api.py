@@ -31,7 +31,7 @@ from cloakwork.publishing.verify import Verification
 from cloakwork.publishing.verify import verify as verify_release
 from cloakwork.report.internal import internal_files
 from cloakwork.report.texts import warning_lines
-from cloakwork.run.comparison import compared_columns, whole_log_utility, with_pictures
+from cloakwork.run.comparison import compared_columns, whole_log_utility
 from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
@@ -261,6 +261,7 @@ def _utility(
     if not (plan.policy.spec.output.report and measurable):
         return {}
     from cloakwork.audit.utility import Utility, measured
+    from cloakwork.run.comparison import with_pictures
 
     reporter("measuring utility, for the internal report only")
     figures, whole_log = Utility(), None
