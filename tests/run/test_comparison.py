@@ -11,7 +11,12 @@ from cloakwork.facts import Facts
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.plan.model import Plan
 from cloakwork.report.html import lines
-from cloakwork.run.comparison import compared_columns, days_from, whole_log_utility
+from cloakwork.run.comparison import (
+    compared_columns,
+    days_from,
+    whole_log_utility,
+    with_pictures,
+)
 from conftest import EXAMPLES, ROOT
 
 
@@ -77,3 +82,20 @@ def test_the_graph_and_what_is_learned_stand_in_the_report() -> None:
     assert all(step.source == step.released for step in found.flow.steps)
     shown = {line.name: line.value for line in lines(found)}
     assert float(shown["Next activity, learned from the release"]) > 0.7
+
+
+def test_a_step_that_changes_times_alone_is_drawn_as_well() -> None:
+    """Which activity follows which, durations and hours of both logs; no times where none are
+    released; what cannot be drawn is noted.
+    """
+    log = read_log(EXAMPLES / "hospital.xes.gz")
+    plan = planned("kanon-dp-timestamps")
+
+    drawn = with_pictures(Utility(), plan, log, log)
+
+    assert drawn.flow is not None and drawn.flow.source_share == drawn.flow.released_share
+    assert [curve.source == curve.released for curve in drawn.curves] == [True, True]
+    timeless = planned("kanon-control-flow")
+    assert with_pictures(Utility(), timeless, log, log).curves == ()
+    broken = with_pictures(Utility(), plan, log, None)  # type: ignore[arg-type]
+    assert broken.flow is None and "pictures were not drawn" in broken.notes[0]

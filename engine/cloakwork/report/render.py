@@ -217,7 +217,7 @@ def _content(path: Path) -> bytes:
 
 
 def _as_json(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    return json.dumps(document, indent=2)
 
 
 def _json(report: Frozen) -> str:

@@ -55,7 +55,8 @@ def with_pictures(
     try:
         if utility.flow is None:
             pictures["flow"] = flow_graph(source, released)
-        if utility.whole_log is None or not utility.whole_log.curves:
+        drawn = utility.whole_log is not None and bool(utility.whole_log.curves)
+        if TIMESTAMPS in plan.released and not drawn:
             pictures["curves"] = time_curves(source, released, days_from(plan.facts))
     except Exception as error:
         fault = str(error or type(error).__name__).partition("\n")[0]
