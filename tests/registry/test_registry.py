@@ -149,6 +149,19 @@ def test_a_signature_is_of_one_version_alone(trusted: People) -> None:
     assert approval_of(trusted.ledger, other) is None
 
 
+def test_an_approval_of_another_ledger_is_of_another_text(trusted: People) -> None:
+    """The same name and version may stand for another policy there."""
+    trusted.add()
+    trusted.approve()
+    approval = trusted.ledger.events("policy-approved")[0].fields()
+    other = Registry(Ledger(str(trusted.folder / "other.db"), notice=lambda _: None))
+    text = policy_text().replace("epsilon: 1", "epsilon: 9")
+    other.add(text, author="Ann", reason="Weaker", key=trusted.key("ann"))
+    other.ledger.record_event("policy-approved", "permits", approval)
+    assert other.get(NAME).approvals[0].faults == ("it was given for another text",)
+    assert other.get(NAME).state == "not approved"
+
+
 def test_an_author_who_signs_another_digest_gets_no_approval(trusted: People) -> None:
     """What the approver reads is the text, so its digest is computed where it is read."""
     trusted.add()
