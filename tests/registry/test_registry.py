@@ -155,7 +155,7 @@ def test_an_approval_of_another_ledger_is_of_another_text(trusted: People) -> No
     trusted.approve()
     approval = trusted.ledger.events("policy-approved")[0].fields()
     other = Registry(Ledger(str(trusted.folder / "other.db"), notice=lambda _: None))
-    text = policy_text().replace("epsilon: 1", "epsilon: 9")
+    text = policy_text().replace("epsilon: 1", "epsilon: 2")
     other.add(text, author="Ann", reason="Weaker", key=trusted.key("ann"))
     other.ledger.record_event("policy-approved", "permits", approval)
     assert other.get(NAME).approvals[0].faults == ("it was given for another text",)
