@@ -14,7 +14,7 @@ from cloakwork.errors import CloakworkError, LedgerError, NotApproved, PolicyErr
 from cloakwork.policy.load import digest, parse_policy
 from cloakwork.publishing.keys import untrust
 from cloakwork.registry.registry import Registry, approval_of, is_reference
-from cloakwork.registry.signed import KINDS
+from cloakwork.registry.signed import KINDS, RegistryStatement, signed
 from registry.people import NAME, People, policy_text
 
 DIGEST = digest(parse_policy(policy_text()))
@@ -64,6 +64,27 @@ def test_an_author_cannot_approve(trusted: People, person: str, name: str, said:
     with pytest.raises(NotApproved, match=said):
         trusted.registry.approve(NAME, approver=name, reason="Mine", key=trusted.key(person))
     assert not trusted.ledger.events("policy-approved")
+
+
+@pytest.mark.parametrize(
+    ("person", "name", "said"),
+    [("ann", "Bob", "the author's key signed it"), ("bob", "ANN", "is the author's name")],
+)
+def test_an_author_s_approval_does_not_count_either(
+    trusted: People, person: str, name: str, said: str
+) -> None:
+    """One that was written into the ledger past ``approve``."""
+    trusted.let_count(person, approves=True)
+    trusted.add()
+    added = trusted.registry.get(NAME).added
+    fields = added.statement.model_dump() | {"act": "approve", "person": name}
+    approval = signed(
+        RegistryStatement.model_validate(fields), trusted.key(person), engine=added.engine
+    )
+    trusted.ledger.record_event("policy-approved", "permits", approval.body())
+    (found,) = trusted.registry.get(NAME).approvals
+    assert len(found.faults) == 1 and said in found.faults[0]
+    assert approval_of(trusted.ledger, DIGEST) is None
 
 
 @pytest.mark.parametrize("person", ["ann", "bob"])
@@ -147,6 +168,19 @@ def test_a_signature_is_of_one_version_alone(trusted: People) -> None:
     approvals = trusted.registry.get("permits@1.0.1").approvals
     assert len(approvals) == 3 and not any(each.counts for each in approvals)
     assert approval_of(trusted.ledger, other) is None
+
+
+def test_an_approval_of_another_ledger_is_of_another_text(trusted: People) -> None:
+    """The same name and version may stand for another policy there."""
+    trusted.add()
+    trusted.approve()
+    approval = trusted.ledger.events("policy-approved")[0].fields()
+    other = Registry(Ledger(str(trusted.folder / "other.db"), notice=lambda _: None))
+    text = policy_text().replace("epsilon: 1", "epsilon: 2")
+    other.add(text, author="Ann", reason="Weaker", key=trusted.key("ann"))
+    other.ledger.record_event("policy-approved", "permits", approval)
+    assert other.get(NAME).approvals[0].faults == ("it was given for another text",)
+    assert other.get(NAME).state == "not approved"
 
 
 def test_an_author_who_signs_another_digest_gets_no_approval(trusted: People) -> None:

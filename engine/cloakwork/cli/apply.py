@@ -90,11 +90,11 @@ def apply(
     from cloakwork import api
 
     mapping = column_mapping(columns, log)
+    plan = plan_from(policy_or_plan, window, ledger)
     if engine == "spark":
         raise click.UsageError("the spark engine is not part of this version; use --engine polars")
     require_log(log)
     book = open_ledger(ledger)
-    plan = plan_from(policy_or_plan, window, book)
     with noting_remains(book, out), progress_of(plan, quiet=quiet) as reporter:
         published = api.release(
             plan,

@@ -86,11 +86,11 @@ def plan(
     from cloakwork.run.preview import previewable
 
     mapping = column_mapping(columns, log)
-    book = open_ledger(ledger, tell_missing=not quiet)
-    source = policy_source(policy, book)
+    source = policy_source(policy, ledger)
     measured = None if profile is None else read_profile(profile)
     made = source.plan(profile=measured, window=window)
     require_log(log)
+    book = open_ledger(ledger, tell_missing=not quiet)
     outlook = api.budget(made, ledger=book)
     if not quiet:
         _note_missing_approval(made, book)

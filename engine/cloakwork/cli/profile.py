@@ -55,14 +55,13 @@ def profile(
     from cloakwork import api
     from cloakwork.registry.sources import policy_source
 
-    book = open_ledger(ledger)
-    read = policy_source(policy, book).policy()
+    read = policy_source(policy, ledger).policy()
     require_log(log)
     if out.exists() or out.is_symlink():
         raise OutputError(f"{out}: exists, and a profile is paid for each time; name a new file")
     if not out.parent.is_dir():
         raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
-    mapping = column_mapping(columns, log) or None
+    book, mapping = open_ledger(ledger), column_mapping(columns, log) or None
     with noting_remains(book, out), progress_of(quiet=quiet) as reporter:
         made = api.profile(
             read, log, ledger=book, reporter=reporter, columns=mapping, window=window

@@ -73,10 +73,8 @@ def add(
         return
     click.echo(f"{version.reference}: added by {version.author.person}, {version.state}")
     _say_key(key)
-    click.echo(
-        "Next, somebody else approves it: "
-        f"cloakwork registry approve {version.reference} --reason REASON"
-    )
+    click.echo("Next, somebody else approves it:")
+    click.echo(f"  cloakwork registry approve {version.reference} --reason REASON")
 
 
 @registry.command("list")
@@ -190,7 +188,8 @@ def approve(
         return
     click.echo(f"{version}: approved by {approval.approver.person} (key {key.keyid[:16]})")
     for fault in approval.faults:
-        click.echo(printable(f"  it does not count here yet: {fault}"))
+        said = f"it does not count here yet: {fault}"
+        click.echo(printable_lines(block("  ", [said], width_of_screen(), indent=2)))
     _say_key(key)
 
 
