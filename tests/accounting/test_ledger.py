@@ -339,7 +339,7 @@ import os, sys, time
 from cloakwork.accounting.ledger import Charge, Ledger
 from cloakwork.budget import Cost
 from cloakwork.errors import BudgetExceeded
-import sqlalchemy
+import sqlalchemy.dialects.postgresql.psycopg, sqlalchemy.dialects.sqlite
 
 charge = Charge(currency="unit", cost=Cost(epsilon=0.1, delta=1e-6))
 start = time.time() + 0.5

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from accounting.test_ledger import ENDLESS, RACERS, reserve, started, total, unit
+from cloakwork.accounting import _journal
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.budget import Cost
 from cloakwork.errors import BudgetExceeded, LedgerError
@@ -68,6 +69,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from cloakwork.accounting.charge import Charge
+from cloakwork.accounting import _journal
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.budget import Cost
 charge = Charge(currency="unit", cost=Cost(epsilon=1.0))
@@ -105,3 +107,36 @@ def test_apply_and_reconcile_with_a_server(
     said = cloakwork("ledger", "reconcile", tmp_path, "--ledger", database)
     assert said.code == 0
     assert "1 release found here agrees with the ledger" in said.out
+
+
+def test_waiting_for_other_writers_ends(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line; nothing is written."""
+    ledger = Ledger(database, notice=lambda _: None)
+    reserve(ledger, unit(0.1))
+    monkeypatch.setattr(_journal, "PATIENCE", 1)
+    engine = create_engine(database.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        key = {"key": _journal._POSTGRES_LOCK}
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), key)
+        with pytest.raises(LedgerError, match="try again") as refused:
+            reserve(Ledger(database), unit(0.1))
+    engine.dispose()
+    assert "\n" not in str(refused.value)
+    assert len(ledger.history()) == 1
+
+
+def test_a_writer_that_falls_silent(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is ended by the server, nothing of it stands, and others get their turn."""
+    ledger = Ledger(database, notice=lambda _: None)
+    reserve(ledger, unit(0.1))
+
+    def be_silent(_: object) -> None:
+        monkeypatch.setattr(_journal, "PATIENCE", 60)
+        reserve(Ledger(database), unit(0.2))
+
+    monkeypatch.setattr(_journal, "PATIENCE", 1)
+    with pytest.raises(LedgerError, match="idle-in-transaction") as ended:
+        ledger.record_event("compared", "claims", {}, require=be_silent)
+    assert "\n" not in str(ended.value)
+    assert [entry.kind for entry in ledger.journal.read()] == ["reserve", "reserve"]
+    assert ledger.verify() is None

@@ -42,14 +42,18 @@ from cloakwork.locks import Lock, lock_file, lock_if_abandoned
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy.exc import DBAPIError
 
 _DRIVER: Final = "psycopg"
 """What speaks with Postgres where the address names no driver, whatever SQLAlchemy would take."""
 
 _CONNECTION_LOST: Final = (
-    "the connection was lost: what was being written stands whole or not at all, and "
+    "the connection was lost: what was being written was kept entirely or not at all, and "
     "'cloakwork ledger show' tells which"
 )
+
+_LOCK_TIMEOUT: Final = "55P03"
+"""What Postgres calls a wait for a lock that took too long."""
 
 _POSTGRES_LOCK: Final = 0x636C6F616B  # "cloak"
 
@@ -323,8 +327,7 @@ class Journal:
         try:
             yield
         except DBAPIError as error:
-            lost = f"; {_CONNECTION_LOST}" if error.connection_invalidated else ""
-            raise LedgerError(self.name, _one_line(error.orig or error) + lost) from error
+            raise LedgerError(self.name, _what_it_says(error)) from error
         except ImportError as error:
             package = (error.name or _DRIVER).partition(".")[0]
             # Without its extra psycopg needs a C library of the system.
@@ -363,6 +366,14 @@ def read_entries(connection: "Connection") -> tuple[Entry, ...]:
 def _key_of(release: str) -> int:
     """The key of a release's advisory lock: 56 bits, as Postgres takes a signed 64-bit number."""
     return int.from_bytes(hashlib.sha256(release.encode()).digest()[:7])
+
+
+def _what_it_says(error: "DBAPIError") -> str:
+    """An error of a database in one line, with what it means where that is known."""
+    said = _one_line(error.orig or error)
+    if getattr(error.orig, "sqlstate", None) == _LOCK_TIMEOUT or "database is locked" in said:
+        return f"others were writing to it for {PATIENCE} s ({said}); try again"
+    return f"{said}; {_CONNECTION_LOST}" if error.connection_invalidated else said
 
 
 def _one_line(error: BaseException) -> str:

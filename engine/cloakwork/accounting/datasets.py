@@ -114,7 +114,7 @@ def declare_dataset(
 
     def require_tighter(entries: tuple[Entry, ...]) -> None:
         earlier = declaration_of(entries, dataset, book.url)
-        combined = earlier.then(later, dataset)
+        combined = earlier.tightened_by(later, dataset)
         held.append(combined)
         # The entry is written after this: it says all that is in force, so the newest one does.
         body.update(combined.fields())

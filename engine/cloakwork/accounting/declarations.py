@@ -47,7 +47,7 @@ class DatasetDeclaration(Frozen):
         """Whether nothing is declared."""
         return self == NOTHING_DECLARED
 
-    def then(self, later: "DatasetDeclaration", dataset: str) -> "DatasetDeclaration":
+    def tightened_by(self, later: "DatasetDeclaration", dataset: str) -> "DatasetDeclaration":
         """This declaration after a later one; raises PlanImpossible where that would loosen it."""
         causes = [
             Cause(f"declaration of dataset '{dataset}'", reason)
@@ -173,7 +173,7 @@ def declarations(entries: Iterable[Entry], url: str = "") -> dict[str, DatasetDe
         try:
             later = _declaration_from_fields(entry.fields())
             earlier = found.get(entry.dataset, NOTHING_DECLARED)
-            found[entry.dataset] = earlier.then(later, entry.dataset)
+            found[entry.dataset] = earlier.tightened_by(later, entry.dataset)
         except (ValueError, KeyError, TypeError, AttributeError, PlanImpossible):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
     return found

@@ -121,9 +121,8 @@ def _overlap_lines(overview: "DatasetOverview") -> Iterator[str]:
     elif not overview.overlaps:
         yield "Overlaps: no other dataset is known to hold the same cases."
     else:
-        yield "Overlaps (internal, read off the raw logs: never publish):"
         for found in overview.overlaps:
-            yield f"  {found}"
+            yield f"Internal, read off the raw logs: {found}"
 
 
 def _history_lines(overview: "DatasetOverview") -> Iterator[str]:
