@@ -49,17 +49,15 @@ _SEARCH_SECONDS: Final = 1.0
 
 _NOTICES: Final[Mapping[SourceKind, tuple[str, ...]]] = {
     "stand-in": (
-        "A stand-in: an invented log, made of declared facts. The log itself was not opened, as "
-        "choosing by noisy runs of it would void the guarantee. Figures of the log will differ; "
-        "nothing is charged.",
+        "A stand-in, invented from public facts: figures of the log will differ. The log was not "
+        "opened, as choosing by noisy runs of it voids the guarantee. Nothing is charged.",
     ),
     "log-with-invented-times": (
-        "INTERNAL, not to be published: the log, with invented times in the order of its own. "
-        "Settings are then chosen by all but the times, which is what the guarantees of times take "
-        "as known. Nothing is charged.",
+        "INTERNAL, not to be published: the log, with invented times in the same order. Settings "
+        "are chosen by all but times, which guarantees of times take as known. Nothing is charged.",
     ),
     "log": (
-        "INTERNAL, not to be published: the log itself. Settings are then chosen by looking at raw "
+        "INTERNAL, not to be published: the log itself. Settings are chosen by looking at raw "
         "data, which guarantees that are counted on a release allow. Nothing is charged.",
     ),
 }

@@ -135,4 +135,4 @@ def _with_spread(figure: FigureSpread | None) -> tuple[str, str]:
     if figure is None:
         return "–", ""
     low, middle, high = (f"{each:.2f}" for each in (figure.low, figure.median, figure.high))
-    return middle, "" if low == high else f"{low} to {high}"
+    return middle, "" if low == high else f"{low}–{high}"
