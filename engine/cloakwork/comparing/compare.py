@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.api import budget, load_policy, log_of_frame
 from cloakwork.comparing.measuring import run_figures, summary
+from cloakwork.comparing.messages import attack_bounds, costs, in_few_words
 from cloakwork.comparing.model import ComparedSetting, Comparison, SourceKind
 from cloakwork.comparing.source import SettingSource, source_kind
 from cloakwork.comparing.stand_in import StandInFacts, stand_in_facts
@@ -19,7 +20,6 @@ from cloakwork.comparing.sweeping import (
     settings_of,
     sweep_of,
 )
-from cloakwork.comparing.wording import attack_bounds, costs, in_few_words
 from cloakwork.errors import (
     BudgetExceeded,
     CloakworkError,
@@ -217,13 +217,13 @@ class _Trial:
 
     def _found(self, policy: Policy) -> dict[str, Any]:
         """What there is to say of a policy that can be met."""
-        bought = self.profile if policy.spec.profile is not None else None
-        plan = make_plan(policy, profile=bought, window=self.window)
+        paid_for = self.profile if policy.spec.profile is not None else None
+        plan = make_plan(policy, profile=paid_for, window=self.window)
         tried = plan
         if self.source.kind == "stand-in" and any(
             step.mechanism == _SEARCHING for step in plan.steps
         ):
-            tried = make_plan(_searching_briefly(policy), profile=bought, window=self.window)
+            tried = make_plan(_searching_briefly(policy), profile=paid_for, window=self.window)
         runs = [
             run_figures(tried, self.source.of_run(run), seed, self.searches)
             for seed, run in enumerate(self.source.runs())

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from cloakwork.comparing.messages import attack_text, beside_lines, labels, share_text
 from cloakwork.comparing.model import ComparedSetting, Comparison, FigureSpread
-from cloakwork.comparing.wording import attack_text, beside_lines, labels, share_text
 from cloakwork.report.html import page
 
 _WIDTH: Final = 760
