@@ -80,7 +80,7 @@ def compare(
         raise click.UsageError(f"{log} looks like a policy; the log comes first, then the policies")
     mapping = column_mapping(columns, log) or None
     read = [api.load_policy(each) for each in policies]
-    bought = None if profile is None else read_profile(profile)
+    paid_for = None if profile is None else read_profile(profile)
     require_log(log)
     if html is not None:
         _require_place(html)
@@ -92,7 +92,7 @@ def compare(
             sweep=sweeps,
             ledger=book,
             columns=mapping,
-            profile=bought,
+            profile=paid_for,
             cases=cases,
             window=window,
             reporter=reporter,

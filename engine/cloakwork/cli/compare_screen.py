@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from cloakwork.cli.screen import ScreenSection, block, fitted, print_sections, printable
-from cloakwork.comparing.wording import attack_text, beside_lines, labels, share_text
+from cloakwork.comparing.messages import attack_text, beside_lines, labels, share_text
 
 if TYPE_CHECKING:
     from cloakwork.comparing.model import ComparedSetting, Comparison, FigureSpread
@@ -45,7 +45,7 @@ def print_comparison(
         ScreenSection("Supposed", found.assumed, ALL, most_lines=2, legible_lines=2),
         ScreenSection("Notes", tuple(_remarks(found)), ALL, most_lines=2, legible_lines=2),
     )
-    print_sections(_whole(sections) if show_all else fitted(sections, room, width), width)
+    print_sections(_uncut(sections) if show_all else fitted(sections, room, width), width)
     click.echo()
     for number, row in enumerate(rows):
         click.echo(click.style(row, bold=True) if number == 0 else row)
@@ -54,7 +54,7 @@ def print_comparison(
         click.echo(line)
 
 
-def _whole(sections: Sequence[ScreenSection]) -> tuple[ScreenSection, ...]:
+def _uncut(sections: Sequence[ScreenSection]) -> tuple[ScreenSection, ...]:
     return tuple(replace(section, most_lines=None) for section in sections)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.api import budget, load_policy
 from cloakwork.comparing.measuring import run_figures, summary
+from cloakwork.comparing.messages import attack_bounds, costs, in_few_words
 from cloakwork.comparing.model import ComparedSetting, Comparison, SourceKind
 from cloakwork.comparing.source import SettingSource, source_kind
 from cloakwork.comparing.stand_in import StandInFacts, stand_in_facts
@@ -19,7 +20,6 @@ from cloakwork.comparing.sweeping import (
     settings_of,
     sweep_of,
 )
-from cloakwork.comparing.wording import attack_bounds, costs, in_few_words
 from cloakwork.errors import (
     BudgetExceeded,
     CloakworkError,
@@ -49,17 +49,15 @@ _SEARCH_SECONDS: Final = 1.0
 
 _NOTICES: Final[Mapping[SourceKind, tuple[str, ...]]] = {
     "stand-in": (
-        "A stand-in: an invented log, made of declared facts. The log itself was not opened, as "
-        "choosing by noisy runs of it would void the guarantee. Figures of the log will differ; "
-        "nothing is charged.",
+        "A stand-in, invented from public facts: figures of the log will differ. The log was not "
+        "opened, as choosing by noisy runs of it voids the guarantee. Nothing is charged.",
     ),
     "log-with-invented-times": (
-        "INTERNAL, not to be published: the log, with invented times in the order of its own. "
-        "Settings are then chosen by all but the times, which is what the guarantees of times take "
-        "as known. Nothing is charged.",
+        "INTERNAL, not to be published: the log, with invented times in the same order. Settings "
+        "are chosen by all but times, which guarantees of times take as known. Nothing is charged.",
     ),
     "log": (
-        "INTERNAL, not to be published: the log itself. Settings are then chosen by looking at raw "
+        "INTERNAL, not to be published: the log itself. Settings are chosen by looking at raw "
         "data, which guarantees that are counted on a release allow. Nothing is charged.",
     ),
 }
@@ -224,13 +222,13 @@ class _Trial:
 
     def _found(self, policy: Policy) -> dict[str, Any]:
         """What there is to say of a policy that can be met."""
-        bought = self.profile if policy.spec.profile is not None else None
-        plan = make_plan(policy, profile=bought, window=self.window)
+        paid_for = self.profile if policy.spec.profile is not None else None
+        plan = make_plan(policy, profile=paid_for, window=self.window)
         tried = plan
         if self.source.kind == "stand-in" and any(
             step.mechanism == _SEARCHING for step in plan.steps
         ):
-            tried = make_plan(_searching_briefly(policy), profile=bought, window=self.window)
+            tried = make_plan(_searching_briefly(policy), profile=paid_for, window=self.window)
         runs = [
             run_figures(tried, self.source.of_run(run), seed, self.searches)
             for seed, run in enumerate(self.source.runs())

@@ -77,11 +77,11 @@ class InventedAttribute:
         numbers = self.low + (self.high - self.low) * place
         if self.kind == "number":
             return pl.Series(self.name, np.round(numbers, 2))
-        whole = np.floor(numbers).astype(np.int64)
+        numbers = np.floor(numbers).astype(np.int64)
         if self.kind == "integer":
-            return pl.Series(self.name, whole)
+            return pl.Series(self.name, numbers)
         unit = timedelta(days=1) if self.kind == "date" else timedelta(seconds=1)
-        dates = pl.Series(self.name, whole * round(unit.total_seconds()) * 1_000_000)
+        dates = pl.Series(self.name, numbers * round(unit.total_seconds()) * 1_000_000)
         return dates.cast(pl.Datetime("us", "UTC"))
 
 

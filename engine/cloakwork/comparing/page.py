@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from cloakwork.comparing.messages import attack_text, beside_lines, labels, share_text
 from cloakwork.comparing.model import ComparedSetting, Comparison, FigureSpread
-from cloakwork.comparing.wording import attack_text, beside_lines, labels, share_text
 from cloakwork.report.html import page
 
 _WIDTH: Final = 760
@@ -138,4 +138,4 @@ def _with_spread(figure: FigureSpread | None) -> tuple[str, str]:
     if figure is None:
         return "–", ""
     low, middle, high = (f"{each:.2f}" for each in (figure.low, figure.median, figure.high))
-    return middle, "" if low == high else f"{low} to {high}"
+    return middle, "" if low == high else f"{low}–{high}"

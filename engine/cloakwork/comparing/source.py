@@ -23,6 +23,7 @@ from cloakwork.comparing.stand_in import RunSeed, StandInFacts
 from cloakwork.errors import LogError
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.naming import values_of
 from cloakwork.policy.model import Policy
 
 RUNS_OF_STAND_IN: Final = 3
@@ -96,7 +97,7 @@ def with_invented_times(log: EventLog, facts: StandInFacts, seed: int) -> EventL
 
 
 def _ordered_by(log: EventLog, name: str) -> EventLog:
-    times = log.events[name]
+    times = values_of(log.events, name)
     if not isinstance(times.dtype, pl.Datetime):
         return log
     events = log.events.with_columns(times.cast(TIME_TYPE).alias(TIMESTAMP))
@@ -107,5 +108,12 @@ def _codes(log: EventLog, facts: StandInFacts) -> tuple[np.ndarray, int]:
     name = next((each for each in facts.activity_names[::-1] if each in log.events.columns), None)
     if name is None or not log.events.height:
         return np.zeros(log.events.height, np.int64), 1
-    ranks = log.events[name].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64)
+    ranks = (
+        values_of(log.events, name)
+        .cast(pl.String)
+        .fill_null("")
+        .rank("dense")
+        .to_numpy()
+        .astype(np.int64)
+    )
     return ranks - 1, int(ranks.max())

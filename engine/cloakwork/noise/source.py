@@ -30,7 +30,9 @@ NAME_LENGTH: Final = 16
 
 
 class Noise(Protocol):
-    """A source of randomness: ``secret()`` for releases, ``reproducible(seed)`` for tests only."""
+    """A source of randomness: ``secret()`` for releases, ``reproducible(seed)`` for tests and for
+    comparisons, of which nothing is released.
+    """
 
     @property
     def private(self) -> bool:
@@ -136,8 +138,8 @@ def secret() -> Noise:
 
 
 def reproducible(seed: int) -> Noise:
-    """A source for tests only: the same ``seed`` draws the same values; a release made with it is
-    NOT PRIVATE.
+    """A source for tests and comparisons: the same ``seed`` draws the same values; a release made
+    with it is NOT PRIVATE.
     """
     return _Source(words=_Keystream(seed), private=False, keys=_Keys(seed))
 

@@ -106,11 +106,11 @@ def _label(setting: ComparedSetting, *, with_policy: bool) -> str:
 def beside_lines(found: Comparison) -> list[str]:
     """What the star of ``attack_text`` means, a line for each set of columns."""
     bounds = [bound for setting in found.settings for bound in setting.bounds if bound.beside]
-    told = dict.fromkeys(", ".join(bound.beside) for bound in bounds)
+    column_lists = dict.fromkeys(", ".join(bound.beside) for bound in bounds)
     return [
         f"* by the activity sequence alone: whoever knows values of {columns} can often tell "
         "which released case it is"
-        for columns in told
+        for columns in column_lists
     ]
 
 
