@@ -76,10 +76,11 @@ def _require_one_type(frame: "pd.DataFrame") -> None:
         try:
             pl.from_pandas(column)
         except (TypeError, ValueError, ArithmeticError):
-            kinds = {type(value).__name__ for value in frame.iloc[:, place].dropna()}
+            kinds = sorted({type(value).__name__ for value in frame.iloc[:, place].dropna()})
+            column_name = shown(str(name))
             raise LogError(
                 "table",
-                f"column '{shown(str(name))}' holds values of several types ({', '.join(sorted(kinds))})",
+                f"column '{column_name}' holds values of several types ({', '.join(kinds)})",
                 hint=f"give it one: frame[{name!r}] = frame[{name!r}].astype('string')",
             ) from None
 
