@@ -18,9 +18,9 @@ _CELL: Final = (
 )
 
 
-def shown(title: str, *parts: str) -> str:
-    """A titled block of ``parts``, which are HTML already."""
-    return f'<div style="{_BOX}"><p><strong>{safe(title)}</strong></p>{"".join(parts)}</div>'
+def shown(title: str, *blocks: str) -> str:
+    """A titled block of ``blocks``, which are HTML already."""
+    return f'<div style="{_BOX}"><p><strong>{safe(title)}</strong></p>{"".join(blocks)}</div>'
 
 
 def paragraph(text: str) -> str:
@@ -50,8 +50,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def safe(text: object) -> str:
     """Text without markup, and without signs that cannot be seen or turn the direction."""
-    whole = str(text)
-    return escape("".join(sign if sign.isprintable() else "\ufffd" for sign in whole))
+    signs = str(text)
+    return escape("".join(sign if sign.isprintable() else "\ufffd" for sign in signs))
 
 
 def _cell(value: object) -> str:

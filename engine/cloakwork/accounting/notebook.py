@@ -18,17 +18,17 @@ _CURRENCIES: Final = {"unit": "differential privacy", "metric": "metric privacy"
 
 def ledger_html(address: str, summaries: "Iterable[Summary]") -> str:
     """Every dataset with its budgets; ``address``: without a password."""
-    parts = [
+    blocks = [
         f"{_heading(summary)}{_budgets(summary.balances)}{_unbounded(summary)}"
         for summary in summaries
     ]
-    return shown(f"Ledger {address}", *(parts or [paragraph("It holds no release.")]))
+    return shown(f"Ledger {address}", *(blocks or [paragraph("It holds no release.")]))
 
 
 def summary_html(summary: "Summary") -> str:
     """One dataset with its budgets."""
-    parts = (_heading(summary), _budgets(summary.balances), _unbounded(summary))
-    return shown("Budget of a dataset", *parts)
+    blocks = (_heading(summary), _budgets(summary.balances), _unbounded(summary))
+    return shown("Budget of a dataset", *blocks)
 
 
 def balance_html(balance: "Balance") -> str:

@@ -105,8 +105,8 @@ class Exploration:
             "filled: share of the events (of the cases, for an attribute of cases) that have a "
             "value; alone: share of the cases with a value that no other case has."
         )
-        parts = (paragraph(INTERNAL), paragraph(counts), table(_HEADINGS, rows), legend)
-        return shown(f"What the attributes of {self.source} seem to be", *parts)
+        blocks = (paragraph(INTERNAL), paragraph(counts), table(_HEADINGS, rows), legend)
+        return shown(f"What the attributes of {self.source} seem to be", *blocks)
 
 
 def _polars_type(type_: object) -> type[pl.DataType]:

@@ -61,5 +61,5 @@ def _is_numbered_account(text: str) -> bool:
 
 def _plain(text: str) -> str:
     """The text without accents."""
-    parts = unicodedata.normalize("NFKD", text)
-    return "".join(letter for letter in parts if not unicodedata.combining(letter))
+    letters = unicodedata.normalize("NFKD", text)
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -121,7 +121,8 @@ def _guarantees(plan: Plan) -> ScreenSection:
     lines = tuple(guarantee_line(claim, plan.facts.unit) for claim in alike) or ("none",)
     if len(lines) > MOST_GUARANTEES:
         return ScreenSection("Guarantees", lines, WHY)
-    return ScreenSection("Guarantees", lines, most_lines=3, legible_lines=2)
+    # What a guarantee takes as known ends its line: nothing else gives way later.
+    return ScreenSection("Guarantees", lines, most_lines=4, legible_lines=4)
 
 
 def _values_alike(claims: Sequence[Claim]) -> Iterator[Claim]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from cloakwork.errors import LogError, MissingExtra
+from cloakwork.log.io.source import shown
 from cloakwork.log.naming import values_of
 
 if TYPE_CHECKING:
@@ -51,9 +52,10 @@ def pandas_of(frame: pl.DataFrame) -> "pd.DataFrame":
         table: pd.DataFrame = frame.to_pandas()
         for place, (name, type_) in enumerate(frame.schema.items()):
             nullable = _NULLABLE.get(type(type_))
-            if nullable is not None and frame[name].null_count():
-                values = values_of(frame, name).to_pandas(use_pyarrow_extension_array=True)
-                table.isetitem(place, values.astype(nullable))
+            values = values_of(frame, name)
+            if nullable is not None and values.null_count():
+                nulls = values.to_pandas(use_pyarrow_extension_array=True)
+                table.isetitem(place, nulls.astype(nullable))
         return table
 
 
@@ -61,21 +63,24 @@ def _require_distinct(frame: "pd.DataFrame") -> None:
     twice = frame.columns[frame.columns.map(str).duplicated()]
     if len(twice):
         raise LogError(
-            "table", f"has several columns called '{twice[0]}'", hint="rename all but one"
+            "table",
+            f"has several columns called '{shown(str(twice[0]))}'",
+            hint="rename all but one",
         )
 
 
 def _require_one_type(frame: "pd.DataFrame") -> None:
     """Raise LogError for the first column that polars cannot read."""
-    for name in frame.columns:
-        column: Any = frame[[name]]
+    for place, name in enumerate(frame.columns):
+        column: Any = frame.iloc[:, [place]]
         try:
             pl.from_pandas(column)
         except (TypeError, ValueError, ArithmeticError):
-            kinds = {type(value).__name__ for value in frame[name].dropna()}
+            kinds = sorted({type(value).__name__ for value in frame.iloc[:, place].dropna()})
+            column_name = shown(str(name))
             raise LogError(
                 "table",
-                f"column '{name}' holds values of several types ({', '.join(sorted(kinds))})",
+                f"column '{column_name}' holds values of several types ({', '.join(kinds)})",
                 hint=f"give it one: frame[{name!r}] = frame[{name!r}].astype('string')",
             ) from None
 

@@ -97,9 +97,9 @@ def _refuse_size(path: Path, limits: Limits) -> None:
     """A workbook is a zip file; a few bytes of it can stand for any number."""
     unpacked, packed = 0, max(1, path.stat().st_size)
     try:
-        with zipfile.ZipFile(path) as parts:
-            for part in parts.infolist():
-                with parts.open(part) as content:
+        with zipfile.ZipFile(path) as archive:
+            for part in archive.infolist():
+                with archive.open(part) as content:
                     while block := content.read(_BLOCK):
                         unpacked += len(block)
                         _refuse_more(path, unpacked, packed, limits)
