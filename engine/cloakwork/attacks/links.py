@@ -11,7 +11,7 @@ true links are known.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,11 +28,13 @@ is no longer there became."""
 NEAREST: Final = 40
 """Sequences that one which is no longer there may have become."""
 _LOOKED_AT: Final = 30
+_MANY: Final = 20_000
 _FITTED: Final = 120
 _SIMULATED: Final = 400
 _SCALES: Final = (1e3 * 2.0 ** np.arange(40)).tolist()
 """Microseconds: 1 ms to 17,000 years."""
-_SHARPNESS: Final = np.append(0.8 ** np.arange(40), 0.0)
+_SHARPNESS: Final = (0.01, 4.0)
+_HALVINGS: Final = 6
 
 
 class Candidates(NamedTuple):
@@ -86,6 +88,10 @@ class Links:
             reverse = Links(self.released, self.source, self.seed)
             self.scales = self._most_likely([*self._sampled(), *reverse._sampled()])
         self.sharpness = self._calibrated(self.scales)
+        self.note_origins()
+
+    def note_origins(self) -> None:
+        """Find the variants of the source that each released sequence may come from."""
         for variant in range(len(self.source.sizes)):
             for row, share in self._prior_of(variant)[0]:
                 self._origins.setdefault(row, []).append((variant, share))
@@ -120,8 +126,9 @@ class Links:
         if not self._origins:
             return
         likely = np.flatnonzero(weights > -np.inf)
-        if len(likely) > _LOOKED_AT:
-            likely = likely[np.argpartition(-weights[likely], _LOOKED_AT)[:_LOOKED_AT]]
+        most = _LOOKED_AT if self.source.cases <= _MANY else _LOOKED_AT // 6
+        if len(likely) > most:
+            likely = likely[np.argpartition(-weights[likely], most)[:most]]
         claims = np.array([self._claim(int(case)) for case in likely])
         rest = weights.copy()
         rest[likely] -= claims
@@ -256,29 +263,39 @@ class Links:
         return max(of_times, Scales(start, gap), key=likelihood)
 
     def _calibrated(self, scales: Scales) -> float:
-        """By how much the likelihood is to be flattened so that it is right on average.
+        """The power of the likelihood at which the best guess is right as often as claimed.
 
         Restoring the order of times makes errors of one case alike, so a product over its times
-        claims to know more than it does. Cases of the source are given noise of ``scales``; of
-        these it is known whose they are.
+        claims to know more than it does; that no two cases become one is not used in full. All
+        cases of the source are given noise of ``scales``: of these it is known whose they are.
         """
         noise = np.random.default_rng(self.seed)
-        chosen = noise.permutation(self.source.cases)[:_SIMULATED]
-        found, right = [], 0.0
-        for case in chosen.tolist():
-            variant = int(self.source.variant[case])
-            rows = self.source.events_of(case)
-            if self.rehearsed is None:
-                after = scales.moved(self.source.clock[rows], noise)
+        times = self.rehearsed
+        if times is None:
+            cases = [self.source.events_of(case) for case in range(self.source.cases)]
+            moved = [scales.moved(self.source.clock[rows], noise) for rows in cases]
+            times = np.concatenate(moved).astype(np.int64)
+        trial = Links(self.source, replace(self.source, times=times), self.seed, scales)
+        trial.note_origins()
+        number = _SIMULATED if self.source.cases <= _MANY else _SIMULATED // 8
+        chosen = noise.permutation(self.source.cases)[:number].tolist()
+        low, high = np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1])
+        for _ in range(_HALVINGS):
+            trial.sharpness = float(np.exp((low + high) / 2))
+            if trial.overclaims(chosen) > 0:
+                high = (low + high) / 2
             else:
-                after = self.rehearsed[rows].astype(np.float64)
-            moved = Moved.between(after, self.source.times_of(variant))
-            likelihood = moved.log_likelihood(scales, self._span)
-            best = np.flatnonzero(likelihood == likelihood.max())
-            found.append(likelihood - likelihood.max())
-            right += float((self.source.cases_of(variant)[best] == case).mean())
-        claimed = [
-            sum(1 / float(np.exp(sharpness * each).sum()) for each in found) - right
-            for sharpness in _SHARPNESS
-        ]
-        return float(_SHARPNESS[int(np.argmin(np.abs(claimed)))])
+                low = (low + high) / 2
+        return float(np.exp((low + high) / 2))
+
+    def overclaims(self, cases: Sequence[int]) -> float:
+        """By how much the best guess is claimed to be right more often than it is, where case i of
+        the release is case i of the source.
+        """
+        self._claims.clear()
+        total = 0.0
+        for case in cases:
+            posterior = self.posterior(case)
+            best = np.flatnonzero(posterior == posterior.max())
+            total += float(posterior[best[0]]) - float((best == case).mean())
+        return total
