@@ -34,10 +34,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.progress import Reporter, silent
 
 TARGETS: Final = 1000
-INTERNAL: Final = (
-    "internal: figures of the raw log; never publish them, and choose no release by them where "
-    "noise is what protects it"
-)
+INTERNAL: Final = "internal, of the raw log: never publish these figures, nor choose noise by them"
 _ARTICLE_29_AT_MOST: Final = 500
 
 Source = EventLog | str | Path
