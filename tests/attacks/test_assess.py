@@ -35,7 +35,8 @@ def _log(cases: list[tuple[list[str], int, list[int]]]) -> EventLog:
     for labels, start, steps in cases:
         hours = start + np.cumsum(steps[: len(labels)]) - steps[0]
         times.append([BEGIN + timedelta(minutes=20 * int(hour)) for hour in hours])
-    return log_of([labels for labels, _, _ in cases], times)
+    log = log_of([labels for labels, _, _ in cases], times)
+    return EventLog(log.events, log.cases.select("case:concept:name"), log.offsets)
 
 
 def _is_subsequence(known: list[str], labels: list[str]) -> bool:

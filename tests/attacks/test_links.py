@@ -72,3 +72,16 @@ def test_a_case_that_was_left_out_is_nobody() -> None:
     """The sequence is gone, and so is the case."""
     source, released = code_logs(log_of([list("ab")] * 3 + [list("xyz")]), log_of([list("ab")] * 3))
     assert Links(source, released, 1).posterior(3).sum() == 0
+
+
+def test_values_that_cases_keep_tell_them_apart() -> None:
+    """Without times: who has a value that nobody else of the sequence has is known; the others are
+    as likely as each other.
+    """
+    source, released = code_logs(log_of([list("ab")] * 4), log_of([list("ab")] * 4))
+    links = Links(source, released, 1)
+    links.kept_values = (np.array([[0], [1], [1], [1]]), np.array([[1], [1], [1], [0]]))
+    links.fit()
+    links.sharpness = 0.0
+    assert links.posterior(0) == pytest.approx([0, 0, 0, 1], abs=0.01)
+    assert links.posterior(1) == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0], abs=0.01)

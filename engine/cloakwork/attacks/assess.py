@@ -11,6 +11,7 @@ from cloakwork.arrays import Floats
 from cloakwork.attacks.article29 import ReleaseAttacked
 from cloakwork.attacks.attributes import (
     code_attributes,
+    kept_attributes,
     known_attributes,
     same_values,
 )
@@ -227,6 +228,9 @@ class _Assessment:
         self.reporter("comparing log and release")
         plan = opened.plan
         links = Links(self.source, released, self.seed)
+        if kept := kept_attributes(self.source.log, released.log, plan):
+            before, after = code_attributes([self.source, released], kept, ())
+            links.kept_values = (before.cases, after.cases)
         if plan is not None:
             links.scales = scales_of(plan)
             if links.scales is not None:

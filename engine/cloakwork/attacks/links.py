@@ -12,6 +12,7 @@ true links are known.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ is no longer there became."""
 NEAREST: Final = 40
 """Sequences that one which is no longer there may have become."""
 _LOOKED_AT: Final = 30
+_KEPT: Final = 0.999
+"""How likely a value that is kept is the same in both logs."""
 _MANY: Final = 20_000
 _FITTED: Final = 120
 _SIMULATED: Final = 400
@@ -53,6 +56,10 @@ class Candidates(NamedTuple):
 class Links:
     """For a case of ``source``, which case of ``released`` is likely to be the same; both coded by
     one alphabet.
+
+    ``scales`` and ``rehearsed``: how far the plan moves times, and the times of the source under
+    such noise, if they are known. ``kept_values``: attributes that cases keep, coded alike, of both
+    logs: int64, shape (cases, attributes).
     """
 
     source: CodedLog
@@ -60,6 +67,7 @@ class Links:
     seed: int
     scales: Scales | None = None
     rehearsed: Ints | None = None
+    kept_values: tuple[Ints, Ints] | None = None
     sharpness: float = field(init=False, default=1.0)
 
     def __post_init__(self) -> None:
@@ -82,13 +90,13 @@ class Links:
 
     def fit(self) -> None:
         """Find how far times moved, unless it is known, and how sharply that tells cases apart."""
-        if not self.has_times:
-            return
-        if self.scales is None:
-            reverse = Links(self.released, self.source, self.seed)
-            self.scales = self._most_likely([*self._sampled(), *reverse._sampled()])
-        self.sharpness = self._calibrated(self.scales)
-        self.note_origins()
+        if self.has_times:
+            if self.scales is None:
+                reverse = Links(self.released, self.source, self.seed)
+                self.scales = self._most_likely([*self._sampled(), *reverse._sampled()])
+            self.sharpness = self._calibrated(self.scales)
+        if self.has_times or self.kept_values is not None:
+            self.note_origins()
 
     def note_origins(self) -> None:
         """Find the variants of the source that each released sequence may come from."""
@@ -108,7 +116,7 @@ class Links:
         found = self.candidates(case)
         weights = np.full(self.released.cases, -np.inf)
         for each in found:
-            weights[each.cases] = self._log_weights(each)
+            weights[each.cases] = self._log_weights(each) + self._agreement(each.cases, case)
         self._shared_out(weights)
         absent = self._prior_of(int(self.source.variant[case]))[1]
         highest = float(weights.max())
@@ -135,17 +143,41 @@ class Links:
         weights -= claims.mean()
         weights[likely] = rest[likely]
 
+    def _agreement(self, released: Ints, source: Ints | int) -> Floats | float:
+        """How much likelier the values that cases keep make each pair, as logarithms."""
+        if self.kept_values is None:
+            return 0.0
+        before, after = self.kept_values
+        equal = before[source] == after[released]
+        rarity = self._rarity[released]
+        kept = np.log(_KEPT * rarity + 1 - _KEPT)
+        return np.asarray(np.where(equal, kept, np.log(1 - _KEPT)).sum(axis=1))
+
+    @cached_property
+    def _rarity(self) -> Floats:
+        """One by the share of the released cases that have a value, for each value of each."""
+        assert self.kept_values is not None  # noqa: S101 - asked only then
+        shares = []
+        for column in self.kept_values[1].T:
+            counts = np.bincount(column)
+            shares.append(counts[column] / len(column))
+        return 1 / np.stack(shares, axis=1)
+
     def _claim(self, case: int) -> float:
         """The logarithm of how likely a released case is under all cases of the source."""
         if case not in self._claims:
             row = int(self.released.variant[case])
-            after = self.released.clock[self.released.events_of(case)]
             weights = []
             for variant, share in self._origins[row]:
-                ours, theirs = self.aligned(variant, row)
-                moved = Moved.between(after[theirs], self.source.times_of(variant)[:, ours])
-                prior = float(np.log(share / self.released.sizes[row]))
-                weights.append(prior + self._flattened(moved))
+                cases = self.source.cases_of(variant)
+                weight = np.full(len(cases), np.log(share / self.released.sizes[row]))
+                weight += self._agreement(np.full(len(cases), case), cases)
+                if self.has_times:
+                    ours, theirs = self.aligned(variant, row)
+                    after = self.released.clock[self.released.events_of(case)][theirs]
+                    before = self.source.times_of(variant)[:, ours]
+                    weight += self._flattened(Moved.between(after, before))
+                weights.append(weight)
             self._claims[case] = float(np.logaddexp.reduce(np.concatenate(weights)))
         return self._claims[case]
 
