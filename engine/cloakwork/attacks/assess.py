@@ -11,6 +11,7 @@ from cloakwork.arrays import Floats
 from cloakwork.attacks.article29 import ReleaseAttacked
 from cloakwork.attacks.attributes import (
     code_attributes,
+    kept_attributes,
     known_attributes,
     same_values,
 )
@@ -34,10 +35,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.progress import Reporter, silent
 
 TARGETS: Final = 1000
-INTERNAL: Final = (
-    "internal: figures of the raw log; never publish them, and choose no release by them where "
-    "noise is what protects it"
-)
+INTERNAL: Final = "internal, of the raw log: never publish these figures, nor choose noise by them"
 _ARTICLE_29_AT_MOST: Final = 500
 
 Source = EventLog | str | Path
@@ -230,6 +228,9 @@ class _Assessment:
         self.reporter("comparing log and release")
         plan = opened.plan
         links = Links(self.source, released, self.seed)
+        if kept := kept_attributes(self.source.log, released.log, plan):
+            before, after = code_attributes([self.source, released], kept, ())
+            links.kept_values = (before.cases, after.cases)
         if plan is not None:
             links.scales = scales_of(plan)
             if links.scales is not None:

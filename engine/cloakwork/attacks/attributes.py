@@ -10,6 +10,7 @@ import polars as pl
 from cloakwork.arrays import Ints
 from cloakwork.attacks.coded import CodedLog
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.plan.model import Plan
 
 MOST_KNOWN: Final = 5
 """Attributes of cases, and of events, that an attacker is taken to know: those with the fewest
@@ -85,3 +86,22 @@ def same_values(before: pl.Series, after: pl.Series) -> bool:
     known = set(before.cast(pl.String).drop_nulls().unique())
     found = after.cast(pl.String).drop_nulls().unique()
     return not len(found) or sum(value in known for value in found) > len(found) / 2
+
+
+def kept_attributes(before: EventLog, after: EventLog, plan: Plan | None) -> tuple[str, ...]:
+    """The attributes of cases that a release left as they were: by its plan, else those whose
+    values are as often there as in the log.
+    """
+    kept = []
+    for name in after.cases.columns:
+        if name in _STANDARD or name not in before.cases.columns:
+            continue
+        old, new = (log.cases[name].cast(pl.String) for log in (before, after))
+        treated = None if plan is None else plan.treated(name)
+        if treated is not None:
+            is_kept = treated.treatment == "keep" and same_values(old, new)
+        else:
+            is_kept = old.sort().equals(new.sort())
+        if is_kept:
+            kept.append(name)
+    return tuple(kept)

@@ -21,7 +21,9 @@ def share_of(chances: Sequence[float], *, census: bool) -> Share:
     if census:
         return Share(share=mean, low=mean, high=mean)
     middle, half = wilson(mean, len(chances))
-    return Share(share=mean, low=max(0.0, min(mean, middle - half)), high=min(1.0, middle + half))
+    return Share(
+        share=mean, low=max(0.0, min(mean, middle - half)), high=max(mean, min(1.0, middle + half))
+    )
 
 
 def wilson(mean: float, number: int) -> tuple[float, float]:

@@ -11,7 +11,8 @@ true links are known.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,11 +29,15 @@ is no longer there became."""
 NEAREST: Final = 40
 """Sequences that one which is no longer there may have become."""
 _LOOKED_AT: Final = 30
+_KEPT: Final = 0.999
+"""How likely a value that is kept is the same in both logs."""
+_MANY: Final = 20_000
 _FITTED: Final = 120
 _SIMULATED: Final = 400
 _SCALES: Final = (1e3 * 2.0 ** np.arange(40)).tolist()
 """Microseconds: 1 ms to 17,000 years."""
-_SHARPNESS: Final = np.append(0.8 ** np.arange(40), 0.0)
+_SHARPNESS: Final = (0.01, 4.0)
+_HALVINGS: Final = 6
 
 
 class Candidates(NamedTuple):
@@ -51,6 +56,10 @@ class Candidates(NamedTuple):
 class Links:
     """For a case of ``source``, which case of ``released`` is likely to be the same; both coded by
     one alphabet.
+
+    ``scales`` and ``rehearsed``: how far the plan moves times, and the times of the source under
+    such noise, if they are known. ``kept_values``: attributes that cases keep, coded alike, of both
+    logs: int64, shape (cases, attributes).
     """
 
     source: CodedLog
@@ -58,6 +67,7 @@ class Links:
     seed: int
     scales: Scales | None = None
     rehearsed: Ints | None = None
+    kept_values: tuple[Ints, Ints] | None = None
     sharpness: float = field(init=False, default=1.0)
 
     def __post_init__(self) -> None:
@@ -80,12 +90,16 @@ class Links:
 
     def fit(self) -> None:
         """Find how far times moved, unless it is known, and how sharply that tells cases apart."""
-        if not self.has_times:
-            return
-        if self.scales is None:
-            reverse = Links(self.released, self.source, self.seed)
-            self.scales = self._most_likely([*self._sampled(), *reverse._sampled()])
-        self.sharpness = self._calibrated(self.scales)
+        if self.has_times:
+            if self.scales is None:
+                reverse = Links(self.released, self.source, self.seed)
+                self.scales = self._most_likely([*self._sampled(), *reverse._sampled()])
+            self.sharpness = self._calibrated(self.scales)
+        if self.has_times or self.kept_values is not None:
+            self.note_origins()
+
+    def note_origins(self) -> None:
+        """Find the variants of the source that each released sequence may come from."""
         for variant in range(len(self.source.sizes)):
             for row, share in self._prior_of(variant)[0]:
                 self._origins.setdefault(row, []).append((variant, share))
@@ -102,7 +116,7 @@ class Links:
         found = self.candidates(case)
         weights = np.full(self.released.cases, -np.inf)
         for each in found:
-            weights[each.cases] = self._log_weights(each)
+            weights[each.cases] = self._log_weights(each) + self._agreement(each.cases, case)
         self._shared_out(weights)
         absent = self._prior_of(int(self.source.variant[case]))[1]
         highest = float(weights.max())
@@ -120,25 +134,50 @@ class Links:
         if not self._origins:
             return
         likely = np.flatnonzero(weights > -np.inf)
-        if len(likely) > _LOOKED_AT:
-            likely = likely[np.argpartition(-weights[likely], _LOOKED_AT)[:_LOOKED_AT]]
+        most = _LOOKED_AT if self.source.cases <= _MANY else _LOOKED_AT // 6
+        if len(likely) > most:
+            likely = likely[np.argpartition(-weights[likely], most)[:most]]
         claims = np.array([self._claim(int(case)) for case in likely])
         rest = weights.copy()
         rest[likely] -= claims
         weights -= claims.mean()
         weights[likely] = rest[likely]
 
+    def _agreement(self, released: Ints, source: Ints | int) -> Floats | float:
+        """How much likelier the values that cases keep make each pair, as logarithms."""
+        if self.kept_values is None:
+            return 0.0
+        before, after = self.kept_values
+        equal = before[source] == after[released]
+        rarity = self._rarity[released]
+        kept = np.log(_KEPT * rarity + 1 - _KEPT)
+        return np.asarray(np.where(equal, kept, np.log(1 - _KEPT)).sum(axis=1))
+
+    @cached_property
+    def _rarity(self) -> Floats:
+        """One by the share of the released cases that have a value, for each value of each."""
+        assert self.kept_values is not None  # noqa: S101 - asked only then
+        shares = []
+        for column in self.kept_values[1].T:
+            counts = np.bincount(column)
+            shares.append(counts[column] / len(column))
+        return 1 / np.stack(shares, axis=1)
+
     def _claim(self, case: int) -> float:
         """The logarithm of how likely a released case is under all cases of the source."""
         if case not in self._claims:
             row = int(self.released.variant[case])
-            after = self.released.clock[self.released.events_of(case)]
             weights = []
             for variant, share in self._origins[row]:
-                ours, theirs = self.aligned(variant, row)
-                moved = Moved.between(after[theirs], self.source.times_of(variant)[:, ours])
-                prior = float(np.log(share / self.released.sizes[row]))
-                weights.append(prior + self._flattened(moved))
+                cases = self.source.cases_of(variant)
+                weight = np.full(len(cases), np.log(share / self.released.sizes[row]))
+                weight += self._agreement(np.full(len(cases), case), cases)
+                if self.has_times:
+                    ours, theirs = self.aligned(variant, row)
+                    after = self.released.clock[self.released.events_of(case)][theirs]
+                    before = self.source.times_of(variant)[:, ours]
+                    weight += self._flattened(Moved.between(after, before))
+                weights.append(weight)
             self._claims[case] = float(np.logaddexp.reduce(np.concatenate(weights)))
         return self._claims[case]
 
@@ -256,29 +295,39 @@ class Links:
         return max(of_times, Scales(start, gap), key=likelihood)
 
     def _calibrated(self, scales: Scales) -> float:
-        """By how much the likelihood is to be flattened so that it is right on average.
+        """The power of the likelihood at which the best guess is right as often as claimed.
 
         Restoring the order of times makes errors of one case alike, so a product over its times
-        claims to know more than it does. Cases of the source are given noise of ``scales``; of
-        these it is known whose they are.
+        claims to know more than it does; that no two cases become one is not used in full. All
+        cases of the source are given noise of ``scales``: of these it is known whose they are.
         """
         noise = np.random.default_rng(self.seed)
-        chosen = noise.permutation(self.source.cases)[:_SIMULATED]
-        found, right = [], 0.0
-        for case in chosen.tolist():
-            variant = int(self.source.variant[case])
-            rows = self.source.events_of(case)
-            if self.rehearsed is None:
-                after = scales.moved(self.source.clock[rows], noise)
+        times = self.rehearsed
+        if times is None:
+            cases = [self.source.events_of(case) for case in range(self.source.cases)]
+            moved = [scales.moved(self.source.clock[rows], noise) for rows in cases]
+            times = np.concatenate(moved).astype(np.int64)
+        trial = Links(self.source, replace(self.source, times=times), self.seed, scales)
+        trial.note_origins()
+        number = _SIMULATED if self.source.cases <= _MANY else _SIMULATED // 8
+        chosen = noise.permutation(self.source.cases)[:number].tolist()
+        low, high = np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1])
+        for _ in range(_HALVINGS):
+            trial.sharpness = float(np.exp((low + high) / 2))
+            if trial.overclaims(chosen) > 0:
+                high = (low + high) / 2
             else:
-                after = self.rehearsed[rows].astype(np.float64)
-            moved = Moved.between(after, self.source.times_of(variant))
-            likelihood = moved.log_likelihood(scales, self._span)
-            best = np.flatnonzero(likelihood == likelihood.max())
-            found.append(likelihood - likelihood.max())
-            right += float((self.source.cases_of(variant)[best] == case).mean())
-        claimed = [
-            sum(1 / float(np.exp(sharpness * each).sum()) for each in found) - right
-            for sharpness in _SHARPNESS
-        ]
-        return float(_SHARPNESS[int(np.argmin(np.abs(claimed)))])
+                low = (low + high) / 2
+        return float(np.exp((low + high) / 2))
+
+    def overclaims(self, cases: Sequence[int]) -> float:
+        """By how much the best guess is claimed to be right more often than it is, where case i of
+        the release is case i of the source.
+        """
+        self._claims.clear()
+        total = 0.0
+        for case in cases:
+            posterior = self.posterior(case)
+            best = np.flatnonzero(posterior == posterior.max())
+            total += float(posterior[best[0]]) - float((best == case).mean())
+        return total

@@ -177,8 +177,8 @@ def _remarks(found: "RiskReport", show_all: bool) -> Iterator[str]:
         )
     targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
     yield (
-        f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. A release does "
-        "not tell whose case is whose: what is known of it is estimated (docs: risk)."
+        f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. "
+        "Whose case is whose in a release is estimated (docs: risk)."
     )
     yield from (f"{note[:1].upper()}{note[1:]}." for note in found.notes)
     if not show_all:

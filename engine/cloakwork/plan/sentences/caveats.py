@@ -65,8 +65,9 @@ def caveat_in_words(caveat: Caveat) -> str:
             )
         case of_guarantees.SingleTimesOnly():
             return (
-                "metric privacy hides each time by itself: whoever knows when a case started, "
-                "or several of its times, can often still tell which released case it is"
+                "metric privacy protects single times, not cases: whoever knows when a case "
+                "started, or several of its times, can often still tell which released case it is; "
+                "'cloakwork risk' measures how often"
             )
         case _:
             return _caveat_of_rows(caveat)
