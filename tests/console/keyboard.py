@@ -70,7 +70,7 @@ class Keyboard:
         """What a script finds in the page."""
         return self.driver.execute_script(f"return {script}")
 
-    def arrive(self, title: str, *, look: bool = True) -> None:
+    def arrive(self, title: str) -> None:
         """Wait for a page whose title begins so, and look it over the first time."""
         self.until(
             lambda: (
@@ -78,7 +78,7 @@ class Keyboard:
                 and self.ask("document.readyState") == "complete"
             )
         )
-        if look and title not in self.looked_over:
+        if title not in self.looked_over:
             self.looked_over.add(title)
             self._look_over()
 

@@ -58,8 +58,6 @@ def test_every_page_asks_only_the_console_and_runs_nothing_inline(visitor: Visit
     """No address of another host, no inline script or style: the content policy forbids both."""
     assert visitor.release("release").state == "done"
     assert visitor.send("/registry/add", file=POLICY, author="Ann").status_code == 303
-    asked = {"policy": POLICY, "log": LOG}
-    visitor.result(visitor.send("/compare", **asked))
     jobs = [f"/work/{job.id}" for job in visitor.state.jobs.newest_first()]
     for path in [*addresses(), *jobs]:
         answer = visitor.get(path)

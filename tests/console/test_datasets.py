@@ -52,3 +52,18 @@ def test_a_ledger_that_was_altered_is_not_trusted(visitor: Visitor, folder: Path
         assert changed.rowcount
     connection.close()
     assert "its figures cannot be trusted" in visitor.get("/").text
+
+
+def test_a_declaration_binds_and_is_never_loosened(visitor: Visitor) -> None:
+    """What is left empty stays; a larger total is refused, and nothing is written."""
+    name = {"name": "er"}
+    first = {"owner": "Ward", "epsilon": "2", "delta": "1e-5", "windows": "1 month"}
+    assert visitor.send("/dataset/declare", **name, **first).status_code == 303
+    assert visitor.send("/dataset/declare", **name, epsilon="1").status_code == 303
+    page = visitor.get("/dataset?name=er").text
+    assert "epsilon 1, delta 1e-05" in page
+    assert "of 1 month" in page
+    before = len(visitor.state.ledger().events("dataset-declared"))
+    for wrong in ({"epsilon": "3"}, {"epsilon": "much"}, {"windows": "2 months"}):
+        assert visitor.send("/dataset/declare", **name, **wrong).status_code == 400, wrong
+    assert len(visitor.state.ledger().events("dataset-declared")) == before

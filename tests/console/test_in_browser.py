@@ -52,7 +52,7 @@ def officer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             for path in (tmp_path / "officer").rglob("*.pem")
             if b"PRIVATE" in path.read_bytes()
         ]
-    trust(made.public_file, "Bob Officer")
+    trust(made.public_file, "Bob Officer", approves=True)
     return private
 
 
@@ -244,8 +244,8 @@ def _look_at_the_release(keys: Keyboard) -> None:
 
 def _second_release_is_refused(keys: Keyboard) -> None:
     _plan(keys, "er@0.1.1", "2023-01")
-    keys.arrive("Plan er@0.1.1")
     keys.until(lambda: "is exhausted" in keys.ask("document.body.innerText"))
+    keys.arrive("Plan er@0.1.1")
     assert "window 2023-01" in keys.ask("document.body.innerText")
 
 

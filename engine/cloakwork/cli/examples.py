@@ -71,6 +71,10 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork report release > report.html",
         "cloakwork report release --audience internal --format pdf --out report.pdf",
     ),
+    "console": (
+        "cloakwork console",
+        "cloakwork console --folder permits --no-browser --port 8484",
+    ),
     "ledger": (
         "cloakwork ledger show",
         "cloakwork ledger history --dataset permits",

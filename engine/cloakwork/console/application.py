@@ -123,7 +123,7 @@ def _answered(page: Page, visit: Visit) -> Response:
 
 def _opening(sessions: BrowserSessions, port: int) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        cookie = sessions.exchange(request.query_params.get("token", ""))
+        cookie = sessions.cookie_for(request.query_params.get("token", ""))
         if cookie is None:
             return PlainTextResponse(
                 "cloakwork console: this link was used already, or is not of this console; "

@@ -26,7 +26,7 @@ class BrowserSessions:
         """What the link holds that works now."""
         return self._token
 
-    def exchange(self, token: str) -> str | None:
+    def cookie_for(self, token: str) -> str | None:
         """The cookie's value for ``token``; None where it was used already, or never was one."""
         with self._lock:
             if hmac.compare_digest(token.encode(), self._token.encode()):
