@@ -3,8 +3,8 @@
 from starlette.responses import Response
 
 from cloakwork.comparing.compare import compare
+from cloakwork.comparing.messages import beside_lines
 from cloakwork.comparing.page import comparison_html, table_rows
-from cloakwork.comparing.wording import beside_lines
 from cloakwork.console.jobs import JobProgress, JobResult
 from cloakwork.console.sources import policy_names, policy_source
 from cloakwork.console.visits import Visit
