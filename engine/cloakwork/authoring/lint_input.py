@@ -1,4 +1,4 @@
-"""Advice on ``spec.input`` of a policy for one log: where its file seems to differ from it."""
+"""Advice on ``spec.input`` of a policy for one log: where the file seems to be otherwise."""
 
 from pathlib import Path
 from typing import Final

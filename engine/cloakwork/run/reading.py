@@ -86,7 +86,7 @@ def _requested(policy: Policy, columns: Mapping[str, str] | None) -> dict[str, s
     """Which column of a table holds what, by full names."""
     options = policy.spec.input or InputOptions()
     try:
-        found = options.with_columns(columns).columns
+        found = options.with_columns(columns=columns).columns
     except ValueError as error:
         raise LogError("table", f"the mapping of columns {error}") from None
     case_id = policy.attribute_with("case-id")

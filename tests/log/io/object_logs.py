@@ -77,6 +77,8 @@ def write_sqlite(path: Path) -> Path:
     short = {"place order": "PlaceOrder", "ship": "Ship", "audit": "Audit", "pay": "Pay"}
     with closing(sqlite3.connect(path)) as base, base:
         base.executescript("""
+            PRAGMA synchronous = OFF;
+            PRAGMA journal_mode = OFF;
             CREATE TABLE event (ocel_id TEXT PRIMARY KEY, ocel_type TEXT);
             CREATE TABLE object (ocel_id TEXT PRIMARY KEY, ocel_type TEXT);
             CREATE TABLE event_object

@@ -5,6 +5,7 @@ number. Each cell is read a second time as characters, by itself, for attributes
 units or activities apart.
 """
 
+import lzma
 import zipfile
 import zlib
 from collections import Counter
@@ -28,6 +29,18 @@ if TYPE_CHECKING:
 
 _BLOCK: Final = 1 << 20
 _FIRST_ROWS: Final = 10_000
+_BROKEN: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    OverflowError,
+    lzma.LZMAError,
+    RuntimeError,
+    ValueError,
+)
+"""What zipfile raises for damage, encryption and ways to pack that it does not know."""
+
 _AGAIN: Final = "save the workbook again as .xlsx, without a password"
 
 
@@ -84,13 +97,13 @@ def _refuse_size(path: Path, limits: Limits) -> None:
     """A workbook is a zip file; a few bytes of it can stand for any number."""
     unpacked, packed = 0, max(1, path.stat().st_size)
     try:
-        with zipfile.ZipFile(path) as parts:
-            for part in parts.infolist():
-                with parts.open(part) as content:
+        with zipfile.ZipFile(path) as archive:
+            for part in archive.infolist():
+                with archive.open(part) as content:
                     while block := content.read(_BLOCK):
                         unpacked += len(block)
                         _refuse_more(path, unpacked, packed, limits)
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+    except _BROKEN as error:
         said = f"this is no readable workbook ({first_line(error)})"
         raise LogError(path, said, hint=_AGAIN) from None
 

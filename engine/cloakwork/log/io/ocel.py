@@ -26,7 +26,7 @@ from cloakwork.log.io.request import TableRequest
 from cloakwork.log.io.source import format_of, shown
 from cloakwork.log.io.written_times import WrittenTimes
 from cloakwork.log.limits import current_limits, raising
-from cloakwork.log.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
+from cloakwork.log.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
 
 OBJECT_PREFIX: Final = "object:"
 _TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -119,7 +119,7 @@ def _chosen_type(path: Path, types: tuple[str, ...], asked: str | None) -> str:
 
 
 def _require_distinct(path: Path, table: pl.DataFrame, column: str) -> None:
-    repeated = table.filter(pl.col(column).is_duplicated())
+    repeated = table.filter(values_of(table, column).is_duplicated())
     if repeated.height:
         said = f"two {column}s have the id '{shown(repeated[column][0])}'"
         raise LogError(path, said, hint="export the log again")

@@ -103,7 +103,7 @@ def _with_columns(
     path: Path, options: InputOptions, columns: Mapping[str, str] | None
 ) -> InputOptions:
     try:
-        return options.with_columns(columns)
+        return options.with_columns(columns=columns)
     except ValueError as error:
         raise LogError(path, f"the mapping of columns {error}") from None
 

@@ -58,9 +58,11 @@ def candidate_formats(texts: pl.Series) -> tuple[str, ...]:
         if values.str.contains(digits).all():
             return (form,)
     first = str(values[0]).strip()
-    zone = _ZONE.search(first)
-    shape = _shape(first[: zone.start()] if zone else first)
-    suffix = f"{' ' if zone and zone[0][0].isspace() else ''}%z" if zone else ""
+    suffix, zone = "", _ZONE.search(first)
+    if zone:
+        first = first[: zone.start()]
+        suffix = " %z" if zone[0][0].isspace() else "%z"
+    shape = _shape(first)
     forms = [f"{form}{suffix}" for form in _formats_by_shape().get(shape, ())]
     return tuple(form for form in forms if _reads(form, values))
 

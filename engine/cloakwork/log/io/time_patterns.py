@@ -58,22 +58,22 @@ def expression_of(pattern: str) -> str:
     """The regular expression of a pattern, a named group for each field; blanks around it are
     allowed. ``ValueError`` where the pattern leaves open which day is meant.
     """
-    parts: list[str] = []
+    pieces: list[str] = []
     found: set[str] = set()
     written = re.sub("%[TRF]", lambda short: _SHORT[short[0][1]], pattern)
     for part in re.findall(r"%.|%$|\s+|[^%\s]", written, re.DOTALL):
         if part.isspace():
-            parts.append(r"\s+")
+            pieces.append(r"\s+")
         elif not part.startswith("%"):
-            parts.append("\\" + part if part in _SPECIAL else part)
+            pieces.append("\\" + part if part in _SPECIAL else part)
         elif part == "%%":
-            parts.append("%")
+            pieces.append("%")
         elif part in ("%a", "%A"):
-            parts.append(f"(?i:{_names(_DAYS)})")
+            pieces.append(f"(?i:{_names(_DAYS)})")
         else:
-            parts.append(_field(part, found))
+            pieces.append(_field(part, found))
     _require_a_moment(pattern, found)
-    return r"^\s*" + "".join(parts) + r"\s*$"
+    return r"^\s*" + "".join(pieces) + r"\s*$"
 
 
 def _field(part: str, found: set[str]) -> str:

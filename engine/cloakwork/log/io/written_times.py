@@ -8,6 +8,7 @@ import polars as pl
 from cloakwork.log.eventlog import TIME_TYPE
 from cloakwork.log.io.time_patterns import EPOCHS, MONTHS, expression_of
 from cloakwork.log.io.times import ParsedTimes, in_zone, of_canonical, parse_times, within_calendar
+from cloakwork.log.naming import named
 
 _EPOCH_TEXT: Final = r"^\s*(?P<sign>-?)(?P<whole>[0-9]{1,14})(?:\.(?P<part>[0-9]{1,9}))?\s*$"
 _PIVOT: Final = 69
@@ -50,11 +51,15 @@ ISO_TIMES: Final = WrittenTimes()
 def _since_epoch(text: pl.Series, unit: int) -> pl.Series:
     """Units since 1970 (whole or decimal) as times; digits beyond microseconds are cut off."""
     fields = text.str.extract_groups(_EPOCH_TEXT).struct.unnest()
-    digits = len(str(unit)) - 1
-    part = pl.col("part").fill_null("").str.pad_end(digits, "0").str.slice(0, digits)
-    size = pl.col("whole").cast(pl.Int64) * unit + part.cast(pl.Int64)
+    size = _microseconds(unit)
     count = fields.select(pl.when(pl.col("sign") == "-").then(-size).otherwise(size)).to_series()
     return within_calendar(count.cast(pl.Datetime("us")).dt.replace_time_zone("UTC"))
+
+
+def _microseconds(unit: int) -> pl.Expr:
+    digits = len(str(unit)) - 1
+    decimals = pl.col("part").fill_null("").str.pad_end(digits, "0").str.slice(0, digits)
+    return pl.col("whole").cast(pl.Int64) * unit + decimals.cast(pl.Int64)
 
 
 def _canonical(fields: pl.DataFrame) -> pl.Series:
@@ -62,27 +67,32 @@ def _canonical(fields: pl.DataFrame) -> pl.Series:
     did not fit.
     """
     given = frozenset(fields.columns)
-    minute, second = (
-        pl.col(name).str.pad_start(2, "0") if name in given else pl.lit("00")
-        for name in ("minute", "second")
-    )
     fraction = pl.col("fraction") if "fraction" in given else pl.lit("0")
-    zone = pl.lit("+00:00")
-    if "zone" in given:
-        zone = _offset()
+    zone = _offset() if "zone" in given else pl.lit("+00:00")
     day = pl.concat_str(
         _year(given), _month(given), pl.col("day").str.pad_start(2, "0"), separator="-"
     )
-    clock = pl.concat_str(_hour(given), minute, second, separator=":")
-    whole = pl.concat_str(day, pl.lit("T"), clock, pl.lit("."), fraction, zone)
-    return fields.select(whole).to_series()
+    clock = pl.concat_str(
+        _hour(given), _two_digits("minute", given), _two_digits("second", given), separator=":"
+    )
+    return fields.select(
+        pl.concat_str(day, pl.lit("T"), clock, pl.lit("."), fraction, zone)
+    ).to_series()
+
+
+def _two_digits(field: str, given: frozenset[str]) -> pl.Expr:
+    """A field of a pattern; ``00`` where the pattern has none."""
+    if field not in given:
+        return pl.lit("00")
+    return named(field).as_expr().str.pad_start(2, "0")
 
 
 def _year(given: frozenset[str]) -> pl.Expr:
     if "year" in given:
         return pl.col("year")
     short = pl.col("short_year")
-    return pl.when(short.cast(pl.Int64) < _PIVOT).then("20" + short).otherwise("19" + short)
+    century = pl.when(short.cast(pl.Int64) < _PIVOT).then(pl.lit("20")).otherwise(pl.lit("19"))
+    return pl.concat_str(century, short)
 
 
 def _month(given: frozenset[str]) -> pl.Expr:

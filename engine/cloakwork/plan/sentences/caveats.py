@@ -39,10 +39,10 @@ def caveat_in_words(caveat: Caveat) -> str:
             )
         case caveats.FlattenedObjects(object_type=name):
             return (
-                f"each object of type '{name}' is a case, and an event of several of them is "
-                "copied into the case of each: a claim about cases is about one such object, not "
-                "about an event or an object of another type that m cases share; these have m "
-                "times epsilon and a larger delta, and no k-anonymity of their own"
+                f"a case is one object of type '{name}', and what m cases share (an event of "
+                "several such objects, an object of another type) is protected less: differential "
+                "privacy gives it m times epsilon and a larger delta, k-anonymity nothing, since "
+                "flattening copies an event into the case of each of its objects"
             )
         case of_guarantees.Homogeneity(attributes=names):
             return (
