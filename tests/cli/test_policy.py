@@ -20,12 +20,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+SAID = ("--dataset", "visits", "--owner", "somebody", "--purpose", "a study")
+"""What init would ask otherwise."""
+
+
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(policy, arguments)
 
 
 def test_init_writes_a_policy_that_is_valid_and_says_how_to_go_on(here: Path) -> None:
-    result = run("init")
+    result = run("init", *SAID)
     assert result.exit_code == 0
     assert "cloakwork policy validate policy.yaml" in result.stdout
     text = (here / "policy.yaml").read_text("utf-8")
@@ -36,7 +40,7 @@ def test_init_writes_a_policy_that_is_valid_and_says_how_to_go_on(here: Path) ->
 
 @pytest.mark.parametrize("name", list_policies())
 def test_init_begins_with_any_shipped_policy(here: Path, name: str) -> None:
-    assert run("init", "--from", name, "--out", "Mine & Yours.yaml").exit_code == 0
+    assert run("init", *SAID, "--from", name, "--out", "Mine & Yours.yaml").exit_code == 0
     assert load_policy("Mine & Yours.yaml").metadata.name == "mine-yours"
 
 
@@ -48,7 +52,7 @@ def test_init_never_overwrites_unasked(here: Path) -> None:
         True,
     )
     assert (here / "policy.yaml").read_text() == "mine"
-    assert run("init", "--force").exit_code == 0
+    assert run("init", *SAID, "--force").exit_code == 0
     assert load_policy("policy.yaml")
 
 
@@ -60,7 +64,7 @@ def test_init_from_an_unknown_name_is_a_usage_error(here: Path) -> None:
 
 
 def test_validate_sends_what_is_right_and_what_is_wrong_different_ways(here: Path) -> None:
-    run("init", "--out", "good.yaml")
+    run("init", *SAID, "--out", "good.yaml")
     (here / "bad.yaml").write_text((here / "good.yaml").read_text().replace("k: 10", "k: 1"))
     result = run("validate", "good.yaml", "bad.yaml", "none.yaml")
     assert result.exit_code == 3
@@ -103,7 +107,7 @@ def test_explain_says_who_how_and_what_for() -> None:
 
 
 def test_lint_places_its_advice(here: Path) -> None:
-    run("init", "--from", "kanon-control-flow")
+    run("init", *SAID, "--from", "kanon-control-flow")
     assert run("lint", "policy.yaml").stdout == "policy.yaml: nothing to advise\n"
     text = (here / "policy.yaml").read_text()
     (here / "policy.yaml").write_text(text.replace("k: 10", "k: 3"))
@@ -116,7 +120,7 @@ def test_lint_places_its_advice(here: Path) -> None:
 
 
 def test_diff_says_what_was_tightened(here: Path) -> None:
-    run("init", "--from", "kanon-control-flow", "--out", "policy.yaml")
+    run("init", *SAID, "--from", "kanon-control-flow", "--out", "policy.yaml")
     (here / "new.yaml").write_text((here / "policy.yaml").read_text().replace("k: 10", "k: 12"))
     assert run("diff", "policy.yaml", "new.yaml").stdout == (
         "tighter  spec.guarantees[k-anonymity over control-flow].k: 10 -> 12\n"
