@@ -116,7 +116,6 @@ def test_on_a_server(database: str, tmp_path: Path) -> None:
     with engine.begin() as connection:
         for statement in (
             f"DROP TABLE {VERSIONS}",
-            "DROP INDEX cloakwork_windows_dataset",
             "ALTER TABLE cloakwork_windows DROP COLUMN digest",
             "DROP TABLE cloakwork_fingerprints",
         ):

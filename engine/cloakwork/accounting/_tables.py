@@ -55,14 +55,12 @@ def fingerprints_table() -> "Table":
 @lru_cache(maxsize=1)
 def windows_table() -> "Table":
     """One row a release, with the cases that it was the first of."""
-    from sqlalchemy import Column, Index, LargeBinary, MetaData, Table, Text
+    from sqlalchemy import Column, LargeBinary, MetaData, Table, Text
 
     names = ("release", "dataset", "window", "key_check")
     columns = [Column(name, Text, nullable=False) for name in names]
     hashes, digest = Column("hashes", LargeBinary, nullable=False), Column("digest", Text)
-    table = Table(WINDOWS, MetaData(), *columns, hashes, digest)
-    Index(f"{WINDOWS}_dataset", table.c.dataset)
-    return table
+    return Table(WINDOWS, MetaData(), *columns, hashes, digest)
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""A keyed digest of each window's row, by which a changed hash is noticed; an index by dataset."""
+"""A keyed digest of each window's row, by which a changed hash is noticed."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,4 +10,3 @@ down_revision = "0001"
 def upgrade() -> None:
     """Rows from before have no digest until their key is at hand."""
     op.add_column("cloakwork_windows", sa.Column("digest", sa.Text))
-    op.create_index("cloakwork_windows_dataset", "cloakwork_windows", ["dataset"])
