@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cloakwork.accounting.datasets import datasets, declare_dataset
     from cloakwork.accounting.ledger import Ledger
     from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
+    from cloakwork.authoring.exploration import explore
     from cloakwork.comparing.compare import compare
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
@@ -26,6 +27,7 @@ _HOMES = {
     "datasets": "cloakwork.accounting.datasets",
     "declare_dataset": "cloakwork.accounting.datasets",
     "compare": "cloakwork.comparing.compare",
+    "explore": "cloakwork.authoring.exploration",
     "load_policy": "cloakwork.api",
     "make_plan": "cloakwork.api",
     "prove": "cloakwork.plan.prove",
@@ -44,6 +46,7 @@ __all__ = [
     "compare",
     "datasets",
     "declare_dataset",
+    "explore",
     "load_policy",
     "make_plan",
     "prove",

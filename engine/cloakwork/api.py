@@ -15,13 +15,14 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, Ev
 from cloakwork.log.io import read_log
 from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, require_profile_params
+from cloakwork.notebook_progress import in_notebook
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import require_window
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
-from cloakwork.progress import Reporter, silent
+from cloakwork.progress import Reporter
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_key
 from cloakwork.publishing.publish import Published, check_destination
@@ -38,6 +39,7 @@ from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
 from cloakwork.run.preview import previewable
 from cloakwork.run.profile import measure
+from cloakwork.run.reading import log_in_memory, read_under
 from cloakwork.run.release import Release, StepRecord
 from cloakwork.run.search_cache import SearchCache
 
@@ -67,7 +69,7 @@ def apply(
     log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
     *,
     ledger: Ledger | str | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
     mining_seconds: float = 0.0,
@@ -79,7 +81,8 @@ def apply(
     ``log``: an EventLog, the path of one, or a table of polars or pandas, one row an event.
 
     ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the
-    user's data folder. ``columns``: standard name to the log's own, for CSV, Parquet and tables.
+    user's data folder. ``columns``: standard name to the log's own, for CSV,
+    Parquet, Excel and tables; it goes before ``spec.input.columns``.
     ``mining_seconds``: seconds that mining a process model may take, for the utility figures of the
     internal report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a
     folder; until then the ledger shows it as reserved. ``folder``: which folder that will be, for
@@ -125,7 +128,7 @@ def release(
     *,
     ledger: Ledger | str | None = None,
     signing_key: SigningKey | str | Path | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
     mining_seconds: float = 0.0,
@@ -197,7 +200,7 @@ def profile(
     log: EventLog | str | Path,
     *,
     ledger: Ledger | str | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     columns: dict[str, str] | None = None,
     window: str | None = None,
 ) -> Profile:
@@ -218,7 +221,7 @@ def profile(
         )
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
-        log = read_log(log, columns=columns, keep=needed.__contains__, on_excess="drop")
+        log = read_under(policy, log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
     return measure(policy, log, book, window=window)
 
@@ -288,7 +291,7 @@ def preview(
     plan: Plan,
     log: EventLog | str | Path,
     *,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
     columns: dict[str, str] | None = None,
 ) -> tuple[StepRecord, ...]:
     """What ``plan`` would change in ``log``: figures of the raw log, one record a step that has
@@ -300,8 +303,7 @@ def preview(
     if not previewable(plan):
         return ()
     if not isinstance(log, EventLog):
-        reporter(f"reading {log}")
-        log = _read(log, plan, columns)
+        log = _read(log, plan, columns, reporter)
     return preview_on(plan, log, reporter=reporter, searches=SearchCache.of_user())
 
 
@@ -310,16 +312,17 @@ def _opened(
 ) -> EventLog:
     """The log at a path or in a table; raises LogError for what is neither."""
     if isinstance(log, str | Path):
-        reporter(f"reading {log}")
-        return _read(log, plan, columns)
-    return log_of_frame(log, columns)
+        return _read(log, plan, columns, reporter)
+    if type(log).__module__.partition(".")[0] == "pm4py":
+        return EventLog.from_pandas(cast("pd.DataFrame", log))
+    return log_in_memory(plan.policy, log, columns)
 
 
 def log_of_frame(log: object, columns: dict[str, str] | None = None) -> EventLog:
     """The log in a table of polars or pandas; raises LogError for what is neither."""
     named = {
         parameter: columns[name]
-        for name, parameter in _PARAMETERS.items()
+        for name, parameter in _FRAME_PARAMETERS.items()
         if columns and name in columns
     }
     if isinstance(log, pl.DataFrame):
@@ -329,17 +332,20 @@ def log_of_frame(log: object, columns: dict[str, str] | None = None) -> EventLog
     raise LogError("log", f"must be an EventLog, a path or a table (got {type(log).__name__})")
 
 
-_PARAMETERS: Final = {CASE_ID: "case_id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
+_FRAME_PARAMETERS: Final = {CASE_ID: "case_id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
 """Standard names as ``EventLog.from_polars`` calls them."""
 
 
-def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> EventLog:
+def _read(
+    path: str | Path, plan: Plan, columns: dict[str, str] | None, reporter: Reporter
+) -> EventLog:
     """The log without the attributes that the plan does not need; their names go into its notes,
     which stay inside.
 
     A reader may ask about a name both as a case's and as an event's attribute, so names are noted
     without the prefix.
     """
+    reporter(f"reading {path}")
     needed, read, left = required_attributes(plan), set[str](), set[str]()
 
     def keep(attribute: str) -> bool:
@@ -347,7 +353,11 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         (read if needs else left).add(attribute.removeprefix(CASE_PREFIX))
         return needs
 
-    log = read_log(path, columns=columns, keep=keep, on_excess=_on_excess(plan))
+    log = read_under(plan.policy, path, columns=columns, keep=keep, on_excess=_on_excess(plan))
+    options = plan.policy.spec.input
+    if options is not None and options.object_type is not None:
+        for note in log.notes:
+            reporter(f"internal, never publish: {note}")
     names = sorted(left - read - {ACTIVITY, TIMESTAMP})
     return replace(
         log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}")
@@ -366,7 +376,7 @@ def publish(
     out: str | Path,
     *,
     signing_key: SigningKey | str | Path | None = None,
-    reporter: Reporter = silent,
+    reporter: Reporter = in_notebook,
 ) -> Published:
     """Write ``release`` to the folder ``out``, all or nothing, with its signed statement and its
     internal report.

@@ -33,6 +33,20 @@ def test_an_attribute_that_the_log_lacks_is_named() -> None:
     }
 
 
+def test_a_column_that_is_taken_is_not_proposed() -> None:
+    """Whoever named it meant something else."""
+    found = said('    age: {treatment: drop}\n    "case:age": {treatment: drop}\n')
+    assert "case:age" not in found["age"]
+
+
+def test_odd_names_are_no_globs() -> None:
+    """A name with brackets or blanks is read as it stands."""
+    rules = '    "[case]:age": {treatment: drop}\n    " kind": {treatment: keep}\n'
+    found = said(rules)
+    assert found["[case]:age"].endswith("did you mean 'case:age'?")
+    assert found[" kind"].endswith("did you mean 'kind'?")
+
+
 def test_what_a_glob_releases_is_named() -> None:
     """Nobody has decided about it."""
     found = said('    "lifecycle*": {treatment: keep}\n    "*": {treatment: drop}\n')

@@ -11,7 +11,7 @@ from cloakwork.api import budget, load_policy, make_plan
 from cloakwork.cli.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
 from cloakwork.cli.screen import ScreenSection, fitted
 from cloakwork.policy.model import Policy
-from cloakwork.report.texts import duration, guarantee_line, warning_lines
+from cloakwork.report.texts import duration, guarantee_line, step_line, warning_lines
 from cloakwork.run.release import StepRecord
 from conftest import EXAMPLES, ROOT, SHARED, Said
 
@@ -266,3 +266,50 @@ def test_generalisation_is_told_in_rounded_shares() -> None:
     assert change_line(figures) == (
         "case:age: 100% coarser; ward: 78.4% as it is, 20% coarser, 1.63% left out"
     )
+
+
+LOCAL = """
+apiVersion: cloakwork/v1
+kind: PrivacyPolicy
+metadata: {name: local, version: 1.0.0, owner: me, purpose: test, dataset: d}
+spec:
+  attributes:
+    "concept:name": {role: control-flow}
+    "time:timestamp": {role: timestamp}
+    department: {role: sensitive, domain: [a, b]}
+    "case:diagnosis": {role: sensitive, domain: [c, d]}
+    cost: {role: sensitive, range: [0, 100]}
+    "case:age": {role: quasi-identifier, range: [0, 120]}
+    room: {role: insensitive, treatment: keep}
+    "case:sex": {role: insensitive, treatment: keep}
+    "*": {treatment: drop}
+  guarantees:
+    - {kind: k-anonymity, k: 10, over: [control-flow], scope: variants}
+    - {kind: local-dp, epsilon: 1.0, over: [department], per: value}
+    - {kind: local-dp, epsilon: 1.0, over: ["case:diagnosis"], per: value}
+    - {kind: local-dp, epsilon: 2.0, over: [cost], per: value}
+    - {kind: local-dp, epsilon: 1.0, over: ["case:age"], per: case}
+    - {kind: metric-privacy, epsilon: 1.0, shift: 1h, over: [timestamps]}
+  expose: {room: "a plan hangs there", "case:sex": "it is said there"}
+"""
+
+
+def test_no_guarantee_and_no_exposed_column_is_hidden(
+    cloakwork: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Local noise of one strength is one line; its steps say what they change."""
+    monkeypatch.setenv("COLUMNS", "80")
+    policy = tmp_path / "local.yaml"
+    policy.write_text(LOCAL, "utf-8")
+    said = cloakwork("plan", policy, HOSPITAL, "--no-preview", "--quiet")
+    assert said.code == 0, said.err
+    lines = said.out.splitlines()
+    assert len(lines) <= MOST_LINES
+    text = " ".join(said.out.split())
+    assert "local-dp: each value of department and case:diagnosis is" in text
+    assert text.count("local-dp: ") == 3 and "metric-privacy: " in text
+    assert "k-anonymity: every activity sequence" in text
+    assert "room: a plan" in text and "case:sex: it is" in text
+    steps = list(map(step_line, make_plan(load_policy(policy)).steps))
+    assert "randomise department (attributes/randomised-response)" in steps
+    assert "add noise to cost (attributes/bounded-laplace)" in steps

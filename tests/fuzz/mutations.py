@@ -16,15 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from conftest import EXAMPLES, ROOT
+from fuzz import inputs
 
-FORMATS: Final = ("xes", "csv", "parquet", "policy")
+FORMATS: Final = ("xes", "csv", "parquet", "policy", "options", "other")
 LOGS: Final = ROOT / "tests" / "logs"
 LARGE: Final = 8 << 20  # bytes
 Mutation = Callable[[bytes, random.Random], bytes]
 
 
 def mutated(kind: str, seed: int) -> tuple[str, bytes]:
-    """A file name and its content."""
+    """A file name and its content; of ``other`` and ``options``, see ``fuzz.inputs``."""
     chance = random.Random(f"{kind} {seed}")
     if kind == "parquet" and chance.random() < 0.6:
         name, content = "made.parquet", made_parquet(chance)
@@ -44,7 +45,9 @@ def mutated(kind: str, seed: int) -> tuple[str, bytes]:
             content = gzip.compress(content, chance.choice([0, 1, 9]), mtime=0)
         if chance.random() < 0.3:
             content = chance.choice(BYTES)(content, chance)
-    return f"log.{kind}" if kind != "policy" else name, content
+    if kind == "options":
+        name = "log.csv"
+    return f"log.{kind}" if kind in ("xes", "csv", "parquet") else name, content
 
 
 @cache
@@ -57,6 +60,8 @@ def seeds(kind: str) -> tuple[tuple[str, bytes], ...]:
             for folder in folders
             for path in sorted(folder.glob("*.yaml"))
         )
+    if kind in ("options", "other"):
+        return inputs.with_options() if kind == "options" else inputs.of_other_formats()
     suffixes = {"xes": (".xes",), "csv": (".csv",), "parquet": (".parquet",)}[kind]
     found = [
         (path.name, path.read_bytes())

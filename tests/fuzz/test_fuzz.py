@@ -20,7 +20,10 @@ from conftest import ROOT, runs
 from fuzz.mutations import mutated
 
 SECONDS, MEBIBYTES = 10.0, 1024.0
-INPUTS = {"xes": runs(80), "csv": runs(120), "parquet": runs(100), "policy": runs(240) // 10}
+INPUTS = {"xes": runs(80), "csv": runs(120), "parquet": runs(100), "policy": runs(240) // 10} | {
+    "options": runs(100),
+    "other": runs(60),
+}
 AT_A_TIME = 500
 PATIENCE = 300
 """Seconds that a worker may take over its inputs before it is stopped, on a machine that does much

@@ -61,6 +61,7 @@ SAMPLES: Final[dict[str, tuple[Any, ...]]] = {
     "mechanism": ("kanon/pretsa",),
     "mechanisms": (("variants/threshold",), ("timestamps/laplace", "variants/markov")),
     "kept_apart": (("case", "case:patient"),),
+    "object_type": ("order",),
     "over": (("control-flow",),),
     "precision": (None, timedelta(hours=1)),
     "reason": ("the partner needs it",),

@@ -23,7 +23,8 @@ def test_every_shipped_policy_can_be_planned(name: str) -> None:
 
 def test_what_init_writes_can_be_planned(tmp_path: Path) -> None:
     out = tmp_path / "policy.yaml"
-    assert CliRunner().invoke(policy, ["init", "--out", str(out)]).exit_code == 0
+    said = ["--dataset", "visits", "--owner", "somebody", "--purpose", "a study"]
+    assert CliRunner().invoke(policy, ["init", "--out", str(out), *said]).exit_code == 0
     assert make_plan(load_policy(out)).claims
 
 

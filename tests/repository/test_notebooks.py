@@ -10,6 +10,7 @@ import pytest
 from conftest import ROOT
 
 FOLDER = ROOT / "examples" / "notebooks"
+FROM_A_LOG = "from-a-log-to-a-release.ipynb"
 READING = "reading-a-release.ipynb"
 WRITING = "writing-a-mechanism.ipynb"
 
@@ -48,17 +49,29 @@ def ran(
     return namespace
 
 
-def test_both_are_there() -> None:
+def test_all_are_there() -> None:
     """And no other that no test runs."""
-    assert {path.name for path in FOLDER.iterdir() if path.suffix == ".ipynb"} == {READING, WRITING}
+    there = {path.name for path in FOLDER.iterdir() if path.suffix == ".ipynb"}
+    assert there == {FROM_A_LOG, READING, WRITING}
 
 
-@pytest.mark.parametrize("name", [READING, WRITING])
+@pytest.mark.parametrize("name", [FROM_A_LOG, READING, WRITING])
 def test_outputs_are_stripped(name: str) -> None:
     """What a cell printed is not kept: it is out of date at the next change, or somebody's data."""
     code = [cell for cell in cells(name) if cell["cell_type"] == "code"]
     assert code
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+
+
+@pytest.mark.parametrize("ran", [FROM_A_LOG], indirect=True)
+def test_from_a_log_to_a_release(ran: dict[str, Any]) -> None:
+    """Nobody is named, the guarantee holds, the budget is charged, pandas gives the log back."""
+    assert "org:resource" in ran["identifying"]["name"].to_list()
+    assert set(ran["again"].columns) == {"case:concept:name", "concept:name", "time:timestamp"}
+    assert all(verdict.holds for verdict in ran["release"].verdicts)
+    (summary,) = ran["ledger"].summary()
+    assert summary.dataset == "emergency" and len(summary.records) == 1
+    assert "Internal" in ran["seen"]._repr_html_()
 
 
 @pytest.mark.parametrize("ran", [READING], indirect=True)

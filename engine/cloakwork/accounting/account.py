@@ -103,6 +103,11 @@ class Balance:
         """The currency of the book."""
         return self.book.currency
 
+    def _repr_html_(self) -> str:
+        from cloakwork.accounting.notebook import balance_html
+
+        return balance_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Account:

@@ -52,6 +52,11 @@ class Summary:
     records: tuple[Record, ...]
     declaration: DatasetDeclaration = NOTHING_DECLARED
 
+    def _repr_html_(self) -> str:
+        from cloakwork.accounting.notebook import summary_html
+
+        return summary_html(self)
+
     @property
     def without_dp(self) -> tuple[Record, ...]:
         """Releases that no DP budget bounds."""
@@ -145,6 +150,11 @@ class ReadableLedger:
             book.name: account.balance(book, shift if book == METRIC else None, window)
             for book in account.books()
         }
+
+    def _repr_html_(self) -> str:
+        from cloakwork.accounting.notebook import ledger_html
+
+        return ledger_html(self.url, self.summary())
 
     def summary(self, dataset: str | None = None) -> tuple[Summary, ...]:
         """Spent and left per dataset, in order of first entry; only of ``dataset`` if given."""

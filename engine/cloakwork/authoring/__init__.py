@@ -1,7 +1,16 @@
 """From an unknown log to a policy: what its attributes are, and a file to begin with."""
 
+from cloakwork.authoring.exploration import Exploration, explore
 from cloakwork.authoring.lint_log import lint_log
 from cloakwork.authoring.policy_file import policy_text
 from cloakwork.authoring.suggestion import Suggestion, header_of, suggest
 
-__all__ = ["Suggestion", "header_of", "lint_log", "policy_text", "suggest"]
+__all__ = [
+    "Exploration",
+    "Suggestion",
+    "explore",
+    "header_of",
+    "lint_log",
+    "policy_text",
+    "suggest",
+]

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from cloakwork.authoring.figures import Figures
 from cloakwork.authoring.words import (
     DIRECT,
+    FREE_TEXT,
     NAMED,
     NUMBERED,
     PERSON,
@@ -54,6 +55,9 @@ FEW_CASES: Final = 10
 
 SENTENCES: Final = 0.3
 """Share of the values that are sentences, from which on a text of many values is free."""
+
+LIKE_PEOPLE: Final = 0.3
+"""Share of the values that look like people, from which on a column holds people."""
 
 MANY_VALUES: Final = 30
 LONG_TEXT: Final = 100  # characters
@@ -145,6 +149,23 @@ def _staff(figures: Figures, words: Words) -> Proposal | None:
     return Proposal(figures, "staff", "identifier", reason)
 
 
+def _people(figures: Figures, words: Words) -> Proposal | None:
+    """Values that look like people, whatever the column is called."""
+    if figures.like_people < LIKE_PEOPLE or names_one_of(words, WHO):
+        return None
+    if figures.of_case and names_one_of(words, PERSON):
+        reason = "holds what looks like names of the persons that the log is about"
+        return Proposal(figures, "identifier", "identifier", reason)
+    if figures.alone >= MOSTLY_ALONE:
+        reason = "holds what looks like names or logins of people, most in one case only"
+        return Proposal(figures, "identifier", "identifier", reason)
+    reason = (
+        "holds what looks like names or logins of people who work on many cases, whom a guarantee "
+        "about cases does not protect"
+    )
+    return Proposal(figures, "staff", "identifier", reason)
+
+
 def _numbered(figures: Figures, words: Words) -> Proposal | None:
     if not names_one_of(words, NUMBERED) or figures.type in ("number", "truth value"):
         return None
@@ -167,8 +188,9 @@ def _unique(figures: Figures, words: Words) -> Proposal | None:
 def _free_text(figures: Figures, words: Words) -> Proposal | None:
     if figures.type != "text":
         return None
-    in_sentences = figures.in_words >= SENTENCES and figures.distinct >= MANY_VALUES
-    if in_sentences and figures.longest >= LONG_TEXT:
+    in_sentences = figures.in_words >= SENTENCES and figures.distinct > 1
+    is_long = figures.longest >= LONG_TEXT and figures.distinct >= MANY_VALUES
+    if in_sentences and (is_long or names_one_of(words, FREE_TEXT)):
         reason = "holds text that people write, and so perhaps names"
         return Proposal(figures, "free text", "identifier", reason)
     return None
@@ -225,6 +247,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _persons,
     _times,
     _staff,
+    _people,
     _constant,
     _numbered,
     _unique,

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from cloakwork.authoring.people import share_like_people
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io.times import parse_times
 from cloakwork.log.naming import values_of
@@ -32,6 +33,7 @@ class Figures:
     - ``least``: the number of cases that have the rarest value.
     - ``constant_in_case``: share of these cases that have one value only.
     - ``in_words``: share of the distinct values of text that are sentences: four words or more.
+    - ``like_people``: share of the distinct values of text that look like people's names or logins.
     - ``longest``: characters of the longest text.
     - ``follows_activity``: an event's activity tells the value, and there are several of both.
     - ``follows_variant``: the activity sequence of a case tells the value, and the value it.
@@ -47,6 +49,7 @@ class Figures:
     least: int
     constant_in_case: float
     in_words: float
+    like_people: float
     longest: int
     follows_activity: bool
     follows_variant: bool
@@ -84,9 +87,10 @@ def _figures(log: EventLog, name: str, variants: pl.Series) -> Figures:
     alone = pairs.join(cases_of_value.filter(pl.col("len") == 1), on="value", how="semi")
     cases = values_of_case.height
     known = cases_of_value["value"]
+    type_ = _type_of(values, known)
     return Figures(
         name=name,
-        type=_type_of(values, known),
+        type=type_,
         filled=held.height / table.height if table.height else 0.0,
         distinct=cases_of_value.height,
         cases=cases,
@@ -94,6 +98,7 @@ def _figures(log: EventLog, name: str, variants: pl.Series) -> Figures:
         least=int(cases_of_value["len"].min() or 0),  # type: ignore[arg-type]
         constant_in_case=_share(values_of_case["len"] == 1),
         in_words=_share(known.str.split(" ").list.len() >= WORDS_OF_A_SENTENCE),
+        like_people=share_like_people(known) if type_ == "text" else 0.0,
         longest=int(known.str.len_chars().max() or 0),  # type: ignore[arg-type]
         follows_activity=not of_case and _follows_activity(log, text),
         follows_variant=of_case and _follows_variant(variants, text),

@@ -1,6 +1,6 @@
 """Advice on a policy for one log: where the two do not fit together."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from cloakwork.authoring.classify import Nature, classify
@@ -31,19 +31,21 @@ def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
 def _missing(policy: Policy, log: EventLog) -> Iterator[Advice]:
     """A rule for an attribute that the log lacks does nothing, and its author thinks it does."""
     for name in policy.spec.attributes:
-        if is_glob(name) or name in log.columns:
+        if is_glob(name) or name in log.columns or name == policy.attribute_with("case-id"):
             continue
-        message = f"the log has no attribute '{name}'{_meant(name, log)}"
+        free = set(log.columns) - _STANDARD - set(policy.spec.attributes)
+        message = f"the log has no attribute '{name}'{_meant(name, free)}"
         yield Advice(("spec", "attributes", name), message)
 
 
-def _meant(name: str, log: EventLog) -> str:
+def _meant(name: str, free: Collection[str]) -> str:
+    """Which of the names that the policy does not use was probably meant."""
     other = name.removeprefix(CASE_PREFIX)
     if other == name:
         other = CASE_PREFIX + name
-    if other in log.columns:
+    if other in free:
         return f", did you mean '{other}'?"
-    return did_you_mean(name, set(log.columns) - _STANDARD)
+    return did_you_mean(name, free)
 
 
 def _not_named(policy: Policy, log: EventLog) -> Iterator[Advice]:

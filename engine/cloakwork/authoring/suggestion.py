@@ -4,14 +4,17 @@ check.
 
 import getpass
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from cloakwork.authoring.classify import Proposal, classify
 from cloakwork.authoring.figures import figures_of
+from cloakwork.authoring.read_off import ReadOff, read_off
 from cloakwork.authoring.words import PERSON, names_one_of, words_of
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.log.io.detect import DetectedInput
+from cloakwork.log.io.options import InputOptions
 from cloakwork.policy.globs import is_glob
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
@@ -27,8 +30,13 @@ GOAL_OF: Final[dict[Audience, Goal]] = {
 }
 """What is proposed where only the audience is known."""
 
+K: Final[dict[Audience, int]] = {"internal": 5, "share": 10, "publish": 20}
+
 LONGEST_NAME: Final = 200
 """Characters of an attribute's name that a policy may hold."""
+
+NOTHING_DETECTED: Final = DetectedInput(InputOptions())
+"""Of a log that names its attributes itself, or lies in memory."""
 
 NO_PURPOSE: Final = "not stated yet"
 """What a suggested policy says of its purpose where nobody said it."""
@@ -51,7 +59,12 @@ class Suggestion:
     - ``proposals``: of each attribute that a policy can name, in the log's order.
     - ``unnamed``: attributes whose names a policy cannot hold; ``"*"`` drops them.
     - ``has_times``: whether any event has a time.
+    - ``releases_times``: whether times are to be released.
     - ``persons``: case attributes that may name a person who has several cases.
+    - ``read_off``: values of the log, to be confirmed; None where noise is claimed.
+    - ``options``: how the log is read, for ``spec.input``; ``open_input``: what its file leaves
+      open about that, one sentence each; ``time_formats``: how its times may be written, where
+      only the author can say.
     """
 
     header: PolicyHeader
@@ -60,7 +73,12 @@ class Suggestion:
     proposals: tuple[Proposal, ...]
     unnamed: tuple[str, ...]
     has_times: bool
+    releases_times: bool
     persons: tuple[str, ...]
+    read_off: ReadOff | None = field(default=None, repr=False)
+    options: InputOptions = field(default_factory=InputOptions)
+    open_input: tuple[str, ...] = ()
+    time_formats: tuple[str, ...] = ()
 
     @property
     def covered(self) -> tuple[Proposal, ...]:
@@ -77,31 +95,72 @@ class Suggestion:
     @property
     def questions(self) -> int:
         """How many places of the policy only its author can fill in."""
-        return sum(each.figures.type != "truth value" for each in self.covered)
+        of_attributes = sum(each.figures.type != "truth value" for each in self.covered)
+        return of_attributes + bool(self.time_formats)
+
+    @property
+    def text(self) -> str:
+        """The policy file, with a comment for every choice."""
+        from cloakwork.authoring.policy_file import policy_text
+
+        return policy_text(self)
 
 
 def suggest(
-    log: EventLog, header: PolicyHeader, audience: Audience = "share", goal: Goal | None = None
+    log: EventLog,
+    header: PolicyHeader,
+    audience: Audience = "share",
+    goal: Goal | None = None,
+    *,
+    times: bool = True,
+    detected: DetectedInput = NOTHING_DETECTED,
 ) -> Suggestion:
     """Propose a role and a treatment for every attribute of ``log``, and guarantees for
-    ``audience``.
+    ``audience``; ``times``: whether times are to be released where they can be; ``detected``: how
+    the log was read.
 
     It reads the raw log: what it returns is internal, but for what an author keeps of it.
     """
     proposals = tuple(classify(figures) for figures in figures_of(log))
+    return suggestion_of(log, proposals, header, audience, goal, times=times, detected=detected)
+
+
+def suggestion_of(
+    log: EventLog,
+    proposals: tuple[Proposal, ...],
+    header: PolicyHeader,
+    audience: Audience,
+    goal: Goal | None,
+    *,
+    times: bool,
+    detected: DetectedInput = NOTHING_DETECTED,
+) -> Suggestion:
+    """As ``suggest``, of attributes that were looked at already."""
+    goal = goal or GOAL_OF[audience]
     named = tuple(each for each in proposals if _can_be_named(each.name))
+    # Beside k-anonymity, whoever knows some of a case's times finds it among noised ones.
+    shares_times = goal == "whole-log-dp" or (goal == "k-anonymity" and audience != "publish")
+    has_times = has_time(log)
+    releases_times = has_times and times and shares_times
+    claims_noise = goal != "k-anonymity" or releases_times
     return Suggestion(
         header=header,
         audience=audience,
-        goal=goal or GOAL_OF[audience],
+        goal=goal,
         proposals=named,
         unnamed=tuple(each.name for each in proposals if not _can_be_named(each.name)),
-        has_times=_has_times(log),
+        has_times=has_times,
+        releases_times=releases_times,
         persons=tuple(each.name for each in named if _may_be_a_person(each)),
+        read_off=None if claims_noise else read_off(log, named, K[audience]),
+        options=detected.options,
+        open_input=detected.questions,
+        time_formats=detected.time_formats,
     )
 
 
-def _has_times(log: EventLog) -> bool:
+def has_time(log: EventLog) -> bool:
+    """Whether any event has a time."""
     times = log.events.get_column(TIMESTAMP, default=None)
     return times is not None and times.null_count() < len(times)
 
@@ -133,14 +192,15 @@ def header_of(
 ) -> PolicyHeader:
     """What is said about the policy, else what the names of the files and of the user say."""
     return PolicyHeader(
-        name=_as_name(out.name.split(".")[0]),
-        dataset=dataset or _as_name(log.name.split(".")[0]),
+        name=as_name(out.name.split(".")[0]),
+        dataset=dataset or as_name(log.name.split(".")[0]),
         owner=owner or _user(),
         purpose=purpose or NO_PURPOSE,
     )
 
 
-def _as_name(text: str) -> str:
+def as_name(text: str) -> str:
+    """``text`` in the letters that the name of a policy may have."""
     return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("._-")[:100] or "log"
 
 

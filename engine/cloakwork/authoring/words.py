@@ -33,13 +33,14 @@ def _fits(word: str, stem: str) -> bool:
     return word == stem if len(stem) <= SHORT_STEM else word.startswith(stem)
 
 
-def _stems(text: str) -> frozenset[str]:
+def stems(text: str) -> frozenset[str]:
+    """The words of ``text``."""
     return frozenset(text.split())
 
 
 SHORT_STEM: Final = 3
 
-DIRECT: Final = _stems("""
+DIRECT: Final = stems("""
     email mail phone telephone mobile telefon tel fax iban bsn ssn svnr passport
     passnummer firstname lastname surname vorname nachname achternaam voornaam fullname
     address adresse adres street strasse straat plate license kenteken kennzeichen
@@ -49,13 +50,13 @@ DIRECT: Final = _stems("""
 """)
 """What identifies a person wherever it stands."""
 
-NUMBERED: Final = _stems("""
+NUMBERED: Final = stems("""
     id ids uuid guid number nummer numero num nr no key identifier kennung barcode ref
     reference token hash serial ticket invoice contract account konto rekening
 """)
 """What numbers or refers to a thing, and with it to whoever has it."""
 
-STAFF: Final = _stems("""
+STAFF: Final = stems("""
     resource user staff employee medewerker mitarbeiter doctor nurse physician arzt arts
     clerk agent operator assignee assigned handler responsible actor creator author editor
     approver reviewer manager supervisor owner verantwoordelijke bearbeiter behandelaar
@@ -68,12 +69,12 @@ STAFF: Final = _stems("""
 """)
 """People who work on a case, and are not whom a guarantee about cases protects."""
 
-TECHNICAL: Final = _stems("""
+TECHNICAL: Final = stems("""
     lifecycle version schema stage state status transition flag index sequence
 """)
 """How systems keep their records."""
 
-WHO: Final = _stems("""
+WHO: Final = stems("""
     age leeftijd alter sex gender geslacht geschlecht birth geburt geboorte dob zip
     zipcode postal postcode plz city town stadt plaats municipality gemeente region
     country land nation marital family household education school occupation profession
@@ -84,7 +85,7 @@ WHO: Final = _stems("""
 """)
 """What others may know of somebody."""
 
-SENSITIVE: Final = _stems("""
+SENSITIVE: Final = stems("""
     diagnos disease illness symptom icd drg treatment therapy drug medic medication lab
     crp leucocytes leuko lactic blood infect infus hypo oligurie pregnan disab allerg
     vaccin weight height bmi income salary wage credit loan debt amount cost costs price
@@ -95,12 +96,21 @@ SENSITIVE: Final = _stems("""
 """)
 """What people would not have known of them."""
 
-PERSON: Final = _stems("""
+PERSON: Final = stems("""
     patient client customer citizen person member subscriber applicant student debtor
     insured klant kunde burger buerger inwoner taxpayer passenger guest tenant caller
     requester requestor claimant complainant aanvrager indiener melder antragsteller
+    policyholder borrower debitor versicherungsnehmer versichert verzekerde asegurado assure
+    assicurato richiedente solicitante demandeur cliente paciente paziente mieter huurder
 """)
 """People whom a log is about, and who may have several cases."""
 
-NAMED: Final = _stems("name naam nom")
+FREE_TEXT: Final = stems("""
+    description comment note remark text message subject title summary omschrijving opmerking
+    toelichting beschreibung bemerkung kommentar notiz anmerkung betreff descripcion descripción
+    comentario observacion descrizione commento nota remarque commentaire
+""")
+"""What people write in their own words."""
+
+NAMED: Final = stems("name naam nom")
 """What, beside a word for a person, says that a column holds names."""

@@ -12,8 +12,8 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "cloakwork policy lint policy.yaml",
     ),
     "policy init": (
-        "cloakwork policy init --out policy.yaml",
-        "cloakwork policy init --from dp-control-flow --out dp.yaml",
+        "cloakwork policy init --template hospital --owner dpo@clinic.example --out policy.yaml",
+        "cloakwork policy init --from dp-control-flow --dataset visits --out dp.yaml",
     ),
     "policy suggest": (
         "cloakwork policy suggest log.xes.gz --out policy.yaml",

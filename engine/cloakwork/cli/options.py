@@ -8,6 +8,7 @@ import click
 
 from cloakwork.cli.progress import progress
 from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
+from cloakwork.log.io.options import ROLES, standard_name
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import replan, require_window
@@ -31,8 +32,8 @@ column_option = click.option(
     "columns",
     multiple=True,
     metavar="NAME=COLUMN",
-    help="Which column of a CSV or Parquet file holds a standard attribute, "
-    "e.g. case:concept:name=patient_id.",
+    help="Which column of a table holds what: case=PatientNo, activity=Step, timestamp=At, or "
+    "case:NAME=COLUMN for an attribute of cases.",
 )
 
 
@@ -43,28 +44,27 @@ window_option = click.option(
 )
 
 
-STANDARD = ("case:concept:name", "concept:name", "time:timestamp")
-
-
 def column_mapping(pairs: tuple[str, ...], log: Path) -> dict[str, str]:
-    """``NAME=COLUMN`` pairs as a mapping from standard name to the file's own; only the name of
+    """``NAME=COLUMN`` pairs as a mapping from full name to the file's own; only the name of
     ``log`` is looked at.
     """
     if pairs and log.name.lower().endswith((".xes", ".xes.gz")):
-        raise click.UsageError("--column is for CSV and Parquet; XES names its attributes itself")
-    split = [pair.partition("=") for pair in pairs]
-    for name, sign, column in split:
-        if sign and name not in STANDARD:
-            raise click.BadParameter(
-                f"'{name}' is none of {', '.join(STANDARD)}", param_hint="--column"
-            )
-        if [other for _, _, other in split].count(column) > 1:
-            raise click.BadParameter(f"the column '{column}' is named twice", param_hint="--column")
+        raise click.UsageError("--column is for tables; XES names its attributes itself")
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, column = pair.partition("=")
         if not (name and sign and column):
+            raise click.BadParameter(f"'{pair}' is not NAME=COLUMN", param_hint="--column")
+        full = standard_name(name)
+        if full is None:
             raise click.BadParameter(
-                f"'{name}{sign}{column}' is not NAME=COLUMN", param_hint="--column"
+                f"'{name}' is none of {', '.join((*ROLES, *ROLES.values()))}, case:NAME",
+                param_hint="--column",
             )
-    return {name: column for name, _, column in split}
+        if column in found.values():
+            raise click.BadParameter(f"the column '{column}' is named twice", param_hint="--column")
+        found[full] = column
+    return found
 
 
 def open_ledger(url: str | None, *, tell_missing: bool = False) -> "Ledger":

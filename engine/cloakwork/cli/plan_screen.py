@@ -8,9 +8,10 @@ from pydantic import JsonValue
 
 from cloakwork.budget import Cost
 from cloakwork.cli.screen import LABEL, ScreenSection, fitted
+from cloakwork.guarantees import LocalDP
 from cloakwork.mechanisms.prediction import Prediction, Predicts
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.plan.model import Plan, Step
+from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
 from cloakwork.policy.lint import little_left
 from cloakwork.quantities import rounded
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 MOST_LINES: Final = 25
 MOST_REASONS: Final = 4
 """Columns that are released without protection whose reasons are shown beside them."""
+MOST_GUARANTEES: Final = 8
+"""Guarantees that are each named on the screen."""
+
 LITTLE_SIMILARITY: Final = 0.5
 """A predicted similarity to the log below which little is left of it."""
 
@@ -111,8 +115,32 @@ def _unproven(plan: Plan) -> Iterator[ScreenSection]:
 
 
 def _guarantees(plan: Plan) -> ScreenSection:
-    lines = tuple(guarantee_line(claim, plan.facts.unit) for claim in plan.claims)
-    return ScreenSection("Guarantees", lines or ("none",), WHY)
+    """A line each; of so many that no screen holds them, the first ones."""
+    alike = _values_alike(plan.claims)
+    lines = tuple(guarantee_line(claim, plan.facts.unit) for claim in alike) or ("none",)
+    if len(lines) > MOST_GUARANTEES:
+        return ScreenSection("Guarantees", lines, WHY)
+    # What a guarantee takes as known ends its line: nothing else gives way later.
+    return ScreenSection("Guarantees", lines, most_lines=4, legible_lines=4)
+
+
+def _values_alike(claims: Sequence[Claim]) -> Iterator[Claim]:
+    """The claims; those of local noise on single values that differ in the attribute alone as
+    one.
+    """
+    groups: dict[object, list[Claim]] = {}
+    for place, claim in enumerate(claims):
+        goal = claim.guarantee
+        is_local = isinstance(goal, LocalDP) and goal.per == "value"
+        key = (goal.model_copy(update={"over": ()}), claim.given) if is_local else place
+        groups.setdefault(key, []).append(claim)
+    for alike in groups.values():
+        first = alike[0]
+        if len(alike) > 1:
+            over = tuple(name for claim in alike for name in claim.guarantee.over)
+            goal = first.guarantee.model_copy(update={"over": over})
+            first = first.model_copy(update={"guarantee": goal})
+        yield first
 
 
 def _not_protected(plan: Plan) -> ScreenSection:
@@ -123,7 +151,7 @@ def _not_protected(plan: Plan) -> ScreenSection:
     if len(lines) == 1:
         return ScreenSection("Not protected", lines, WHY, most_lines=3, legible_lines=2)
     if len(lines) <= MOST_REASONS:
-        return ScreenSection("Not protected", lines, WHY, most_lines=1)
+        return ScreenSection("Not protected", lines, most_lines=1)
     names = ", ".join(item.column for item in plan.exposed)
     return ScreenSection("Not protected", (f"{names} ({WHY}: reasons)",))
 

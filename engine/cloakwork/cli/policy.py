@@ -1,7 +1,6 @@
 """``cloakwork policy``: write, check, explain and compare privacy policies."""
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 from cloakwork.cli.options import json_option, ledger_option
 from cloakwork.cli.policy_diff import diff
 from cloakwork.cli.policy_files import write_new
+from cloakwork.cli.policy_init import init
 from cloakwork.cli.policy_lint import lint
 from cloakwork.cli.policy_suggest import suggest
 from cloakwork.cli.screen import block
@@ -21,8 +21,6 @@ from cloakwork.errors import MOST_LINES, PolicyError
 if TYPE_CHECKING:
     from cloakwork.policy.model import Policy
 
-STARTER: Final = "kanon-dp-timestamps"
-SCHEMA_FILE: Final = "privacy-policy-v1.json"
 INVALID: Final = PolicyError.exit_code
 
 
@@ -35,77 +33,7 @@ def policy() -> None:
     """
 
 
-@policy.command(short_help="Write a policy to begin with.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("policy.yaml"), help="Where to write it."
-)
-@click.option(
-    "--from",
-    "name",
-    metavar="NAME",
-    default=STARTER,
-    help=f"Shipped policy to begin with ({STARTER}).",
-)
-@click.option("--dataset", help="Which dataset it is about.")
-@click.option("--owner", help="Who answers for it.")
-@click.option("--purpose", help="What the release is for.")
-@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
-def init(
-    out: Path,
-    name: str,
-    dataset: str | None,
-    owner: str | None,
-    purpose: str | None,
-    force: bool,
-) -> None:
-    """Write a policy to begin with: it is valid, can be planned, and says line by line what it
-    means.
-
-    For a policy that fits a log of your own, see 'cloakwork policy suggest'.
-    """
-    from cloakwork.policy.library import list_policies, shipped
-    from cloakwork.policy.load import parse_policy
-    from cloakwork.policy.validation_messages import did_you_mean
-
-    if name not in list_policies():
-        guess = did_you_mean(name, list_policies())
-        raise click.BadParameter(
-            f"no policy '{name}' is shipped{guess}; 'cloakwork policy list' shows them",
-            param_hint="--from",
-        )
-    text = _starter((shipped("policies") / f"{name}.yaml").read_text("utf-8"), out)
-    given = {"dataset": dataset, "owner": owner, "purpose": purpose}
-    for field, value in given.items():
-        text = text if value is None else _with_metadata(text, field, value)
-    parse_policy(text, str(out))
-    write_new(out, text, force=force)
-    left = [field for field, value in given.items() if value is None]
-    change = f"change metadata ({', '.join(left)} from the example), then " if left else ""
-    click.echo(f"{out}: written, from {name}. Next: {change}check it:")
-    click.echo(f"  cloakwork policy validate {out}")
-    click.echo("For completion in your editor:")
-    click.echo(f"  cloakwork policy schema --out {out.parent / SCHEMA_FILE}")
-
-
-def _starter(text: str, out: Path) -> str:
-    """A shipped policy as a file of one's own: named after the file, with the schema expected
-    beside it.
-    """
-    text = re.sub(
-        r"(?m)^(# yaml-language-server: \$schema=).*$", rf"\g<1>{SCHEMA_FILE}", text, count=1
-    )
-    name = re.sub(r"[^a-z0-9._-]+", "-", out.name.split(".")[0].lower()).lstrip("._-")[:100]
-    return re.sub(r"(?m)^(  name: )[a-z0-9._-]+", rf"\g<1>{name or 'policy'}", text, count=1)
-
-
-def _with_metadata(text: str, field: str, value: str) -> str:
-    """``text`` with another value, and no comment, in one line of its metadata."""
-    from cloakwork.policy.yaml_text import in_quotes
-
-    line = f"  {field}: {in_quotes(value)}"
-    return re.sub(rf"(?m)^  {field}: .*$", lambda _: line, text, count=1)
-
-
+policy.add_command(init)
 policy.add_command(suggest)
 
 

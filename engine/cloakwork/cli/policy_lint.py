@@ -1,5 +1,6 @@
 """``cloakwork policy lint``: advice on a policy, on the screen or for other tools."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,7 @@ from cloakwork.cli.options import (
     require_log,
 )
 from cloakwork.cli.screen import printable
+from cloakwork.errors import LogError
 
 if TYPE_CHECKING:
     from cloakwork.policy.advice import Advice
@@ -110,11 +112,30 @@ def _judged_advice(
 
 
 def _advice_on_log(read: "Policy", log: Path, columns: tuple[str, ...]) -> "tuple[Advice, ...]":
-    from cloakwork.authoring import lint_log
-    from cloakwork.log.io import read_log
-
     require_log(log)
-    return lint_log(read, read_log(log, columns=column_mapping(columns, log) or None))
+    return advice_on_log(read, log, column_mapping(columns, log))
+
+
+def advice_on_log(
+    policy: "Policy", log: Path, columns: "Mapping[str, str] | None" = None
+) -> "tuple[Advice, ...]":
+    """Where a policy and the log at ``log`` do not fit together; internal.
+
+    ``columns``: standard name to the log's own. Raises LogError where the log cannot be read, and
+    the policy's ``spec.input`` is not why.
+    """
+    from cloakwork.authoring import lint_log
+    from cloakwork.authoring.lint_input import lint_input
+    from cloakwork.run.reading import read_under
+
+    advice = lint_input(policy, log)
+    try:
+        found = read_under(policy, log, columns=columns or None)
+    except LogError:
+        if advice:
+            return advice  # it says which line of the policy to correct
+        raise
+    return (*advice, *lint_log(policy, found))
 
 
 def _annotations(

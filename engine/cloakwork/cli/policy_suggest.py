@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -43,9 +43,17 @@ _ROLES: Final = ("identifier", "quasi-identifier", "sensitive", "insensitive")
 @click.option("--dataset", help="Which dataset the log belongs to; by default the file's name.")
 @click.option("--owner", help="Who answers for the policy; by default your user name.")
 @click.option("--purpose", help="What the release is for.")
+@click.option("--no-times", is_flag=True, help="Release no times.")
 @click.option("--ask", is_flag=True, help="Ask for each of these, and about each attribute.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @column_option
+@click.option(
+    "--input",
+    "input_",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="How the log is read, as under spec.input, e.g. object_type=order or sheet=2024.",
+)
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
 def suggest(
@@ -56,9 +64,11 @@ def suggest(
     dataset: str | None,
     owner: str | None,
     purpose: str | None,
+    no_times: bool,
     ask: bool,
     force: bool,
     columns: tuple[str, ...],
+    input_: tuple[str, ...],
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -69,26 +79,85 @@ def suggest(
     needs to know is left as a question: an answer read off the log would be published. What is
     printed here comes from the raw log: keep it inside.
     """
-    from cloakwork.authoring import header_of, policy_text
+    header = {"dataset": dataset, "owner": owner, "purpose": purpose}
+    write_suggestion(
+        log,
+        out,
+        header=header,
+        audience=audience,
+        goal=goal,
+        times=not no_times,
+        ask=ask,
+        force=force,
+        columns=columns,
+        input_=input_,
+        quiet=quiet,
+        as_json=as_json,
+    )
+
+
+def write_suggestion(
+    log: Path,
+    out: Path,
+    *,
+    header: Mapping[str, str | None],
+    audience: str = "share",
+    goal: str | None = None,
+    times: bool = True,
+    ask: bool = False,
+    force: bool = False,
+    columns: tuple[str, ...] = (),
+    input_: tuple[str, ...] = (),
+    quiet: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Read ``log``, write the policy that is proposed for it to ``out``, and say what it is.
+
+    ``header``: dataset, owner and purpose, None for what was not said.
+    """
+    from cloakwork.authoring import header_of
     from cloakwork.authoring import suggest as suggested
-    from cloakwork.log.io import read_log
+    from cloakwork.authoring.unknown_log import read_unknown
 
     require_log(log)
     if ask:
         _require_terminal(as_json=as_json)
-    header = header_of(log, out, dataset=dataset, owner=owner, purpose=purpose)
     with progress_of(quiet=quiet or as_json) as reporter:
         reporter(f"reading {log}")
-        read = read_log(log, columns=column_mapping(columns, log) or None)
+        read, detected = read_unknown(log, column_mapping(columns, log), _said_of_input(input_))
         reporter("looking at its attributes")
-        found = suggested(read, header, audience, goal)  # type: ignore[arg-type]
+        found = suggested(
+            read,
+            header_of(log, out, **header),
+            audience,  # type: ignore[arg-type]
+            goal,  # type: ignore[arg-type]
+            times=times,
+            detected=detected,
+        )
     if ask:
         found = _asked(found)
-    write_new(out, policy_text(found), force=force)
+    write_new(out, found.text, force=force)
     if as_json:
         click.echo(json.dumps(_as_document(found, out), indent=2, ensure_ascii=False))
     else:
-        _show(found, log, out, columns)
+        _show(found, log, out)
+
+
+def _said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:
+    """``NAME=VALUE`` pairs; columns have an option of their own."""
+    from cloakwork.log.io.options import InputOptions
+
+    known = [name for name in InputOptions.model_fields if name != "columns"]
+    said: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or name not in known:
+            names = ", ".join(known)
+            raise click.BadParameter(
+                f"'{pair}' is not NAME=VALUE; the names are {names}", param_hint="--input"
+            )
+        said[name] = value
+    return said
 
 
 def _require_terminal(*, as_json: bool) -> None:
@@ -118,7 +187,7 @@ def _asked(found: "Suggestion") -> "Suggestion":
     return replace(found, header=header, proposals=tuple(proposals))
 
 
-def _show(found: "Suggestion", log: Path, out: Path, named: tuple[str, ...]) -> None:
+def _show(found: "Suggestion", log: Path, out: Path) -> None:
     click.echo(f"{out}: written, a proposal of {found.goal} for the audience '{found.audience}'.")
     click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
     for (role, reason), names in _groups(found.proposals).items():
@@ -130,8 +199,7 @@ def _show(found: "Suggestion", log: Path, out: Path, named: tuple[str, ...]) -> 
     for line in notes_on(found):
         click.echo("\n".join(block("note: ", [line], columns(), indent=2)))
     click.echo("Next: read the file and change what is not so, then")
-    options = [word for pair in named for word in ("--column", pair)]
-    said = shlex.join([str(out), str(log), *options])
+    said = shlex.join([str(out), str(log)])
     click.echo(f"  cloakwork policy lint {said}")
     click.echo(f"  cloakwork plan {said}")
 
@@ -165,10 +233,11 @@ def notes_on(found: "Suggestion") -> Iterable[str]:
         yield f"one person may have several cases, by {names}: see 'unit' in the file"
     if found.persons_of_events:
         names = ", ".join(map(printable, found.persons_of_events))
-        yield (
-            f"one person may have several cases, by {names}; each case is protected by itself: to "
-            "protect the person, put 'case:' before the column's name in the file, and suggest anew"
-        )
+        how = "see 'unit' in the file"
+        if not found.options.columns:
+            how = "only an attribute of cases can be the unit, so each case is protected by itself"
+        yield f"one person may have several cases, by {names}: {how}"
+    yield from found.open_input
     if found.questions:
         questions = "a question" if found.questions == 1 else f"{found.questions} questions"
         yield f"the file holds {questions} in <...> that you answer before it is valid"
@@ -183,6 +252,8 @@ def _as_document(found: "Suggestion", out: Path) -> dict[str, object]:
         "goal": found.goal,
         "audience": found.audience,
         "questions": found.questions,
+        "input": found.options.model_dump(),
+        "open_input": list(found.open_input),
         "persons": list(found.persons),
         "unnamed": list(found.unnamed),
         "attributes": [

@@ -2,8 +2,7 @@
 together.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.errors import LogError, MissingExtra
+from cloakwork.errors import LogError
 from cloakwork.log.arrays import Ints
 from cloakwork.log.naming import (
     ACTIVITY,
@@ -223,25 +222,24 @@ class EventLog:
 
     @classmethod
     def from_pandas(cls, frame: "pd.DataFrame", **columns: str) -> "EventLog":
-        """Read a pandas table with pm4py's column names; ``columns`` as in ``from_polars``.
+        """Read a pandas table with pm4py's column names, or a log of pm4py; ``columns`` as in
+        ``from_polars``.
 
-        Raises MissingExtra without pandas and pyarrow, LogError for what is no table or lacks a
-        column.
+        Columns that pm4py adds for itself (``@@index``) are left out. Raises MissingExtra without
+        pandas and pyarrow, LogError for what is no table or lacks a column.
         """
-        with _pandas_at_hand("from_pandas"):
-            import pandas as pd
+        from cloakwork.log.pandas_tables import polars_of
 
-            if not isinstance(frame, pd.DataFrame):
-                raise LogError("table", f"must be a pandas table (got {type(frame).__name__})")
-            read = pl.from_pandas(frame)
-        return cls.from_polars(read, **columns)
+        return cls.from_polars(polars_of(frame), **columns)
 
     def to_pandas(self) -> "pd.DataFrame":
         """A pandas table as pm4py reads it: ``case:concept:name``, ``concept:name``,
-        ``time:timestamp``, ...
+        ``time:timestamp``, ...; whole numbers and truth values of which some are missing have
+        pandas' nullable types.
         """
-        with _pandas_at_hand("to_pandas"):
-            return self.to_polars().to_pandas()
+        from cloakwork.log.pandas_tables import pandas_of
+
+        return pandas_of(self.to_polars())
 
 
 def _require_columns(frame: object, **named: str) -> None:
@@ -255,25 +253,6 @@ def _require_columns(frame: object, **named: str) -> None:
                 f"has no column '{column}'",
                 hint=f"say which one holds it: {parameter}='...'",
             )
-
-
-@contextmanager
-def _pandas_at_hand(verb: str) -> Iterator[None]:
-    """Say which extra to install where pandas, or pyarrow behind it, is missing; other faults are
-    the table's own.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"{verb}: needs pandas and pyarrow; pip install 'cloakwork[pandas]'"
-        ) from error
-    # pyarrow's own errors are values or types.
-    except (TypeError, ValueError, ArithmeticError) as error:
-        first = str(error).partition("\n")[0]
-        raise LogError(
-            "table", f"cannot be read ({first})", hint="give each column values of one type"
-        ) from error
 
 
 def log_of_table(
@@ -292,7 +271,17 @@ def log_of_table(
     ]
     if table.rows_left_out:
         notes.insert(0, f"{table.rows_left_out} events without a case were left out")
+    if zoneless := _without_zone(frame):
+        notes.append(f"timestamps without a zone (taken as UTC): {zoneless}")
     return EventLog.build(table.event_columns(), cases, case_of, notes=tuple(notes), source=source)
+
+
+def _without_zone(frame: pl.DataFrame) -> int:
+    """How many times name no zone, where their type would say one."""
+    times = frame.get_column(TIMESTAMP, default=None)
+    if times is None or not isinstance(times.dtype, pl.Datetime) or times.dtype.time_zone:
+        return 0
+    return int(times.count())
 
 
 def _time_order(case_of: Ints, events: pl.DataFrame) -> Ints | None:

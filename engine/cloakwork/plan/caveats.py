@@ -17,6 +17,7 @@ from cloakwork.guarantees.caveats import (
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.claims import Caveat
 from cloakwork.plan.claims.caveats import (
+    FlattenedObjects,
     FrequenciesKept,
     InsertedEventsCopy,
     PreferenceUnused,
@@ -28,6 +29,7 @@ from cloakwork.policy.model import Policy
 
 _ORDER: Final[tuple[tuple[type[Caveat], ...], ...]] = (
     (RunsUnproven,),
+    (FlattenedObjects,),
     (PreferenceUnused,),
     (Homogeneity,),
     (Intersection,),
@@ -44,6 +46,7 @@ _ORDER: Final[tuple[tuple[type[Caveat], ...], ...]] = (
 def add_caveats(draft: Draft) -> Draft:
     """Say what the guarantees leave open, each once."""
     found = [
+        *_caveats_of_input(draft),
         *_caveats_of_goals(draft),
         *_caveats_of_steps(draft),
         *dict.fromkeys(_unused_preferences(draft)),
@@ -55,6 +58,13 @@ def _rank(caveat: Caveat) -> int:
     """Its place in ``_ORDER``; a kind that is not listed there comes last."""
     listed = (place for place, kinds in enumerate(_ORDER) if isinstance(caveat, kinds))
     return next(listed, len(_ORDER))
+
+
+def _caveats_of_input(draft: Draft) -> Iterator[Caveat]:
+    """What the way in which the log is read leaves open."""
+    options = draft.policy.spec.input
+    if options is not None and options.object_type is not None:
+        yield FlattenedObjects(object_type=options.object_type)
 
 
 def _caveats_of_goals(draft: Draft) -> Iterator[Caveat]:

@@ -166,6 +166,11 @@ class Plan(Frozen):
         )
         return rules.rule(attribute)
 
+    def _repr_html_(self) -> str:
+        from cloakwork.plan.notebook import plan_html
+
+        return plan_html(self)
+
     def releases(self, attribute: str) -> bool:
         """Whether an attribute of the source is released in any form."""
         item = self.treated(attribute)

@@ -9,7 +9,13 @@ from cloakwork.policy.ranges import RangeEnd, ValueType, coherent_type, number_o
 from cloakwork.quantities import Frozen, Value
 
 Role = Literal[
-    "identifier", "control-flow", "timestamp", "quasi-identifier", "sensitive", "insensitive"
+    "identifier",
+    "case-id",
+    "control-flow",
+    "timestamp",
+    "quasi-identifier",
+    "sensitive",
+    "insensitive",
 ]
 Treatment = Literal["keep", "drop", "pseudonymise", "generalise"]
 
@@ -21,7 +27,8 @@ class AttributeRule(Frozen):
         Role | None,
         Field(
             description=(
-                "What the attribute is; control-flow and timestamp name the log's two main columns"
+                "What the attribute is; control-flow and timestamp name the log's two main "
+                "columns, case-id the column of a table that tells cases apart"
             )
         ),
     ] = None
@@ -113,6 +120,8 @@ class AttributeRule(Frozen):
     def _coherent(self) -> "AttributeRule":
         if self.role is None and self.treatment is None:
             raise ValueError("needs a role, such as role: insensitive, or a treatment")
+        if self.role == "case-id" and self.treatment not in (None, "drop"):
+            raise ValueError("treatment must be drop where the role is case-id: cases are renamed")
         if self.treatment == "generalise" and (self.hierarchy is None) == (self.bins is None):
             raise ValueError("treatment generalise needs either a hierarchy or bins")
         if self.hierarchy is not None and self.bins is not None:

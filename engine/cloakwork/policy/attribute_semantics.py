@@ -13,11 +13,13 @@ MOST_CLASHES: Final = 1000  # that are listed
 
 
 def roles_are_unique(content: Content) -> Iterator[ShapeError]:
-    """One attribute holds the activity, one the time; each is named, not matched by a glob."""
+    """One attribute holds the activity, one the time, one the case id; each is named, not matched
+    by a glob.
+    """
     holders: dict[str, str] = {}
     for name, rule in mapping_at(content, "spec", "attributes").items():
         role = rule.get("role") if isinstance(rule, dict) else None
-        if not isinstance(role, str) or role not in COLUMN_ROLES:
+        if not isinstance(role, str) or role not in (*COLUMN_ROLES, "case-id"):
             continue
         steps = ("spec", "attributes", name, "role")
         if is_glob(name):

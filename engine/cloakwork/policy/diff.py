@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from cloakwork.facts import CASE, unit_name
 from cloakwork.guarantees import Guarantee, PrivacyGuarantee
+from cloakwork.log.io.options import InputOptions
 from cloakwork.policy.attribute_rules import AttributeRule
 from cloakwork.policy.budget import Limit, PartName, ProfileShare
 from cloakwork.policy.explain import covered_columns, is_released
@@ -290,8 +291,10 @@ _JUDGED: Final = frozenset(
 
 
 def in_output(old: Policy, new: Policy) -> Iterator[Change]:
-    """How the release is written."""
+    """How the release is written, and how the log is read."""
     yield from _changed_fields("spec.output", old.spec.output, new.spec.output)
+    before, after = (spec.input or InputOptions() for spec in (old.spec, new.spec))
+    yield from _changed_fields("spec.input", before, after)
 
 
 def _changed_fields(where: str, before: Frozen, after: Frozen) -> Iterator[Change]:

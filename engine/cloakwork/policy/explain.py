@@ -306,4 +306,11 @@ def _mechanisms_section(policy: Policy) -> Iterator[str]:
             "Mechanisms whose privacy is only published, "
             "not proved here, may run; they never satisfy a guarantee."
         )
+    if policy.spec.input is not None:
+        stated = policy.spec.input.model_dump(mode="json")
+        listed = (f"{name} {value!r}" for name, value in stated.items() if name != "columns")
+        columns = (
+            f"{name} from column {column!r}" for name, column in policy.spec.input.columns.items()
+        )
+        yield f"The log is read with {', '.join((*listed, *columns))}."
     yield f"The log is written as {policy.spec.output.format}."

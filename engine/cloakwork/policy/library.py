@@ -25,6 +25,16 @@ def list_policies() -> list[str]:
     return sorted(path.stem for path in shipped("policies").glob("*.yaml"))
 
 
+def list_templates() -> list[str]:
+    """Names of the templates, one a sector, in alphabetical order: policies with open questions."""
+    return sorted(path.stem for path in (shipped("policies") / "templates").glob("*.yaml"))
+
+
+def template_text(name: str) -> str:
+    """A template by its name, as it stands in its file."""
+    return (shipped("policies") / "templates" / f"{name}.yaml").read_text("utf-8")
+
+
 def load_shipped(name: str) -> Policy:
     """Read a shipped policy by its name; raises PolicyError when there is none."""
     return load_policy(_shipped_path(name))

@@ -16,6 +16,7 @@ from pydantic import (
 from cloakwork.facts import CASE, Facts, Unit, unit_name
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.log.io.options import InputOptions
 from cloakwork.policy.attribute_rules import AttributeRule, Role
 from cloakwork.policy.budget import Budget, ProfileShare
 from cloakwork.policy.fields import Boolean, ShortName, is_empty
@@ -224,6 +225,10 @@ class Spec(Frozen):
             exclude_if=is_empty,
         ),
     ] = ()
+    input: Annotated[
+        InputOptions | None,
+        Field(description="How the log is read: columns, encoding, times", exclude_if=is_empty),
+    ] = None
     output: Annotated[Output, Field(description="How the release is written")] = Output()
 
     @field_validator("attributes")
@@ -281,6 +286,13 @@ class Policy(Frozen):
         Metadata, Field(description="Who is responsible, what for, and about which dataset")
     ]
     spec: Annotated[Spec, Field(description="What must be guaranteed, and how")]
+
+    def _repr_html_(self) -> str:
+        from cloakwork.notebook_html import listing, shown
+        from cloakwork.policy.explain import explain
+
+        sections = (listing(section.title, section.lines) for section in explain(self))
+        return shown(f"Policy {describe_version(self)}", *sections)
 
     def rule(self, attribute: str) -> AttributeRule | None:
         """The rule for one attribute: its own name first, then the smallest glob that it fits; None

@@ -7,6 +7,15 @@ from typing import Any, Final
 from cloakwork.policy.document import RefusedValue, Steps
 from cloakwork.policy.validation_messages import ShapeError
 
+STILL_OPEN: Final = "is still to be filled in"
+
+HEADER_QUESTIONS: Final = {
+    "dataset": "which dataset is it about? every release of the same data names the same",
+    "owner": "who answers for this policy?",
+    "purpose": "what is the release for?",
+}
+"""What the header of a policy asks, where nobody said it."""
+
 _PLACEHOLDER: Final = re.compile(r"\s*<([^<>]*)>\s*")
 
 
@@ -35,4 +44,4 @@ def _questions(content: Any, steps: Steps) -> Iterator[ShapeError]:
     elif isinstance(content, RefusedValue):
         return
     elif isinstance(content, str) and (found := _PLACEHOLDER.fullmatch(content)):
-        yield ShapeError(steps, f"is still to be filled in: {found[1].strip()}")
+        yield ShapeError(steps, f"{STILL_OPEN}: {found[1].strip()}")

@@ -39,8 +39,12 @@ _RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_bas
 def semantic_faults(content: Content, mechanisms: Collection[str]) -> Iterator[ShapeError]:
     """Every fault of meaning in a document, in no particular order."""
     content = PolicyContent(content)
+    questions = list(placeholders_are_filled(content))
+    yield from questions
+    asked = {question.steps for question in questions}
     for rule in RULES:
-        yield from rule(content)
+        # That a question names no column goes without saying.
+        yield from (fault for fault in rule(content) if fault.steps not in asked)
     yield from mechanisms_exist(content, mechanisms)
 
 
@@ -148,7 +152,6 @@ def _mechanism_fault(name: str, known: Collection[str], *, denied: bool) -> tupl
 
 RULES: Final[tuple[Callable[[Content], Iterator[ShapeError]], ...]] = (
     keys_are_spelt_as_published,
-    placeholders_are_filled,
     roles_are_unique,
     globs_do_not_clash,
     hierarchies_are_trees,

@@ -15,6 +15,7 @@ from typing import Final
 
 from cloakwork.errors import LedgerError, OutputError
 from cloakwork.locks import Lock, lock_folder, lock_if_abandoned
+from cloakwork.notebook_html import listing, paragraph, shown, table
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.dsse import seal
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
@@ -59,6 +60,17 @@ class Published:
     statement_digest: str
     keyid: str
     new_public_key: str | None = None
+
+    def _repr_html_(self) -> str:
+        says = [(each.guarantee.kind, each.sentence) for each in self.statement.guarantees]
+        return shown(
+            f"Release {self.statement.release} in {self.folder}",
+            paragraph(f"Signed by key {self.keyid}; statement {self.statement_digest}."),
+            listing("Unproven", (each.sentence for each in self.statement.unproven)),
+            table(("guarantee", "says"), says),
+            listing("Not protected", (each.says for each in self.statement.exposed)),
+            paragraph("The folder 'internal' holds figures of the raw log: never publish it."),
+        )
 
 
 def check_destination(out: Path) -> None:

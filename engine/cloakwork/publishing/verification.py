@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.advisories import AdvisoryMatch
+from cloakwork.notebook_html import listing, paragraph, shown, table
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.earlier import EarlierStatement
 from cloakwork.publishing.folder import Check
@@ -84,6 +85,19 @@ class Verification:
         """What the release does not guarantee although its policy asked for it, one line each."""
         return tuple(
             f"{item.sentence} Why: {'; '.join(item.why)}" for item in self.statement.unproven
+        )
+
+    def _repr_html_(self) -> str:
+        found = [f"{match.status}: {match}" for match in self.advisories]
+        return shown(
+            f"Verified: {self.path}",
+            paragraph(f"Signed by key {self.keyid}: {self.trusted}."),
+            listing("Found false since", found),
+            table(("guarantee", "says"), self.guarantees),
+            listing("Unproven", self.unproven),
+            listing("Not protected", (says for _, says in self.exposed)),
+            listing("Checked", self.checks),
+            listing("Not checked", self.unverifiable_claims),
         )
 
     @property

@@ -48,10 +48,15 @@ UNPROVEN_CHARGED: Final = (
 _UNITS: Final = {"m": "min", "w": "weeks", "d": "days"}
 _SINGULAR: Final = {"weeks": "week", "days": "day"}
 
+_ON_VALUES: Final = ("attributes/randomised-response", "attributes/bounded-laplace")
+"""Steps whose line names what they work on."""
+
 _STEPS: Final = {
     "bound": "limit what one unit contributes",
     "attributes/redact": "drop or change attributes",
     "attributes/histogram": "draw attributes with noise",
+    "attributes/randomised-response": "randomise",
+    "attributes/bounded-laplace": "add noise to",
     "kanon/closeness": "exchange values between classes",
     "kanon/fill": "give inserted events attributes",
     "kanon/generalise": "generalise attributes",
@@ -161,8 +166,9 @@ def _plain_sentence(claim: Claimed, unit: Unit) -> str:
                 f"(epsilon {goal.epsilon:g})"
             )
         case LocalDP() as goal:
+            whose = "case's" if goal.per == "case" else "value of"
             return (
-                f"each {goal.per}'s {listed(goal.over)} is randomised: no released value is more "
+                f"each {whose} {listed(goal.over)} is randomised: no released value is more "
                 f"than {_factor(goal.epsilon)} as likely (epsilon {goal.epsilon:g})"
             )
         case _:
@@ -230,7 +236,16 @@ def _factor(epsilon: float) -> str:
 def step_line(step: Step) -> str:
     """A step in a few words, with its name."""
     words = next((says for name, says in _STEPS.items() if step.mechanism.startswith(name)), "")
+    if step.mechanism in _ON_VALUES:
+        words = f"{words} {listed(_attributes_of(step))}"
     return f"{words} ({step.mechanism})" if words else step.mechanism
+
+
+def _attributes_of(step: Step) -> list[str]:
+    """The attributes that a step works on, as its parameters name them."""
+    named = step.params.get("attributes")
+    found = named if isinstance(named, list) else []
+    return [str(each["name"]) for each in found if isinstance(each, dict) and "name" in each]
 
 
 MOST_RELEASED: Final = 10

@@ -7,7 +7,11 @@ from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Reservation
 from cloakwork.log.eventlog import EventLog
+from cloakwork.notebook_html import listing, paragraph, shown, table
 from cloakwork.plan.model import Claim, Plan
+from cloakwork.plan.notebook import exposed_lines
+from cloakwork.plan.sentences import unproven_sentence
+from cloakwork.policy.model import describe_version
 from cloakwork.privacy_event import PrivacyEvent
 
 
@@ -77,6 +81,23 @@ class Release:
         """What the kernel recorded of each step that measures, by its place in the plan."""
         records = enumerate(record.recorded for record in self.internal.steps)
         return {place: event for place, event in records if event is not None}
+
+    def _repr_html_(self) -> str:
+        claims = [
+            (verdict.claim.guarantee.kind, verdict.claim.sentence, verdict.observed)
+            for verdict in self.verdicts
+        ]
+        counts = f"{self.log.cases.height:,} cases, {self.log.events.height:,} events"
+        where = "In memory: publish() writes it to a folder, signed."
+        title = f"Release {self.release_id} of {describe_version(self.plan.policy)}"
+        unproven = listing("Unproven", map(unproven_sentence, self.plan.unproven))
+        return shown(
+            title if self.private else f"{title}: NOT PRIVATE, drawn from a fixed seed",
+            paragraph(f"{counts}. {where}"),
+            unproven,
+            table(("guarantee", "says", "checked"), claims),
+            listing("Not protected", exposed_lines(self.plan)),
+        )
 
     def __post_init__(self) -> None:
         held = {id(verdict.claim) for verdict in self.verdicts if verdict.holds}

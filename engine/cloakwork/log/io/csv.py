@@ -4,7 +4,7 @@ if all of it does.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,12 +15,15 @@ from cloakwork.errors import LogError
 from cloakwork.log.arrays import Ints, Marks
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.column_layout import round_trips
-from cloakwork.log.io.csv_grammar import CsvFault, Records, find_records, line_at, split_fields
-from cloakwork.log.io.flat import flat_table, standard_names, within_value_size
+from cloakwork.log.io.column_names import column_names
+from cloakwork.log.io.csv_grammar import CsvFault, Records, find_records, split_fields
+from cloakwork.log.io.encodings import decoded
+from cloakwork.log.io.flat import FileTable, flat_table, log_of_file, within_value_size
 from cloakwork.log.io.output import open_output
+from cloakwork.log.io.request import TableRequest
 from cloakwork.log.io.source import LogStream, empty_file, first_line, shown
 from cloakwork.log.io.times import parse_times
-from cloakwork.log.limits import Limits, OnExcess, current_limits, raising
+from cloakwork.log.limits import Limits, raising
 from cloakwork.log.naming import values_of
 
 _SEPARATORS: Final = ",;\t"
@@ -29,34 +32,26 @@ _IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
 _TRUTHS: Final = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
+_DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+)(?:,[0-9]+)?$"
+"""Thousands in groups or not; ``007`` is a code, and ``12.5`` no number in this way of writing."""
+
 _PROBED: Final = 32
 _CORRECTION: Final = "correct that line, or export the file again"
 
 
-def read_csv(
-    path: Path,
-    columns: Mapping[str, str] | None = None,
-    keep: Callable[[str], bool] | None = None,
-    text: Collection[str] = (),
-    *,
-    timeless: bool = False,
-    limits: Limits | None = None,
-    on_excess: OnExcess = "refuse",
-) -> EventLog:
+def read_csv(path: Path, request: TableRequest) -> EventLog:
     """Read a CSV file, packed by gzip or not: one header, one record an event; ``,``, ``;`` or tab
-    between fields.
+    between fields, unless the options say otherwise.
 
     ``csv_grammar`` says what a record is. Only the empty field is missing; ``NA`` and the like are
-    values. Attributes in ``text`` stay text. ``timeless``, ``limits``, ``on_excess``: as in
-    ``read_log``. ``LogError`` with its line for a file that is no such table.
+    values. ``LogError`` with its line for a file that is no such table.
     """
-    limits = limits or current_limits()
+    limits, options = request.limits, request.options
     with LogStream(path, limits) as stream:
-        data = stream.read_all().removeprefix(_BOM)
+        data = decoded(path, stream.read_all(), options.encoding)
     if not data.strip():
         raise empty_file(path)
-    _refuse_other_encodings(path, data)
-    separator = _most_frequent_separator(data)
+    separator = options.delimiter or _most_frequent_separator(data)
     try:
         found = find_records(data, separator)
     except CsvFault as fault:
@@ -65,28 +60,67 @@ def read_csv(
         ) from None
     header = _read_header(path, found, separator, limits)
     named = [name for name in header if name.strip()]
-    names = standard_names(path, named, columns, keep, timeless=timeless)
+    names = column_names(path, named, request)
     table, rows = _read_table(path, found, separator, header)
 
     def line_of(row: int) -> int:
         return found.line(int(rows[row]))
 
     kept = table[list(names.kept)]
-    checked, oversized = within_value_size(path, kept, limits, on_excess, line_of)
-    stay_text = names.standard | set(text)
-    free = [name for name, full in names.kept.items() if full not in stay_text]
-    typed, exact, texts = _infer_types(checked, free)
+    checked, oversized = within_value_size(path, kept, limits, request.on_excess, line_of)
+    free = [name for name, full in names.kept.items() if full not in request.spelt]
+    if options.decimal == ",":
+        checked = _with_decimal_points(checked, free)
+    typed, exact, texts = infer_types(checked, free)
     blank_lines = int(found.blank.sum()) if len(header) > 1 else 0
     notes = _counted_notes(
         (len(header) - len(named), "columns without a name, left out"),
         (blank_lines, "blank lines, left out"),
     )
-    return names.build(
-        path, typed, line_of=line_of, notes=(*notes, *oversized), texts=texts, exact=exact
-    )
+    read = FileTable(path, typed, line_of, (*notes, *oversized), texts, frozenset(exact))
+    return log_of_file(read, names, request)
 
 
-def _infer_types(
+def split_table(
+    path: Path, data: bytes, separator: str, limits: Limits, *, partial: bool
+) -> tuple[list[str], pl.DataFrame]:
+    """The named columns of a CSV text (UTF-8), and its fields as texts; of a ``partial`` one, which
+    breaks off behind a line, the rows before one that is not whole. Errors as of ``read_csv``.
+    """
+    if not data.strip():
+        raise empty_file(path)
+    while True:
+        try:
+            found = find_records(data, separator)
+            header = _read_header(path, found, separator, limits)
+            table, _ = _read_table(path, found, separator, header)
+        except CsvFault as fault:
+            shorter = data[: data.rfind(b"\n", 0, len(data) - 1) + 1]
+            if partial and len(shorter) > len(data) // 2:
+                data = shorter
+                continue
+            raise LogError(
+                path, f"the table cannot be read ({fault})", line=fault.line, hint=_CORRECTION
+            ) from None
+        return [name for name in header if name.strip()], table
+
+
+def _with_decimal_points(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The table with a decimal point in each value of ``names`` that is a number with a decimal
+    comma: each value by itself, whatever the others are.
+    """
+    changed = []
+    for name in names:
+        values = values_of(table, name)
+        is_number = values.str.contains(_DECIMAL_COMMA)
+        plain = values.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+        frame = pl.DataFrame({"given": values, "plain": plain, "number": is_number})
+        chosen = pl.when("number").then("plain").otherwise("given")
+        changed.append(frame.select(chosen).to_series().alias(name))
+    return table.with_columns(changed)
+
+
+def infer_types(
     table: pl.DataFrame, names: Sequence[str]
 ) -> tuple[pl.DataFrame, set[str], dict[str, pl.Series]]:
     """The table with the columns ``names`` typed; those that give back their texts, and the texts
@@ -107,19 +141,6 @@ def _infer_types(
 
 def _counted_notes(*counts: tuple[int, str]) -> tuple[str, ...]:
     return tuple(f"{what}: {count}" for count, what in counts if count)
-
-
-def _refuse_other_encodings(path: Path, data: bytes) -> None:
-    try:
-        if not data.isascii():
-            data.decode()
-    except UnicodeDecodeError as error:
-        raise LogError(
-            path,
-            "the file is not in UTF-8",
-            line=line_at(data, error.start),
-            hint="save it as UTF-8",
-        ) from None
 
 
 def _most_frequent_separator(data: bytes) -> str:

@@ -1,7 +1,7 @@
 """Reading and writing Parquet: one row an event, case attributes repeated."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -10,10 +10,12 @@ import polars as pl
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.flat import flat_table, standard_names, within_value_size
+from cloakwork.log.io.column_names import column_names
+from cloakwork.log.io.flat import FileTable, flat_table, log_of_file, within_value_size
+from cloakwork.log.io.request import TableRequest
 from cloakwork.log.io.source import LogStream, empty_file, first_line
 from cloakwork.log.io.subprocess_reader import fault_of
-from cloakwork.log.limits import RATIO_FROM, Limits, OnExcess, current_limits, raising, size_text
+from cloakwork.log.limits import RATIO_FROM, Limits, raising, size_text
 from cloakwork.log.naming import values_of
 
 _ANY_ZONE: Final = "POLARS_IGNORE_TIMEZONE_PARSE_ERROR"
@@ -23,28 +25,17 @@ _RATIO_FROM: Final = 4 * RATIO_FROM
 """Wide tables are mostly nulls: the log of a hospital, 96 columns, has 29 values for each byte."""
 
 
-def read_parquet(
-    path: Path,
-    columns: Mapping[str, str] | None = None,
-    keep: Callable[[str], bool] | None = None,
-    text: Collection[str] = (),
-    *,
-    timeless: bool = False,
-    limits: Limits | None = None,
-    on_excess: OnExcess = "refuse",
-) -> EventLog:
-    """Read a Parquet file; attributes in ``text`` become text. ``timeless``, ``limits``,
-    ``on_excess``: as in ``read_log``.
+def read_parquet(path: Path, request: TableRequest) -> EventLog:
+    """Read a Parquet file; attributes in ``request.text`` become text.
 
     ``LogError`` when it is damaged, a standard column is missing or the file is over a limit.
     """
-    limits = limits or current_limits()
     with LogStream(path) as stream:
         if not stream.read(1):
             raise empty_file(path)
     try:
         with _any_zone():
-            return _read_table(path, columns, keep, text, timeless, limits, on_excess)
+            return _read_table(path, request)
     except (
         pl.exceptions.PolarsError,
         pl.exceptions.PanicException,
@@ -59,21 +50,13 @@ def read_parquet(
         ) from None
 
 
-def _read_table(
-    path: Path,
-    columns: Mapping[str, str] | None,
-    keep: Callable[[str], bool] | None,
-    text: Collection[str],
-    timeless: bool,
-    limits: Limits,
-    on_excess: OnExcess,
-) -> EventLog:
+def _read_table(path: Path, request: TableRequest) -> EventLog:
     """As ``read_parquet``, with polars' own errors."""
     header = list(pl.read_parquet_schema(path))
-    _refuse_width(path, len(header), limits)
+    _refuse_width(path, len(header), request.limits)
     named = [name for name in header if name.strip()]
-    names = standard_names(path, named, columns, keep, timeless=timeless)
-    _refuse_size(path, len(names.kept), limits)
+    names = column_names(path, named, request)
+    _refuse_size(path, len(names.kept), request.limits)
     places = [place for place, name in enumerate(header) if name in names.kept]
     fault = fault_of(path, places)
     if fault:
@@ -82,13 +65,15 @@ def _read_table(
     read: dict[str, pl.Series] = {}
     for name in frame.columns:
         values = _in_utc(values_of(frame, name))
-        if names.kept[name] in text and _has_one_spelling(values.dtype):
+        if names.kept[name] in request.text and _has_one_spelling(values.dtype):
             values = values.cast(pl.String)
         read[name] = values
-    checked, oversized = within_value_size(path, pl.DataFrame(read), limits, on_excess)
+    checked, oversized = within_value_size(
+        path, pl.DataFrame(read), request.limits, request.on_excess
+    )
     unnamed = len(header) - len(named)
     notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
-    return names.build(path, checked, notes=(*notes, *oversized))
+    return log_of_file(FileTable(path, checked, notes=(*notes, *oversized)), names, request)
 
 
 @contextmanager

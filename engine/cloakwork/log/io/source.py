@@ -9,18 +9,33 @@ from types import TracebackType
 from typing import IO, Final, Literal, Self
 
 from cloakwork.errors import LogError
+from cloakwork.log.io.options import InputFormat
 from cloakwork.log.limits import RATIO_FROM, Limits, current_limits, raising, size_text
 
 Format = Literal["xes", "csv", "parquet"]
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
-SUFFIXES: Final[dict[str, Format]] = {
+SUFFIXES: Final[dict[str, InputFormat]] = {
     ".xes": "xes",
     ".csv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
+    ".json": "ocel-json",
+    ".jsonocel": "ocel-json",
+    ".sqlite": "ocel-sqlite",
+    ".sqlite3": "ocel-sqlite",
+    ".db": "ocel-sqlite",
 }
-SUPPORTED: Final = "XES (.xes, .xes.gz), CSV (.csv, .csv.gz) and Parquet (.parquet, .pq)"
+SUPPORTED: Final = (
+    "XES (.xes, .xes.gz), CSV (.csv, .csv.gz), Parquet (.parquet, .pq), Excel (.xlsx) "
+    "and OCEL 2.0 (.json, .sqlite)"
+)
+_STARTS: Final[dict[bytes, InputFormat]] = {
+    b"PAR1": "parquet",
+    b"SQLite format 3\0": "ocel-sqlite",
+}
 _BLOCK: Final = 16 << 20  # bytes
 _XML_STARTS: Final = (b"<", b"\xef\xbb\xbf<", b"\xff\xfe<", b"\xfe\xff\x00<")
 
@@ -108,7 +123,7 @@ def _as_log_error(path: Path) -> Iterator[None]:
         ) from None
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: Path) -> InputFormat:
     """Which format the file is in: by suffix, or else by its first bytes. ``LogError`` when neither
     tells.
     """
@@ -119,8 +134,9 @@ def format_of(path: Path) -> Format:
         start = stream.read(64)
     if not start:
         raise empty_file(path)
-    if start.startswith(b"PAR1"):
-        return "parquet"
+    for magic, form in _STARTS.items():
+        if start.startswith(magic):
+            return form
     if start.lstrip(b" \t\r\n").startswith(_XML_STARTS):
         return "xes"
     raise LogError(
@@ -128,7 +144,7 @@ def format_of(path: Path) -> Format:
     )
 
 
-def format_by_suffix(path: Path) -> Format | None:
+def format_by_suffix(path: Path) -> InputFormat | None:
     """The format that the file's name claims; None when it claims none."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] == ".gz":

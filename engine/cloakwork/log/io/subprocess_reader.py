@@ -1,5 +1,5 @@
-"""A Parquet file is read by a process apart first: some damage ends the process that meets it, and
-no error can be caught.
+"""A Parquet file or a workbook is read by a process apart first: some damage ends the process that
+meets it, and no error can be caught.
 
 polars takes the lengths that stand inside a page at their word; one of 2**61 ends in an allocation
 that fails, which ends the process. A process that was started for it is asked once for each file,
@@ -22,7 +22,13 @@ import polars
 for line in sys.stdin:
     path, places = json.loads(line)
     try:
-        polars.read_parquet(path, columns=places)
+        if places is None:
+            import fastexcel
+            book = fastexcel.read_excel(path)
+            for name in book.sheet_names:
+                book.load_sheet(name, header_row=None, dtypes="string")
+        else:
+            polars.read_parquet(path, columns=places)
         said = ""
     except BaseException as error:
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -37,12 +43,22 @@ def fault_of(path: Path, places: Sequence[int]) -> str | None:
     """What is wrong with the columns at ``places`` of a Parquet file, in a few words; None where
     they can be read.
     """
+    return _answer([str(path.resolve()), list(places)])
+
+
+def fault_of_workbook(path: Path) -> str | None:
+    """What is wrong with a workbook, in a few words; None where all its sheets can be read."""
+    return _answer([str(path.resolve()), None])
+
+
+def _answer(question: list[object]) -> str | None:
+    """What the reader says of a file, None for nothing."""
     with _ASKING:
         reader = _running_reader()
         assert reader.stdin is not None  # noqa: S101 - both are pipes, see below
         assert reader.stdout is not None  # noqa: S101
         try:
-            reader.stdin.write(json.dumps([str(path.resolve()), list(places)]) + "\n")
+            reader.stdin.write(json.dumps(question) + "\n")
             reader.stdin.flush()
             answer = reader.stdout.readline()
         except BrokenPipeError:

@@ -2,8 +2,9 @@
 microseconds.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final, Literal
 
 import polars as pl
 
@@ -30,23 +31,27 @@ class ParsedTimes:
 
     - ``values``: Datetime("us", "UTC"), as long as the text; null where the text is null or no
       timestamp.
-    - ``zoneless``: how many named no zone and were taken as UTC.
+    - ``zoneless``: how many named no zone, and were taken as of the zone that was given, else UTC.
+    - ``repeated``: how many of these the clocks of the zone showed twice; the first was taken.
+    - ``skipped``: how many they never showed; taken by the clock as it went before.
     """
 
     values: pl.Series
     zoneless: int
+    repeated: int = 0
+    skipped: int = 0
 
 
-def parse_times(text: pl.Series) -> ParsedTimes:
-    """Read a String column as timestamps.
+def parse_times(text: pl.Series, zone: str | None = None) -> ParsedTimes:
+    """Read a String column as timestamps; those that name no zone are of ``zone``, else UTC.
 
     Accepted: ``2011-10-01T00:38:44.546+02:00`` and similar forms: ``Z``, ``+0200`` or ``+02`` as
-    the zone or none (then UTC); a blank for the ``T``; ``/`` between the parts of the day (year
-    first); no seconds; a day alone (midnight); any number of decimals (digits beyond microseconds
-    are cut off).
+    the zone or none; a blank for the ``T``; ``/`` between the parts of the day (year first); no
+    seconds; a day alone (midnight); any number of decimals (digits beyond microseconds are cut
+    off).
     """
     parsed = text.str.to_datetime(_ISO, strict=False, time_unit="us")
-    values = _within_calendar(parsed.cast(TIME_TYPE))
+    values = within_calendar(parsed.cast(TIME_TYPE))
     plain = text.str.contains(_STRICT)
     if not plain.all():  # nulls count as plain
         values = values.set(~plain.fill_null(True), None)
@@ -55,14 +60,54 @@ def parse_times(text: pl.Series) -> ParsedTimes:
         return ParsedTimes(values, 0)
     fields = text.filter(unread).str.extract_groups(_LOOSE).struct.unnest()
     zoneless = fields["zone"].is_null() & fields["year"].is_not_null()
-    canonical = _canonical_texts(fields).str.to_datetime(_ISO, strict=False, time_unit="us")
-    read = _within_calendar(canonical.cast(TIME_TYPE))
+    read = of_canonical(_canonical_texts(fields), zoneless, zone)
     all_rows = values.to_frame("time").with_row_index("row")
-    found = pl.DataFrame({"row": all_rows["row"].filter(unread), "read": read})
+    found = pl.DataFrame({"row": all_rows["row"].filter(unread), "read": read.values})
     joined = all_rows.join(found, on="row", how="left", maintain_order="left")
     merged = joined.select(pl.coalesce("time", "read")).to_series()
-    count = int((zoneless & read.is_not_null()).sum())
-    return ParsedTimes(merged.alias(text.name), count)
+    return replace(read, values=merged.alias(text.name))
+
+
+def of_canonical(canonical: pl.Series, zoneless: pl.Series, zone: str | None) -> ParsedTimes:
+    """Times from texts such as ``2024-05-31T13:45:00.5+02:00``; where ``zoneless``, the offset is
+    none and the time is of ``zone``, else UTC.
+    """
+    read = canonical.str.to_datetime(_ISO, strict=False, time_unit="us")
+    values = within_calendar(read.cast(TIME_TYPE))
+    count = int((zoneless & values.is_not_null()).sum())
+    if zone is None or not count:
+        return ParsedTimes(values, count)
+    local = in_zone(values.dt.replace_time_zone(None), zone)
+    frame = pl.DataFrame({"own": values, "local": local.values, "zoneless": zoneless})
+    chosen = frame.select(pl.when("zoneless").then("local").otherwise("own")).to_series()
+    is_read = zoneless & values.is_not_null()
+    again = in_zone(values.filter(is_read).dt.replace_time_zone(None), zone)
+    return ParsedTimes(chosen, count, again.repeated, again.skipped)
+
+
+def in_zone(wall: pl.Series, zone: str) -> ParsedTimes:
+    """Times of the clocks of ``zone`` (Datetime without a zone) as UTC, by the rule of RFC 5545,
+    section 3.3.5: of a time that the clocks showed twice the first is meant, and one that they
+    never showed is counted by the clock as it went before.
+    """
+    wall = wall.cast(pl.Datetime("us"))
+    first = _of_zone(wall, zone, "earliest")
+    repeated = int((first != _of_zone(wall, zone, "latest")).sum())
+    skipped = first.is_null() & wall.is_not_null()
+    for hours in (3, 26):  # a gap is of an hour or, where the date line moved, of a day
+        missing = first.is_null() & wall.is_not_null()
+        if not missing.any():
+            break
+        step = timedelta(hours=hours)
+        moved = _of_zone(wall - step, zone, "earliest") + step
+        frame = pl.DataFrame({"first": first, "moved": moved})
+        first = frame.select(pl.coalesce("first", "moved")).to_series()
+    return ParsedTimes(first, len(wall) - wall.null_count(), repeated, int(skipped.sum()))
+
+
+def _of_zone(wall: pl.Series, zone: str, ambiguous: Literal["earliest", "latest"]) -> pl.Series:
+    placed = wall.dt.replace_time_zone(zone, ambiguous=ambiguous, non_existent="null")
+    return placed.dt.convert_time_zone("UTC").cast(TIME_TYPE)
 
 
 def _canonical_texts(fields: pl.DataFrame) -> pl.Series:
@@ -102,7 +147,7 @@ def outside_calendar(times: pl.Series) -> pl.Series:
     return (count < first) | (count > last)
 
 
-def _within_calendar(times: pl.Series) -> pl.Series:
+def within_calendar(times: pl.Series) -> pl.Series:
     """The same times, null outside the years 1 to 9999."""
     microseconds = times.to_physical()
     inside = microseconds.is_between(_EARLIEST, _LATEST)

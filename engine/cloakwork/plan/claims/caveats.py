@@ -83,6 +83,15 @@ class FrequenciesKept(Frozen):
     attribute: str
 
 
+class FlattenedObjects(Frozen):
+    """Each object of ``object_type`` of an object-centric log is a case; events of several objects
+    stand in several cases.
+    """
+
+    kind: Literal["flattened-objects"] = "flattened-objects"
+    object_type: str
+
+
 Caveat = Annotated[
     NoProfileGiven
     | NoTotal
@@ -97,6 +106,7 @@ Caveat = Annotated[
     | LargeT
     | CountsCases
     | FrequenciesKept
+    | FlattenedObjects
     | MayRevealTimes
     | SingleTimesOnly,
     Field(discriminator="kind"),

@@ -37,6 +37,13 @@ def caveat_in_words(caveat: Caveat) -> str:
                 f"UNPROVEN: {name} is only published; "
                 "this release is for comparison and must not be published"
             )
+        case caveats.FlattenedObjects(object_type=name):
+            return (
+                f"a case is one object of type '{name}', and what m cases share (an event of "
+                "several such objects, an object of another type) is protected less: differential "
+                "privacy gives it m times epsilon and a larger delta, k-anonymity nothing, since "
+                "flattening copies an event into the case of each of its objects"
+            )
         case of_guarantees.Homogeneity(attributes=names):
             return (
                 "k-anonymity says nothing about values: "

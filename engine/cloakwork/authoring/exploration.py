@@ -1,0 +1,168 @@
+"""What ``suggest`` sees of a log, for whoever wants to look before a policy is written."""
+
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+import polars as pl
+
+from cloakwork.authoring.classify import Proposal, classify
+from cloakwork.authoring.figures import Figures, figures_of
+from cloakwork.authoring.suggestion import (
+    NOTHING_DETECTED,
+    Audience,
+    Goal,
+    PolicyHeader,
+    Suggestion,
+    as_name,
+    has_time,
+    suggestion_of,
+)
+from cloakwork.authoring.unknown_log import read_unknown
+from cloakwork.errors import LogError
+from cloakwork.log.eventlog import ACTIVITY, EventLog
+from cloakwork.log.io.detect import DetectedInput
+from cloakwork.log.variants import variants_of
+from cloakwork.notebook_html import paragraph, shown, table
+from cloakwork.policy.placeholders import HEADER_QUESTIONS, placeholder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INTERNAL: Final = "Internal: figures of the raw log. Never publish them."
+
+_HEADINGS: Final = ("attribute", "seems to be", "because it", "filled", "values", "alone")
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """What the attributes of a log seem to be, with figures of the raw log: internal.
+
+    ``proposals``: one an attribute, in the log's order; ``cases``, ``events``, ``activities`` and
+    ``variants`` count. ``source``: what the log was called. ``detected``: how its file was read.
+    """
+
+    log: EventLog = field(repr=False)
+    proposals: tuple[Proposal, ...]
+    cases: int
+    events: int
+    activities: int
+    variants: int
+    source: str = "log"
+    detected: DetectedInput = NOTHING_DETECTED
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row an attribute: ``name``, ``nature``, ``role``, ``reason``, and its figures
+        (``cloakwork.authoring.figures.Figures``).
+        """
+        rows = [
+            {"name": each.name, "nature": each.nature, "role": each.role, "reason": each.reason}
+            | {key: value for key, value in asdict(each.figures).items() if key != "name"}
+            for each in self.proposals
+        ]
+        return pl.DataFrame(rows, schema=_SCHEMA)
+
+    def suggest(
+        self,
+        audience: Audience = "share",
+        goal: Goal | None = None,
+        *,
+        name: str = "policy",
+        dataset: str | None = None,
+        owner: str | None = None,
+        purpose: str | None = None,
+        times: bool = True,
+    ) -> Suggestion:
+        """A policy for the log (``.text``), as ``cloakwork policy suggest`` writes it.
+
+        What is not said of ``dataset``, ``owner`` and ``purpose`` is a question in it. ``times``:
+        whether times are to be released where they can be.
+        """
+        said = {"dataset": dataset, "owner": owner, "purpose": purpose}
+        answers = {
+            key: placeholder(HEADER_QUESTIONS[key]) if value is None else value
+            for key, value in said.items()
+        }
+        header = PolicyHeader(as_name(name), **answers)
+        return suggestion_of(
+            self.log,
+            self.proposals,
+            header,
+            audience,
+            goal,
+            times=times,
+            detected=self.detected,
+        )
+
+    def _repr_html_(self) -> str:
+        counts = (
+            f"{self.cases:,} cases, {self.events:,} events, {self.activities:,} activities, "
+            f"{self.variants:,} activity sequences"
+            f"{'' if has_time(self.log) else ', no times'}."
+        )
+        rows = [_row(each) for each in self.proposals]
+        legend = paragraph(
+            "filled: share of the events (of the cases, for an attribute of cases) that have a "
+            "value; alone: share of the cases with a value that no other case has."
+        )
+        blocks = (paragraph(INTERNAL), paragraph(counts), table(_HEADINGS, rows), legend)
+        return shown(f"What the attributes of {self.source} seem to be", *blocks)
+
+
+def _polars_type(type_: object) -> type[pl.DataType]:
+    known = {float: pl.Float64, int: pl.Int64, bool: pl.Boolean}
+    return next((found for own, found in known.items() if type_ is own), pl.String)
+
+
+_SCHEMA: Final = dict.fromkeys(("name", "nature", "role", "reason"), pl.String) | {
+    each.name: _polars_type(each.type) for each in fields(Figures) if each.name != "name"
+}
+
+
+def _row(proposal: Proposal) -> tuple[object, ...]:
+    figures = proposal.figures
+    return (
+        proposal.name,
+        f"{proposal.nature} ({proposal.role})",
+        proposal.reason,
+        f"{figures.filled:.0%}",
+        f"{figures.distinct:,}",
+        f"{figures.alone:.0%}",
+    )
+
+
+def explore(
+    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
+    *,
+    columns: dict[str, str] | None = None,
+) -> Exploration:
+    """What ``suggest`` sees of ``log``: a log, the path of one, or a table of polars or pandas.
+
+    ``columns``: standard name to the file's own. Internal: it is computed on the raw log.
+    """
+    source = Path(log).name if isinstance(log, str | Path) else "the log"
+    read, detected = _opened(log, columns)
+    labelled = read.keep_events(read.events[ACTIVITY].is_not_null().to_numpy())
+    variants = variants_of(labelled)
+    return Exploration(
+        log=read,
+        proposals=tuple(map(classify, figures_of(read))),
+        cases=read.cases.height,
+        events=read.events.height,
+        activities=len(variants.alphabet),
+        variants=len(variants),
+        source=source,
+        detected=detected,
+    )
+
+
+def _opened(log: object, columns: dict[str, str] | None) -> tuple[EventLog, DetectedInput]:
+    if isinstance(log, str | Path):
+        return read_unknown(Path(log), columns)
+    if isinstance(log, EventLog):
+        return log, NOTHING_DETECTED
+    if isinstance(log, pl.DataFrame):
+        return EventLog.from_polars(log), NOTHING_DETECTED
+    if type(log).__module__.partition(".")[0] in ("pandas", "pm4py"):
+        return EventLog.from_pandas(cast("pd.DataFrame", log)), NOTHING_DETECTED
+    raise LogError("log", f"must be an EventLog, a path or a table (got {type(log).__name__})")

@@ -1,0 +1,117 @@
+"""Reading an event log in any of the formats."""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+from cloakwork.errors import LogError
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io.csv import read_csv
+from cloakwork.log.io.options import InputFormat, InputOptions
+from cloakwork.log.io.parquet import read_parquet
+from cloakwork.log.io.request import TableRequest
+from cloakwork.log.io.source import format_of
+from cloakwork.log.io.xes import read_xes
+from cloakwork.log.limits import Limits, OnExcess, current_limits
+from cloakwork.log.naming import ACTIVITY, CASE_ID, TIMESTAMP
+
+_NO_OPTIONS: Final = InputOptions()
+_TABLES: Final = ("columns", "time_format", "time_zone")
+_MEANT_FOR: Final[dict[InputFormat, tuple[str, ...]]] = {
+    "xes": (),
+    "csv": (*_TABLES, "delimiter", "encoding", "decimal"),
+    "parquet": _TABLES,
+    "excel": (*_TABLES, "sheet"),
+    "ocel-json": ("object_type", "time_zone"),
+    "ocel-sqlite": ("object_type", "time_zone"),
+}
+"""The options that say something of a log in each format."""
+
+_TABULAR: Final = ("csv", "parquet", "excel")
+
+
+def read_log(
+    path: str | Path,
+    *,
+    options: InputOptions | None = None,
+    columns: Mapping[str, str] | None = None,
+    keep: Callable[[str], bool] | None = None,
+    text: Collection[str] = (),
+    case_id: str = CASE_ID,
+    activity: str = ACTIVITY,
+    timestamp: str = TIMESTAMP,
+    varying: Collection[str] = (),
+    timeless: bool = False,
+    limits: Limits | None = None,
+    on_excess: OnExcess = "refuse",
+) -> EventLog:
+    """Read an event log: XES, CSV (both packed by gzip or not), Parquet, Excel or OCEL 2.0.
+
+    ``options``: how it is written, as ``spec.input`` of a policy. ``columns`` goes before
+    ``options.columns``: it maps standard names (``case:concept:name``, ``concept:name``,
+    ``time:timestamp``, in short ``case``, ``activity``, ``timestamp``) and ``case:NAME`` to what a
+    table calls them. ``keep`` says, by full name (case attributes with ``case:`` in front), which
+    other attributes are read; the three standard ones always are. Attributes in ``text`` are read
+    as text whatever their values look like. ``case_id``: the column of a table that holds it, where
+    ``columns`` do not say. ``activity`` and ``timestamp``: the attributes that hold them, where
+    these keep names of their own; a table then needs no standard ones, and the second is read as
+    times. ``varying``: attributes of cases, taken from a column by the options,
+    that may differ within a case. ``timeless``: a table without a column ``time:timestamp`` has no
+    times, and its events are in file order; otherwise such a table is refused, since its order
+    would be a guess. ``limits``: what the file may hold; by default
+    ``log.limits.current_limits()``. ``on_excess``: a value larger than ``limits.value_size``
+    refuses the file or, with ``drop``, is missing; every other limit refuses it. Raises
+    ``LogError`` when the file is not a log, is written otherwise than ``options`` say, or is over a
+    limit.
+    """
+    file = Path(path)
+    limits = limits or current_limits()
+    options = _with_columns(file, options or _NO_OPTIONS, columns)
+    form: InputFormat = options.format or format_of(file)
+    _require_meant(file, form, options)
+    if form == "xes":
+        return read_xes(file, keep, text, limits=limits, on_excess=on_excess)
+    if case_id != CASE_ID and form in _TABULAR and CASE_ID not in options.columns:
+        options = _with_columns(file, options, {CASE_ID: case_id})
+    request = TableRequest(
+        options,
+        keep,
+        frozenset(text),
+        activity,
+        timestamp,
+        timeless,
+        limits,
+        on_excess,
+        frozenset(varying),
+    )
+    match form:
+        case "csv":
+            return read_csv(file, request)
+        case "parquet":
+            return read_parquet(file, request)
+        case "excel":
+            from cloakwork.log.io.excel import read_excel
+
+            return read_excel(file, request)
+        case "ocel-json" | "ocel-sqlite":
+            from cloakwork.log.io.ocel import read_ocel
+
+            return read_ocel(file, form, request)
+
+
+def _with_columns(
+    path: Path, options: InputOptions, columns: Mapping[str, str] | None
+) -> InputOptions:
+    try:
+        return options.with_columns(columns=columns)
+    except ValueError as error:
+        raise LogError(path, f"the mapping of columns {error}") from None
+
+
+def _require_meant(path: Path, form: InputFormat, options: InputOptions) -> None:
+    """Refuse options that say nothing of this format: whoever wrote them expects them to count."""
+    for name in options.model_dump(exclude={"format"}):
+        if name not in _MEANT_FOR[form]:
+            said = f"the log is read as {form}, and {name} under spec.input is not for that"
+            hint = f"remove {name}, or say under spec.input which format the log has"
+            raise LogError(path, said, hint=hint)

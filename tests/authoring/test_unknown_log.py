@@ -1,0 +1,87 @@
+"""Logs that no policy describes, from the first command to a release."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cloakwork.authoring.unknown_log import read_unknown
+from cloakwork.errors import LogError
+from conftest import Said
+
+HEADER = "Schadennummer;Schritt;Zeitpunkt;Versicherungsnehmer;Sachbearbeiter;Betrag"
+
+
+def table(path: Path, time_format: str, days: int = 28) -> Path:
+    """Sixty cases of three steps, in Latin-1, with decimal commas."""
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    lines = [
+        f"S{case};{step};"
+        f"{(start + timedelta(days=case % days, hours=place)).strftime(time_format)};"
+        f"V{case // 2};Jörg Größer;{case % 7},50"
+        for case in range(60)
+        for place, step in enumerate(("gemeldet", "geprüft", "bezahlt"))
+    ]
+    path.write_bytes("\n".join([HEADER, *lines, ""]).encode("latin-1"))
+    return path
+
+
+def test_three_commands_to_a_release(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
+    """Without an edit and without a failed one."""
+    log, policy = table(tmp_path / "log.csv", "%d.%m.%Y %H:%M"), tmp_path / "policy.yaml"
+    said = cloakwork("policy", "suggest", log, "--out", policy)
+    assert said.code == 0, said.err
+    text = policy.read_text("utf-8")
+    assert 'case: "Schadennummer"' in text and 'time_format: "%d.%m.%Y %H:%M"' in text
+    assert 'unit: {attribute: "case:Versicherungsnehmer", max_cases: 5}' in text
+    assert "Größer" not in text and "gemeldet" not in text
+    assert cloakwork("plan", policy, log, "--no-preview").code == 0
+    applied = cloakwork("apply", policy, log, "--out", tmp_path / "release")
+    assert applied.code == 0, applied.err
+
+
+def test_a_person_of_a_table_becomes_the_unit(
+    cloakwork: Callable[..., Said], tmp_path: Path
+) -> None:
+    """As the comment beside ``unit`` says."""
+    log, policy = table(tmp_path / "log.csv", "%d.%m.%Y %H:%M"), tmp_path / "policy.yaml"
+    assert cloakwork("policy", "suggest", log, "--out", policy).code == 0
+    text = policy.read_text("utf-8")
+    name = "case:Versicherungsnehmer"
+    text = text.replace('    "Versicherungsnehmer": {role', f'    "{name}": {{role')
+    text = text.replace("    columns:\n", f'    columns:\n      "{name}": "Versicherungsnehmer"\n')
+    text = re.sub(r"(?m)^  unit: case.*$", "", text).replace("  # unit:", "  unit:")
+    policy.write_text(text, "utf-8")
+    said = cloakwork("plan", policy, log, "--no-preview")
+    assert said.code == 0 and name in said.out, said.err
+
+
+def test_a_date_of_two_meanings_is_a_question(
+    cloakwork: Callable[..., Said], tmp_path: Path
+) -> None:
+    """Looked at all the same; the author says which number is the day."""
+    log = table(tmp_path / "log.csv", "%d/%m/%Y %H:%M", days=12)
+    policy = tmp_path / "policy.yaml"
+    said = cloakwork("policy", "suggest", log, "--out", policy)
+    assert said.code == 0 and "a question" in said.out
+    refused = cloakwork("policy", "validate", policy)
+    assert refused.code == 3 and refused.err.count("still to be filled in") == 1
+    text = policy.read_text("utf-8")
+    policy.write_text(re.sub('time_format: "<.*>"', 'time_format: "%d/%m/%Y %H:%M"', text), "utf-8")
+    assert cloakwork("policy", "lint", policy, log).code == 0
+    given = ("--input", "time_format=%d/%m/%Y %H:%M", "--force", "--out", policy)
+    assert "a question" not in cloakwork("policy", "suggest", log, *given).out
+    wrong = cloakwork("policy", "suggest", log, "--out", policy, "--input", "form=x")
+    assert wrong.code == 2 and "the names are format, delimiter" in wrong.err
+
+
+def test_what_is_said_wrongly_is_one_line(tmp_path: Path) -> None:
+    """With the key that it is about."""
+    log = table(tmp_path / "log.csv", "%d.%m.%Y %H:%M")
+    with pytest.raises(LogError, match="encoding") as caught:
+        read_unknown(log, said={"encoding": "martian"})
+    assert "\n" not in str(caught.value)
+    with pytest.raises(LogError, match="person"):
+        read_unknown(log, {"person": "Schritt"})
