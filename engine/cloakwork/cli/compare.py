@@ -79,12 +79,12 @@ def compare(
     if log.suffix in (".yaml", ".yml"):
         raise click.UsageError(f"{log} looks like a policy; the log comes first, then the policies")
     mapping = column_mapping(columns, log) or None
-    read = [api.load_policy(each) for each in policies]
+    book = open_ledger(ledger)
+    read = [api.load_policy(each, ledger=book) for each in policies]
     paid_for = None if profile is None else read_profile(profile)
     require_log(log)
     if html is not None:
         _require_place(html)
-    book = open_ledger(ledger)
     with progress_of(quiet=quiet) as reporter:
         found = compare_settings(
             log,

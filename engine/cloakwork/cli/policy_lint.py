@@ -1,5 +1,6 @@
 """``cloakwork policy lint``: advice on a policy, on the screen or for other tools."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -111,20 +112,30 @@ def _judged_advice(
 
 
 def _advice_on_log(read: "Policy", log: Path, columns: tuple[str, ...]) -> "tuple[Advice, ...]":
+    require_log(log)
+    return advice_on_log(read, log, column_mapping(columns, log))
+
+
+def advice_on_log(
+    policy: "Policy", log: Path, columns: "Mapping[str, str] | None" = None
+) -> "tuple[Advice, ...]":
+    """Where a policy and the log at ``log`` do not fit together; internal.
+
+    ``columns``: standard name to the log's own. Raises LogError where the log cannot be read, and
+    the policy's ``spec.input`` is not why.
+    """
     from cloakwork.authoring import lint_log
     from cloakwork.authoring.lint_input import lint_input
     from cloakwork.run.reading import read_under
 
-    require_log(log)
-    mapping = column_mapping(columns, log) or None
-    advice = lint_input(read, log)
+    advice = lint_input(policy, log)
     try:
-        found = read_under(read, log, columns=mapping)
+        found = read_under(policy, log, columns=columns or None)
     except LogError:
         if advice:
             return advice  # it says which line of the policy to correct
         raise
-    return (*advice, *lint_log(read, found))
+    return (*advice, *lint_log(policy, found))
 
 
 def _annotations(

@@ -86,7 +86,8 @@ def compare(
     Raises CloakworkError, or one of its kinds, for what concerns all settings; what concerns one
     is said there.
     """
-    chosen = _policies(policies)
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    chosen = _policies(policies, book)
     settings = settings_of(chosen, _sweeps(sweep))
     dataset = _dataset(chosen)
     if isinstance(log, str | Path):
@@ -94,7 +95,6 @@ def compare(
     # Sweeps change what is guaranteed, never which kinds of guarantees there are.
     kind = source_kind(chosen)
     facts = None if kind == "log" else stand_in_facts(chosen, profile, cases)
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     book.record_event("compared", dataset, _event(chosen, settings, kind))
     opened = None if kind == "stand-in" else _opened(log, chosen, columns, reporter)
     trial = _Trial(
@@ -119,11 +119,15 @@ def compare(
     )
 
 
-def _policies(given: Policy | str | Path | Sequence[Policy | str | Path]) -> tuple[Policy, ...]:
+def _policies(
+    given: Policy | str | Path | Sequence[Policy | str | Path], book: Ledger
+) -> tuple[Policy, ...]:
     listed = [given] if isinstance(given, Policy | str | Path) else list(given)
     if not listed:
         raise CloakworkError("compare: needs a policy")
-    return tuple(each if isinstance(each, Policy) else load_policy(each) for each in listed)
+    return tuple(
+        each if isinstance(each, Policy) else load_policy(each, ledger=book) for each in listed
+    )
 
 
 def _sweeps(given: Sweeps) -> tuple[Sweep, ...]:

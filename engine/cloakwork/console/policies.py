@@ -185,12 +185,17 @@ def placed_advice(
     found = [
         PlacedFinding(
             *document.place(each.advice.steps),
-            f"{dotted_path(each.advice.steps)}: {each.advice.message} [{each.advice.rule}]",
+            _advice_text(each.advice),
             "" if each.waiver is None else str(each.waiver),
         )
         for each in judged(advice, policy.spec.waivers, known=known, unchecked=unchecked)
     ]
     return tuple(sorted(found, key=lambda each: (each.line or 0, each.column or 0, each.message)))
+
+
+def _advice_text(advice: Advice) -> str:
+    rule = f" [{advice.rule}]" if advice.rule else ""
+    return f"{dotted_path(advice.steps)}: {advice.message}{rule}"
 
 
 def _with_hint(message: str, hint: str | None) -> str:

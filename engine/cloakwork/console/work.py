@@ -5,14 +5,15 @@ from pathlib import Path
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from cloakwork import api
-from cloakwork.authoring import header_of, policy_text
-from cloakwork.authoring import lint_log as advice_on_log
+from cloakwork.authoring import header_of
 from cloakwork.authoring import suggest as suggested
 from cloakwork.authoring.suggestion import AUDIENCES, GOALS
+from cloakwork.authoring.unknown_log import read_unknown
 from cloakwork.cli.failures import noting_remains
 from cloakwork.cli.outcome import outcome
 from cloakwork.cli.plan_details import branches
 from cloakwork.cli.plan_screen import plan_sections
+from cloakwork.cli.policy_lint import advice_on_log
 from cloakwork.cli.policy_suggest import notes_on
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.jobs import Job, JobProgress, JobResult
@@ -21,7 +22,6 @@ from cloakwork.console.sources import policy_file, policy_names, policy_source
 from cloakwork.console.visits import Visit, go, job_page
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
 from cloakwork.errors import PlanMoved
-from cloakwork.log.io import read_log
 from cloakwork.policy.lint import lint
 from cloakwork.policy.load import parse_policy
 from cloakwork.report.texts import warning_lines
@@ -70,10 +70,10 @@ def suggest(visit: Visit) -> Response:
 
     def work(progress: JobProgress) -> JobResult:
         progress("reading the log")
-        read = read_log(log)
+        read, detected = read_unknown(log)
         progress("looking at its attributes")
-        found = suggested(read, header, audience, goal)
-        write_text(out, policy_text(found))
+        found = suggested(read, header, audience, goal, detected=detected)
+        write_text(out, found.text)
         return JobResult(
             "suggested.html",
             {
@@ -97,7 +97,7 @@ def lint_log(visit: Visit) -> Response:
 
     def work(progress: JobProgress) -> JobResult:
         progress("reading the log")
-        advice = lint(policy) + advice_on_log(policy, read_log(log))
+        advice = lint(policy) + advice_on_log(policy, log)
         found = placed_advice(policy, advice, text, name, unchecked=())
         return JobResult("linted.html", {"file": name, "log": log_name, "advice": found})
 
