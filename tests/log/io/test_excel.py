@@ -75,6 +75,17 @@ def test_times_in_words_have_their_row(tmp_path: Path) -> None:
     assert examine_input(path).options.time_format == "%d.%m.%Y %H:%M"
 
 
+def test_a_table_may_begin_anywhere(tmp_path: Path) -> None:
+    """Lines are those of the sheet."""
+    rows = [[None, *row] for row in (ROWS[0][:3], [1, "a", "13.03.2024 10:00"], [1, "b", "soon"])]
+    path = workbook(tmp_path / "log.xlsx", Log=[[None], [None], *rows])
+    said = refused(path, time_format="%d.%m.%Y %H:%M")
+    assert said.startswith(":5: the timestamp 'soon' cannot be read")
+    path = workbook(tmp_path / "log.xlsx", Log=[[None], [None], *rows[:2]])
+    log = read_log(path, options=InputOptions(time_format="%d.%m.%Y %H:%M"))
+    assert log.events.height == 1
+
+
 def test_what_is_no_workbook_or_too_much_of_one(tmp_path: Path) -> None:
     """A zip file of zeros is counted as it unpacks, whatever it declares."""
     path = tmp_path / "log.xlsx"

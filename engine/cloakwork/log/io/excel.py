@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _BLOCK: Final = 1 << 20
 _FIRST_ROWS: Final = 10_000
+_LEADING_ROWS: Final = 1_000
 _BROKEN: Final = (
     zipfile.BadZipFile,
     zlib.error,
@@ -87,7 +88,7 @@ def first_rows(path: Path, sheet: str, limits: Limits) -> tuple[list[str], pl.Da
     import fastexcel
 
     book = fastexcel.read_excel(path)
-    header = _header(path, book, sheet, limits)
+    header, _, _ = _header(path, book, sheet, limits)
     table = book.load_sheet(sheet, header_row=0, n_rows=_FIRST_ROWS).to_polars()
     table.columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
     return [name for name in header if name.strip()], table
@@ -126,19 +127,19 @@ def _refuse_more(path: Path, unpacked: int, packed: int, limits: Limits) -> None
 def _read_sheet(path: Path, book: "ExcelReader", request: TableRequest) -> EventLog:
     """As ``read_excel``, with the libraries' own errors."""
     sheet = _chosen_sheet(path, book.sheet_names, request.options.sheet)
-    header = _header(path, book, sheet, request.limits)
+    header, absolute, first_line_number = _header(path, book, sheet, request.limits)
     named = [name for name in header if name.strip()]
     names = column_names(path, named, request)
     places = [place for place, name in enumerate(header) if name in names.kept]
-    kept = [header[place] for place in places]
+    kept, used = [header[place] for place in places], [absolute[place] for place in places]
     typed = book.load_sheet(
-        sheet, header_row=0, use_columns=places, schema_sample_rows=None
+        sheet, header_row=0, use_columns=used, schema_sample_rows=None
     ).to_polars()
-    spelt = book.load_sheet(sheet, header_row=0, use_columns=places, dtypes="string").to_polars()
+    spelt = book.load_sheet(sheet, header_row=0, use_columns=used, dtypes="string").to_polars()
     typed.columns = spelt.columns = kept
 
     def line_of(row: int) -> int:
-        return row + 2
+        return first_line_number + 1 + row
 
     texts: dict[str, pl.Series] = {}
     columns: dict[str, pl.Series] = {}
@@ -174,9 +175,14 @@ def _chosen_sheet(path: Path, names: list[str], asked: str | None) -> str:
     return asked
 
 
-def _header(path: Path, book: "ExcelReader", sheet: str, limits: Limits) -> list[str]:
-    """The cells of the first row as texts; empty for an empty one."""
-    first = book.load_sheet(sheet, header_row=None, n_rows=1, dtypes="string").to_polars()
+def _header(
+    path: Path, book: "ExcelReader", sheet: str, limits: Limits
+) -> tuple[list[str], list[int], int]:
+    """The cells of the first row that has any, as texts, empty for an empty one; where in the sheet
+    each column stands (from 0); and the row's number (from 1).
+    """
+    read = book.load_sheet(sheet, header_row=None, n_rows=1, dtypes="string")
+    first = read.to_polars()
     if not first.height:
         raise LogError(path, f"the sheet '{shown(sheet)}' is empty", hint="name another sheet")
     if first.width > limits.attributes:
@@ -191,4 +197,13 @@ def _header(path: Path, book: "ExcelReader", sheet: str, limits: Limits) -> list
             line=1,
             hint="give each column a name of its own",
         )
-    return header
+    return header, [column.absolute_index for column in read.selected_columns], _row_of(book, sheet)
+
+
+def _row_of(book: "ExcelReader", sheet: str) -> int:
+    """The number of the first row that is not empty, from 1, as far as the first thousand tell."""
+    rows = book.load_sheet(
+        sheet, header_row=None, skip_rows=0, n_rows=_LEADING_ROWS, dtypes="string"
+    ).to_polars()
+    is_empty = rows.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    return int((~is_empty).arg_max() or 0) + 1
