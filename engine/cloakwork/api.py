@@ -31,7 +31,7 @@ from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Verification
 from cloakwork.publishing.verify import verify as verify_release
 from cloakwork.report.internal import internal_files
-from cloakwork.report.texts import warning_lines
+from cloakwork.report.texts import open_window_line, warning_lines
 from cloakwork.run.comparison import compared_columns, whole_log_utility
 from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.prepare import required_attributes
@@ -147,6 +147,8 @@ def release(
     outlook = budget(plan, ledger=book)
     for warning in warning_lines(plan, outlook.without_dp):
         reporter(f"warning: {warning}")
+    if still_open := open_window_line(plan):
+        reporter(f"warning: {still_open}")
     target = folder.resolve()
     made = apply(
         plan,

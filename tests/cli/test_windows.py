@@ -78,3 +78,19 @@ def test_other_spellings_are_refused(
     refused = cloakwork("apply", "policy.yaml", "log.csv", *options, "--out", "r")
     assert (refused.code, said in refused.err) == (3, True)
     assert not Path("r").exists()
+
+
+@pytest.mark.parametrize(("name", "is_open"), [("2025-10", False), ("2199-01", True)])
+def test_a_window_that_has_not_ended_is_said(
+    name: str, is_open: bool, cloakwork: Cloakwork, files: Path
+) -> None:
+    """In the plan and when it is charged; what is released of no case has no likeness."""
+    planned = cloakwork("plan", "policy.yaml", "log.csv", "--window", name)
+    assert ("need another release of it" in " ".join(planned.out.split())) == is_open
+    made = cloakwork(
+        "apply", "policy.yaml", "log.csv", "--window", name, "--ledger", "l.db", "--out", "r"
+    )
+    assert made.code == 0, made.err
+    assert ("need another release of it" in " ".join(made.err.split())) == is_open
+    assert "the release is EMPTY" in made.out
+    assert "1 is best" not in made.out

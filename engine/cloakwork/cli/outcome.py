@@ -148,7 +148,7 @@ def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
             f"{counted(variants, 'variant')} (the log has {utility.source_variants:,}), "
             f"{utility.fake_variants or 0:,} of them not in the log"
         )
-    if utility.relative_log_similarity is not None:
+    if utility.relative_log_similarity is not None and utility.released_cases:
         edits = utility.absolute_log_difference
         share = "" if changed is None else f" ({_percent(changed)} of the log's)"
         differ = "" if edits is None else f"; {counted(edits, 'event')} differ{share}"

@@ -22,6 +22,7 @@ from cloakwork.report.texts import (
     exposure_line,
     guarantee_line,
     listed,
+    open_window_line,
     released_line,
     step_line,
     unbounded_line,
@@ -270,6 +271,8 @@ def _amount(cost: Cost) -> str:
 def _warnings(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
     yield from little_is_left(plan)
     yield from warning_lines(plan, None if outlook is None else outlook.without_dp)
+    if still_open := open_window_line(plan):
+        yield still_open
 
 
 def little_is_left(plan: Plan) -> Iterator[str]:

@@ -6,7 +6,7 @@ these lines are shorter, claim no more, and are printed on screens only.
 
 import math
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from cloakwork.budget import RARE, Cost, guessing_advantage
@@ -314,6 +314,20 @@ def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier")
     if not without_bound:
         return tuple(always)
     return (_beside_others(without_bound, which, bounded=plan.bounded), *always)
+
+
+def open_window_line(plan: Plan, now: datetime | None = None) -> str | None:
+    """A warning where the window of the release has not ended ``now``; None elsewhere."""
+    windows, name = plan.policy.spec.budget.windows, plan.facts.release_window
+    if windows is None or name is None:
+        return None
+    _, after = windows.span(name)
+    if (now or datetime.now(UTC)) >= after:
+        return None
+    return (
+        f"window {name} ends on {after:%Y-%m-%d} (UTC): cases that start after this release need "
+        "another release of it, which is charged again"
+    )
 
 
 def _beside_others(count: int, which: str, *, bounded: bool) -> str:
