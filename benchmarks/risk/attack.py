@@ -10,7 +10,6 @@ RELEASED_LOG; it guesses among the cases that fit best, and the truth says how o
 import csv
 import gzip
 import json
-import math
 import random
 import sys
 from collections import Counter, defaultdict
@@ -115,26 +114,7 @@ def aligned(one, other):
             j += 1
 
 
-def shared_out(by_times, same, attacked, own_log, scale=3600):
-    """Of the 15 nearest, the one that fits this case best beside all others of its sequence in the
-    log: a released case cannot be two. ``scale``: of the noise, which a statement makes public.
-    """
-
-    def beside_others(n):
-        there = attacked.log[n]
-        others = own_log.by_variant.get(tuple(a for a, _ in there), ())
-        far = [
-            sum(abs(x[1] - y[1]) for x, y in zip(own_log.log[o], there, strict=True)) / scale
-            for o in others
-        ]
-        least = min([*far, by_times(n) / scale])
-        total = sum(math.exp(least - each) for each in far) + 1e-9
-        return by_times(n) / scale - least + math.log(total)
-
-    return attacked.cases(beside_others, sorted(same, key=by_times)[:15])
-
-
-def attacks(name, events, attacked, own_log):
+def attacks(name, events, attacked):
     """Each attack's name and the cases that fit best."""
     variant, log = tuple(a for a, _ in events), attacked.log
     for number in (1, 3):
@@ -171,11 +151,7 @@ def attacks(name, events, attacked, own_log):
         v = tuple(a for a, _ in there)
         return round(sum(abs(events[i][1] - there[j][1]) for i, j in pairs[v]), 3)
 
-    nearest = attacked.cases(by_times, same)
-    yield (
-        "sequence-times",
-        nearest if own_log is attacked else shared_out(by_times, same, attacked, own_log),
-    )
+    yield "sequence-times", attacked.cases(by_times, same)
 
 
 def main(log_path, released_path, truth_path, targets=400):
@@ -183,14 +159,14 @@ def main(log_path, released_path, truth_path, targets=400):
     with Path(truth_path).open(newline="") as file:
         own = {original: name for name, original in csv.reader(file)}
     names = random.Random(7).sample(sorted(log), min(int(targets), len(log)))
-    shares, own_log = {}, Attacked(log)
+    shares = {}
     for what, attacked, right in (
-        ("before", own_log, lambda n: n),
+        ("before", Attacked(log), lambda n: n),
         ("after", Attacked(released), own.get),
     ):
         total, alone = Counter(), Counter()
         for name in names:
-            for attack, fits in attacks(name, log[name], attacked, own_log):
+            for attack, fits in attacks(name, log[name], attacked):
                 total[attack] += (right(name) in fits) / len(fits)
                 alone[attack] += len(fits) == 1
         shares[what] = {attack: total[attack] / len(names) for attack in total}
