@@ -31,6 +31,7 @@ from cloakwork.attacks.rehearsal import rehearsed_times, scales_of
 from cloakwork.attacks.report import Attack, RiskReport, Share
 from cloakwork.attacks.results import article_29_attacks, attacks_of, own_sizes
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.naming import values_of
 from cloakwork.plan.model import Plan
 from cloakwork.progress import Reporter, silent
 
@@ -146,7 +147,9 @@ class _Assessment:
         kept: list[list[str]] = []
         for names, old, new in pairs:
             there = [name for name in names if name in new.columns]
-            kept.append([name for name in there if same_values(old[name], new[name])])
+            kept.append(
+                [name for name in there if same_values(values_of(old, name), values_of(new, name))]
+            )
             for name in sorted(set(there) - set(kept[-1])):
                 self._note(f"{name}: other values stand in the release, so it is not compared")
         return kept[0], kept[1]
@@ -186,11 +189,9 @@ class _Assessment:
         links.fit()
         control = self._chances(kinds, stand_ins, links)
         for name in (kind.name for kind in kinds if kind.timed):
-            beyond = excess(chances[name], control[name])
-            low = min(found[name].low, beyond.low)
-            found[name] = (
-                beyond if _is_made_up(plan) else found[name].model_copy(update={"low": low})
-            )
+            beyond, share = excess(chances[name], control[name]), found.pop(name)
+            bounded = share.model_copy(update={"low": min(share.low, beyond.low)})
+            found |= {name: beyond if _is_made_up(plan) else bounded}
         return found
 
     def _chances(
@@ -201,7 +202,7 @@ class _Assessment:
         assert released is not None  # noqa: S101 - asked only then
         own, theirs = code_attributes([source, released], *self._in_both())
         comparable = {each.name for each in attributes_known(own)}
-        found: dict[str, list[float]] = {kind.name: [] for kind in kinds}
+        by_kind: dict[str, list[float]] = {kind.name: [] for kind in kinds}
         for number, case in enumerate(self.chosen.tolist()):
             if number % 100 == 0:
                 self.reporter(f"looking for cases of the log in the release: {number}")
@@ -215,8 +216,8 @@ class _Assessment:
                 # Who knows what the release does not hold has a guess at random.
                 fit = kind.fits(target, searched).chance(released, posterior) if known else None
                 at_random = float(posterior.sum()) / released.cases
-                found[kind.name].append(at_random if fit is None else fit)
-        return found
+                by_kind[kind.name].append(at_random if fit is None else fit)
+        return by_kind
 
     def _links(self, released: CodedLog, opened: OpenedLog) -> Links:
         """Which case is whose, by the plan's noise where it is known."""

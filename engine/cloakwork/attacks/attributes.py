@@ -10,6 +10,7 @@ import polars as pl
 from cloakwork.arrays import Ints
 from cloakwork.attacks.coded import CodedLog
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.naming import values_of
 from cloakwork.plan.model import Plan
 
 MOST_KNOWN: Final = 5
@@ -44,7 +45,7 @@ def known_attributes(log: EventLog) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _knowable(table: pl.DataFrame) -> tuple[str, ...]:
     distinct: dict[str, int] = {}
     for name in table.columns:
-        values = table[name]
+        values = values_of(table, name)
         there = len(values) - values.null_count()
         number = values.n_unique()
         is_text = values.dtype == pl.String
@@ -58,8 +59,8 @@ def code_attributes(
     logs: Sequence[CodedLog], of_cases: Sequence[str], of_events: Sequence[str]
 ) -> list[CodedAttributes]:
     """The named attributes of ``logs``, which all have them."""
-    by_case = [_coded([each.log.cases[name] for each in logs]) for name in of_cases]
-    by_event = [_coded([each.log.events[name] for each in logs]) for name in of_events]
+    by_case = [_coded([values_of(each.log.cases, name) for each in logs]) for name in of_cases]
+    by_event = [_coded([values_of(each.log.events, name) for each in logs]) for name in of_events]
     return [
         CodedAttributes(
             tuple(of_cases),
@@ -96,7 +97,7 @@ def kept_attributes(before: EventLog, after: EventLog, plan: Plan | None) -> tup
     for name in after.cases.columns:
         if name in _STANDARD or name not in before.cases.columns:
             continue
-        old, new = (log.cases[name].cast(pl.String) for log in (before, after))
+        old, new = (values_of(log.cases, name).cast(pl.String) for log in (before, after))
         treated = None if plan is None else plan.treated(name)
         if treated is not None:
             is_kept = treated.treatment == "keep" and same_values(old, new)

@@ -8,6 +8,7 @@ import polars as pl
 
 from cloakwork.arrays import Floats, Ints
 from cloakwork.attacks.coded import CodedLog
+from cloakwork.log.naming import values_of
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def case_tables(
         "last activity": [log.codes[log.offsets[1:] - 1] for log in logs],
         "sequence": _sequences(logs),
     }
-    named = [(name, [log.log.cases[name] for log in logs]) for name in of_cases]
+    named = [(name, [values_of(log.log.cases, name) for log in logs]) for name in of_cases]
     named += [(name, [_first_values(log, name) for log in logs]) for name in of_events]
     for name, columns in named:
         if all(column.dtype.is_numeric() for column in columns):
@@ -107,7 +108,7 @@ def _sequences(logs: Sequence[CodedLog]) -> list[Ints]:
 
 
 def _first_values(log: CodedLog, name: str) -> pl.Series:
-    table = pl.DataFrame({"case": log.log.case_of, "value": log.log.events[name]})
+    table = pl.DataFrame({"case": log.log.case_of, "value": values_of(log.log.events, name)})
     value = pl.col("value").drop_nulls().first()
     return table.group_by("case", maintain_order=True).agg(value).sort("case")["value"]
 

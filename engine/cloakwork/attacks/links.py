@@ -40,7 +40,7 @@ _SHARPNESS: Final = (0.01, 4.0)
 _HALVINGS: Final = 6
 
 
-class Candidates(NamedTuple):
+class PossibleCases(NamedTuple):
     """The released cases of one sequence that may be a case of the source.
 
     ``prior``: the logarithm of each one's probability before times are looked at. ``moved``: how
@@ -181,11 +181,11 @@ class Links:
             self._claims[case] = float(np.logaddexp.reduce(np.concatenate(weights)))
         return self._claims[case]
 
-    def candidates(self, case: int) -> list[Candidates]:
+    def candidates(self, case: int) -> list[PossibleCases]:
         """The released cases that ``case`` may have become, by their sequence."""
         variant = int(self.source.variant[case])
         return [
-            Candidates(
+            PossibleCases(
                 cases=self.released.cases_of(row),
                 prior=float(np.log(share / self.released.sizes[row])),
                 moved=self._moved(case, row) if self.has_times else None,
@@ -257,7 +257,7 @@ class Links:
         theirs = [np.arange(each.b, each.b + each.size) for each in blocks]
         return np.concatenate(ours), np.concatenate(theirs)
 
-    def _log_weights(self, found: Candidates) -> Floats:
+    def _log_weights(self, found: PossibleCases) -> Floats:
         """Prior and likelihood of the times, as logarithms."""
         if found.moved is None or self.scales is None:
             return np.full(len(found.cases), found.prior)
@@ -268,11 +268,11 @@ class Links:
         assert self.scales is not None  # noqa: S101 - found before anything is asked
         return self.sharpness * moved.log_likelihood(self.scales, self._span)
 
-    def _sampled(self) -> list[list[Candidates]]:
+    def _sampled(self) -> list[list[PossibleCases]]:
         chosen = np.random.default_rng(self.seed).permutation(self.source.cases)[:_FITTED]
         return [self.candidates(int(case)) for case in chosen]
 
-    def _most_likely(self, sample: Sequence[Sequence[Candidates]]) -> Scales:
+    def _most_likely(self, sample: Sequence[Sequence[PossibleCases]]) -> Scales:
         """The scales under which the times of the cases in ``sample`` are most likely."""
 
         def likelihood(scales: Scales) -> float:
