@@ -116,7 +116,7 @@ def test_colours_are_switched_off_before_and_behind_the_command(
     assert coloured(monkeypatch, "ledger", "show") == (False, False)
 
 
-@pytest.mark.parametrize(("command", "option"), [("apply", "--engine"), ("report", "--format")])
+@pytest.mark.parametrize(("command", "option"), [("apply", "--engine")])
 def test_what_this_version_lacks_is_said_in_the_help(
     cloakwork: Callable[..., Said], command: str, option: str
 ) -> None:

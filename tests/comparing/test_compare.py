@@ -63,7 +63,7 @@ def test_under_differential_privacy_of_units_the_log_is_not_opened(
     def must_not_be_called(*_: object, **__: object) -> EventLog:
         raise AssertionError("the raw log was opened")
 
-    monkeypatch.setattr("cloakwork.comparing.compare.read_log", must_not_be_called)
+    monkeypatch.setattr("cloakwork.comparing.compare.read_under", must_not_be_called)
     found = compare(poisoned(tmp_path), policy, ledger=ledger, cases=60)
     assert found.source == "stand-in"
     assert not found.internal
