@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 import cloakwork
-from cloakwork import api
 from cloakwork.audit import utility
 from cloakwork.audit.utility import (
     Histogram,
@@ -36,6 +35,7 @@ from cloakwork.publishing.from_plan import statement_of
 from cloakwork.report.html import internal_html
 from cloakwork.report.model import internal_report
 from cloakwork.run.execute import execute
+from cloakwork.run.kept_utility import utility_figures
 from cloakwork.testing import run_mechanism
 from conftest import EXAMPLES, ROOT, SHARED, hurried
 
@@ -298,7 +298,7 @@ def test_nothing_is_measured_where_nobody_rewrites_the_control_flow(hospital: Ev
     spec = plan.policy.spec
     unreported = spec.model_copy(update={"output": spec.output.model_copy(update={"report": ()})})
     silent = plan.model_copy(update={"policy": plan.policy.model_copy(update={"spec": unreported})})
-    figures: Callable[..., object] = api._utility
+    figures: Callable[..., object] = utility_figures
     assert figures(times_only, hospital, hospital, lambda _: None, 0.0) == {}
     assert figures(silent, hospital, hospital, lambda _: None, 0.0) == {}
     assert figures(plan, hospital, hospital, lambda _: None, 0.0) != {}
