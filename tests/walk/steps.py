@@ -29,7 +29,7 @@ REAL = tuple(
         ("sepsis.xes.gz", "1 year", ("2014", "2015")),
         ("receipt.xes.gz", "1 year", ("2010", "2011")),
         ("bpic2020_domestic_declarations.xes.gz", "1 year", ("2017", "2018")),
-        ("bpic2013_incidents.xes.gz", "1 year", ("2011", "2012")),
+        ("bpic2013_incidents.xes.gz", "1 month", ("2012-04", "2012-05")),
         ("bpic2015_1.xes.gz", "1 year", ("2012", "2013")),
     )
 )
