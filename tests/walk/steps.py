@@ -1,8 +1,11 @@
 """What the walks share: the logs they run on, and the edits that an author makes."""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from conftest import EXAMPLES, SHARED
 
@@ -45,3 +48,11 @@ def with_windows(policy: str, every: str) -> str:
     )
     assert found != policy, "the suggested policy has no total to edit"
     return found
+
+
+def require_long_form(log: WalkedLog) -> None:
+    """Skip where only the short form is asked for, or the log is not there."""
+    if "CLOAKWORK_RUNS" not in os.environ:
+        pytest.skip("half a minute: CLOAKWORK_RUNS=1")
+    if not log.path.exists():
+        pytest.skip(f"there is no {log.path.name} in ../shared/logs")

@@ -6,26 +6,38 @@ import pytest
 
 import cloakwork
 from cloakwork.errors import BudgetExceeded, NotApproved, VerificationFailed
-from walk.steps import PURPOSE, SHIPPED, with_windows
+from walk.steps import PURPOSE, REAL, SHIPPED, WalkedLog, require_long_form, with_windows
 
 
 def test_a_day_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    walk(SHIPPED, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("log", REAL, ids=str)
+def test_a_day_in_python_with_a_real_log(
+    log: WalkedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_long_form(log)
+    walk(log, tmp_path, monkeypatch)
+
+
+def walk(log: WalkedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two people with keys of their own, and one recipient."""
     monkeypatch.chdir(tmp_path)
     book = cloakwork.Ledger("ledger.db")
-    first, renewed = SHIPPED.windows
+    first, renewed = log.windows
     author, officer, recipient = (tmp_path / name for name in ("author", "officer", "recipient"))
 
     monkeypatch.setenv("CLOAKWORK_HOME", str(author))
-    found = cloakwork.explore(SHIPPED.path)
+    found = cloakwork.explore(log.path)
     suggested = found.suggest("publish", dataset="walked", owner="DPO", purpose=PURPOSE)
-    text = with_windows(suggested.text, SHIPPED.every)
+    text = with_windows(suggested.text, log.every)
     cloakwork.declare_dataset(book, "walked", owner="DPO", require_approval=True)
     added = cloakwork.Registry(book).add(text, author="A. Author", reason="First version")
 
     def release(window: str, out: str) -> None:
         policy = cloakwork.load_policy(added.reference, ledger=book)
-        cloakwork.release(policy, SHIPPED.path, out, ledger=book, window=window)
+        cloakwork.release(policy, log.path, out, ledger=book, window=window)
 
     with pytest.raises(NotApproved):
         release(first, "early")
@@ -35,11 +47,11 @@ def test_a_day_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setenv("CLOAKWORK_HOME", str(author))
     compared = cloakwork.compare(
-        SHIPPED.path, added.policy, sweep={"epsilon": [0.5, 1]}, ledger=book, window=first
+        log.path, added.policy, sweep={"epsilon": [0.5, 1]}, ledger=book, window=first
     )
     assert (compared.source, len(compared.settings)) == ("stand-in", 2)
     release(first, "release")
-    assert cloakwork.risk(SHIPPED.path, "release").attacks
+    assert cloakwork.risk(log.path, "release").attacks
     assert cloakwork.make_report("release", "internal", "pdf", ledger=book).startswith(b"%PDF")
     cloakwork.pack("release", "release.zip")
 

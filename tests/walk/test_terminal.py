@@ -3,7 +3,6 @@ answer for, and to a budget that is used up.
 """
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Said
-from walk.steps import PURPOSE, REAL, SHIPPED, WalkedLog, with_windows
+from walk.steps import PURPOSE, REAL, SHIPPED, WalkedLog, require_long_form, with_windows
 
 Cloakwork = Callable[..., Said]
 
@@ -57,10 +56,7 @@ def test_a_day_in_a_terminal(log: WalkedLog, desks: tuple[Desk, Desk, Desk]) -> 
 
 @pytest.mark.parametrize("log", REAL, ids=str)
 def test_a_day_with_a_real_log(log: WalkedLog, desks: tuple[Desk, Desk, Desk]) -> None:
-    if "CLOAKWORK_RUNS" not in os.environ:
-        pytest.skip("half a minute: CLOAKWORK_RUNS=1")
-    if not log.path.exists():
-        pytest.skip(f"no {log.path.name} in ../shared/logs")
+    require_long_form(log)
     walk(log, *desks)
 
 
