@@ -29,7 +29,7 @@ from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Verification
 from cloakwork.publishing.verify import verify as verify_release
-from cloakwork.registry.requirement import notes_on, required_approval
+from cloakwork.registry.requirement import details_of, notes_on, required_approval
 from cloakwork.registry.sources import PolicySource, policy_source
 from cloakwork.report.internal import internal_files
 from cloakwork.report.model import Audience
@@ -96,7 +96,9 @@ def apply(
             f"apply: needs a plan (got {what}); make one: make_plan(load_policy(...))"
         )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    approval = required_approval(book, plan.policy, plan.policy_digest, require=require_approval)
+    approval = required_approval(
+        book, plan.policy, plan.policy_digest, columns=columns, require=require_approval
+    )
     watch = stopwatch or Stopwatch()
     if not isinstance(log, EventLog):
         with watch.stage("read"):
@@ -117,8 +119,8 @@ def apply(
         observe=times,
         folder=folder,
         searches=SearchCache.of_user(),
-        details={} if approval is None else {"approval": approval.details()},
-        notes=notes_on(plan.policy, approval),
+        details=details_of(plan.policy, approval, columns),
+        notes=notes_on(plan.policy, approval, columns),
     )
 
 
@@ -151,7 +153,9 @@ def release(
     folder = Path(out)
     check_destination(folder)
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
-    required_approval(book, plan.policy, plan.policy_digest, require=require_approval)
+    required_approval(
+        book, plan.policy, plan.policy_digest, columns=columns, require=require_approval
+    )
     outlook = budget(plan, ledger=book)
     for warning in warning_lines(plan, outlook.without_dp):
         reporter(f"warning: {warning}")
@@ -212,7 +216,7 @@ def profile(
     """
     require_profile_params(policy)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    required_approval(book, policy, digest(policy))
+    required_approval(book, policy, digest(policy), columns=columns)
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")
         activity, timestamp = (

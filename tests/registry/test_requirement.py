@@ -93,3 +93,34 @@ def test_a_file_of_the_name_is_not_taken_for_the_version(
     Path(NAME).write_text(policy_text(dataset="another"), "utf-8")
     assert cloakwork.load_policy(NAME, ledger=trusted.ledger).metadata.dataset == "permits"
     assert cloakwork.load_policy(f"./{NAME}").metadata.dataset == "another"
+
+
+def test_columns_that_nobody_approved_are_refused_or_recorded(
+    trusted: People, tmp_path: Path
+) -> None:
+    """Which column is the person decides what is guaranteed: an approval does not cover another
+    than the policy's own.
+    """
+    spec = "spec:\n  input: {columns: {case: number, activity: step, timestamp: at}}\n"
+    text = policy_text().replace("spec:\n", spec)
+    trusted.registry.add(text, author="Ann", reason="First", key=trusted.key("ann"))
+    trusted.approve()
+    policy = parse_policy(text)
+    rows = [f"{case},{case},{step},2024-01-01T0{at}:00:00Z" for case in range(60)
+            for at, step in enumerate("ab")]  # fmt: skip
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(["number,row,step,at", *rows]) + "\n", "utf-8")
+    own, other = {"case": "number"}, {"case": "row"}
+    rests = required_approval(trusted.ledger, policy, digest(policy), columns=own, require=True)
+    assert rests is not None
+    with pytest.raises(NotApproved, match="case:concept:name=row is not what the policy says"):
+        cloakwork.release(
+            policy, log, tmp_path / "r", ledger=trusted.ledger, columns=other,
+            require_approval=True,
+        )  # fmt: skip
+    assert trusted.ledger.history() == ()
+    made = cloakwork.apply(cloakwork.make_plan(policy), log, ledger=trusted.ledger, columns=other)
+    (record,) = trusted.ledger.history()
+    assert record.details["columns"] == ["case:concept:name=row"]
+    assert "approval" not in record.details
+    assert any("case:concept:name=row" in note for note in made.internal.notes)

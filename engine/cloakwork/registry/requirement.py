@@ -1,9 +1,13 @@
 """Whether a policy must be approved before it is applied, and whether it is."""
 
+from collections.abc import Mapping
 from typing import Final
 
+from pydantic import JsonValue
+
 from cloakwork.accounting.ledger import Ledger
-from cloakwork.errors import NotApproved
+from cloakwork.errors import LogError, NotApproved
+from cloakwork.log.io.options import mapped_columns
 from cloakwork.policy.model import Policy
 from cloakwork.policy.waivers import waiver_lines
 from cloakwork.registry.registry import Registry
@@ -21,31 +25,78 @@ def is_approval_required(ledger: Ledger, dataset: str) -> bool:
     return any(entry.fields().get(REQUIREMENT) is True for entry in declared)
 
 
+def other_columns(policy: Policy, columns: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Which of ``columns`` the policy does not say itself, as ``NAME=COLUMN``; raises LogError for
+    a mapping that is none.
+
+    Whose columns are the case, the person or the activity decides what a release guarantees.
+    """
+    own = {} if policy.spec.input is None else mapped_columns(policy.spec.input.columns)
+    try:
+        named = mapped_columns(columns or {})
+    except ValueError as error:
+        raise LogError("table", f"the mapping of columns {error}") from None
+    return tuple(f"{name}={column}" for name, column in named.items() if own.get(name) != column)
+
+
 def required_approval(
-    ledger: Ledger, policy: Policy, policy_digest: str, *, require: bool = False
+    ledger: Ledger,
+    policy: Policy,
+    policy_digest: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    require: bool = False,
 ) -> Approval | None:
     """The approval that a release under ``policy`` rests on; None where it has none and needs none.
 
-    ``require``: whether it needs one whatever its dataset says. Raises NotApproved, in one line,
-    where it needs one and has none that counts.
+    ``columns``: which columns of the log are read as what, beside what the policy says: nobody
+    approved these. ``require``: whether it needs one whatever its dataset says. Raises NotApproved,
+    in one line, where it needs one and has none that counts.
     """
     registry, meta = Registry(ledger), policy.metadata
-    approval = registry.approval_of(policy_digest)
+    others = other_columns(policy, columns)
+    approval = None if others else registry.approval_of(policy_digest)
     by_dataset = is_approval_required(ledger, meta.dataset)
     if approval is None and (require or by_dataset):
         why = "--require-approval was given"
         if by_dataset:
             why = f"dataset {meta.dataset} requires approval"
         reference = reference_of(meta.name, meta.version)
-        found = [each for each in registry.versions() if each.reference == reference]
-        reason = _why_not(found[0] if found else None, reference, policy_digest)
+        if others:
+            reason = (
+                f"column {others[0]} is not what the policy says; put it under spec.input.columns "
+                "of a new version"
+            )
+        else:
+            found = [each for each in registry.versions() if each.reference == reference]
+            reason = _why_not(found[0] if found else None, reference, policy_digest)
         raise NotApproved(f"{reference}: is not approved, and {why}: {reason}")
     return approval
 
 
-def notes_on(policy: Policy, approval: Approval | None) -> tuple[str, ...]:
-    """What the internal report says of a release's policy: its approval, and what was waived."""
-    resting = () if approval is None else (f"this release rests on {approval}",)
+def details_of(
+    policy: Policy, approval: Approval | None, columns: Mapping[str, str] | None
+) -> dict[str, JsonValue]:
+    """What the ledger's entry of a release says of its approval, and of ``columns`` that were named
+    beside its policy.
+    """
+    details: dict[str, JsonValue] = {}
+    if approval is not None:
+        details["approval"] = approval.details()
+    if others := other_columns(policy, columns):
+        details["columns"] = list(others)
+    return details
+
+
+def notes_on(
+    policy: Policy, approval: Approval | None, columns: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """What the internal report says of a release's policy: its approval, other ``columns`` than its
+    own that were read, and what was waived.
+    """
+    resting = [] if approval is None else [f"this release rests on {approval}"]
+    if others := other_columns(policy, columns):
+        resting.append(f"columns were named beside the policy: {', '.join(others)}")
     waived = waiver_lines(policy.spec.waivers)
     return (*resting, *(f"waived advice: {line}" for line in waived))
 
