@@ -28,12 +28,12 @@ from cloakwork.attacks.coded import CodedLog, at_other_times, code_logs
 from cloakwork.attacks.links import Links
 from cloakwork.attacks.opened import OpenedLog, opened_log
 from cloakwork.attacks.rehearsal import rehearsed_times, scales_of
-from cloakwork.attacks.report import Attack, RiskReport, Share
 from cloakwork.attacks.results import article_29_attacks, attacks_of, own_sizes
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import values_of
 from cloakwork.plan.model import Plan
 from cloakwork.progress import Reporter, silent
+from cloakwork.report.risk_figures import Attack, RiskReport, Share
 
 TARGETS: Final = 1000
 INTERNAL: Final = "internal, of the raw log: never publish these figures, nor choose noise by them"
@@ -111,6 +111,7 @@ class _Assessment:
             attacks.append(self._linking_releases())
         return RiskReport(
             internal=INTERNAL,
+            release=self.opened[1].release if self.released is not None else None,
             cases=self.source.cases,
             released_cases=None if self.released is None else self.released.cases,
             targets=len(self.chosen),
