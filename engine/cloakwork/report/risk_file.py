@@ -1,4 +1,4 @@
-"""The document that ``cloakwork risk --json`` printed, for the report of the release it attacked."""
+"""What ``cloakwork risk --json`` printed, for the report of the release that it attacked."""
 
 from pathlib import Path
 from typing import Final
