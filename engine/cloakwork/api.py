@@ -29,7 +29,7 @@ from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Verification
 from cloakwork.publishing.verify import verify as verify_release
-from cloakwork.registry.requirement import notes_on, required_approval
+from cloakwork.registry.requirement import notes_on, required_approval, still_approved
 from cloakwork.registry.sources import PolicySource, policy_source
 from cloakwork.report.internal import internal_files
 from cloakwork.report.model import Audience
@@ -121,6 +121,7 @@ def apply(
         searches=SearchCache.of_user(),
         details={} if approval is None else {"approval": approval.details()},
         notes=notes_on(plan.policy, approval),
+        require=still_approved(book, plan.policy, plan.policy_digest, require=require_approval),
     )
 
 
@@ -225,7 +226,8 @@ def profile(
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
         log = read_under(policy, log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
-    return measure(policy, log, book, window=window)
+    approved = still_approved(book, policy, digest(policy))
+    return measure(policy, log, book, window=window, require=approved)
 
 
 def preview(

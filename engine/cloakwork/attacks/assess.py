@@ -29,6 +29,7 @@ from cloakwork.attacks.links import Links
 from cloakwork.attacks.opened import OpenedLog, opened_log
 from cloakwork.attacks.rehearsal import rehearsed_times, scales_of
 from cloakwork.attacks.results import article_29_attacks, attacks_of, own_sizes
+from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import values_of
 from cloakwork.plan.model import Plan
@@ -69,6 +70,9 @@ def risk(
     given += [opened_log(each) for each in (released, other) if each is not None]
     if control is not None:
         given.append(opened_log(control, columns))
+    for each in given:
+        if each.log.events.height == 0:
+            raise LogError(each.name, "has no events, so there is nothing to attack")
     coded = code_logs(*(each.log for each in given))
     second = coded[2] if other is not None else None
     return _Assessment(

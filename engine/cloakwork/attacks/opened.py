@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cloakwork.errors import LogError, VerificationFailed
+from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import read_log
 from cloakwork.plan.model import Plan
@@ -51,7 +52,10 @@ def _of_folder(folder: Path, named: Path) -> OpenedLog:
     if len(logs) != 1:
         hint = "name a release folder, or the log file itself"
         raise LogError(named, f"holds {len(logs)} logs where a release has one", hint=hint)
-    return OpenedLog(read_log(logs[0]), named.name, _plan_in(folder), _id_in(folder))
+    plan = _plan_in(folder)
+    timeless = plan is not None and TIMESTAMPS not in plan.released
+    log = read_log(logs[0], timeless=timeless)
+    return OpenedLog(log, named.name, plan, _id_in(folder))
 
 
 def _plan_in(folder: Path) -> Plan | None:
