@@ -11,7 +11,7 @@ from cloakwork.console.sources import policy_file, policy_names, policy_source
 from cloakwork.console.visits import Visit, address, go, user_name
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_digest, write_text
 from cloakwork.errors import MOST_LINES, CloakworkError, PolicyError
-from cloakwork.policy.advice import ADVICE_RULES, LOG_RULES, WAIVER_RULES, Advice
+from cloakwork.policy.advice import ADVICE_RULES, LEDGER_RULES, LOG_RULES, WAIVER_RULES, Advice
 from cloakwork.policy.diff import Change, diff, verdict
 from cloakwork.policy.document import dotted_path
 from cloakwork.policy.explain import Section, explain
@@ -190,7 +190,7 @@ def placed_advice(
     text: str,
     name: str,
     *,
-    unchecked: Collection[str] = LOG_RULES.keys(),
+    unchecked: Collection[str] = (*LOG_RULES, *LEDGER_RULES),
 ) -> tuple[PlacedFinding, ...]:
     """Advice with its place in the text, in order; what the policy waives says so.
 
