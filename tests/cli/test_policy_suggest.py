@@ -5,6 +5,8 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from cloakwork.policy.load import load_policy
 from conftest import EXAMPLES, Said
 
@@ -81,7 +83,7 @@ def test_init_takes_what_stands_under_metadata(
 
 
 def test_a_file_of_several_logs_is_asked_about_with_the_next_command(
-    cloakwork: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cloakwork: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command that is printed works as it stands, whatever a sheet is called."""
     openpyxl = pytest.importorskip("openpyxl")

@@ -132,7 +132,8 @@ def write_suggestion(
             flags = {"--no-times": not times, "--ask": ask, "--force": force}
             options = {"--column": columns, "--input": _others(input_, error.option)}
             for name, value in {"audience": audience, "goal": goal, **header}.items():
-                if value is not None and (name, value) != ("audience", AUDIENCE):
+                is_question = value is None or value.startswith("<")
+                if value and not is_question and (name, value) != ("audience", AUDIENCE):
                     options[f"--{name}"] = (value,)
             raise _with_next_command(error, log, out, options, flags) from None
         reporter("looking at its attributes")
@@ -167,9 +168,8 @@ def _with_next_command(
     """The error with the command that says what is missing, the first choice standing in it."""
     choice = next((name for name in error.choices if name.isprintable()), "NAME")
     words = ["cloakwork", "policy", "suggest", str(log), "--input", f"{error.option}={choice}"]
-    words += [
-        word for name, values in options.items() for value in values for word in (name, value)
-    ]
+    for name, values in options.items():
+        words += [word for value in values for word in (name, value)]
     words += [name for name, given in flags.items() if given]
     command = shlex.join([*words, "--out", str(out)])
     return LogError(log, error.problem.message, hint=f"say which: {command}")
