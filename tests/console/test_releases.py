@@ -29,7 +29,10 @@ def test_a_release_from_its_report_to_the_file(visitor: Visitor, folder: Path) -
     attacked = visitor.result(visitor.send("/risk", **asked))
     link = re.search('href="(/release/report[^"]*risk=[^"]*)" target', attacked)
     assert link is not None
-    assert "100 of 1,040 cases that attacks found" in visitor.get(unescape(link[1])).text
+    assert (
+        "100 of 1,040 cases were looked for: the share that was found"
+        in visitor.get(unescape(link[1])).text
+    )
     assert visitor.get(unescape(link[1]).replace("internal", "public")).status_code == 400
     verified = visitor.result(visitor.send("/release/verify", folder="out"))
     assert "verified, 1" in verified
