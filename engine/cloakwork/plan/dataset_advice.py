@@ -58,14 +58,14 @@ def _totals(
     """The smallest total ever declared binds, so a larger one of the policy promises too much."""
     charges = _asked(policy)
     account = declaration.bind(Account.of(records), charges)
-    told = set[tuple[Steps, bool]]()
+    said = set[tuple[Steps, bool]]()
     for own in terms.declared(charges, records):
         for bound in account.bounds(own.book):
             least = NOTHING.left_of(bound.cost, shifts_covering(bound.shift, own.shift))
             key = _place(policy, own), bound.of_dataset
-            if key in told or (own.cost.epsilon <= least.epsilon and own.cost.delta <= least.delta):
+            if key in said or (own.cost.epsilon <= least.epsilon and own.cost.delta <= least.delta):
                 continue
-            told.add(key)
+            said.add(key)
             by = (
                 "the dataset is declared with" if bound.of_dataset else "an earlier policy declared"
             )
