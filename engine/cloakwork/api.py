@@ -29,12 +29,19 @@ from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Verification
 from cloakwork.publishing.verify import verify as verify_release
-from cloakwork.registry.requirement import details_of, notes_on, required_approval
+from cloakwork.registry.requirement import (
+    details_of,
+    notes_on,
+    required_approval,
+    still_approved,
+)
 from cloakwork.registry.sources import PolicySource, policy_source
 from cloakwork.report.internal import internal_files
 from cloakwork.report.model import Audience
 from cloakwork.report.model import Format as ReportFormat
 from cloakwork.report.render import render, render_pdf
+from cloakwork.report.risk_figures import RiskReport
+from cloakwork.report.risk_file import read_risk
 from cloakwork.report.texts import open_window_line, warning_lines
 from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.kept_utility import TimesSeen, utility_figures
@@ -121,6 +128,14 @@ def apply(
         searches=SearchCache.of_user(),
         details=details_of(plan.policy, approval, columns),
         notes=notes_on(plan.policy, approval, columns),
+        require=still_approved(
+            book,
+            plan.policy,
+            plan.policy_digest,
+            columns=columns,
+            # What a release is said to rest on must still hold.
+            require=require_approval or approval is not None,
+        ),
     )
 
 
@@ -227,7 +242,8 @@ def profile(
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
         log = read_under(policy, log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
-    return measure(policy, log, book, window=window)
+    approved = still_approved(book, policy, digest(policy))
+    return measure(policy, log, book, window=window, require=approved)
 
 
 def preview(
@@ -350,18 +366,22 @@ def make_report(
     *,
     public_key: str | Path | None = None,
     ledger: Ledger | str | None = None,
+    risk: RiskReport | str | Path | None = None,
 ) -> bytes:
     """The report of the release in ``folder`` as the content of a file: what ``cloakwork report
-    --out`` writes.
+    --out`` writes. ``risk``: what ``cloakwork.risk`` found about this release, or the file that
+    holds what ``cloakwork risk --json`` printed; for the internal report.
 
     Raises VerificationFailed unless the release is signed by the key in ``public_key``, else by one
     that is trusted here; OutputError where a file is missing.
     """
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     key = None if public_key is None else Path(public_key)
+    found = read_risk(Path(risk)) if isinstance(risk, str | Path) else risk
     if format == "pdf":
-        return render_pdf(Path(folder), audience, public_key=key, ledger=book)
-    return render(Path(folder), audience, format, public_key=key, ledger=book).encode()
+        return render_pdf(Path(folder), audience, public_key=key, ledger=book, risk=found)
+    text = render(Path(folder), audience, format, public_key=key, ledger=book, risk=found)
+    return text.encode()
 
 
 __all__ = [

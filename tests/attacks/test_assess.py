@@ -200,3 +200,11 @@ def test_what_is_no_log_is_refused() -> None:
         risk(EventLog.empty())
     with pytest.raises(LogError, match="no such file"):
         risk("nowhere.xes")
+
+
+def test_a_release_without_cases_is_named() -> None:
+    """Noise may leave nothing of a small log."""
+    log = _log([(["a", "b"], 0, [1, 1, 1, 1])])
+    empty = log.keep_cases(np.array([], dtype=np.int64))
+    with pytest.raises(LogError, match="has no events, so there is nothing to attack"):
+        risk(log, empty)

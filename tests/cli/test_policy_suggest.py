@@ -5,6 +5,8 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from cloakwork.policy.load import load_policy
 from conftest import EXAMPLES, Said
 
@@ -78,3 +80,27 @@ def test_init_takes_what_stands_under_metadata(
         'A "B": #1',
         "x\\1",
     )
+
+
+def test_a_file_of_several_logs_is_asked_about_with_the_next_command(
+    cloakwork: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that is printed works as it stands, whatever a sheet is called."""
+    openpyxl = pytest.importorskip("openpyxl")
+    pytest.importorskip("fastexcel", reason="workbooks: pip install 'cloakwork[excel]'")
+    monkeypatch.chdir(tmp_path)
+    book = openpyxl.Workbook()
+    book.active.title = "it's $(x) one"
+    for row in (["case", "activity", "timestamp"], ["1", "a", "2024-01-01T00:00:00Z"]):
+        book.active.append(row)
+    book.create_sheet("other")
+    book.save("two logs.xlsx")
+    asked = ("policy", "suggest", "two logs.xlsx", "--out", "p.yaml", "--purpose", "a study")
+    for given in ((), ("--input", "sheet=none")):
+        said = cloakwork(*asked, *given, "--quiet")
+        assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+        command = shlex.split(said.err.partition("; say which: ")[2])
+    assert command[:3] == ["cloakwork", "policy", "suggest"]
+    assert cloakwork(*command[1:], "--quiet").code == 0
+    written = Path("p.yaml").read_text("utf-8")
+    assert "a study" in written and "it's $(x) one" in written

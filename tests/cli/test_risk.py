@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cloakwork.attacks.report import RiskReport
 from cloakwork.log.io import read_log, write_log
+from cloakwork.report.risk_figures import RiskReport
 from conftest import EXAMPLES, Said
 
 Command = Callable[..., Said]
@@ -77,8 +77,21 @@ def test_a_release_is_read_with_its_plan(cloakwork: Command, small: Path, tmp_pa
     assert said[0].out == said[1].out
     document = json.loads(said[0].out)
     assert not any("estimated" in note for note in document["notes"])
-    log_alone = json.loads(cloakwork("risk", small, folder / "log.xes.gz", *few).out)
-    assert any("estimated" in note for note in log_alone["notes"])
+    log_alone = cloakwork("risk", small, folder / "log.xes.gz", *few).out
+    assert any("estimated" in note for note in json.loads(log_alone)["notes"])
+    _reports(cloakwork, folder, said[0].out, log_alone)
+
+
+def _reports(cloakwork: Command, folder: Path, of_release: str, of_log: str) -> None:
+    """The document of the release goes into its report; that of a log file is refused."""
+    right, wrong = folder.parent / "right.json", folder.parent / "wrong.json"
+    right.write_text(of_release, "utf-8")
+    wrong.write_text(of_log, "utf-8")
+    asked = ("report", folder, "--audience", "internal", "--format", "dpia", "--risk")
+    assert "| 3 of its activities |" in cloakwork(*asked, right).out
+    refused = cloakwork(*asked, wrong)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
+    assert "does not say which release was attacked" in refused.err
 
 
 def test_errors_are_one_line(cloakwork: Command, small: Path, tmp_path: Path) -> None:

@@ -26,6 +26,22 @@ def test_a_comparison_needs_a_policy(visitor: Visitor) -> None:
     assert "no policy was chosen" in visitor.send("/compare", log=LOG).text
 
 
+def test_what_is_known_of_a_stand_in(visitor: Visitor) -> None:
+    """The number of cases, and a profile of the folder; no page names an option of a command."""
+    asked = {"policy": POLICY, "log": LOG, "sweep": "epsilon=.5"}
+    shown = visitor.result(visitor.send("/compare", **asked, cases="40"))
+    assert "number of cases" not in shown and "--" not in shown
+    refusals: tuple[tuple[dict[str, str], str], ...] = (
+        ({"cases": "many"}, "must be a whole number above 0, not"),
+        ({"cases": "0"}, "must be a whole number above 0"),
+        ({"profile": "none.json"}, "there is no such file"),
+        ({"profile": POLICY}, "is not a profile of this version"),
+    )
+    for fields, words in refusals:
+        answer = visitor.send("/compare", **asked, **fields)
+        assert answer.status_code == 400 and words in answer.text
+
+
 def test_other_work_has_no_page_of_its_own(visitor: Visitor) -> None:
     job = visitor.job(visitor.send("/plan", policy=POLICY, log=LOG))
     assert "no page came of this work" in visitor.get(f"/work/{job.id}/document").text

@@ -232,6 +232,7 @@ def _look_at_the_release(keys: Keyboard) -> None:
     assert "verified, " in keys.ask("document.querySelector('h2').innerText")
     keys.driver.back()
     keys.until(lambda: keys.driver.title.startswith("release-er-1"))
+    _attack(keys)
     keys.fill("#out", "send.zip")
     keys.press(Keys.ENTER)
     keys.arrive("Packed")
@@ -240,6 +241,21 @@ def _look_at_the_release(keys: Keyboard) -> None:
     keys.push("Verify send.zip")
     keys.arrive("Verification")
     assert "internal folder" not in keys.ask("document.body.innerText")
+
+
+def _attack(keys: Keyboard) -> None:
+    """The risk in the log, as the release of this window may hold nobody; and the way back."""
+    keys.follow("Re-identification risk")
+    keys.arrive("Re-identification risk")
+    keys.fill("#release", "none")
+    keys.fill("#targets", "100")
+    keys.push("Attack")
+    keys.arrive("What was found")
+    assert "Internal." in keys.ask("document.body.innerText")
+    keys.follow("Releases")
+    keys.arrive("Releases")
+    keys.follow("release-er-1")
+    keys.until(lambda: keys.driver.title.startswith("release-er-1"))
 
 
 def _second_release_is_refused(keys: Keyboard) -> None:

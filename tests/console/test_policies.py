@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from cloakwork.console.workplace import text_digest
+from cloakwork.policy.syntax import read_document
 from console.conftest import LOG, POLICY, Visitor
 
 
@@ -77,3 +78,23 @@ def test_what_changed_between_two(visitor: Visitor, folder: Path) -> None:
 def test_the_schema_is_that_of_policies(visitor: Visitor) -> None:
     found = visitor.get("/policy/schema").json()
     assert found["title"] == "Cloakwork privacy policy, version 1"
+
+
+def test_a_policy_from_the_template_of_a_sector(visitor: Visitor, folder: Path) -> None:
+    """What was said stands in it; what was not is a question that the editor shows at its line."""
+    assert '<option value="hospital">' in visitor.get("/policies").text
+    asked = {"template": "hospital", "out": "ward", "owner": 'Ann "<i>" Author'}
+    answer = visitor.send("/policy/new", **asked)
+    assert answer.headers["location"] == "/policy?file=ward.yaml"
+    text = (folder / "ward.yaml").read_text("utf-8")
+    assert read_document(text, "ward.yaml").content["metadata"]["owner"] == asked["owner"]
+    page = visitor.get("/policy?file=ward.yaml").text
+    assert "is still to be filled in" in page and "<i>" not in page
+    refusals: tuple[tuple[dict[str, str], str], ...] = (
+        ({}, "exists already"),
+        ({"out": "../x"}, "is no path inside"),
+        ({"out": "b", "template": "../hospital"}, "there is no such template"),
+    )
+    for changed, words in refusals:
+        refused = visitor.send("/policy/new", **(asked | changed))
+        assert refused.status_code == 400 and words in refused.text

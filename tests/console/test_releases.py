@@ -1,11 +1,13 @@
 """Releases: what they say, their reports, verification, and the file to send."""
 
 import io
+import re
 import zipfile
+from html import unescape
 from pathlib import Path
 
 from cloakwork.console.guard import REPORT_POLICY
-from console.conftest import Visitor
+from console.conftest import LOG, Visitor
 
 
 def test_a_release_from_its_report_to_the_file(visitor: Visitor, folder: Path) -> None:
@@ -19,6 +21,17 @@ def test_a_release_from_its_report_to_the_file(visitor: Visitor, folder: Path) -
         assert report.headers["content-security-policy"] == REPORT_POLICY
         assert "<script" not in report.text
         assert ('class="banner"' in report.text) is (audience == "internal")
+    assert "PDF for insiders" in page
+    saved = visitor.get("/release/report?folder=out&format=pdf")
+    assert saved.content.startswith(b"%PDF")
+    assert saved.headers["content-disposition"] == "attachment; filename*=utf-8''out-public.pdf"
+    asked = {"log": LOG, "release": "out", "targets": "100"}
+    attacked = visitor.result(visitor.send("/risk", **asked))
+    link = re.search('href="(/release/report[^"]*risk=[^"]*)" target', attacked)
+    assert link is not None
+    to_report = unescape(link[1])
+    assert "100 of 1,040 cases were looked for" in visitor.get(to_report).text
+    assert visitor.get(to_report.replace("internal", "public")).status_code == 400
     verified = visitor.result(visitor.send("/release/verify", folder="out"))
     assert "verified, 1" in verified
     packed = visitor.result(visitor.send("/release/pack", folder="out", out="send"))

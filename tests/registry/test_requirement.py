@@ -1,5 +1,6 @@
 """A release under a policy that must be approved, and is not, does not begin."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,32 @@ def test_a_release_rests_on_its_approval(trusted: People) -> None:
     for public in (signed, (out / "plan.json").read_bytes()):
         assert b"k fits" not in public and entries[0].digest.encode() not in public
     assert cloakwork.verify(out, expect={"policy": NAME})
+
+
+def test_what_changes_while_the_log_is_read_counts(trusted: People) -> None:
+    """A version that is revoked, or a dataset that comes to require approval, between the first
+    look and the transaction that reserves: nothing is charged.
+    """
+    trusted.add()
+    plan = cloakwork.make_plan(cloakwork.load_policy(NAME, ledger=trusted.ledger))
+
+    def released(change: Callable[[], object]) -> None:
+        def hears(message: str) -> None:
+            if message == "plan proved again":
+                change()
+
+        with pytest.raises(NotApproved, match=f"{NAME}: is not approved, and must be") as refused:
+            cloakwork.apply(plan, LOG, ledger=trusted.ledger, reporter=hears)
+        assert "\n" not in str(refused.value)
+        assert not trusted.ledger.history()
+
+    released(
+        lambda: trusted.ledger.record_event(
+            "dataset-declared", "permits", {"require_approval": True}
+        )
+    )
+    trusted.approve()
+    released(lambda: trusted.registry.revoke(NAME, person="Bob", reason="Too weak"))
 
 
 def test_a_file_of_the_name_is_not_taken_for_the_version(

@@ -6,7 +6,7 @@ reserves. A later one may tighten what was declared, never loosen it: earlier re
 and their statements read, under the former terms.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field
@@ -67,17 +67,24 @@ class DatasetDeclaration(Frozen):
         """Raise PlanImpossible where a policy with these terms protects another unit, or has other
         windows, than declared.
         """
-        causes = []
+        causes = [
+            Cause(f"{field} of dataset '{dataset}'", reason)
+            for field, reason in self.contradictions(terms)
+        ]
+        if causes:
+            raise PlanImpossible(causes, policy=policy)
+
+    def contradictions(
+        self, terms: BudgetTerms
+    ) -> Iterator[tuple[Literal["unit", "budget.windows"], str]]:
+        """The fields of a policy with these terms that are otherwise than declared, and how."""
         if self.unit is not None and terms.unit != self.unit:
-            reason = f"the policy protects each '{terms.unit}'; declared is '{self.unit}'"
-            causes.append(Cause(f"unit of dataset '{dataset}'", reason))
+            yield "unit", f"the policy protects each '{terms.unit}'; declared is '{self.unit}'"
         if self.windows is not None and (terms.every or "none") != self.windows:
             declared = "no windows" if self.windows == "none" else f"windows of {self.windows}"
             own = "has none" if terms.every is None else f"has windows of {terms.every}"
             reason = f"the dataset is declared with {declared}; the policy {own}"
-            causes.append(Cause(f"budget.windows of dataset '{dataset}'", reason))
-        if causes:
-            raise PlanImpossible(causes, policy=policy)
+            yield "budget.windows", reason
 
     def bind(self, account: Account, charges: Sequence[Charge] = ()) -> Account:
         """The account with the declared totals in force; ``charges``: of a release at hand."""

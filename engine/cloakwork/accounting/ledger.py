@@ -121,6 +121,7 @@ class Ledger(ReadableLedger):
         makes: Literal["release", "profile"] = "release",
         folder: Path | None = None,
         private: bool = True,
+        require: Callable[[tuple[Entry, ...]], None] | None = None,
     ) -> Reservation:
         """Set the release's cost aside, or refuse; one transaction reads what is spent, decides and
         writes.
@@ -130,7 +131,8 @@ class Ledger(ReadableLedger):
         book binds, as earlier signed statements printed it, and so does what the dataset is
         declared with (``accounting.declarations``). ``folder``: where the release is to stand; this
         process then shows that it lives until the entry is committed or failed.
-        ``private=False`` (a run with a fixed seed) is refused.
+        ``private=False`` (a run with a fixed seed) is refused. ``require``: as for
+        ``record_event``.
 
         Raises BudgetExceeded, and writes nothing, when spent (reserved, committed or failed) plus
         requested is more than a binding total; PlanImpossible when the two protect different units
@@ -161,6 +163,8 @@ class Ledger(ReadableLedger):
         release = _new_release_id()
         try:
             with self._journal.writing() as writing:
+                if require is not None:
+                    require(writing.entries)
                 records = records_of(self.url, writing.entries, dataset)
                 records = with_known_units(records, policy_digest, terms.unit, charges)
                 declared = terms.declared(charges, records)

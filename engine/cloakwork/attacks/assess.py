@@ -28,12 +28,13 @@ from cloakwork.attacks.coded import CodedLog, at_other_times, code_logs
 from cloakwork.attacks.links import Links
 from cloakwork.attacks.opened import OpenedLog, opened_log
 from cloakwork.attacks.rehearsal import rehearsed_times, scales_of
-from cloakwork.attacks.report import Attack, RiskReport, Share
 from cloakwork.attacks.results import article_29_attacks, attacks_of, own_sizes
+from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import values_of
 from cloakwork.plan.model import Plan
 from cloakwork.progress import Reporter, silent
+from cloakwork.report.risk_figures import Attack, RiskReport, Share
 
 TARGETS: Final = 1000
 INTERNAL: Final = "internal, of the raw log: never publish these figures, nor choose noise by them"
@@ -69,6 +70,9 @@ def risk(
     given += [opened_log(each) for each in (released, other) if each is not None]
     if control is not None:
         given.append(opened_log(control, columns))
+    for each in given:
+        if each.log.events.height == 0:
+            raise LogError(each.name, "has no events, so there is nothing to attack")
     coded = code_logs(*(each.log for each in given))
     second = coded[2] if other is not None else None
     return _Assessment(
@@ -111,6 +115,7 @@ class _Assessment:
             attacks.append(self._linking_releases())
         return RiskReport(
             internal=INTERNAL,
+            release=self.opened[1].release if self.released is not None else None,
             cases=self.source.cases,
             released_cases=None if self.released is None else self.released.cases,
             targets=len(self.chosen),

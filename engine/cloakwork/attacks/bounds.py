@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.attacks.report import Share
+from cloakwork.report.risk_figures import Share
 
 NORMAL_95: Final = 1.959963984540054
 """Standard deviations on either side that hold 95 % of a normal distribution."""

@@ -7,20 +7,24 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cloakwork.errors import LogError, VerificationFailed
+from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import read_log
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.archive import LOG_NAME, unpacked
-from cloakwork.publishing.folder import PLAN_FILE, read_document
+from cloakwork.publishing.dsse import read_envelope
+from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, read_document
+from cloakwork.publishing.verify_signature import read_statement
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedLog:
-    """A log, what to call it, and the plan that came with it, if one did."""
+    """A log, what to call it, and what came with it, if it is a release: its plan, and its id."""
 
     log: EventLog
     name: str
     plan: Plan | None = None
+    release: str | None = None
 
 
 def opened_log(source: EventLog | str | Path, columns: dict[str, str] | None = None) -> OpenedLog:
@@ -48,7 +52,10 @@ def _of_folder(folder: Path, named: Path) -> OpenedLog:
     if len(logs) != 1:
         hint = "name a release folder, or the log file itself"
         raise LogError(named, f"holds {len(logs)} logs where a release has one", hint=hint)
-    return OpenedLog(read_log(logs[0]), named.name, _plan_in(folder))
+    plan = _plan_in(folder)
+    timeless = plan is not None and TIMESTAMPS not in plan.released
+    log = read_log(logs[0], timeless=timeless)
+    return OpenedLog(log, named.name, plan, _id_in(folder))
 
 
 def _plan_in(folder: Path) -> Plan | None:
@@ -56,4 +63,13 @@ def _plan_in(folder: Path) -> Plan | None:
     try:
         return Plan.model_validate_json(read_document(folder / PLAN_FILE))
     except (VerificationFailed, ValidationError):
+        return None
+
+
+def _id_in(folder: Path) -> str | None:
+    """The id that the statement states; None where there is none that this version can read."""
+    try:
+        envelope = read_envelope(read_document(folder / STATEMENT_FILE))
+        return read_statement(envelope).predicate.release
+    except VerificationFailed:
         return None

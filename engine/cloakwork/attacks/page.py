@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from cloakwork.attacks.report import Attack, RiskReport, Share
 from cloakwork.report.html import page
+from cloakwork.report.risk_figures import Attack, RiskReport, Share
 
 _WIDTH: Final = 240
 
@@ -52,8 +52,7 @@ def risk_page(report: RiskReport) -> str:
 def _drawn(share: Share | None) -> DrawnShare | None:
     if share is None:
         return None
-    words = f"{share.share:.1%} ({share.low:.1%} to {share.high:.1%})"
     share_x, low_x, high_x = (
         round(_WIDTH * each, 1) for each in (share.share, share.low, share.high)
     )
-    return DrawnShare(share_x, low_x, high_x, words)
+    return DrawnShare(share_x, low_x, high_x, str(share))

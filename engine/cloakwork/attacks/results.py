@@ -10,8 +10,8 @@ from cloakwork.attacks.attributes import CodedAttributes
 from cloakwork.attacks.background import Knowledge, Searched, Target, attributes_known
 from cloakwork.attacks.bounds import excess, share_of
 from cloakwork.attacks.coded import CodedLog
-from cloakwork.attacks.report import Attack, GroupSizes, Share
 from cloakwork.progress import Reporter
+from cloakwork.report.risk_figures import Attack, GroupSizes, Share
 
 
 def own_sizes(

@@ -51,6 +51,8 @@ def init(
     'cloakwork policy suggest' does, with its usual options). What only its author can say is a
     question in <...>, and 'cloakwork policy validate' refuses the file until it is answered.
     """
+    from cloakwork.policy.library import list_policies, list_templates, shipped
+
     if list_them:
         _list()
         return
@@ -63,23 +65,33 @@ def init(
         return
     if columns:
         raise click.UsageError("--column is about a log; name one with --log")
-    source, text = _beginning(name, template)
-    text = _with_header(_starter(text, out), header, keeps=template is not None)
+    if template is not None:
+        _require_known(template, list_templates(), "--template")
+        source, text = f"the template {template}", template_policy(template, out, header)
+    else:
+        source = name or STARTER
+        _require_known(source, list_policies(), "--from")
+        text = (shipped("policies") / f"{source}.yaml").read_text("utf-8")
+        text = _with_header(_starter(text, out), header, keeps=False)
     questions = _questions_of(text, out)
     write_new(out, text, force=force)
     _say_next(out, source, questions)
 
 
-def _beginning(name: str | None, template: str | None) -> tuple[str, str]:
-    """What the policy begins with, in words, and its text."""
-    from cloakwork.policy.library import list_policies, list_templates, shipped, template_text
+def template_policy(template: str, out: Path, header: Mapping[str, str | None]) -> str:
+    """The text of a policy for ``out``, from the template of a sector; what ``header`` leaves open
+    stays the question that the template asks.
+    """
+    from cloakwork.policy.library import template_text
 
-    if template is not None:
-        _require_known(template, list_templates(), "--template")
-        return f"the template {template}", template_text(template)
-    name = name or STARTER
-    _require_known(name, list_policies(), "--from")
-    return name, (shipped("policies") / f"{name}.yaml").read_text("utf-8")
+    return _with_header(_starter(template_text(template), out), header, keeps=True)
+
+
+def sectors() -> tuple[tuple[str, str], ...]:
+    """The templates, each with what it is for."""
+    from cloakwork.policy.library import list_templates, template_text
+
+    return tuple((name, _first_sentence(template_text(name))) for name in list_templates())
 
 
 def _require_known(name: str, known: list[str], option: str) -> None:
@@ -166,11 +178,10 @@ def _say_next(out: Path, source: str, questions: int) -> None:
 
 
 def _list() -> None:
-    from cloakwork.policy.library import list_policies, list_templates, load_shipped, template_text
+    from cloakwork.policy.library import list_policies, load_shipped
 
-    templates = [(name, _first_sentence(template_text(name))) for name in list_templates()]
     policies = [(name, load_shipped(name).metadata.purpose) for name in list_policies()]
-    for title, rows in (("--template NAME", templates), ("--from NAME", policies)):
+    for title, rows in (("--template NAME", sectors()), ("--from NAME", policies)):
         click.secho(title, bold=True)
         _print_rows(rows)
 

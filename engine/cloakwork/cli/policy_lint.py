@@ -19,6 +19,7 @@ from cloakwork.cli.options import (
     column_option,
     json_option,
     ledger_option,
+    open_ledger,
     require_log,
 )
 from cloakwork.cli.screen import printable
@@ -60,7 +61,8 @@ def lint(
 
     With LOG, also where the two do not fit together: attributes that the log lacks, attributes that
     a glob releases, values that single people out. That advice comes from the raw log: keep it
-    inside.
+    inside. With --ledger, also where the policy is otherwise than its dataset is declared there, or
+    declares totals above those that bind.
 
     Each piece ends with the rule that gives it, in brackets. spec.waivers of the policy silences
     one, with a reason, a name and a last day.
@@ -70,7 +72,7 @@ def lint(
 
     form = chosen_format(output, as_json)
     source = policy_source(policy_, ledger)
-    found = _judged_advice(source.policy(), log, columns)
+    found = _judged_advice(source.policy(), log, columns, ledger)
     annotations = _annotations(source, found)
     said = [each for each in annotations if each.accepted is None]
     match form:
@@ -92,9 +94,9 @@ def lint(
 
 
 def _judged_advice(
-    read: "Policy", log: Path | None, columns: tuple[str, ...]
+    read: "Policy", log: Path | None, columns: tuple[str, ...], ledger: str | None
 ) -> "tuple[JudgedAdvice, ...]":
-    from cloakwork.policy.advice import ADVICE_RULES, LOG_RULES, WAIVER_RULES
+    from cloakwork.policy.advice import ADVICE_RULES, LEDGER_RULES, LOG_RULES, WAIVER_RULES
     from cloakwork.policy.lint import lint as advice_on
     from cloakwork.policy.waivers import judged
 
@@ -103,11 +105,16 @@ def _judged_advice(
         advice += _advice_on_log(read, log, columns)
     elif columns:
         raise click.UsageError("--column is about a log; name one")
+    if ledger is not None:
+        from cloakwork.plan.dataset_advice import lint_dataset
+
+        advice += lint_dataset(read, open_ledger(ledger, tell_missing=True))
+    without_log = LOG_RULES.keys() if log is None else set[str]()
     return judged(
         advice,
         read.spec.waivers,
         known=ADVICE_RULES.keys() - WAIVER_RULES.keys(),
-        unchecked=LOG_RULES.keys() if log is None else (),
+        unchecked=without_log | (LEDGER_RULES.keys() if ledger is None else set[str]()),
     )
 
 

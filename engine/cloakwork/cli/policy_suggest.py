@@ -15,6 +15,7 @@ from cloakwork.cli.options import column_mapping, column_option, json_option, re
 from cloakwork.cli.policy_files import write_new
 from cloakwork.cli.progress import progress_of
 from cloakwork.cli.screen import block, columns, printable
+from cloakwork.errors import LogError, UnsaidInput
 
 if TYPE_CHECKING:
     from cloakwork.authoring.classify import Proposal
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 GOALS: Final = ("k-anonymity", "control-flow-dp", "whole-log-dp")
 AUDIENCES: Final = ("internal", "share", "publish")
+AUDIENCE: Final = "share"
 
 _ROLES: Final = ("identifier", "quasi-identifier", "sensitive", "insensitive")
 
@@ -33,7 +35,7 @@ _ROLES: Final = ("identifier", "quasi-identifier", "sensitive", "insensitive")
 @click.option(
     "--audience",
     type=click.Choice(AUDIENCES),
-    default="share",
+    default=AUDIENCE,
     show_default=True,
     help="Who gets the release.",
 )
@@ -101,7 +103,7 @@ def write_suggestion(
     out: Path,
     *,
     header: Mapping[str, str | None],
-    audience: str = "share",
+    audience: str = AUDIENCE,
     goal: str | None = None,
     times: bool = True,
     ask: bool = False,
@@ -124,7 +126,16 @@ def write_suggestion(
         _require_terminal(as_json=as_json)
     with progress_of(quiet=quiet or as_json) as reporter:
         reporter(f"reading {log}")
-        read, detected = read_unknown(log, column_mapping(columns, log), _said_of_input(input_))
+        try:
+            read, detected = read_unknown(log, column_mapping(columns, log), _said_of_input(input_))
+        except UnsaidInput as error:
+            flags = {"--no-times": not times, "--ask": ask, "--force": force}
+            options = {"--column": columns, "--input": _others(input_, error.option)}
+            for name, value in {"audience": audience, "goal": goal, **header}.items():
+                is_question = value is None or value.startswith("<")
+                if value and not is_question and (name, value) != ("audience", AUDIENCE):
+                    options[f"--{name}"] = (value,)
+            raise _with_next_command(error, log, out, options, flags) from None
         reporter("looking at its attributes")
         found = suggested(
             read,
@@ -141,6 +152,27 @@ def write_suggestion(
         click.echo(json.dumps(_as_document(found, out), indent=2, ensure_ascii=False))
     else:
         _show(found, log, out)
+
+
+def _others(input_: tuple[str, ...], option: str) -> tuple[str, ...]:
+    return tuple(pair for pair in input_ if pair.partition("=")[0] != option)
+
+
+def _with_next_command(
+    error: UnsaidInput,
+    log: Path,
+    out: Path,
+    options: Mapping[str, tuple[str, ...]],
+    flags: Mapping[str, bool],
+) -> LogError:
+    """The error with the command that says what is missing, the first choice standing in it."""
+    choice = next((name for name in error.choices if name.isprintable()), "NAME")
+    words = ["cloakwork", "policy", "suggest", str(log), "--input", f"{error.option}={choice}"]
+    for name, values in options.items():
+        words += [word for value in values for word in (name, value)]
+    words += [name for name, given in flags.items() if given]
+    command = shlex.join([*words, "--out", str(out)])
+    return LogError(log, error.problem.message, hint=f"say which: {command}")
 
 
 def _said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:

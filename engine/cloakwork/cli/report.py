@@ -41,6 +41,14 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="A new file to write to, instead of standard output.",
 )
+@click.option(
+    "--risk",
+    "risk_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What 'cloakwork risk LOG DIR --json' printed: its figures, for the internal report and "
+    "the impact assessment.",
+)
 @ledger_option
 def report(
     folder: Path,
@@ -48,6 +56,7 @@ def report(
     format_: "Format",
     public_key: Path | None,
     out: Path | None,
+    risk_file: Path | None,
     ledger: str | None,
 ) -> None:
     """Print the audit report of the release in DIR, or write it to a file.
@@ -59,6 +68,7 @@ def report(
     from cloakwork.accounting.ledger import Ledger
     from cloakwork.report.out import check_file, write_file
     from cloakwork.report.render import render, render_pdf
+    from cloakwork.report.risk_file import read_risk
 
     if not folder.is_dir():
         raise click.BadParameter(
@@ -71,11 +81,12 @@ def report(
     elif format_ == "pdf" and is_terminal():
         raise click.UsageError("a PDF is not for a terminal: name a file with --out FILE")
     book = Ledger(ledger)
+    risk = None if risk_file is None else read_risk(risk_file)
     made: str | bytes
     if format_ == "pdf":
-        made = render_pdf(folder, audience, public_key=public_key, ledger=book)
+        made = render_pdf(folder, audience, public_key=public_key, ledger=book, risk=risk)
     else:
-        text = render(folder, audience, format_, public_key=public_key, ledger=book)
+        text = render(folder, audience, format_, public_key=public_key, ledger=book, risk=risk)
         made = text.rstrip("\n") + "\n"
     if out is None:
         click.echo(made, nl=False)

@@ -13,25 +13,8 @@ from cloakwork.cli.screen import columns as screen_width
 from cloakwork.errors import OutputError
 
 if TYPE_CHECKING:
-    from cloakwork.attacks.report import Attack, RiskReport, Share
+    from cloakwork.report.risk_figures import RiskReport, Share
 
-_SHOWN: Final = (
-    "linking/events-3",
-    "linking/prefix-3",
-    "linking/activities",
-    "linking/sequence",
-    "linking/start-second",
-    "linking/start-day",
-    "linking/duration",
-    "linking/timed-events-3",
-    "linking/sequence-times",
-    "linking/case-attributes",
-    "linking/event-attributes",
-    "linking-releases",
-    "singling-out",
-    "linkability",
-)
-"""What the first screen shows; of the inference of attributes, the worst."""
 _SHARE: Final = 12
 _PATH: Final = click.Path(path_type=Path)
 
@@ -119,8 +102,8 @@ def _lines(found: "RiskReport", show_all: bool) -> Iterator[str]:
     wide = width - 2 * _SHARE
     heading = "Share of cases found by who knows"
     yield f"{heading:<{wide}}{'before':>{_SHARE}}{'after':>{_SHARE}}"
-    for attack in found.attacks if show_all else _chosen(found):
-        words = printable(_label(attack))
+    for attack in found.attacks if show_all else found.chosen:
+        words = printable(attack.in_words)
         if len(words) > wide - 2:
             words = words[: wide - 5] + "..."
         yield f"{words:<{wide}}{_range(attack.before):>{_SHARE}}{_range(attack.after):>{_SHARE}}"
@@ -128,36 +111,10 @@ def _lines(found: "RiskReport", show_all: bool) -> Iterator[str]:
     yield from block("", list(_remarks(found, show_all)), width, indent=0)
 
 
-def _chosen(found: "RiskReport") -> Iterator["Attack"]:
-    by_name = {attack.name: attack for attack in found.attacks}
-    yield from (by_name[name] for name in _SHOWN if name in by_name)
-    inferred = [each for each in found.attacks if each.name.startswith("inference/")]
-
-    if inferred:
-        yield max(inferred, key=lambda each: (_share(each.after), _share(each.before)))
-
-
-def _share(share: "Share | None") -> float:
-    return -1.0 if share is None else share.share
-
-
-def _label(attack: "Attack") -> str:
-    """The attack in one line: what is known, or what is tried."""
-    kind, _, name = attack.name.partition("/")
-    tried = {
-        "uniqueness": f"(alone) {attack.knows}",
-        "singling-out": "(singled out) 3 columns of a released case",
-        "linkability": "(joined) its sequence, and the rest apart from it",
-        "inference": f"(inferred) all but {name}: what is its {name}?",
-        "linking-releases": "(two releases) its case in one of them",
-    }
-    return tried.get(kind, attack.knows)
-
-
 def _range(share: "Share | None") -> str:
     """The bounds in percent; one figure where they are the same.
 
-    >>> from cloakwork.attacks.report import Share
+    >>> from cloakwork.report.risk_figures import Share
     >>> _range(Share(share=0.5, low=0.45, high=0.55)), _range(None)
     ('45-55 %', '-')
     """

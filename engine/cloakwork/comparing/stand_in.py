@@ -138,14 +138,14 @@ def _cases(facts: Facts, profile: Profile | None, known: int | None, assumed: li
         return min(max(1, profile.figures.cases), MOST_CASES)
     if facts.units_at_most is None:
         assumed.append(
-            f"{USUAL_CASES:,} cases: declare assume.units_at_most, or give --cases where the "
-            "number is public"
+            f"{USUAL_CASES:,} cases: declare assume.units_at_most, or give the number of cases "
+            "where it is public"
         )
         return USUAL_CASES
     count = min(max(1, facts.units_at_most // 2), MOST_CASES)
     assumed.append(
-        f"{count:,} cases, of at most {facts.units_at_most:,} declared: give --cases where the "
-        "number is public"
+        f"{count:,} cases, of at most {facts.units_at_most:,} declared: give the number of "
+        "cases where it is public"
     )
     return count
 
@@ -155,7 +155,7 @@ def _shapes(facts: Facts, profile: Profile | None, assumed: list[str]) -> tuple[
         return (profiled_shape(profile.figures, facts.longest_case),)
     assumed.append(
         "how alike cases are: two processes, one of few variants and one of many, are tried; a DP "
-        "profile (cloakwork profile, --profile) tells it"
+        "profile (cloakwork profile) tells it"
     )
     if facts.longest_case is None:
         assumed.append("cases of 8 events, of 60 at most: declare assume.longest_case")

@@ -63,7 +63,7 @@ def read_sweep(text: str) -> Sweep:
     name, sign, listed = text.partition("=")
     values = tuple(_value(part.strip()) for part in listed.split(",") if part.strip())
     if not (sign and name.strip() and values):
-        raise CloakworkError(f"--sweep {text}: must be NAME=VALUE,VALUE,..., such as k=5,10,20")
+        raise CloakworkError(f"sweep {text}: must be NAME=VALUE,VALUE,..., such as k=5,10,20")
     return sweep_of(name.strip(), values)
 
 
@@ -75,15 +75,15 @@ def sweep_of(name: str, values: Iterable[Values]) -> Sweep:
     field = _LONGER_NAMES.get(field, field)
     found = Sweep(field, tuple(dict.fromkeys(values)), kind if dot else None)
     if not found.values:
-        raise CloakworkError(f"--sweep {name}: names no value")
+        raise CloakworkError(f"sweep {name}: names no value")
     known = {each for model in KINDS.values() for each in model.stricter_if}
     if field not in known:
         raise CloakworkError(
-            f"--sweep {name}: no guarantee has it; there are {', '.join(sorted(known))}"
+            f"sweep {name}: no guarantee has it; there are {', '.join(sorted(known))}"
         )
     if dot and kind not in KINDS:
         raise CloakworkError(
-            f"--sweep {name}: '{kind}' is no kind of guarantee; there are {', '.join(KINDS)}"
+            f"sweep {name}: '{kind}' is no kind of guarantee; there are {', '.join(KINDS)}"
         )
     return found
 
@@ -114,10 +114,10 @@ def _require_use(sweeps: Sequence[Sweep], fitting: Sequence[Sequence[Sweep]]) ->
     names = [sweep.name for sweep in sweeps]
     for sweep in sweeps:
         if names.count(sweep.name) > 1:
-            raise CloakworkError(f"--sweep {sweep.name}: is given twice; list all values in one")
+            raise CloakworkError(f"sweep {sweep.name}: is given twice; list all values in one")
         if not any(sweep in fits for fits in fitting):
             raise CloakworkError(
-                f"--sweep {sweep.name}: no guarantee of these policies has '{sweep.field}'"
+                f"sweep {sweep.name}: no guarantee of these policies has '{sweep.field}'"
             )
 
 

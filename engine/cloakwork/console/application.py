@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from cloakwork.console import comparisons, datasets, policies, releases, versions, work
+from cloakwork.console import comparisons, datasets, policies, releases, risks, versions, work
 from cloakwork.console.guard import OPEN, RequestGuard, cookie_name
 from cloakwork.console.sessions import BrowserSessions
 from cloakwork.console.visits import FORM_TOKEN, ConsoleState, Page, Visit, form_of
@@ -41,6 +41,7 @@ SHOWN: Final[dict[str, Page]] = {
     "/work/{job}": work.follow,
     "/work/{job}/progress": work.progress,
     "/work/{job}/document": work.document,
+    "/risk": risks.risk_form,
     "/releases": releases.all_releases,
     "/release": releases.one_release,
     "/release/report": releases.report,
@@ -49,6 +50,7 @@ SHOWN: Final[dict[str, Page]] = {
 """What each address shows."""
 
 DONE: Final[dict[str, Page]] = {
+    "/policy/new": policies.from_template,
     "/policy/save": policies.save,
     "/policy/check": policies.check,
     "/policy/lint": work.lint_log,
@@ -58,6 +60,7 @@ DONE: Final[dict[str, Page]] = {
     "/dataset/declare": datasets.declare,
     "/compare": comparisons.compare_settings,
     "/suggest": work.suggest,
+    "/risk": risks.attack,
     "/plan": work.plan,
     "/apply": work.apply,
     "/work/{job}/stop": work.stop,

@@ -1,7 +1,10 @@
 """Settings beside each other, before one of them is chosen."""
 
+from typing import Final
+
 from starlette.responses import Response
 
+from cloakwork.cli.options import read_profile
 from cloakwork.comparing.compare import compare
 from cloakwork.comparing.messages import beside_lines
 from cloakwork.comparing.page import comparison_html, table_rows
@@ -9,6 +12,8 @@ from cloakwork.console.jobs import JobProgress, JobResult
 from cloakwork.console.sources import policy_names, policy_source
 from cloakwork.console.visits import Visit
 from cloakwork.console.workplace import OutsideFolder
+
+_MOST_DIGITS: Final = 13
 
 
 def compare_form(visit: Visit) -> Response:
@@ -29,6 +34,9 @@ def compare_settings(visit: Visit) -> Response:
         raise OutsideFolder("no policy was chosen; choose one or more")
     log = visit.workplace.existing_file(log_name)
     policies = [policy_source(visit, name).policy() for name in names]
+    cases = _number_of_cases(visit.sent("cases"))
+    profile_name = visit.sent("profile")
+    profile = read_profile(visit.workplace.existing_file(profile_name)) if profile_name else None
     sweeps = [part.strip() for part in visit.sent("sweep").split(";") if part.strip()]
 
     def work(progress: JobProgress) -> JobResult:
@@ -38,6 +46,8 @@ def compare_settings(visit: Visit) -> Response:
             policies,
             sweep=sweeps,
             ledger=visit.state.ledger(progress),
+            profile=profile,
+            cases=cases,
             window=visit.sent("window") or None,
             reporter=progress,
         )
@@ -50,3 +60,13 @@ def compare_settings(visit: Visit) -> Response:
         return JobResult("compared.html", content, document=comparison_html(found, log.name))
 
     return visit.begin(f"Compare {', '.join(names)} for {log_name}", work)
+
+
+def _number_of_cases(text: str) -> int | None:
+    """The number in a field; None where it is empty."""
+    if not text:
+        return None
+    digits = text.replace(",", "")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < _MOST_DIGITS and int(digits)):
+        raise OutsideFolder(f"number of cases: must be a whole number above 0, not '{text}'")
+    return int(digits)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from starlette.responses import JSONResponse, Response
 
 from cloakwork.cli.policy_diff import in_one_sentence, version_sentence
+from cloakwork.cli.policy_init import sectors, template_policy
 from cloakwork.console.sources import policy_file, policy_names, policy_source
 from cloakwork.console.visits import Visit, address, go, user_name
-from cloakwork.console.workplace import read_policy_text, text_digest, write_text
+from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_digest, write_text
 from cloakwork.errors import MOST_LINES, CloakworkError, PolicyError
-from cloakwork.policy.advice import ADVICE_RULES, LOG_RULES, WAIVER_RULES, Advice
+from cloakwork.policy.advice import ADVICE_RULES, LEDGER_RULES, LOG_RULES, WAIVER_RULES, Advice
 from cloakwork.policy.diff import Change, diff, verdict
 from cloakwork.policy.document import dotted_path
 from cloakwork.policy.explain import Section, explain
@@ -62,7 +63,9 @@ def all_policies(visit: Visit) -> Response:
     """The policy files of the folder."""
     found = visit.workplace.look()
     rows = [_row(visit, name) for name in found.policies]
-    return visit.page("policies.html", rows=rows, logs=found.logs, all_seen=found.all_seen)
+    return visit.page(
+        "policies.html", rows=rows, logs=found.logs, all_seen=found.all_seen, sectors=sectors()
+    )
 
 
 def _row(visit: Visit, name: str) -> PolicyRow:
@@ -82,6 +85,19 @@ def editor(visit: Visit) -> Response:
     text = read_policy_text(policy_file(visit, name))
     saved = "saved" if visit.asked("saved") else ""
     return _editor(visit, name, text, text_digest(text), note=saved)
+
+
+def from_template(visit: Visit) -> Response:
+    """Write a policy from the template of a sector, and open it in the editor, which asks what is
+    still to be said.
+    """
+    template = visit.sent("template")
+    if template not in dict(sectors()):
+        raise OutsideFolder("there is no such template; choose one of the list")
+    out = visit.workplace.new(visit.sent("out"), ending=".yaml")
+    header = {name: visit.sent(name) or None for name in ("dataset", "owner", "purpose")}
+    write_text(out, template_policy(template, out, header))
+    return go(address("/policy", file=visit.workplace.relative(out) or out.name))
 
 
 def check(visit: Visit) -> Response:
@@ -174,7 +190,7 @@ def placed_advice(
     text: str,
     name: str,
     *,
-    unchecked: Collection[str] = LOG_RULES.keys(),
+    unchecked: Collection[str] = (*LOG_RULES, *LEDGER_RULES),
 ) -> tuple[PlacedFinding, ...]:
     """Advice with its place in the text, in order; what the policy waives says so.
 

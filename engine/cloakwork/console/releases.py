@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import quote
 
 from starlette.responses import FileResponse, HTMLResponse, Response
 
@@ -20,7 +22,9 @@ from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.packing import pack as pack_release
 from cloakwork.publishing.statement import PrivacyStatement
 from cloakwork.publishing.verify import Verification, read_statement
-from cloakwork.report.render import render
+from cloakwork.report.model import Audience
+from cloakwork.report.render import render, render_pdf
+from cloakwork.report.risk_figures import RiskReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +82,16 @@ def one_release(visit: Visit) -> Response:
         folder_name=name,
         stated=said,
         internal=(folder / "internal").is_dir(),
+        with_pdf=can_write_pdf(),
         charged=() if record is None else tuple(map(charge_text, record.charges)),
         state="" if record is None else record.state,
         out=f"{folder.name}.zip",
     )
+
+
+def can_write_pdf() -> bool:
+    """Whether what sets a PDF is installed (extra ``pdf``)."""
+    return find_spec("typst") is not None
 
 
 def _record(visit: Visit, said: StatedRelease) -> Record | None:
@@ -98,11 +108,35 @@ def release_folder(visit: Visit, name: str) -> Path:
 
 
 def report(visit: Visit) -> Response:
-    """The audit report as a page of its own, which may do nothing but be read."""
+    """The audit report as a page of its own, which may do nothing but be read; as a PDF, to be
+    saved. ``risk``: the work that attacked the release, for insiders.
+    """
     folder = release_folder(visit, visit.asked("folder"))
-    audience = "internal" if visit.asked("audience") == "internal" else "public"
-    text = render(folder, audience, "html", ledger=visit.state.ledger())  # type: ignore[arg-type]
+    audience: Audience = "internal" if visit.asked("audience") == "internal" else "public"
+    ledger, risk = visit.state.ledger(), figures_of(visit, visit.asked("risk"))
+    if visit.asked("format") == "pdf":
+        made = render_pdf(folder, audience, ledger=ledger, risk=risk)
+        return _saved_as(f"{folder.name}-{audience}.pdf", made)
+    text = render(folder, audience, "html", ledger=ledger, risk=risk)
     return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
+
+
+def figures_of(visit: Visit, number: str) -> RiskReport | None:
+    """What the job of this number found; None without a number."""
+    if not number:
+        return None
+    job = visit.state.jobs.get(number)
+    found = None if job is None else job.result.content.get("found")
+    if not isinstance(found, RiskReport):
+        raise OutsideFolder("no figures of an attack came of this work; attack the release again")
+    return found
+
+
+def _saved_as(name: str, made: bytes) -> Response:
+    """A PDF that the browser saves under this name."""
+    disposition = f"attachment; filename*=utf-8''{quote(name, safe='')}"
+    headers = {"Content-Disposition": disposition}
+    return Response(made, media_type="application/pdf", headers=headers)
 
 
 def verify(visit: Visit) -> Response:

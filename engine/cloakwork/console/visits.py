@@ -96,6 +96,7 @@ _PARTS: Final = {
     "suggest": "/logs",
     "apply": "/plan",
     "release": "/releases",
+    "risk": "/releases",
     "packed": "/releases",
     "work": "/work",
 }

@@ -22,6 +22,7 @@ from cloakwork.console.sources import policy_file, policy_names, policy_source
 from cloakwork.console.visits import Visit, go, job_page
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
 from cloakwork.errors import PlanMoved
+from cloakwork.plan.dataset_advice import lint_dataset
 from cloakwork.policy.lint import lint
 from cloakwork.policy.load import parse_policy
 from cloakwork.report.texts import warning_lines
@@ -98,6 +99,7 @@ def lint_log(visit: Visit) -> Response:
     def work(progress: JobProgress) -> JobResult:
         progress("reading the log")
         advice = lint(policy) + advice_on_log(policy, log)
+        advice += lint_dataset(policy, visit.state.ledger())
         found = placed_advice(policy, advice, text, name, unchecked=())
         return JobResult("linted.html", {"file": name, "log": log_name, "advice": found})
 

@@ -88,13 +88,25 @@ LOG_RULES: Final[dict[str, AdviceRule]] = {
 }
 """The rules that look at a log, too."""
 
+LEDGER_RULES: Final[dict[str, AdviceRule]] = {
+    "dataset-unit": AdviceRule("warning", "The dataset is declared with another unit."),
+    "dataset-windows": AdviceRule("warning", "The dataset has other windows."),
+    "dataset-total": AdviceRule("note", "A smaller total than the policy's binds the dataset."),
+}
+"""The rules that look at the ledger, too."""
+
 WAIVER_RULES: Final[dict[str, AdviceRule]] = {
     "waiver-expired": AdviceRule("warning", "A waiver has expired."),
     "waiver-unused": AdviceRule("note", "A waiver silences nothing."),
 }
 """What is said of waivers; it cannot be waived."""
 
-ADVICE_RULES: Final[dict[str, AdviceRule]] = {**POLICY_RULES, **LOG_RULES, **WAIVER_RULES}
+ADVICE_RULES: Final[dict[str, AdviceRule]] = {
+    **POLICY_RULES,
+    **LOG_RULES,
+    **LEDGER_RULES,
+    **WAIVER_RULES,
+}
 
 
 def named_advice(rule: str, found: Iterable[Advice]) -> Iterator[Advice]:

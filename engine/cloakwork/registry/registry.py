@@ -165,9 +165,15 @@ class Registry:
         self._record(said, require_standing)
         return self.get(reference)
 
-    def approval_of(self, policy_digest: str, at: datetime | None = None) -> Approval | None:
-        """See ``approval_of``."""
-        for version in self.versions():
+    def approval_of(
+        self,
+        policy_digest: str,
+        at: datetime | None = None,
+        *,
+        entries: tuple[Entry, ...] | None = None,
+    ) -> Approval | None:
+        """See ``approval_of``; ``entries``: those of the journal, where they were read already."""
+        for version in self.versions() if entries is None else self._versions_in(entries):
             if (approval := version.approval(at, of_digest=policy_digest)) is not None:
                 return approval
         return None

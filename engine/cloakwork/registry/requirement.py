@@ -1,10 +1,11 @@
 """Whether a policy must be approved before it is applied, and whether it is."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from pydantic import JsonValue
 
+from cloakwork.accounting.entries import Entry
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import LogError, NotApproved
 from cloakwork.log.io.options import mapped_columns
@@ -21,7 +22,10 @@ def is_approval_required(ledger: Ledger, dataset: str) -> bool:
     """Whether a declaration of ``dataset`` in ``ledger`` asks for approved policies; a later one
     that does not say so takes nothing back.
     """
-    declared = ledger.events("dataset-declared", dataset=dataset)
+    return _asks_for_approval(ledger.events("dataset-declared", dataset=dataset))
+
+
+def _asks_for_approval(declared: Iterable[Entry]) -> bool:
     return any(entry.fields().get(REQUIREMENT) is True for entry in declared)
 
 
@@ -72,6 +76,40 @@ def required_approval(
             reason = _why_not(found[0] if found else None, reference, policy_digest)
         raise NotApproved(f"{reference}: is not approved, and {why}: {reason}")
     return approval
+
+
+def still_approved(
+    ledger: Ledger,
+    policy: Policy,
+    policy_digest: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    require: bool = False,
+) -> Callable[[tuple[Entry, ...]], None]:
+    """The same question for the transaction that reserves, of its entries: between the first look
+    and this one, somebody may have revoked the version, or declared that approval is needed.
+    """
+    approvable = not other_columns(policy, columns)
+
+    def require_approval(entries: tuple[Entry, ...]) -> None:
+        dataset = policy.metadata.dataset
+        declared = (
+            entry
+            for entry in entries
+            if entry.kind == "dataset-declared" and entry.dataset == dataset
+        )
+        is_required = require or _asks_for_approval(declared)
+        registry = Registry(ledger)
+        approved = approvable and registry.approval_of(policy_digest, entries=entries)
+        if approved or not is_required:
+            return
+        reference = reference_of(policy.metadata.name, policy.metadata.version)
+        raise NotApproved(
+            f"{reference}: is not approved, and must be: that changed while the log was read; "
+            f"cloakwork registry show {reference} tells what happened"
+        )
+
+    return require_approval
 
 
 def details_of(

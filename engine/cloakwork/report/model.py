@@ -21,6 +21,7 @@ from cloakwork.report.examined import NOT_EXAMINED, WHEN_WRITTEN, Examination
 from cloakwork.report.history import LedgerView, ledger_view
 from cloakwork.report.origin import RunOrigin, origin_of
 from cloakwork.report.pictures import ReleasedPictures
+from cloakwork.report.risk_figures import RiskReport
 from cloakwork.report.texts import warning_lines
 from cloakwork.report.unprotected import UnprotectedGroup, unprotected_groups
 from cloakwork.run.release import Release
@@ -67,6 +68,7 @@ class InternalReport(Frozen):
     origin: RunOrigin | None = None
     ledger: LedgerView | None = None
     examination: Examination = NOT_EXAMINED
+    risk: RiskReport | None = None
 
 
 class PublicStep(Frozen):

@@ -35,6 +35,8 @@ from cloakwork.report.model import (
 )
 from cloakwork.report.oscal import assessment_results
 from cloakwork.report.pictures import released_pictures
+from cloakwork.report.risk_figures import RiskReport
+from cloakwork.report.risk_file import require_internal, require_of_release
 from cloakwork.report.unprotected import unprotected_groups
 
 M = TypeVar("M", bound=Frozen)
@@ -57,6 +59,7 @@ def render(
     *,
     public_key: Path | None = None,
     ledger: Ledger | None = None,
+    risk: RiskReport | None = None,
 ) -> str:
     """The report of the release in ``folder`` as text; for a PDF, ``render_pdf``.
 
@@ -68,14 +71,18 @@ def render(
     VerificationFailed unless the statement is signed by the key in ``public_key``, else by a key
     that is trusted here, and the files are those that were signed; what ``verify`` finds beyond is
     told in the report. Raises OutputError when a file is missing or is not what it should be.
+    ``risk``: what attacks on this release found, for the internal report; OutputError where it is
+    of another release, or the report is for everybody.
     """
     if format == "pdf":
         raise OutputError("a PDF is bytes: call render_pdf")
+    if risk is not None:
+        require_internal(audience, format)
     if is_earlier_release(folder):
         return earlier_report(folder, audience, format, public_key)
     release = _authentic(folder, public_key)
     if audience == "internal":
-        return _internal_text(release, format, ledger)
+        return _internal_text(release, format, ledger, risk)
     return _public_text(release, format, ledger)
 
 
@@ -85,13 +92,14 @@ def render_pdf(
     *,
     public_key: Path | None = None,
     ledger: Ledger | None = None,
+    risk: RiskReport | None = None,
 ) -> bytes:
     """The report as a PDF with tags, after PDF/UA-1; arguments and errors as for ``render``.
     Needs the extra ``pdf``.
     """
     from cloakwork.report.pdf import pdf_of
 
-    page = render(folder, audience, "html", public_key=public_key, ledger=ledger)
+    page = render(folder, audience, "html", public_key=public_key, ledger=ledger, risk=risk)
     statement = read_statement(read_envelope(_content(folder / STATEMENT_FILE))).predicate
     running = f"{statement.policy.dataset} · release {statement.release}"
     if audience == "internal":
@@ -130,10 +138,14 @@ def _public_text(release: AuthenticRelease, format_: Format, ledger: Ledger | No
     return public_html(public) if format_ == "html" else _json(public)
 
 
-def _internal_text(release: AuthenticRelease, format_: Format, ledger: Ledger | None) -> str:
+def _internal_text(
+    release: AuthenticRelease, format_: Format, ledger: Ledger | None, risk: RiskReport | None
+) -> str:
     if format_ == "dpv":
         raise OutputError("the terms of DPV are of the public statement: use --audience public")
-    report = _internal_report(release, ledger)
+    if risk is not None:
+        require_of_release(risk, release.statement.predicate.release)
+    report = _internal_report(release, ledger).model_copy(update={"risk": risk})
     if format_ == "json":
         return _json(report)
     if format_ == "oscal":

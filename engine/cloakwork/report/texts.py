@@ -180,11 +180,12 @@ def _k_anonymity(goal: KAnonymity) -> str:
     what = "activity sequence"
     if goal.scope == "prefixes":
         what = "beginning of an activity sequence"
-    beside = f", with {listed(others)}," if others else ""
+    beside = f", with {listed(others)}" if others else ""
     whom = f"at least {goal.k} cases"
     if goal.count == "units":
         whom = f"cases of at least {goal.k} different units"
-    return f"every {what}{beside} is shared by {whom}"
+    # The number stands first: the end of a line may be cut.
+    return f"{whom} share each {what}{beside}"
 
 
 def _t_closeness(goal: TCloseness) -> str:

@@ -15,6 +15,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.entries import Entry
 from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.memory import Engine, MemoryEngine
@@ -90,6 +91,7 @@ def execute(
     searches: SearchCache | None = None,
     details: Mapping[str, JsonValue] = MappingProxyType({}),
     notes: tuple[str, ...] = (),
+    require: Callable[[tuple[Entry, ...]], None] | None = None,
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
 
@@ -101,7 +103,8 @@ def execute(
     it is not private. ``compare`` sees the source and the finished log, and changes neither;
     ``observe`` sees the log before and after each step. ``searches``: where what a search without
     noise finds is kept, and found again. ``details`` and ``notes``: what the ledger's entry and the
-    internal report say beside the rest.
+    internal report say beside the rest. ``require``: raises where the ledger's entries forbid the
+    release, in the transaction that reserves.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
@@ -109,7 +112,7 @@ def execute(
     reporter("plan proved again")
     prepared = prepared_log(log, plan)
     require_enough_cases(prepared, plan)
-    reservation = _reserve(plan, ledger, folder, details) if noise.private else None
+    reservation = _reserve(plan, ledger, folder, details, require) if noise.private else None
     recognised = _recognised(prepared, reservation, reporter)
     try:
         prepared, of_window = own_cases(prepared, plan.facts, reservation)
@@ -225,7 +228,11 @@ def _recognised(
 
 
 def _reserve(
-    plan: Plan, ledger: Ledger | None, folder: Path | None, details: Mapping[str, JsonValue]
+    plan: Plan,
+    ledger: Ledger | None,
+    folder: Path | None,
+    details: Mapping[str, JsonValue],
+    require: Callable[[tuple[Entry, ...]], None] | None,
 ) -> Reservation:
     if ledger is None:
         raise MechanismError("ledger", "a release with private noise needs a ledger to charge")
@@ -250,6 +257,7 @@ def _reserve(
             **details,
         },
         folder=folder,
+        require=require,
     )
 
 

@@ -1,9 +1,11 @@
 """Measuring the DP profile that a policy buys."""
 
+from collections.abc import Callable
 from importlib.metadata import version
 
 import polars as pl
 
+from cloakwork.accounting.entries import Entry
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.budget import Cost
 from cloakwork.engines.measured import measured_of
@@ -37,9 +39,11 @@ def measure(
     *,
     noise: Noise | None = None,
     window: str | None = None,
+    require: Callable[[tuple[Entry, ...]], None] | None = None,
 ) -> Profile:
     """The DP profile of ``log`` that ``policy`` buys; its share is charged to ``ledger`` before the
     log is looked at. ``window``: of a growing log, the one whose cases are measured.
+    ``require``: as for ``execute``.
 
     Raises PlanImpossible where the policy buys none, or its delta is too large, BudgetExceeded and
     LedgerError as ``execute`` does, and LedgerError for a ``noise`` source with a fixed seed.
@@ -61,6 +65,7 @@ def measure(
         note="DP profile: noisy figures of the log, for planning",
         makes="profile",
         private=noise.private,
+        require=require,
     )
     try:
         prepared, _ = own_cases(prepared, facts, reservation)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from cloakwork.errors import LogError, MissingExtra
+from cloakwork.errors import LogError, MissingExtra, UnsaidInput
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.column_names import column_names
 from cloakwork.log.io.flat import FileTable, log_of_file, within_value_size
@@ -168,10 +168,12 @@ def _chosen_sheet(path: Path, names: list[str], asked: str | None) -> str:
         return names[0]
     if asked is None:
         said = f"the workbook has {len(names)} sheets: {listed}"
-        raise LogError(path, said, hint="say which: sheet under spec.input in the policy")
+        hint = "say which: sheet under spec.input in the policy"
+        raise UnsaidInput(path, said, hint=hint, option="sheet", choices=names)
     if asked not in names:
         said = f"the workbook has no sheet '{shown(asked)}'; it has {listed}"
-        raise LogError(path, said, hint="correct spec.input.sheet")
+        hint = "correct spec.input.sheet"
+        raise UnsaidInput(path, said, hint=hint, option="sheet", choices=names)
     return asked
 
 

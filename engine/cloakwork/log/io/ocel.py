@@ -16,7 +16,7 @@ from typing import Final
 
 import polars as pl
 
-from cloakwork.errors import LogError
+from cloakwork.errors import LogError, UnsaidInput
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.column_layout import Kind, round_trips
 from cloakwork.log.io.column_names import ColumnNames
@@ -104,16 +104,20 @@ def _chosen_type(path: Path, types: tuple[str, ...], asked: str | None) -> str:
     more = ", ..." if len(types) > 12 else ""
     listed = (", ".join(shown(name) for name in types[:12]) or "none") + more
     if asked is None:
-        raise LogError(
+        raise UnsaidInput(
             path,
             f"this is an object-centric log; its object types are {listed}",
             hint="say which one becomes the case: object_type under spec.input in the policy",
+            option="object_type",
+            choices=types,
         )
     if asked not in types:
-        raise LogError(
+        raise UnsaidInput(
             path,
             f"the log has no object type '{shown(asked)}'; its object types are {listed}",
             hint="correct spec.input.object_type",
+            option="object_type",
+            choices=types,
         )
     return asked
 

@@ -1,0 +1,138 @@
+"""Figures of an attack in the internal report: of this release, checked, and nowhere else."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cloakwork
+from cloakwork.errors import OutputError
+from cloakwork.publishing.dsse import read_envelope
+from cloakwork.publishing.verify_signature import read_statement
+from cloakwork.report.model import Format
+from cloakwork.report.render import render, render_pdf
+from cloakwork.report.risk_figures import Attack, RiskReport, Share
+from cloakwork.report.risk_file import read_risk
+
+HOSTILE = "<script>alert(1)</script> | [x](y)"
+
+
+def _found(folder: Path, **changes: Any) -> RiskReport:
+    statement = read_statement(read_envelope((folder / "statement.json").read_bytes()))
+    attacks = (
+        Attack(
+            name="linking/sequence",
+            knows="its whole sequence",
+            before=Share(share=0.5, low=0.41, high=0.62),
+            after=Share(share=0.25, low=0.125, high=0.375),
+        ),
+        Attack(name="linking/case-attributes", knows=HOSTILE, before=None),
+        Attack(name="uniqueness/sequence", knows="not on one screen", before=None),
+    )
+    fields: dict[str, Any] = {
+        "internal": "internal",
+        "release": statement.predicate.release,
+        "cases": 6,
+        "released_cases": 6,
+        "targets": 5,
+        "seed": 1,
+        "attacks": attacks,
+        "notes": (),
+    }
+    return RiskReport(**(fields | changes))
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", text).split())
+
+
+@pytest.mark.parametrize("format_", ["html", "dpia"])
+def test_before_and_after_stand_in_report_and_assessment(published: Path, format_: Format) -> None:
+    """With their bounds; what a person must judge stays blank; names from outside are escaped."""
+    found = _found(published)
+    page = render(published, "internal", format_, risk=found)
+    before, after = "50.0% (41.0% to 62.0%)", "25.0% (12.5% to 37.5%)"
+    assert before in page and after in page
+    assert "<script>" not in page and "not on one screen" not in page
+    assert "cloakwork risk LOG DIR" not in page
+    if format_ == "html":
+        assert "Re-identification risk" in page
+        assert "5 of 6 cases" in _squeezed(page)
+    else:
+        row = next(line for line in page.splitlines() if line.startswith("| its whole sequence"))
+        assert row == f"| its whole sequence | {before} | {after} |  |  |"
+        assert r"\| \[x\](y)" in page
+    without = render(published, "internal", format_)
+    assert before not in without and "cloakwork risk LOG DIR" in without
+
+
+def test_the_document_is_part_of_the_report_as_data(published: Path) -> None:
+    found = _found(published)
+    document = json.loads(render(published, "internal", "json", risk=found))
+    assert RiskReport.model_validate(document["risk"]) == found
+    assert json.loads(render(published, "internal", "json"))["risk"] is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"release": "another"}, "is of the release another, and this one is "),
+        ({"release": None}, "does not say which release was attacked: name the release's folder"),
+    ],
+)
+def test_figures_of_another_release_are_refused(
+    published: Path, changes: dict[str, Any], words: str
+) -> None:
+    found = _found(published, **changes)
+    with pytest.raises(OutputError, match=re.escape(words)) as refused:
+        render(published, "internal", "dpia", risk=found)
+    assert "\n" not in str(refused.value)
+
+
+def test_figures_of_the_raw_log_are_for_insiders(published: Path) -> None:
+    found = _found(published)
+    with pytest.raises(OutputError, match="use --risk with --audience internal"):
+        render(published, "public", "html", risk=found)
+    with pytest.raises(OutputError, match="use --risk with --audience internal"):
+        render_pdf(published, "public", risk=found)
+    with pytest.raises(OutputError, match="use --risk with --format html, pdf, json or dpia"):
+        render(published, "internal", "oscal", risk=found)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff{",
+        b"[]",
+        b'{"format": "cloakwork/risk/v2"}',
+        b'{"a\\nb\\u001b[31m": 1}',
+        "half",
+        "share above its bounds",
+    ],
+)
+def test_what_is_no_document_is_one_line(
+    published: Path, tmp_path: Path, content: bytes | str
+) -> None:
+    whole = _found(published).model_dump_json()
+    if content == "half":
+        content = whole[: len(whole) // 2]
+    elif content == "share above its bounds":
+        content = whole.replace('"high":0.375', '"high":0.2')
+        assert content != whole
+    file = tmp_path / "risk.json"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(OutputError, match=r"is not what cloakwork risk --json prints") as refused:
+        read_risk(file)
+    assert "\n" not in str(refused.value)
+
+
+def test_in_python_and_from_a_file(published: Path, tmp_path: Path) -> None:
+    found = _found(published)
+    file = tmp_path / "risk.json"
+    file.write_text(found.model_dump_json(indent=2))
+    assert read_risk(file) == found
+    given = [cloakwork.make_report(published, "internal", "dpia", risk=r) for r in (found, file)]
+    assert given[0] == given[1] and b"25.0% (12.5% to 37.5%)" in given[0]
