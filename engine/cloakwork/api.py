@@ -242,7 +242,7 @@ def profile(
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
         log = read_under(policy, log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
-    approved = still_approved(book, policy, digest(policy))
+    approved = still_approved(book, policy, digest(policy), columns=columns)
     return measure(policy, log, book, window=window, require=approved)
 
 
