@@ -31,14 +31,12 @@ def test_a_copy_gives_everybody_away_and_others_nobody() -> None:
     targets = np.arange(CASES)
     for released, least, most in ((source, 0.8, 1.0), (fresh, 0.0, 0.15)):
         attacked = ReleaseAttacked(source, released, _nobody, others)
-        tried = (
-            attacked.linkability(targets, ("age", "group"), ("cost", "secret")),
-            attacked.inference(targets, "secret"),
-            attacked.singling_out(100, 3),
-        )
-        shares = [excess(each.attack, each.control).share for each in tried[1:]]
+        halves = (("age", "group"), ("cost", "secret"))
+        links, inferred = attacked.guesses(targets, halves, ["secret"])
+        tried = (inferred["secret"], attacked.singling_out(100, 3))
+        shares = [excess(each.attack, each.control).share for each in tried]
         assert all(least <= share <= most for share in shares), shares
-        linked = excess(tried[0].attack, tried[0].control)
+        linked = excess(links.attack, links.control)
         assert linked.share > 0.5 if released is source else linked.low < 0.1
 
 
@@ -46,7 +44,7 @@ def test_without_other_cases_the_control_is_the_release_without_the_target() -> 
     """A copy: without the own case, what remains is what the group tells."""
     source = _table(np.random.default_rng(2))
     own = ReleaseAttacked(source, source, lambda case: np.eye(1, CASES, case)[0])
-    tries = own.inference(np.arange(CASES), "secret")
+    tries = own.guesses(np.arange(CASES), None, ["secret"])[1]["secret"]
     assert np.mean(tries.attack) == 1
     assert 0.3 < np.mean(tries.control) < 0.8
     isolated = own.singling_out(50, 1)
