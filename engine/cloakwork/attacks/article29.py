@@ -139,7 +139,8 @@ class ReleaseAttacked:
         case fulfils: a number at least or at most as far from the middle, the same category.
         """
         draws = np.random.default_rng([seed, 29])
-        names, middles = self.released.names, np.nanmedian(self.released.numbers, axis=0)
+        names = self.released.names
+        middles = [_middle(column) for column in self.released.numbers.T]
         seen: set[tuple[object, ...]] = set()
         for _ in range(20 * number):
             if len(seen) == number:
@@ -169,6 +170,8 @@ def _with_and_without(
     with_own = success(found)
     if own is None or not any(own in each for each in found):
         return with_own, with_own
+    if len(apart[0]) == 1:
+        return with_own, 0.0
     for each in apart:
         each[own] = np.inf
     return with_own, success([_nearest(each) for each in apart])
@@ -179,8 +182,13 @@ def _nearest(apart: Floats) -> Ints:
     return np.flatnonzero(apart <= apart.min() + _SAME)
 
 
+def _middle(values: Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else np.nan
+
+
 def _predicate(
-    table: CaseTable, record: int, chosen: Sequence[int], middles: Floats
+    table: CaseTable, record: int, chosen: Sequence[int], middles: Sequence[float]
 ) -> Callable[[CaseTable], Bools]:
     """What a case must fulfil to be like ``record`` in the chosen columns."""
     numeric = len(table.numeric)

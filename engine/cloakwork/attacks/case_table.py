@@ -86,7 +86,9 @@ def _lengths(log: CodedLog) -> Ints:
 
 
 def _floats(values: Ints | Floats) -> Floats:
-    return values.astype(np.float64)
+    """Infinite ones are as good as missing: no number is near them."""
+    found = values.astype(np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
 
 
 def _scaled(columns: Sequence[Floats]) -> list[Floats]:

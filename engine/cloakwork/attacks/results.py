@@ -41,10 +41,11 @@ def attacks_of(
     sizes: dict[str, list[int]],
     after_sizes: dict[str, list[int]],
     after: Share | None,
+    control: str | None,
     *,
     census: bool,
 ) -> list[Attack]:
-    """Uniqueness and linking by one kind of knowledge."""
+    """Uniqueness and linking by one kind of knowledge; ``control``: what ``after`` is beyond."""
     of_log = np.array(sizes[kind.name])
     of_release = np.array(after_sizes.get(kind.name, []))
     method = "every case" if census else "sample"
@@ -68,6 +69,7 @@ def attacks_of(
             before=share_of((1 / of_log).tolist(), census=census),
             after=after,
             method=method,
+            control=control,
         ),
     ]
 
