@@ -38,8 +38,6 @@ from cloakwork.progress import Reporter, silent
 TARGETS: Final = 1000
 INTERNAL: Final = "internal, of the raw log: never publish these figures, nor choose noise by them"
 _ARTICLE_29_AT_MOST: Final = 500
-_OTHER_CASES: Final = "after: cases that are not in the log"
-_OTHER_TIMES: Final = "after: the cases of the log, at other times"
 _WIDE: Final = 0.5
 _MANY: Final = 100
 """Targets of which alone bounds are not wide."""
@@ -139,7 +137,7 @@ class _Assessment:
         if self.released is not None:
             after = self._found_after(kinds)
             if _is_made_up(self.opened[1].plan):
-                control = _OTHER_CASES if self.control is not None else _OTHER_TIMES
+                control = f"after: {self._stand_ins()}"
             else:
                 after_sizes = self._released_sizes(kinds)
         found = []
@@ -158,13 +156,16 @@ class _Assessment:
         pairs = [(self.of_cases, before.cases, after.cases)]
         pairs.append((self.of_events, before.events, after.events))
         kept: list[list[str]] = []
+        replaced: set[str] = set()
         for names, old, new in pairs:
             there = [name for name in names if name in new.columns]
             kept.append(
                 [name for name in there if same_values(values_of(old, name), values_of(new, name))]
             )
-            for name in sorted(set(there) - set(kept[-1])):
-                self._note(f"of {name} the release has other values, so it is not compared")
+            replaced |= set(there) - set(kept[-1])
+        if replaced:
+            names_of_them = ", ".join(sorted(replaced))
+            self._note(f"not compared, as the release has other values of them: {names_of_them}")
         return kept[0], kept[1]
 
     def _there(self, names: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
@@ -211,6 +212,11 @@ class _Assessment:
             low = min(found[name].low, beyond.low)
             found[name] = beyond if made_up else found[name].model_copy(update={"low": low})
         return found
+
+    def _stand_ins(self) -> str:
+        if self.control is not None:
+            return "cases that are not in the log"
+        return "the log's cases at other times"
 
     def _found_of_stand_ins(
         self, kinds: Sequence[Knowledge], released: CodedLog
@@ -271,10 +277,8 @@ class _Assessment:
                 links.rehearsed = rehearsed_times(plan, self.source, self.seed)
             if _is_made_up(plan):
                 self._note(
-                    "the cases of this release are made up, so nobody's case is in it: a share "
-                    "after it is what is found beyond a control, which is the same attack on "
-                    "cases that gave nothing to the release"
-                    + (" (the log's cases at other times)" if self.control is None else "")
+                    "the cases of this release are made up, nobody's is in it: after it, a share "
+                    f"is what is found beyond a control, {self._stand_ins()}"
                 )
         elif links.has_times:
             self._note(
