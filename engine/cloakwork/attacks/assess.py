@@ -137,7 +137,7 @@ class _Assessment:
         if self.released is not None:
             after = self._found_after(kinds)
             if _is_made_up(self.opened[1].plan):
-                control = f"after: {self._stand_ins()}"
+                control = f"{self._stand_ins()} (after the release only)"
             else:
                 after_sizes = self._released_sizes(kinds)
         found = []
