@@ -116,7 +116,7 @@ class RiskReport(Frozen):
         yield from (by_name[name] for name in _CHOSEN if name in by_name)
         inferred = [each for each in self.attacks if each.name.startswith("inference/")]
         if inferred:
-            yield max(inferred, key=lambda each: (_size(each.after), _size(each.before)))
+            yield max(inferred, key=lambda each: (_proven(each.after), _proven(each.before)))
 
     def attack(self, name: str) -> Attack:
         """The attack of this name; KeyError if there is none."""
@@ -126,5 +126,5 @@ class RiskReport(Frozen):
         raise KeyError(name)
 
 
-def _size(share: Share | None) -> float:
-    return -1.0 if share is None else share.share
+def _proven(share: Share | None) -> float:
+    return 0.0 if share is None else share.low
