@@ -31,22 +31,66 @@ def test_a_copy_gives_everybody_away_and_others_nobody() -> None:
     targets = np.arange(CASES)
     for released, least, most in ((source, 0.8, 1.0), (fresh, 0.0, 0.15)):
         attacked = ReleaseAttacked(source, released, _nobody, others)
-        tried = (
-            attacked.linkability(targets, ("age", "group"), ("cost", "secret")),
-            attacked.inference(targets, "secret"),
-            attacked.singling_out(100, 3),
-        )
-        shares = [excess(each.attack, each.control).share for each in tried[1:]]
+        halves = (("age", "group"), ("cost", "secret"))
+        links, inferred = attacked.guesses(targets, halves, ["secret"])
+        tried = (inferred["secret"], attacked.singling_out(100, 3))
+        shares = [excess(each.attack, each.control).share for each in tried]
         assert all(least <= share <= most for share in shares), shares
-        linked = excess(tried[0].attack, tried[0].control)
+        linked = excess(links.attack, links.control)
         assert linked.share > 0.5 if released is source else linked.low < 0.1
+
+
+def test_guesses_are_those_of_brute_force() -> None:
+    """Gower's distance to each released case added up by hand, a missing number as far as can be;
+    half of what is guessed is guessed from the release without the own case.
+    """
+    draws = np.random.default_rng(4)
+    source, released = _table(draws), _table(draws)
+    for table in (source, released):
+        table.numbers[draws.random(CASES) < 0.2, 0] = np.nan
+    attacked = ReleaseAttacked(source, released, lambda case: np.eye(1, CASES, case)[0] / 2)
+    halves = (("age", "group"), ("cost", "secret"))
+    linked, inferred = attacked.guesses(np.arange(40), halves, ["secret", "cost"])
+    for case in range(40):
+        chances = []
+        for without in (None, case):
+            first, second = (_by_hand(source, released, case, half, without) for half in halves)
+            found = _by_hand(source, released, case, ("age", "cost", "group"), without)
+            right = released.categories[list(found), 1] == source.categories[case, 1]
+            chances.append((len(first & second) / (len(first) * len(second)), float(right.mean())))
+        (joined, guessed), (joined_without, guessed_without) = chances
+        assert linked.attack[case] == pytest.approx(joined)
+        assert linked.control[case] == pytest.approx((joined + joined_without) / 2)
+        assert inferred["secret"].attack[case] == pytest.approx(guessed)
+        assert inferred["secret"].control[case] == pytest.approx((guessed + guessed_without) / 2)
+
+
+def _by_hand(
+    source: CaseTable, released: CaseTable, case: int, among: tuple[str, ...], without: int | None
+) -> set[int]:
+    apart = {}
+    for other in range(CASES):
+        total = 0.0
+        for name in among:
+            if name in source.numeric:
+                place = source.numeric.index(name)
+                away = abs(float(released.numbers[other, place] - source.numbers[case, place]))
+                total += 1.0 if np.isnan(away) else away
+            else:
+                place = source.categorical.index(name)
+                total += released.categories[other, place] != source.categories[case, place]
+        apart[other] = total
+    if without is not None:
+        del apart[without]
+    least = min(apart.values())
+    return {other for other, total in apart.items() if total <= least + 1e-12}
 
 
 def test_without_other_cases_the_control_is_the_release_without_the_target() -> None:
     """A copy: without the own case, what remains is what the group tells."""
     source = _table(np.random.default_rng(2))
     own = ReleaseAttacked(source, source, lambda case: np.eye(1, CASES, case)[0])
-    tries = own.inference(np.arange(CASES), "secret")
+    tries = own.guesses(np.arange(CASES), None, ["secret"])[1]["secret"]
     assert np.mean(tries.attack) == 1
     assert 0.3 < np.mean(tries.control) < 0.8
     isolated = own.singling_out(50, 1)

@@ -1,10 +1,13 @@
 """All attacks on small logs, beside an oracle that counts by hand."""
 
+import math
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +18,7 @@ from cloakwork.attacks.background import Target
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.testing.logs import log_of
+from conftest import EXAMPLES
 
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -187,6 +191,86 @@ def test_two_releases_are_linked_as_far_as_each_can_be() -> None:
     assert different.after is not None
     assert same.after.share > 0.95
     assert different.after.share < 0.5
+
+
+ABC = [list("abc")] * 5 + [list("ab")] * 3 + [list("xyz"), list("b")]
+ODD = {
+    "one case": [list("abc")],
+    "one event": [["a"]],
+    "one activity": [["a"] * length for length in range(1, 6)],
+    "all the same": [list("ab")] * 12,
+    "a huge case": [["a", "b"] * 500, list("ab"), list("ba")],
+    "other activities": [list("pqr")] * 4,
+    "some cases": ABC[:2],
+}
+
+
+def _valued(log: EventLog, missing: bool) -> EventLog:
+    """Attributes of each kind, some without a value, some infinite."""
+    cases, events = log.cases.height, log.events.height
+    there = ["x", "y", None] if not missing else [None]
+    numbers = [1.0, None, math.inf, math.nan] if not missing else [None]
+    return EventLog(
+        log.events.with_columns(pl.Series("size", (numbers * events)[:events], pl.Float64)),
+        log.cases.with_columns(
+            pl.Series("case:kind", (there * cases)[:cases], pl.String),
+            pl.Series("case:size", (numbers * cases)[:cases], pl.Float64),
+        ),
+        log.offsets,
+    )
+
+
+def _odd_logs() -> dict[str, EventLog]:
+    found = {
+        name: _log([(labels, 5 * row, [0, 1, 2, 0] * 250) for row, labels in enumerate(each)])
+        for name, each in ODD.items()
+    }
+    plain = _log([(labels, 9 * row, [0, 3, 1, 0]) for row, labels in enumerate(ABC)])
+    untimed = EventLog(plain.events.drop("time:timestamp"), plain.cases, plain.offsets)
+    return found | {
+        "plain": plain,
+        "no times": untimed,
+        "values": _valued(plain, missing=False),
+        "no values": _valued(plain, missing=True),
+    }
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", [*ODD, "no times", "values", "no values"])
+def test_odd_logs_have_shares_and_bounds(name: str) -> None:
+    """Attacked alone, as a release of each other, and as a second release with a control group: no
+    fault, no warning, and each share lies between its bounds, from 0 to 1.
+    """
+    logs = _odd_logs()
+    odd, plain, values = logs[name], logs["plain"], logs["values"]
+    for found in (
+        risk(odd),
+        risk(odd, odd, control=plain),
+        risk(plain, odd, other=plain),
+        risk(values, odd, control=odd),
+        risk(odd, values, other=odd),
+    ):
+        shares = [share for each in found.attacks for share in (each.before, each.after) if share]
+        assert shares
+        assert all(0 <= each.low <= each.share <= each.high <= 1 for each in shares)
+
+
+def test_nobody_is_in_a_release_that_is_made_up(tmp_path: Path) -> None:
+    """Uniqueness there is nobody's, and a guess is no better than the control's: without times the
+    same one.
+    """
+    log = EXAMPLES / "hospital.xes.gz"
+    policy = EXAMPLES.parents[1] / "policies" / "dp-control-flow.yaml"
+    cloakwork.release(policy, log, tmp_path / "release", ledger=str(tmp_path / "ledger.db"))
+    found = risk(log, tmp_path / "release", targets=50)
+    assert any("made up, nobody's is in it" in note for note in found.notes)
+    for attack in found.attacks:
+        if attack.name.startswith("uniqueness/"):
+            assert attack.after is None
+        if attack.name.startswith("linking/"):
+            assert attack.control == "after: the log's cases at other times"
+            assert attack.after is not None
+            assert attack.after.low == 0
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:

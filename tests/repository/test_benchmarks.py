@@ -16,7 +16,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "variants"
 
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """``cell.py`` over a log of 113 cases in place of a real one."""
+    """``cell.py`` over a log of 113 cases in place of a real one, however long a comparison takes:
+    beside other work it may take more than ``COMPARING`` seconds.
+    """
     spec = importlib.util.spec_from_file_location("variants_cell", FOLDER / "cell.py")
     assert spec is not None
     assert spec.loader is not None
@@ -24,6 +26,7 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     spec.loader.exec_module(module)
     log = log_of([["a", "b", "c"]] * 80 + [["a", "c"]] * 30 + [["a", "b", "b", "c"]] * 3)
     monkeypatch.setattr(module, "read", lambda name: log)
+    monkeypatch.setattr(module, "COMPARING", float("inf"))
     return module
 
 
@@ -49,6 +52,14 @@ def test_a_cell_says_what_was_paid(
         assert (mechanism == "planned") == ("chosen" in row)
         assert row["compared"] == 2
         assert {"similarity", "difference", "dfg_edges", "seconds", "mib", "cases"} <= row.keys()
+
+
+def test_at_least_one_run_is_compared(
+    cell: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a comparison takes longer than all may."""
+    monkeypatch.setattr(cell, "COMPARING", 0.0)
+    assert [row["compared"] for row in measured(cell, capsys, "variants/threshold")] == [1, 1]
 
 
 def test_a_published_form_has_no_bound(

@@ -19,6 +19,8 @@ from cloakwork.attacks.case_table import CaseTable
 TOLERANCE: Final = 0.05
 """A guessed number counts as right within this share of the true one."""
 COLUMNS_OF_A_PREDICATE: Final = 3
+_SAME: Final = 1e-12
+"""Distances that differ by less are the same: sums of numbers are rounded."""
 
 Posterior = Callable[[int], Floats]
 """For a case of the source, how likely each released case is to be the one made from it."""
@@ -42,35 +44,73 @@ class ReleaseAttacked:
     posterior: Posterior
     others: CaseTable | None = None
 
-    def linkability(self, targets: Ints, one: Sequence[str], other: Sequence[str]) -> Tries:
-        """Who knows some columns of a case, and others of it without knowing that they are of one
-        case: do both lead to the same released case?
+    def guesses(
+        self,
+        targets: Ints,
+        halves: tuple[Sequence[str], Sequence[str]] | None,
+        secrets: Sequence[str],
+    ) -> tuple[Tries, dict[str, Tries]]:
+        """Linkability, and the inference of each secret.
+
+        Who knows some columns of a case, and others of it without knowing that they are of one
+        case: do both lead to the same released case? And who knows all columns but one guesses
+        that one from the nearest released case.
         """
+        linked = Tries([], [])
+        inferred = {secret: Tries([], []) for secret in secrets}
+        if halves is None and not secrets:
+            return linked, inferred
+        tries = [linked, *inferred.values()] if halves else list(inferred.values())
+        for target in targets.tolist():
+            posterior = self.posterior(target) if self.others is None else None
+            own = None if posterior is None else int(np.argmax(posterior))
+            found = self._found(self.source, target, halves, secrets, own)
+            for each, (with_own, without) in zip(tries, found, strict=True):
+                each.attack.append(with_own)
+                if posterior is not None:
+                    chance = float(posterior[own])
+                    each.control.append(chance * without + (1 - chance) * with_own)
+        if self.others is not None:
+            for row in range(min(len(targets), len(self.others.numbers))):
+                found = self._found(self.others, row, halves, secrets, None)
+                for each, (with_own, _) in zip(tries, found, strict=True):
+                    each.control.append(with_own)
+        return linked, inferred
 
-        def joined(table: CaseTable, row: int, without: int | None) -> float:
-            found = [self._nearest(table, row, names, without) for names in (one, other)]
-            both = len(np.intersect1d(found[0], found[1], assume_unique=True))
-            return both / (len(found[0]) * len(found[1]))
+    def _found(
+        self,
+        table: CaseTable,
+        row: int,
+        halves: tuple[Sequence[str], Sequence[str]] | None,
+        secrets: Sequence[str],
+        own: int | None,
+    ) -> Iterator[tuple[float, float]]:
+        """The chance of success of each guess about a row, with all released cases and without
+        one of them, ``own``.
+        """
+        apart = self.released.distances(table, row)
+        if halves:
+            sums = [np.sum([apart[name] for name in names], axis=0) for names in halves]
+            yield _with_and_without(_in_common, sums, own)
+        every = np.sum(list(apart.values()), axis=0) if secrets else np.zeros(0)
+        for secret in secrets:
 
-        return self._tried(targets, joined)
+            def guessed(found: Sequence[Ints], secret: str = secret) -> float:
+                return self._guessed(table, row, secret, found[0])
 
-    def inference(self, targets: Ints, secret: str) -> Tries:
-        """Who knows all columns but one guesses that one from the nearest released case."""
-        known = [name for name in self.source.names if name != secret]
-        numeric = secret in self.source.numeric
-        place = (self.source.numeric if numeric else self.source.categorical).index(secret)
+            yield _with_and_without(guessed, [every - apart[secret]], own)
 
-        def guessed(table: CaseTable, row: int, without: int | None) -> float:
-            found = self._nearest(table, row, known, without)
-            if not numeric:
-                same = self.released.categories[found, place] == table.categories[row, place]
-                return float(same.mean())
-            true, guesses = table.numbers[row, place], self.released.numbers[found, place]
-            if np.isnan(true):
-                return float(np.isnan(guesses).mean())
-            return float((np.abs(guesses - true) <= TOLERANCE * np.abs(true)).mean())
-
-        return self._tried(targets, guessed)
+    def _guessed(self, table: CaseTable, row: int, secret: str, found: Ints) -> float:
+        """How likely one of the released cases ``found`` tells a row's secret."""
+        if secret in self.source.categorical:
+            place = self.source.categorical.index(secret)
+            same = self.released.categories[found, place] == table.categories[row, place]
+            return float(same.mean())
+        place = self.source.numeric.index(secret)
+        true, guesses = table.numbers[row, place], self.released.numbers[found, place]
+        if np.isnan(true):
+            return float(np.isnan(guesses).mean())
+        return float((np.abs(guesses - true) <= TOLERANCE * np.abs(true)).mean())
 
     def singling_out(self, number: int, seed: int) -> Tries:
         """Predicates that hold of exactly one released case: do they hold of exactly one case of
@@ -92,36 +132,6 @@ class ReleaseAttacked:
                 tries.control.append(0.0)
         return tries
 
-    def _tried(
-        self, targets: Ints, success: Callable[[CaseTable, int, int | None], float]
-    ) -> Tries:
-        """An attack on each target, and its control."""
-        tries = Tries([], [])
-        for target in targets.tolist():
-            tries.attack.append(success(self.source, target, None))
-            if self.others is None:
-                posterior = self.posterior(target)
-                own = int(np.argmax(posterior))
-                chance = float(posterior[own])
-                without = success(self.source, target, own)
-                tries.control.append(chance * without + (1 - chance) * tries.attack[-1])
-        if self.others is not None:
-            rows = range(min(len(targets), len(self.others.numbers)))
-            tries.control.extend(success(self.others, row, None) for row in rows)
-        return tries
-
-    def _nearest(
-        self, table: CaseTable, row: int, among: Sequence[str], without: int | None
-    ) -> Ints:
-        found = self.released.nearest(table, row, among)
-        if without is None or without not in found:
-            return found
-        if len(found) > 1:
-            return np.asarray(found[found != without])
-        apart = self.released.distances(table.numbers[row], table.categories[row], among)
-        apart[without] = np.inf
-        return np.flatnonzero(apart <= apart.min() + 1e-12)
-
     def _predicates(
         self, number: int, seed: int
     ) -> Iterator[tuple[int, Callable[[CaseTable], Bools]]]:
@@ -129,7 +139,8 @@ class ReleaseAttacked:
         case fulfils: a number at least or at most as far from the middle, the same category.
         """
         draws = np.random.default_rng([seed, 29])
-        names, middles = self.released.names, np.nanmedian(self.released.numbers, axis=0)
+        names = self.released.names
+        middles = [_middle(column) for column in self.released.numbers.T]
         seen: set[tuple[object, ...]] = set()
         for _ in range(20 * number):
             if len(seen) == number:
@@ -146,8 +157,38 @@ class ReleaseAttacked:
                 yield record, predicate
 
 
+def _in_common(found: Sequence[Ints]) -> float:
+    both = len(np.intersect1d(found[0], found[1], assume_unique=True))
+    return both / (len(found[0]) * len(found[1]))
+
+
+def _with_and_without(
+    success: Callable[[Sequence[Ints]], float], apart: Sequence[Floats], own: int | None
+) -> tuple[float, float]:
+    """The success with the nearest cases by each of the distances, and without one case."""
+    found = [_nearest(each) for each in apart]
+    with_own = success(found)
+    if own is None or not any(own in each for each in found):
+        return with_own, with_own
+    if len(apart[0]) == 1:
+        return with_own, 0.0
+    for each in apart:
+        each[own] = np.inf
+    return with_own, success([_nearest(each) for each in apart])
+
+
+def _nearest(apart: Floats) -> Ints:
+    """The cases at the least distance, ties and all."""
+    return np.flatnonzero(apart <= apart.min() + _SAME)
+
+
+def _middle(values: Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else np.nan
+
+
 def _predicate(
-    table: CaseTable, record: int, chosen: Sequence[int], middles: Floats
+    table: CaseTable, record: int, chosen: Sequence[int], middles: Sequence[float]
 ) -> Callable[[CaseTable], Bools]:
     """What a case must fulfil to be like ``record`` in the chosen columns."""
     numeric = len(table.numeric)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats
+from cloakwork.arrays import Floats, Ints
 from cloakwork.attacks.article29 import ReleaseAttacked
 from cloakwork.attacks.attributes import (
     code_attributes,
@@ -38,6 +38,9 @@ from cloakwork.progress import Reporter, silent
 TARGETS: Final = 1000
 INTERNAL: Final = "internal, of the raw log: never publish these figures, nor choose noise by them"
 _ARTICLE_29_AT_MOST: Final = 500
+_WIDE: Final = 0.5
+_MANY: Final = 100
+"""Targets of which alone bounds are not wide."""
 
 Source = EventLog | str | Path
 
@@ -66,7 +69,7 @@ def risk(
     """
     reporter("reading")
     given = [opened_log(original, columns)]
-    given += [opened_log(each) for each in (released, other) if each is not None]
+    given += [opened_log(each, timeless=True) for each in (released, other) if each is not None]
     if control is not None:
         given.append(opened_log(control, columns))
     coded = code_logs(*(each.log for each in given))
@@ -102,6 +105,9 @@ class _Assessment:
         draws = np.random.default_rng(self.seed)
         self.chosen = np.sort(draws.permutation(self.source.cases)[: self.targets])
         self.of_cases, self.of_events = known_attributes(self.source.log)
+        if self.control is not None:
+            self.of_cases = self._there(self.of_cases, self.control.log.cases.columns)
+            self.of_events = self._there(self.of_events, self.control.log.events.columns)
         self.census = len(self.chosen) == self.source.cases
 
     def report(self) -> RiskReport:
@@ -127,13 +133,18 @@ class _Assessment:
         sizes = own_sizes(self.source, self.chosen, kinds, own, self.seed)
         after_sizes: dict[str, list[int]] = {}
         after: dict[str, Share] = {}
+        control = None
         if self.released is not None:
-            after_sizes = self._released_sizes(kinds)
             after = self._found_after(kinds)
+            if _is_made_up(self.opened[1].plan):
+                control = f"after: {self._stand_ins()}"
+            else:
+                after_sizes = self._released_sizes(kinds)
         found = []
         for kind in kinds:
             census = self.census and not kind.sampled
-            found += attacks_of(kind, sizes, after_sizes, after.get(kind.name), census=census)
+            share = after.get(kind.name)
+            found += attacks_of(kind, sizes, after_sizes, share, control, census=census)
         return [each for each in found if each.name.startswith("uniqueness")] + [
             each for each in found if each.name.startswith("linking")
         ]
@@ -145,14 +156,23 @@ class _Assessment:
         pairs = [(self.of_cases, before.cases, after.cases)]
         pairs.append((self.of_events, before.events, after.events))
         kept: list[list[str]] = []
+        replaced: set[str] = set()
         for names, old, new in pairs:
             there = [name for name in names if name in new.columns]
             kept.append(
                 [name for name in there if same_values(values_of(old, name), values_of(new, name))]
             )
-            for name in sorted(set(there) - set(kept[-1])):
-                self._note(f"{name}: other values stand in the release, so it is not compared")
+            replaced |= set(there) - set(kept[-1])
+        if replaced:
+            names_of_them = ", ".join(sorted(replaced))
+            self._note(f"not compared, as the release has other values of them: {names_of_them}")
         return kept[0], kept[1]
+
+    def _there(self, names: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+        """The attributes that the control group has too."""
+        for name in sorted(set(names) - set(columns)):
+            self._note(f"the control group has no {name}, so it is left out")
+        return tuple(name for name in names if name in columns)
 
     def _note(self, words: str) -> None:
         if words not in self.notes:
@@ -173,29 +193,48 @@ class _Assessment:
     def _found_after(self, kinds: Sequence[Knowledge]) -> dict[str, Share]:
         """How often the best guess in the release is right.
 
-        Where the release is made up, times lead to cases that resemble the target by chance: what
-        counts is what is found beyond stand-ins, which are the targets at other times. Where it is
-        not known how times were moved, that is the lower bound.
+        Where the release is made up, guesses lead to cases that resemble the target by chance: what
+        counts is what is found beyond stand-ins, which are cases that gave nothing to the release,
+        or else the targets at other times. Where it is not known how times were moved, that is the
+        lower bound of what times find.
         """
         released, plan = self.released, self.opened[1].plan
         assert released is not None  # noqa: S101 - asked only then
-        chances = self._chances(kinds, self.source, self._links(released, self.opened[1]))
+        links = self._links(released, self.opened[1])
+        chances = self._chances(kinds, self.source, links, self.chosen)
         found = {name: share_of(each, census=False) for name, each in chances.items()}
-        if released.times is None or (plan is not None and scales_of(plan) is not None):
+        made_up = _is_made_up(plan)
+        if not made_up and (not links.has_times or (plan is not None and scales_of(plan))):
             return found
-        self.reporter("looking for stand-ins in the release")
-        stand_ins = at_other_times(self.source, self.seed)
-        links = Links(stand_ins, released, self.seed)
-        links.fit()
-        control = self._chances(kinds, stand_ins, links)
-        for name in (kind.name for kind in kinds if kind.timed):
-            beyond, share = excess(chances[name], control[name]), found.pop(name)
-            bounded = share.model_copy(update={"low": min(share.low, beyond.low)})
-            found |= {name: beyond if _is_made_up(plan) else bounded}
+        control = self._found_of_stand_ins(kinds, released)
+        for name in (kind.name for kind in kinds if kind.timed or made_up):
+            beyond = excess(chances[name], control[name])
+            low = min(found[name].low, beyond.low)
+            found[name] = beyond if made_up else found[name].model_copy(update={"low": low})
         return found
 
+    def _stand_ins(self) -> str:
+        if self.control is not None:
+            return "cases that are not in the log"
+        return "the log's cases at other times"
+
+    def _found_of_stand_ins(
+        self, kinds: Sequence[Knowledge], released: CodedLog
+    ) -> dict[str, list[float]]:
+        """The same attack on cases that are not in the release."""
+        self.reporter("looking for stand-ins in the release")
+        stand_ins, chosen = self.source, self.chosen
+        if self.control is not None:
+            stand_ins = self.control
+            chosen = np.arange(min(len(chosen), stand_ins.cases))
+        elif stand_ins.times is not None:
+            stand_ins = at_other_times(stand_ins, self.seed)
+        links = Links(stand_ins, released, self.seed)
+        links.fit()
+        return self._chances(kinds, stand_ins, links, chosen)
+
     def _chances(
-        self, kinds: Sequence[Knowledge], source: CodedLog, links: Links
+        self, kinds: Sequence[Knowledge], source: CodedLog, links: Links, chosen: Ints
     ) -> dict[str, list[float]]:
         """How likely the best guess in the release is right, for each kind and target."""
         released = self.released
@@ -203,14 +242,14 @@ class _Assessment:
         own, theirs = code_attributes([source, released], *self._in_both())
         comparable = {each.name for each in attributes_known(own)}
         by_kind: dict[str, list[float]] = {kind.name: [] for kind in kinds}
-        for number, case in enumerate(self.chosen.tolist()):
+        for number, case in enumerate(chosen.tolist()):
             if number % 100 == 0:
                 self.reporter(f"looking for cases of the log in the release: {number}")
             posterior = links.posterior(case)
             target = Target(source, case, self.seed, own)
             searched = Searched(released, links.nearest, links.aligned, theirs, posterior)
             for kind in kinds:
-                known = not kind.timed or released.times is not None
+                known = not kind.timed or links.has_times
                 if kind.name.endswith("-attributes"):
                     known = kind.name in comparable
                 # Who knows what the release does not hold has a guess at random.
@@ -238,9 +277,8 @@ class _Assessment:
                 links.rehearsed = rehearsed_times(plan, self.source, self.seed)
             if _is_made_up(plan):
                 self._note(
-                    "the cases of this release are made up, so nobody's case is in it: a share "
-                    "after it says how far a made-up case resembles a real one, for times beyond "
-                    "what it resembles cases at other times"
+                    "the cases of this release are made up, nobody's is in it: after it, a share "
+                    f"is what is found beyond a control, {self._stand_ins()}"
                 )
         elif links.has_times:
             self._note(
@@ -292,9 +330,17 @@ class _Assessment:
             links = self._links(self.released, self.opened[1])
             tables = case_tables([self.source, self.released, *extra], of_cases, of_events)
             after = self._attacked(tables, links)
-        return article_29_attacks(
-            before, after, self.chosen[:_ARTICLE_29_AT_MOST], self.seed, self.reporter
-        )
+        targets = self.chosen[:_ARTICLE_29_AT_MOST]
+        attacks = article_29_attacks(before, after, targets, self.seed, self.reporter)
+        for attack in attacks:
+            for share in (attack.before, attack.after):
+                wide = share is not None and share.high - share.low > _WIDE
+                if wide and len(targets) >= _MANY:
+                    self._note(
+                        f"the bounds of {attack.name} are wide as its control succeeds nearly "
+                        "always, so that hardly anything is left to be found beyond it"
+                    )
+        return attacks
 
     def _attacked(self, tables: Sequence[CaseTable], links: Links | None) -> ReleaseAttacked:
         def itself(case: int) -> Floats:

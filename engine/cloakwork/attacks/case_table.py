@@ -32,19 +32,18 @@ class CaseTable:
         """All columns."""
         return (*self.numeric, *self.categorical)
 
-    def distances(self, numbers: Floats, categories: Ints, among: Sequence[str]) -> Floats:
-        """Gower's distance of each case from one row, by some columns: shape (cases,)."""
-        chosen = [place for place, name in enumerate(self.numeric) if name in among]
-        apart = np.abs(self.numbers[:, chosen] - numbers[chosen])
-        total = np.where(np.isnan(apart), 1.0, apart).sum(axis=1)
-        chosen = [place for place, name in enumerate(self.categorical) if name in among]
-        other = self.categories[:, chosen] != categories[chosen]
-        return np.asarray(total + other.sum(axis=1))
-
-    def nearest(self, table: "CaseTable", row: int, among: Sequence[str]) -> Ints:
-        """The cases here that are nearest to a row of another table, ties and all."""
-        found = self.distances(table.numbers[row], table.categories[row], among)
-        return np.flatnonzero(found <= found.min() + 1e-12)
+    def distances(self, table: "CaseTable", row: int) -> dict[str, Floats]:
+        """How far each case is from a row of another table, by each column, from 0 to 1: Gower's
+        distance is their sum. Each of shape (cases,).
+        """
+        apart = {}
+        for place, name in enumerate(self.numeric):
+            away = np.abs(self.numbers[:, place] - table.numbers[row, place])
+            apart[name] = np.nan_to_num(away, copy=False, nan=1.0)
+        for place, name in enumerate(self.categorical):
+            other = self.categories[:, place] != table.categories[row, place]
+            apart[name] = other.astype(np.float64)
+        return apart
 
 
 def case_tables(
@@ -74,8 +73,8 @@ def case_tables(
         CaseTable(
             numeric=tuple(scaled),
             categorical=tuple(categories),
-            numbers=np.stack([columns[place] for columns in scaled.values()], axis=1),
-            categories=np.stack([columns[place] for columns in categories.values()], axis=1),
+            numbers=np.stack([columns[place] for columns in scaled.values()]).T,
+            categories=np.stack([columns[place] for columns in categories.values()]).T,
             attributes=frozenset(name for name, _ in named),
         )
         for place in range(len(logs))
@@ -87,7 +86,9 @@ def _lengths(log: CodedLog) -> Ints:
 
 
 def _floats(values: Ints | Floats) -> Floats:
-    return values.astype(np.float64)
+    """Infinite ones are as good as missing: no number is near them."""
+    found = values.astype(np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
 
 
 def _scaled(columns: Sequence[Floats]) -> list[Floats]:

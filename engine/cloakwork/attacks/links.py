@@ -134,6 +134,8 @@ class Links:
         if not self._origins:
             return
         likely = np.flatnonzero(weights > -np.inf)
+        if not len(likely):
+            return
         most = _LOOKED_AT if self.source.cases <= _MANY else _LOOKED_AT // 6
         if len(likely) > most:
             likely = likely[np.argpartition(-weights[likely], most)[:most]]

@@ -7,8 +7,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cloakwork.errors import LogError, VerificationFailed
+from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import read_log
+from cloakwork.log.io.source import format_by_suffix
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.archive import LOG_NAME, unpacked
 from cloakwork.publishing.folder import PLAN_FILE, read_document
@@ -23,16 +25,21 @@ class OpenedLog:
     plan: Plan | None = None
 
 
-def opened_log(source: EventLog | str | Path, columns: dict[str, str] | None = None) -> OpenedLog:
+def opened_log(
+    source: EventLog | str | Path,
+    columns: dict[str, str] | None = None,
+    *,
+    timeless: bool = False,
+) -> OpenedLog:
     """Read ``source``; raises LogError for what is neither a log nor a release. Signatures are not
-    looked at: that is for ``verify``.
+    looked at: that is for ``verify``. ``timeless``: a table without a column of times has none.
     """
     if isinstance(source, EventLog):
         return OpenedLog(source, "log")
     path = Path(source)
     if path.is_dir():
         return _of_folder(path, path)
-    if path.is_file() and zipfile.is_zipfile(path):
+    if path.is_file() and zipfile.is_zipfile(path) and format_by_suffix(path) is None:
         try:
             with unpacked(path) as folder:
                 return _of_folder(folder, path)
@@ -40,7 +47,7 @@ def opened_log(source: EventLog | str | Path, columns: dict[str, str] | None = N
             raise LogError(path, f"is not a packed release ({error})") from error
     if not path.is_file():
         raise LogError(path, "there is no such file or folder")
-    return OpenedLog(read_log(path, columns=columns), path.name)
+    return OpenedLog(read_log(path, columns=columns, timeless=timeless), path.name)
 
 
 def _of_folder(folder: Path, named: Path) -> OpenedLog:
@@ -48,7 +55,9 @@ def _of_folder(folder: Path, named: Path) -> OpenedLog:
     if len(logs) != 1:
         hint = "name a release folder, or the log file itself"
         raise LogError(named, f"holds {len(logs)} logs where a release has one", hint=hint)
-    return OpenedLog(read_log(logs[0]), named.name, _plan_in(folder))
+    plan = _plan_in(folder)
+    timeless = plan is not None and TIMESTAMPS not in plan.released
+    return OpenedLog(read_log(logs[0], timeless=timeless), named.name, plan)
 
 
 def _plan_in(folder: Path) -> Plan | None:

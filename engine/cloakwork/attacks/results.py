@@ -1,6 +1,7 @@
 """Attacks as the report has them, made of what was found for single targets."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from cloakwork.attacks.bounds import excess, share_of
 from cloakwork.attacks.coded import CodedLog
 from cloakwork.attacks.report import Attack, GroupSizes, Share
 from cloakwork.progress import Reporter
+
+_FLOW: Final = ("number of events", "first activity", "last activity", "sequence")
+"""Columns of a case table that its sequence decides."""
 
 
 def own_sizes(
@@ -37,10 +41,11 @@ def attacks_of(
     sizes: dict[str, list[int]],
     after_sizes: dict[str, list[int]],
     after: Share | None,
+    control: str | None,
     *,
     census: bool,
 ) -> list[Attack]:
-    """Uniqueness and linking by one kind of knowledge."""
+    """Uniqueness and linking by one kind of knowledge; ``control``: what ``after`` is beyond."""
     of_log = np.array(sizes[kind.name])
     of_release = np.array(after_sizes.get(kind.name, []))
     method = "every case" if census else "sample"
@@ -64,6 +69,7 @@ def attacks_of(
             before=share_of((1 / of_log).tolist(), census=census),
             after=after,
             method=method,
+            control=control,
         ),
     ]
 
@@ -94,7 +100,7 @@ def article_29_attacks(
         last = shares[1] if len(shares) > 1 else None
         return Attack(name=name, knows=knows, before=shares[0], after=last, control=control)
 
-    reporter("singling out, linkability and inference")
+    reporter("singling out")
     found = [
         attack(
             "singling-out",
@@ -102,20 +108,24 @@ def article_29_attacks(
             [each.singling_out(len(targets), seed) for each in both],
         )
     ]
-    flow = ("number of events", "first activity", "last activity", "sequence")
-    rest = [name for name in before.source.names if name not in flow]
-    if rest:
-        names = f"the sequence of a case, and apart from it: {', '.join(rest)}"
-        tried = []
-        for each in both:
-            known = [name for name in rest if name in each.source.names]
-            tried.append(each.linkability(targets, flow, known) if known else Tries([], []))
-        found.append(attack("linkability", names, tried))
+    rest = [name for name in before.source.names if name not in _FLOW]
     secrets = sorted(before.source.attributes) or ["last activity"]
-    for secret in secrets:
-        tried = []
-        for each in both:
-            there = secret in each.source.names
-            tried.append(each.inference(targets, secret) if there else Tries([], []))
-        found.append(attack(f"inference/{secret}", f"all of a case but: {secret}", tried))
-    return found
+    tried = []
+    for each in both:
+        reporter("linkability and inference")
+        names = each.source.names
+        known = [name for name in rest if name in names]
+        there = [secret for secret in secrets if secret in names]
+        tried.append(each.guesses(targets, (_FLOW, known) if known else None, there))
+    if rest:
+        words = f"the sequence of a case, and apart from it: {', '.join(rest)}"
+        found.append(attack("linkability", words, [linked for linked, _ in tried]))
+    nothing = Tries([], [])
+    return found + [
+        attack(
+            f"inference/{secret}",
+            f"all of a case but: {secret}",
+            [inferred.get(secret, nothing) for _, inferred in tried],
+        )
+        for secret in secrets
+    ]

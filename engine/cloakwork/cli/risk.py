@@ -32,6 +32,7 @@ _SHOWN: Final = (
     "linkability",
 )
 """What the first screen shows; of the inference of attributes, the worst."""
+_LINES: Final = 25
 _SHARE: Final = 12
 _PATH: Final = click.Path(path_type=Path)
 
@@ -112,20 +113,32 @@ def _write_page(found: "RiskReport", path: Path) -> None:
         raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _lines(found: "RiskReport", show_all: bool) -> Iterator[str]:
+def _lines(found: "RiskReport", show_all: bool) -> list[str]:
+    """What is printed: the table, then remarks, on the first screen as many as there is room for."""
     width = screen_width()
-    yield from block("", [f"{found.internal[:1].upper()}{found.internal[1:]}."], width, indent=0)
-    yield ""
     wide = width - 2 * _SHARE
     heading = "Share of cases found by who knows"
-    yield f"{heading:<{wide}}{'before':>{_SHARE}}{'after':>{_SHARE}}"
+    lines = [
+        *block("", [f"{found.internal[:1].upper()}{found.internal[1:]}."], width, indent=0),
+        "",
+        f"{heading:<{wide}}{'before':>{_SHARE}}{'after':>{_SHARE}}",
+    ]
     for attack in found.attacks if show_all else _chosen(found):
         words = printable(_label(attack))
         if len(words) > wide - 2:
             words = words[: wide - 5] + "..."
-        yield f"{words:<{wide}}{_range(attack.before):>{_SHARE}}{_range(attack.after):>{_SHARE}}"
-    yield ""
-    yield from block("", list(_remarks(found, show_all)), width, indent=0)
+        shares = f"{_range(attack.before):>{_SHARE}}{_range(attack.after):>{_SHARE}}"
+        lines.append(f"{words:<{wide}}{shares}")
+    lines.append("")
+    remarks = list(_remarks(found))
+    if show_all:
+        return [*lines, *block("", remarks, width, indent=0)]
+    last = "All attacks and notes: --all, --json or --html FILE."
+    while True:
+        below = list(block("", [*remarks, last], width, indent=0))
+        if len(lines) + len(below) <= _LINES or len(remarks) == 1:
+            return [*lines, *below]
+        remarks.pop()
 
 
 def _chosen(found: "RiskReport") -> Iterator["Attack"]:
@@ -134,11 +147,11 @@ def _chosen(found: "RiskReport") -> Iterator["Attack"]:
     inferred = [each for each in found.attacks if each.name.startswith("inference/")]
 
     if inferred:
-        yield max(inferred, key=lambda each: (_share(each.after), _share(each.before)))
+        yield max(inferred, key=lambda each: (_proven(each.after), _proven(each.before)))
 
 
-def _share(share: "Share | None") -> float:
-    return -1.0 if share is None else share.share
+def _proven(share: "Share | None") -> float:
+    return 0.0 if share is None else share.low
 
 
 def _label(attack: "Attack") -> str:
@@ -167,7 +180,14 @@ def _range(share: "Share | None") -> str:
     return f"{low} %" if low == high else f"{low}-{high} %"
 
 
-def _remarks(found: "RiskReport", show_all: bool) -> Iterator[str]:
+def _remarks(found: "RiskReport") -> Iterator[str]:
+    """What the figures rest on, the most important first."""
+    targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
+    yield (
+        f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. "
+        "Whose case is whose in a release is estimated (docs: risk)."
+    )
+    yield from (f"{note[:1].upper()}{note[1:]}." for note in found.notes)
     by_sequence = found.attack("uniqueness/sequence").groups_before
     if by_sequence is not None:
         yield (
@@ -175,11 +195,3 @@ def _remarks(found: "RiskReport", show_all: bool) -> Iterator[str]:
             f"{by_sequence.two_to_four:.0%} in groups of 2 to 4, "
             f"{by_sequence.five_to_nine:.0%} of 5 to 9."
         )
-    targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
-    yield (
-        f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. "
-        "Whose case is whose in a release is estimated (docs: risk)."
-    )
-    yield from (f"{note[:1].upper()}{note[1:]}." for note in found.notes)
-    if not show_all:
-        yield "All attacks: --all, --json or --html FILE."
