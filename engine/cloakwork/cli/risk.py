@@ -114,7 +114,7 @@ def _write_page(found: "RiskReport", path: Path) -> None:
 
 
 def _lines(found: "RiskReport", show_all: bool) -> list[str]:
-    """What is printed: the table, then remarks, on the first screen as many as there is room for."""
+    """The table, then remarks: on the first screen as many as there is room for."""
     width = screen_width()
     wide = width - 2 * _SHARE
     heading = "Share of cases found by who knows"
