@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from cloakwork.errors import LogError, VerificationFailed
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import read_log
+from cloakwork.log.io.source import format_by_suffix
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.archive import LOG_NAME, unpacked
 from cloakwork.publishing.folder import PLAN_FILE, read_document
@@ -32,7 +33,7 @@ def opened_log(source: EventLog | str | Path, columns: dict[str, str] | None = N
     path = Path(source)
     if path.is_dir():
         return _of_folder(path, path)
-    if path.is_file() and zipfile.is_zipfile(path):
+    if path.is_file() and zipfile.is_zipfile(path) and format_by_suffix(path) is None:
         try:
             with unpacked(path) as folder:
                 return _of_folder(folder, path)
