@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from starlette.responses import Response
 
@@ -126,7 +126,7 @@ def declare(visit: Visit) -> Response:
         name,
         owner=visit.sent("owner") or None,
         unit=visit.sent("unit") or None,
-        totals=_total_sent(visit, ledger.declaration(name).totals),
+        totals=_totals_sent(visit, ledger.declaration(name).totals),
         windows=cast("DatasetWindows", windows) or None,
         require_approval=bool(visit.sent("require_approval")),
         reason=visit.sent("reason"),
@@ -134,17 +134,31 @@ def declare(visit: Visit) -> Response:
     return go(address("/dataset", name=name))
 
 
-def _total_sent(visit: Visit, known: Mapping[Currency, Cost]) -> dict[Currency, Cost]:
-    """The total of differential privacy that the form names; where delta is empty, it stays."""
-    epsilon, delta = visit.sent("epsilon"), visit.sent("delta")
-    if not epsilon and not delta:
-        return {}
-    before = known.get("unit") or Cost(epsilon=0.0)
-    try:
-        total = declared_cost(float(epsilon or before.epsilon), float(delta or before.delta))
-    except ValueError as error:
-        raise OutsideFolder(f"epsilon {epsilon!r}, delta {delta!r}: is no total: {error}") from None
-    return {"unit": total}
+_TOTALS: Final[tuple[tuple[Currency, str, str], ...]] = (
+    ("unit", "epsilon", "delta"),
+    ("metric", "metric_epsilon", ""),
+    ("local", "local_epsilon", ""),
+)
+"""Each currency, and the fields that name its total."""
+
+
+def _totals_sent(visit: Visit, known: Mapping[Currency, Cost]) -> dict[Currency, Cost]:
+    """The totals that the form names; where delta is empty, it stays."""
+    found: dict[Currency, Cost] = {}
+    for currency, epsilon_field, delta_field in _TOTALS:
+        epsilon = visit.sent(epsilon_field)
+        delta = visit.sent(delta_field) if delta_field else ""
+        if not epsilon and not delta:
+            continue
+        before = known.get(currency) or Cost(epsilon=0.0)
+        try:
+            total = declared_cost(float(epsilon or before.epsilon), float(delta or before.delta))
+        except ValueError as error:
+            raise OutsideFolder(
+                f"{currency} total, epsilon {epsilon!r}, delta {delta!r}: is no total: {error}"
+            ) from None
+        found[currency] = total
+    return found
 
 
 def altered(ledger: Ledger) -> str:
