@@ -35,6 +35,7 @@ from cloakwork.report.model import (
 )
 from cloakwork.report.oscal import assessment_results
 from cloakwork.report.pictures import released_pictures
+from cloakwork.report.texts import warning_lines
 from cloakwork.report.unprotected import unprotected_groups
 
 M = TypeVar("M", bound=Frozen)
@@ -133,20 +134,22 @@ def _public_text(release: AuthenticRelease, format_: Format, ledger: Ledger | No
 def _internal_text(release: AuthenticRelease, format_: Format, ledger: Ledger | None) -> str:
     if format_ == "dpv":
         raise OutputError("the terms of DPV are of the public statement: use --audience public")
-    report = _internal_report(release, ledger)
+    others = other_unbounded_releases(ledger, release.statement.predicate)
+    report = _internal_report(release, ledger, others)
     if format_ == "json":
         return _json(report)
     if format_ == "oscal":
         observed = {verdict.sentence: verdict.observed for verdict in report.verdicts}
         document = assessment_results(report.statement, report.plan, report.examination, observed)
         return _as_json(document)
-    others = other_unbounded_releases(ledger, report.statement)
     if format_ == "dpia":
         return markdown_of(dpia_html(report, others))
     return internal_html(report, others, release.statement.digests())
 
 
-def _internal_report(release: AuthenticRelease, ledger: Ledger | None) -> InternalReport:
+def _internal_report(
+    release: AuthenticRelease, ledger: Ledger | None, others: int | None
+) -> InternalReport:
     """The report as it was written, and what this run found beside."""
     path = release.folder / INTERNAL_FOLDER / "report.json"
     if not path.parent.exists():
@@ -162,7 +165,12 @@ def _internal_report(release: AuthenticRelease, ledger: Ledger | None) -> Intern
     groups = unprotected_groups(written.plan, written.statement)
     seen = written.ledger or ledger_view(ledger, written.plan, written.statement.release)
     return written.model_copy(
-        update={"examination": release.examination, "unprotected": groups, "ledger": seen}
+        update={
+            "examination": release.examination,
+            "unprotected": groups,
+            "ledger": seen,
+            "warnings": warning_lines(written.plan, others, which="other"),
+        }
     )
 
 
