@@ -82,7 +82,7 @@ def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(
 ) -> None:
     text = Page(render(published, audience)).text
 
-    assert text.index("Not protected: 1 column") < text.index("What is guaranteed")
+    assert text.index("Not protected: how many cases") < text.index("What is guaranteed")
     for claim in a_plan().claims:
         assert claim.sentence in text
         assert reasons_in_words(claim)[0] in text
