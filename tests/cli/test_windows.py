@@ -97,5 +97,5 @@ def test_a_window_that_has_not_ended_is_said(
     assert ("need another release of it" in " ".join(made.err.split())) == is_open
     told = " ".join(made.out.split())
     assert "the release is EMPTY" in told and "no case may start in window" in told
-    assert "a larger epsilon" in told and "smaller k" not in told
+    assert "this guarantee; a smaller k keeps more" in told
     assert "1 is best" not in made.out

@@ -23,13 +23,14 @@ from cloakwork.cli.ledger_text import (
     charge_text,
     date_text,
     failure_in_words,
-    is_listed,
     kept_apart,
+    listed_balances,
+    priced,
     without_release,
 )
 from cloakwork.console.visits import Visit, address, go
 from cloakwork.console.workplace import OutsideFolder
-from cloakwork.report.texts import cost_text, counted
+from cloakwork.report.texts import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +180,7 @@ def gauges_of(summary: Summary) -> list[BudgetGauge]:
     by_window = any(balance.window for balance in summary.balances)
     return [
         gauge_of(balance, in_other_windows=by_window and balance.window is None)
-        for balance in summary.balances
-        if is_listed(balance)
+        for balance in listed_balances(summary)
     ]
 
 
@@ -191,9 +191,9 @@ def gauge_of(balance: Balance, *, in_other_windows: bool = False) -> BudgetGauge
         name = f"any other window, {name}"
     return BudgetGauge(
         name=name[0].upper() + name[1:],
-        spent=cost_text(balance.spent, digits=6),
-        left="" if balance.left is None else cost_text(balance.left, digits=6),
-        total="" if balance.total is None else cost_text(balance.total, digits=6),
+        spent=priced(balance, balance.spent),
+        left=priced(balance, balance.left),
+        total=priced(balance, balance.total),
         percent=_percent(balance),
         note=kept_apart(balance) if balance.apart_from else "",
     )
