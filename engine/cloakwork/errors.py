@@ -169,25 +169,35 @@ class BudgetExceeded(CloakworkError):
         self.remaining = remaining
         self.reason = reason
         self.unit = unit
-        asked, left = _distinguishable(requested, remaining)
+        asked, left = _distinguishable(requested, remaining, with_delta=currency == "unit")
         what = _CURRENCY_WORDS.get(currency, currency)
         book = what if unit is None else f"{what}, per '{unit}'"
         where = "" if window is None else f", window {window}"
         exhausted = f"budget of dataset '{dataset}'{where} ({book}) is exhausted"
         why = f"; {reason}" if reason else ""
+        ways = ["a smaller epsilon may fit"] if remaining[0] > 0 else []
+        if window is not None:
+            ways.append("another window has a budget of its own")
+        why += "; " + ", ".join([*ways, "else ask the dataset's owner"]).removeprefix("else ")
         super().__init__(f"{exhausted}: this release costs {asked}; left are {left}{why}")
 
 
 def _distinguishable(
-    requested: tuple[float, float], remaining: tuple[float, float]
+    requested: tuple[float, float], remaining: tuple[float, float], *, with_delta: bool
 ) -> tuple[str, str]:
-    """Both costs as people read them; with every digit where six would make them look alike."""
+    """Both costs as people read them; with every digit where six would make them look alike.
+
+    ``with_delta``: whether the currency has one; else it is told where one is asked for.
+    """
+    two = with_delta or requested[1] > 0
     asked, left = (
-        f"epsilon {epsilon:g}, delta {delta:g}" for epsilon, delta in (requested, remaining)
+        f"epsilon {epsilon:g}" + (f", delta {delta:g}" if two else "")
+        for epsilon, delta in (requested, remaining)
     )
     if asked == left:
         asked, left = (
-            f"epsilon {epsilon!r}, delta {delta!r}" for epsilon, delta in (requested, remaining)
+            f"epsilon {epsilon!r}" + (f", delta {delta!r}" if two else "")
+            for epsilon, delta in (requested, remaining)
         )
     return asked, left
 

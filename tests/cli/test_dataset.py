@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from cloakwork.accounting.account import Balance
+from cloakwork.accounting.books import Book
+from cloakwork.accounting.declarations import DatasetDeclaration
 from cloakwork.accounting.ledger import Ledger
-from cloakwork.cli.dataset_text import gauge
+from cloakwork.accounting.ledger_reading import Summary
+from cloakwork.budget import Cost
+from cloakwork.cli.dataset_text import gauge, gauge_text
+from cloakwork.cli.ledger_text import listed_balances
 from conftest import Said
 from counterexamples.small import small_log, small_policy
 
@@ -38,7 +44,7 @@ def test_declare_show_and_list(run: Run, ledger: str) -> None:
         "Permit office",
         "each case",
         "epsilon 2, delta 1e-06",
-        "[####################] 100% left",
+        "[....................] 0% spent: epsilon 0 of epsilon 2",
         "decided in March",
         "No comparisons were made.",
     ):
@@ -135,3 +141,26 @@ def test_gauges() -> None:
     assert gauge(1.0) == f"[{'#' * 20}]"
     assert gauge(1e-9).count("#") == 1
     assert gauge(1 - 1e-9).count("#") == 19
+
+
+def test_each_declared_total_has_a_gauge_in_its_own_currency() -> None:
+    """Also where nothing is spent; single values have no delta."""
+    unit, metric = Cost(epsilon=4, delta=1e-5), Cost(epsilon=2, delta=1e-5)
+    spent = Cost(epsilon=1)
+    summary = Summary(
+        dataset="d",
+        records=(),
+        balances=tuple(
+            Balance(Book(currency, "case" if currency == "unit" else None), cost, total, left)
+            for currency, cost, total, left in (
+                ("unit", spent, unit, Cost(epsilon=3, delta=1e-5)),
+                ("metric", Cost(epsilon=0), metric, metric),
+                ("local", Cost(epsilon=0), unit, unit),
+            )
+        ),
+        declaration=DatasetDeclaration(totals={"metric": metric}),
+    )
+    shown = [gauge_text(balance) for balance in listed_balances(summary)]
+    assert len(shown) == 2
+    assert shown[0].startswith("[#####...............] 25% spent: epsilon 1 of epsilon 4, delta")
+    assert "0% spent: epsilon 0 of epsilon 2; epsilon 2 left; " in shown[1]

@@ -47,6 +47,12 @@ def test_from_the_first_version_to_its_end(typed: Callable[..., Said]) -> None:
     revoked = typed("ann", "registry", "revoke", NAME, "--reason", "Over", "--by", "Ann", "--json")
     document = json.loads(revoked.out)
     assert (document["state"], document["revocation"]["reason"]) == ("revoked", "Over")
+    for asked in (["list"], ["show", NAME]):
+        told = " ".join(typed("ann", "registry", *asked).out.split())
+        assert "by 'Ann', key " in told and ": your own" in told
+    again = typed("ann", "registry", "add", "policy.yaml", "--author", "Ann")
+    assert again.code == 3
+    assert "which is for good; raise metadata.version" in again.err
     assert document["approvals"][0]["counts"] is True
     log = "examples/logs/never-read.xes.gz"
     Path(log).parent.mkdir(parents=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from openpyxl import Workbook
 
 from cloakwork.log.io import read_log, write_log
 from cloakwork.report.risk_figures import RiskReport
@@ -14,6 +15,29 @@ from conftest import EXAMPLES, Said
 
 Command = Callable[..., Said]
 LINES = 25
+_CLINIC = """\
+apiVersion: cloakwork/v1
+kind: PrivacyPolicy
+metadata:
+  name: clinic
+  version: 1.0.0
+  owner: somebody@example.org
+  purpose: waiting times
+  dataset: clinic
+spec:
+  input:
+    columns: {case: Patient, activity: Schritt, timestamp: Zeit}
+    delimiter: ";"
+    time_format: "%d.%m.%Y %H:%M"
+  attributes:
+    "case:concept:name": {role: identifier}
+    "concept:name": {role: control-flow}
+    "*": {treatment: drop}
+  guarantees:
+    - {kind: k-anonymity, k: 5, over: [control-flow], scope: variants}
+  mechanisms:
+    allow: [kanon/*, attributes/*, bound]
+"""
 
 
 @pytest.fixture
@@ -92,6 +116,51 @@ def _reports(cloakwork: Command, folder: Path, of_release: str, of_log: str) -> 
     refused = cloakwork(*asked, wrong)
     assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
     assert "does not say which release was attacked" in refused.err
+
+
+def test_the_original_is_read_as_its_policy_says(cloakwork: Command, tmp_path: Path) -> None:
+    """Columns, a decimal comma and dates that only the policy explains; a workbook, too."""
+    table, folder = tmp_path / "klinik.csv", tmp_path / "release"
+    rows = [
+        (f"p{case}", step, f"0{1 + case % 9}.03.2024 1{place}:00")
+        for case in range(12)
+        for place, step in enumerate(("Aufnahme", "Labor", "Entlassung"))
+    ]
+    text = "\n".join(["Patient;Schritt;Zeit", *(";".join(row) for row in rows)])
+    table.write_text(text, "utf-8")
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(_CLINIC, "utf-8")
+    ledger = ("--ledger", f"sqlite:///{tmp_path / 'ledger.db'}")
+    assert cloakwork("apply", policy, table, "--out", folder, *ledger).code == 0
+    few = ("--quiet", "--json", "--targets", "10")
+    by_plan = cloakwork("risk", table, folder, *few)
+    assert (by_plan.code, by_plan.err) == (0, "")
+    assert json.loads(by_plan.out)["cases"] == json.loads(by_plan.out)["released_cases"] == 12
+
+    alone = cloakwork("risk", table, "--quiet")
+    assert alone.code == 1
+    assert alone.err.startswith(f"{table}:")
+    assert "--policy POLICY" in alone.err
+    assert alone.err.count("\n") == 1
+    named = cloakwork("risk", table, *few, "--policy", policy)
+    assert json.loads(named.out)["cases"] == 12
+    beside = cloakwork("risk", table, table, *few, "--policy", policy)
+    assert json.loads(beside.out)["released_cases"] == 12
+    assert cloakwork("registry", "add", policy, "--reason", "first", *ledger).code == 0
+    version = cloakwork("risk", table, *few, "--policy", "clinic@1.0.0", *ledger)
+    assert version.out == named.out
+    assert cloakwork("risk", table, "--policy", "nowhere.yaml").code == 3
+
+    book = tmp_path / "klinik.xlsx"
+    workbook = Workbook()
+    sheet = workbook.active
+    assert sheet is not None
+    for row in (("Patient", "Schritt", "Zeit"), *rows):
+        sheet.append(row)
+    workbook.save(book)
+    policy.write_text(_CLINIC.replace('    delimiter: ";"\n', ""), "utf-8")
+    said = cloakwork("risk", book, *few, "--policy", policy)
+    assert json.loads(said.out)["cases"] == 12
 
 
 def test_errors_are_one_line(cloakwork: Command, small: Path, tmp_path: Path) -> None:

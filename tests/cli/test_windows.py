@@ -68,7 +68,10 @@ def test_a_plan_is_of_one_window(cloakwork: Cloakwork, files: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "none was named; name it: --window 2026-10"),
+        (
+            (),
+            "spelt as in this example: --window 2026-10",
+        ),
         (("--window", "may"), "called 2026-10"),
     ],
 )
@@ -92,5 +95,7 @@ def test_a_window_that_has_not_ended_is_said(
     )
     assert made.code == 0, made.err
     assert ("need another release of it" in " ".join(made.err.split())) == is_open
-    assert "the release is EMPTY" in made.out
+    told = " ".join(made.out.split())
+    assert "the release is EMPTY" in told and "no case may start in window" in told
+    assert "this guarantee; a smaller k keeps more" in told
     assert "1 is best" not in made.out

@@ -1,5 +1,8 @@
 """Comparisons: what is shown, and what the ledger notes."""
 
+import html
+import re
+
 from cloakwork.console.guard import REPORT_POLICY
 from console.conftest import LOG, POLICY, Visitor
 from console.test_application import Links
@@ -13,6 +16,10 @@ def test_settings_beside_each_other(visitor: Visitor) -> None:
     page = visitor.get(f"/work/{job.id}").text
     assert not Links(page).inline
     assert "epsilon 0.5" in page
+    cells = [html.unescape(each) for each in re.findall(r"<td[^>]*>(.*?)</td>", page)]
+    assert any(re.fullmatch(r"[01]\.\d\d.*", cell) for cell in cells), cells
+    assert not any("('" in cell for cell in cells), cells
+    assert '<a href="/compare"' in visitor.get("/").text
     assert "stand-in" in page
     assert "Internal." not in page
     picture = visitor.get(f"/work/{job.id}/document")

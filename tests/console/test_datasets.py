@@ -67,3 +67,12 @@ def test_a_declaration_binds_and_is_never_loosened(visitor: Visitor) -> None:
     for wrong in ({"epsilon": "3"}, {"epsilon": "much"}, {"windows": "2 months"}):
         assert visitor.send("/dataset/declare", **name, **wrong).status_code == 400, wrong
     assert len(visitor.state.ledger().events("dataset-declared")) == before
+
+
+def test_totals_of_single_values_are_declared(visitor: Visitor) -> None:
+    """Each currency has a field of its own."""
+    asked = {"name": "ward", "owner": "o", "epsilon": "3", "metric_epsilon": "2"}
+    assert visitor.send("/dataset/declare", **asked).status_code == 303
+    totals = visitor.state.ledger().declaration("ward").totals
+    assert {name: cost.epsilon for name, cost in totals.items()} == {"unit": 3.0, "metric": 2.0}
+    assert "is no total" in visitor.send("/dataset/declare", name="ward", local_epsilon="x").text

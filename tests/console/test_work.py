@@ -1,5 +1,6 @@
 """Logs: a proposed policy, a plan, a release; and what is refused."""
 
+import html
 import re
 from pathlib import Path
 
@@ -84,3 +85,20 @@ def test_work_is_listed_and_can_be_stopped(visitor: Visitor) -> None:
     assert f'href="/work/{job.id}"' in visitor.get("/work").text
     assert visitor.send(f"/work/{job.id}/stop").headers["location"] == f"/work/{job.id}"
     assert job.stop.is_set()
+
+
+def test_a_proposal_reads_the_log_as_the_form_says(visitor: Visitor) -> None:
+    """Columns, and what ``suggest --input`` takes."""
+    rows = (f"p{n % 4};{step};0{1 + n % 9}.03.2024 1{n % 9}:00" for n in range(40) for step in "ab")
+    table = visitor.folder / "klinik.csv"
+    table.write_text("\n".join(["A;B;C", *rows]), "utf-8")
+    asked = {"log": table.name, "out": "klinik", "audience": "share"}
+    said = {"case": "A", "activity": "B", "timestamp": "C", "time_format": "%d.%m.%Y %H:%M"}
+    page = visitor.result(visitor.send("/suggest", **asked, **said, time_zone="Europe/Berlin"))
+    assert "klinik.yaml is written" in page
+    read = load_policy(visitor.folder / "klinik.yaml").spec.input
+    assert read is not None
+    assert (read.columns["concept:name"], read.time_zone) == ("B", "Europe/Berlin")
+    assert read.time_format == said["time_format"]
+    wrong = visitor.send("/suggest", **asked | {"out": "other"}, other_columns="Age")
+    assert "is not case:NAME=COLUMN" in html.unescape(wrong.text)

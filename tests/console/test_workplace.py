@@ -106,3 +106,15 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
     assert path.read_text() == "new\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert [each.name for each in tmp_path.iterdir()] == ["policy.yaml"]
+
+
+def test_object_centric_logs_are_listed(visitor: Visitor) -> None:
+    """By their beginning, where others have their ending, too; an error names the file as here."""
+    kept = {"a.json": '{"eventTypes": [], "objectTypes": []}', "b.json": '{"name": "x"}'}
+    for name, text in kept.items():
+        (visitor.folder / name).write_text(text, "utf-8")
+    (visitor.folder / "c.sqlite").write_bytes(b"SQLite format 3\0")
+    assert {"a.json", "c.sqlite"} == set(visitor.state.workplace.look().logs) - {LOG}
+    job = visitor.job(visitor.send("/suggest", log="a.json", out="new", audience="share"))
+    assert job.state == "failed"
+    assert job.problem.startswith("a.json: ")

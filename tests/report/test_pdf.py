@@ -75,6 +75,13 @@ def test_the_same_release_gives_the_same_pdf(published: Path) -> None:
     assert render_pdf(published) == render_pdf(published)
 
 
+def test_the_appendix_is_not_printed() -> None:
+    page = a_page("x")
+    beside = page.replace("</main>", "<section class='appendix'><h2>Y</h2></section></main>")
+    pdfs = [pdf_of(each, title="x", running="x", issued=ISSUED) for each in (page, beside)]
+    assert pdfs[0] == pdfs[1]
+
+
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_texts_are_never_source(text: str) -> None:
     """Evaluated, they would fail or read files; none stands in the way of a PDF."""

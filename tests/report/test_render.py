@@ -14,6 +14,8 @@ import pytest
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.errors import OutputError, VerificationFailed
+from cloakwork.guarantees.caveats import Homogeneity, SingleTimesOnly
+from cloakwork.plan.claims.caveats import NoTotal
 from cloakwork.plan.model import UnprovenClaim
 from cloakwork.plan.sentences import reasons_in_words
 from cloakwork.publishing.from_plan import statement_of
@@ -80,7 +82,7 @@ def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(
 ) -> None:
     text = Page(render(published, audience)).text
 
-    assert text.index("Not protected: 1 column") < text.index("What is guaranteed")
+    assert text.index("Not protected: how many cases") < text.index("What is guaranteed")
     for claim in a_plan().claims:
         assert claim.sentence in text
         assert reasons_in_words(claim)[0] in text
@@ -122,6 +124,27 @@ def test_the_json_reports_are_json(published: Path, key: SigningKey) -> None:
     assert public["statement"]["exposed"][0]["column"] == "metadata"
     assert next(iter(internal.items())) == ("warning", INTERNAL_BANNER)
     assert internal["source"]["cases"] == RAW_FIGURES[0]
+
+
+def test_the_verdict_says_what_the_plan_warns_of(publish_as: Callable[..., Published]) -> None:
+    """Under what does not hold, the weightiest first, a clause each; whole in the JSON."""
+    caveats = (NoTotal(), Homogeneity(attributes=("age",)), SingleTimesOnly())
+    folder = publish_as(plan=a_plan(warnings=caveats)).folder
+    for audience in BOTH:
+        text = Page(render(folder, audience)).text
+        verdict = text[text.index("What does not") : text.index("Who answers for it")]
+        places = [
+            verdict.index(words)
+            for words in (
+                "metric privacy protects single times, not cases",
+                "k-anonymity says nothing about values",
+                "the policy sets no budget.total",
+            )
+        ]
+        assert places == sorted(places)
+        assert "cloakwork risk" not in verdict
+        warnings = json.loads(render(folder, audience, "json"))["warnings"]
+        assert "'cloakwork risk' measures how often" in warnings[0]
 
 
 def test_a_reproducible_release_says_so_on_every_page(publish_as: Callable[..., Published]) -> None:

@@ -242,7 +242,11 @@ def test_a_release_of_everything_is_charged_in_every_window(ledger: Ledger) -> N
 @pytest.mark.parametrize(
     ("policy", "name", "said"),
     [
-        (growing(), None, "and none was named; name it: --window 2026-10"),
+        (
+            growing(),
+            None,
+            "spelt as in this example: --window 2026-10",
+        ),
         (growing(), "2026-W43", "there is no window '2026-W43': with every: 1 month"),
         (policy_of(), "2026-10", "the policy has no windows, and '2026-10' was named"),
     ],

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from cloakwork.accounting.ledger import Ledger
 from cloakwork.arrays import Floats, Ints
 from cloakwork.attacks.article29 import ReleaseAttacked
 from cloakwork.attacks.attributes import (
@@ -26,13 +27,14 @@ from cloakwork.attacks.bounds import excess, share_of
 from cloakwork.attacks.case_table import CaseTable, case_tables
 from cloakwork.attacks.coded import CodedLog, at_other_times, code_logs
 from cloakwork.attacks.links import Links
-from cloakwork.attacks.opened import OpenedLog, opened_log
+from cloakwork.attacks.opened import OpenedLog
 from cloakwork.attacks.rehearsal import rehearsed_times, scales_of
 from cloakwork.attacks.results import article_29_attacks, attacks_of, own_sizes
+from cloakwork.attacks.sources import LogReading, LogSource
 from cloakwork.errors import LogError
-from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import values_of
 from cloakwork.plan.model import Plan
+from cloakwork.policy.model import Policy
 from cloakwork.progress import Reporter, silent
 from cloakwork.report.risk_figures import Attack, RiskReport, Share
 
@@ -43,16 +45,16 @@ _WIDE: Final = 0.5
 _MANY: Final = 100
 """Targets of which alone bounds are not wide."""
 
-Source = EventLog | str | Path
-
 
 def risk(
-    original: Source,
-    released: Source | None = None,
+    original: LogSource,
+    released: LogSource | None = None,
     *,
-    other: Source | None = None,
-    control: Source | None = None,
+    other: LogSource | None = None,
+    control: LogSource | None = None,
     columns: dict[str, str] | None = None,
+    policy: Policy | str | Path | None = None,
+    ledger: Ledger | str | None = None,
     targets: int = TARGETS,
     seed: int = 1,
     reporter: Reporter = silent,
@@ -63,16 +65,16 @@ def risk(
     ``released``: a release folder, a packed release or a log file, or a log; what its plan says of
     noise on times is used where it has one. ``other``: a second release of the same log, for the
     linking of both. ``control``: cases of the same process that are not in ``original``, as the
-    control group of singling out, linkability and inference. ``columns``: of ``original`` and
-    ``control``, as for ``read_log``. ``targets``: cases that are looked for, of more cases
+    control group of singling out, linkability and inference. ``original`` and ``control`` are read
+    as ``policy`` says, else as the policy of the release's plan; ``columns``, as for ``read_log``,
+    go before it. ``policy``: a policy, its file or name, or ``NAME@VERSION`` of the registry in
+    ``ledger``. ``targets``: cases that are looked for, of more cases
     so many at random by ``seed``. Shares lie between 0 and 1, bounds hold at 95 %. The figures are
     internal. Raises LogError for what is no log.
     """
     reporter("reading")
-    given = [opened_log(original, columns)]
-    given += [opened_log(each, timeless=True) for each in (released, other) if each is not None]
-    if control is not None:
-        given.append(opened_log(control, columns))
+    releases = [each for each in (released, other) if each is not None]
+    given = LogReading(policy, columns, ledger).open(original, releases, control)
     for each in given:
         if each.log.events.height == 0:
             raise LogError(each.name, "has no events, so there is nothing to attack")

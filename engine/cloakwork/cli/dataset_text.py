@@ -8,7 +8,8 @@ from cloakwork.cli.ledger_json import summary_json
 from cloakwork.cli.ledger_text import (
     balance_text,
     budget_name,
-    is_listed,
+    listed_balances,
+    priced,
     summary_lines,
     total_text,
 )
@@ -28,8 +29,8 @@ _GAUGE: Final = 20
 _LABEL: Final = 12
 
 
-def share_left(balance: "Balance") -> float | None:
-    """The smaller of the shares of epsilon and of delta that are left; None without a total."""
+def share_spent(balance: "Balance") -> float | None:
+    """The larger of the shares of epsilon and of delta that are spent; None without a total."""
     if balance.left is None or balance.total is None:
         return None
     pairs = [
@@ -37,11 +38,11 @@ def share_left(balance: "Balance") -> float | None:
         (balance.left.delta, balance.total.delta),
     ]
     shares = [left / total for left, total in pairs if total > 0 and math.isfinite(total)]
-    return min(shares, default=1.0)
+    return 1 - min(shares, default=1.0)
 
 
 def gauge(share: float) -> str:
-    """How much is left as a bar; full and empty only where it is exactly that.
+    """How much is spent as a bar; full and empty only where it is exactly that.
 
     >>> gauge(0.5), gauge(0.001)
     ('[##########..........]', '[#...................]')
@@ -62,7 +63,7 @@ def list_lines(found: "Sequence[DatasetOverview]", width: int | None = None) -> 
         answers = f"owner {owner}" if owner else "no owner declared"
         head = f"{each.name}  ({answers}; {_release_count(each)})"
         yield from block("", [head], width, indent=0)
-        for balance in filter(is_listed, each.summary.balances):
+        for balance in listed_balances(each.summary):
             yield from block("", [gauge_text(balance)], width, indent=2)
         if each.overlaps:
             names = ", ".join(overlap.dataset for overlap in each.overlaps)
@@ -101,13 +102,14 @@ def declared_fields(declaration: "DatasetDeclaration") -> dict[str, list[str]]:
 
 def gauge_text(balance: "Balance") -> str:
     """One budget with its gauge; in words alone where no total is declared."""
-    left, total, share = balance.left, balance.total, share_left(balance)
-    if left is None or total is None or share is None:
+    share = share_spent(balance)
+    if share is None:
         return balance_text(balance)
-    amount = f"epsilon {left.epsilon:.6g} of {total.epsilon:.6g}"
-    if total.delta:
-        amount += f", delta {left.delta:.6g} of {total.delta:.6g}"
-    return f"{gauge(share)} {100 * share:.3g}% left: {amount}; {budget_name(balance)}"
+    spent, left, total = (
+        priced(balance, cost) for cost in (balance.spent, balance.left, balance.total)
+    )
+    amount = f"{spent} of {total}; {left} left"
+    return f"{gauge(share)} {100 * share:.3g}% spent: {amount}; {budget_name(balance)}"
 
 
 def _release_count(overview: "DatasetOverview") -> str:

@@ -87,15 +87,20 @@ def summary_lines(
     declared = declaration_line(summary.declaration) if with_declaration else None
     yield from block("", [declared] if declared else [], width, indent=2)
     by_window = any(balance.window for balance in summary.balances)
-    for balance in summary.balances:
-        if is_listed(balance):
-            other = by_window and balance.window is None and is_by_window(balance.book)
-            line = ("any other window, " if other else "") + describe(balance)
-            yield from block("", [line], width, indent=2)
+    for balance in listed_balances(summary):
+        other = by_window and balance.window is None and is_by_window(balance.book)
+        line = ("any other window, " if other else "") + describe(balance)
+        yield from block("", [line], width, indent=2)
     lines = [*budget_notes(summary), *_without_release(summary), *affected_lines(summary)]
     for line in lines:
         text = line.lstrip()
         yield from block("", [text], width, indent=len(line) - len(text))
+
+
+def listed_balances(summary: "Summary") -> "tuple[Balance, ...]":
+    """The budgets of a dataset that are spent from or have a declared total, and the unit's."""
+    declared = summary.declaration.totals
+    return tuple(each for each in summary.balances if is_listed(each) or each.currency in declared)
 
 
 def is_listed(balance: "Balance") -> bool:
@@ -104,12 +109,20 @@ def is_listed(balance: "Balance") -> bool:
     return used or balance.currency == "unit" or bool(balance.unconverted)
 
 
+def priced(balance: "Balance", cost: "Cost | None", *, digits: int = 6) -> str:
+    """A cost in the currency of a budget: delta only where it has one, or spent one."""
+    has_delta = balance.currency == "unit" or balance.spent.delta > 0
+    if cost is not None and not has_delta:
+        cost = cost.model_copy(update={"delta": 0.0})
+    return cost_text(cost, digits=digits)
+
+
 def balance_text(balance: "Balance") -> str:
     """Spent, left and total of one budget."""
-    spent = cost_text(balance.spent, digits=6)
+    spent = priced(balance, balance.spent)
     if balance.left is None:
         return f"{budget_name(balance)}: {spent} spent, no total declared"
-    left, total = cost_text(balance.left, digits=6), cost_text(balance.total, digits=6)
+    left, total = priced(balance, balance.left), priced(balance, balance.total)
     return f"{budget_name(balance)}: {spent} spent; left: {left}; total: {total}"
 
 

@@ -7,6 +7,7 @@ from cloakwork.audit.utility import Utility
 from cloakwork.cli.ledger_text import charge_text
 from cloakwork.cli.plan_screen import change_line
 from cloakwork.cli.screen import ScreenSection
+from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
 from cloakwork.publishing.released import absent_attributes
@@ -65,18 +66,31 @@ def _empty(published: "Published") -> Iterator[str]:
     release = published.release
     if release.log.events.height:
         return
-    why = (
-        "nothing occurs in enough cases for this guarantee; a larger epsilon or delta, "
-        "or a smaller k, keeps more"
-    )
+    why = f"nothing occurs in enough cases for this guarantee; {_what_keeps_more(release.plan)}"
     if release.plan.facts.alphabet is not None:
         why = (
             "no declared activity occurs in enough cases; check assume.alphabet, "
             "or spend a larger epsilon"
         )
+    if (window := release.plan.facts.release_window) is not None:
+        why = f"no case may start in window {window}, or {why}"
     # Cases without events may be left where a log holds such cases.
     what = "cases" if not release.log.cases.height else "events"
     yield f"the release is EMPTY: 0 {what} were released; {why}"
+
+
+def _what_keeps_more(plan: Plan) -> str:
+    """Which numbers of the policy to change, by the guarantees that it has."""
+    goals = plan.policy.spec.guarantees
+    numbers = []
+    if any(hasattr(goal, "epsilon") for goal in goals):
+        has_delta = any(getattr(goal, "delta", 0) for goal in goals)
+        numbers.append("a larger epsilon or delta" if has_delta else "a larger epsilon")
+    if any(isinstance(goal, KAnonymity) for goal in goals):
+        numbers.append("a smaller k")
+    if any(isinstance(goal, ConfidenceBound) for goal in goals):
+        numbers.append("a smaller L or K")
+    return f"{' or '.join(numbers) or 'a weaker guarantee'} keeps more"
 
 
 def _exposed(published: "Published") -> Iterator[str]:

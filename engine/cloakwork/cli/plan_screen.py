@@ -263,11 +263,12 @@ def balance_line(before: "Balance", cost: Cost, after: "Balance") -> str:
     from cloakwork.cli.ledger_text import budget_name, kept_apart
 
     line = f"{budget_name(before)}: "
+    has_delta = before.currency == "unit" or cost.delta > 0 or before.spent.delta > 0
     if before.left is None or after.left is None:
         spent = _amount(before.spent)
         line += f"epsilon {spent} spent, this release {_amount(cost)}; no total is declared"
     else:
-        left, rest = _amount(before.left), _amount(after.left)
+        left, rest = (_amount(each, has_delta=has_delta) for each in (before.left, after.left))
         line += f"epsilon {left} left, this release {_amount(cost)}, then {rest} left"
     if after.unconverted:
         line += f"; lacks what was charged per {listed(after.unconverted)}: no conversion is known"
@@ -276,10 +277,10 @@ def balance_line(before: "Balance", cost: Cost, after: "Balance") -> str:
     return line
 
 
-def _amount(cost: Cost) -> str:
-    """Epsilon as a number, with delta where there is one."""
+def _amount(cost: Cost, *, has_delta: bool = True) -> str:
+    """Epsilon as a number, with delta where there is one, and the currency has it."""
     epsilon = "without bound" if math.isinf(cost.epsilon) else f"{cost.epsilon:.6g}"
-    return epsilon + (f" (delta {cost.delta:.3g})" if cost.delta else "")
+    return epsilon + (f" (delta {cost.delta:.3g})" if cost.delta and has_delta else "")
 
 
 def _warnings(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:

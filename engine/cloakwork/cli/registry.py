@@ -101,7 +101,7 @@ def _standing(version: "PolicyVersion") -> str:
     """Where a version stands, in one phrase."""
     ended, approval = version.revocation, version.approval()
     if ended is not None:
-        return f"revoked {ended.recorded_at:%Y-%m-%d} by {ended.by.person}"
+        return f"revoked {ended.recorded_at:%Y-%m-%d} by {_signer(ended.by)}"
     if approval is not None:
         return f"approved {approval.approved_at:%Y-%m-%d} by {approval.approver.person}"
     if version.approvals:
@@ -154,7 +154,8 @@ def _lines_of(version: "PolicyVersion") -> Iterable[tuple[str, str]]:
 
 
 def _signer(who: "Signer") -> str:
-    return f"{who.person} (key {who.keyid[:16]}, {who.known_as})"
+    """The name that was typed, and whose key signed."""
+    return f"'{who.person}', key {who.keyid[:16]}: {who.known_as}"
 
 
 @registry.command(short_help="Approve a version that somebody else wrote.")

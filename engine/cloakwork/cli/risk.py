@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from cloakwork.cli.options import column_mapping, column_option, json_option, require_log
+from cloakwork.cli.options import (
+    column_mapping,
+    column_option,
+    json_option,
+    ledger_option,
+    require_log,
+)
 from cloakwork.cli.progress import progress_of
 from cloakwork.cli.screen import block, printable
 from cloakwork.cli.screen import columns as screen_width
@@ -30,6 +36,12 @@ _PATH: Final = click.Path(path_type=Path)
     help="Cases of the same process that are not in ORIGINAL: the control group of singling out, "
     "linkability and inference.",
 )
+@click.option(
+    "--policy",
+    metavar="POLICY",
+    help="How ORIGINAL is read: a file, a shipped policy or NAME@VERSION; by default the policy of "
+    "RELEASE.",
+)
 @column_option
 @click.option(
     "--targets",
@@ -42,25 +54,29 @@ _PATH: Final = click.Path(path_type=Path)
 @click.option("--html", type=_PATH, help="Write all attacks, with drawings, to this file.")
 @click.option("--all", "show_all", is_flag=True, help="Show every attack.")
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@ledger_option
 @json_option
 def risk(
     original: Path,
     release: Path | None,
     other: Path | None,
     control: Path | None,
+    policy: str | None,
     columns: tuple[str, ...],
     targets: int,
     seed: int,
     html: Path | None,
     show_all: bool,
     quiet: bool,
+    ledger: str | None,
     as_json: bool,
 ) -> None:
     """Attack the log ORIGINAL, and RELEASE of it: a release folder, a packed release, or a log.
 
     How often is a case found, or more learned about it, by somebody who knows some of its events,
-    when it started, or some attributes? Before and after, with bounds at 95 %. --column is for
-    ORIGINAL. The figures read the raw log: never publish them.
+    when it started, or some attributes? Before and after, with bounds at 95 %. ORIGINAL is read as
+    the policy of RELEASE says, or --policy; --column goes before it. The figures read the raw log:
+    never publish them.
     """
     if other is not None and release is None:
         raise click.UsageError("--other names a second release: name the first, RELEASE, too")
@@ -77,6 +93,8 @@ def risk(
             other=other,
             control=control,
             columns=mapping,
+            policy=policy,
+            ledger=ledger,
             targets=targets,
             seed=seed,
             reporter=reporter,

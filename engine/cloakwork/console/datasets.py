@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from starlette.responses import Response
 
@@ -23,13 +23,14 @@ from cloakwork.cli.ledger_text import (
     charge_text,
     date_text,
     failure_in_words,
-    is_listed,
     kept_apart,
+    listed_balances,
+    priced,
     without_release,
 )
 from cloakwork.console.visits import Visit, address, go
 from cloakwork.console.workplace import OutsideFolder
-from cloakwork.report.texts import cost_text, counted
+from cloakwork.report.texts import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def declare(visit: Visit) -> Response:
         name,
         owner=visit.sent("owner") or None,
         unit=visit.sent("unit") or None,
-        totals=_total_sent(visit, ledger.declaration(name).totals),
+        totals=_totals_sent(visit, ledger.declaration(name).totals),
         windows=cast("DatasetWindows", windows) or None,
         require_approval=bool(visit.sent("require_approval")),
         reason=visit.sent("reason"),
@@ -134,17 +135,31 @@ def declare(visit: Visit) -> Response:
     return go(address("/dataset", name=name))
 
 
-def _total_sent(visit: Visit, known: Mapping[Currency, Cost]) -> dict[Currency, Cost]:
-    """The total of differential privacy that the form names; where delta is empty, it stays."""
-    epsilon, delta = visit.sent("epsilon"), visit.sent("delta")
-    if not epsilon and not delta:
-        return {}
-    before = known.get("unit") or Cost(epsilon=0.0)
-    try:
-        total = declared_cost(float(epsilon or before.epsilon), float(delta or before.delta))
-    except ValueError as error:
-        raise OutsideFolder(f"epsilon {epsilon!r}, delta {delta!r}: is no total: {error}") from None
-    return {"unit": total}
+_TOTALS: Final[tuple[tuple[Currency, str, str], ...]] = (
+    ("unit", "epsilon", "delta"),
+    ("metric", "metric_epsilon", ""),
+    ("local", "local_epsilon", ""),
+)
+"""Each currency, and the fields that name its total."""
+
+
+def _totals_sent(visit: Visit, known: Mapping[Currency, Cost]) -> dict[Currency, Cost]:
+    """The totals that the form names; where delta is empty, it stays."""
+    found: dict[Currency, Cost] = {}
+    for currency, epsilon_field, delta_field in _TOTALS:
+        epsilon = visit.sent(epsilon_field)
+        delta = visit.sent(delta_field) if delta_field else ""
+        if not epsilon and not delta:
+            continue
+        before = known.get(currency) or Cost(epsilon=0.0)
+        try:
+            total = declared_cost(float(epsilon or before.epsilon), float(delta or before.delta))
+        except ValueError as error:
+            raise OutsideFolder(
+                f"{currency} total, epsilon {epsilon!r}, delta {delta!r}: is no total: {error}"
+            ) from None
+        found[currency] = total
+    return found
 
 
 def altered(ledger: Ledger) -> str:
@@ -165,8 +180,7 @@ def gauges_of(summary: Summary) -> list[BudgetGauge]:
     by_window = any(balance.window for balance in summary.balances)
     return [
         gauge_of(balance, in_other_windows=by_window and balance.window is None)
-        for balance in summary.balances
-        if is_listed(balance)
+        for balance in listed_balances(summary)
     ]
 
 
@@ -177,9 +191,9 @@ def gauge_of(balance: Balance, *, in_other_windows: bool = False) -> BudgetGauge
         name = f"any other window, {name}"
     return BudgetGauge(
         name=name[0].upper() + name[1:],
-        spent=cost_text(balance.spent, digits=6),
-        left="" if balance.left is None else cost_text(balance.left, digits=6),
-        total="" if balance.total is None else cost_text(balance.total, digits=6),
+        spent=priced(balance, balance.spent),
+        left=priced(balance, balance.left),
+        total=priced(balance, balance.total),
         percent=_percent(balance),
         note=kept_apart(balance) if balance.apart_from else "",
     )

@@ -40,13 +40,15 @@ class Job:
     """One piece of work.
 
     ``title``: in a few words. ``spends``: whether what it does is charged, so that an end before
-    its time may have cost. ``problem``: the lines of its error. ``detail``: how far a stage is.
+    its time may have cost. ``worded``: makes messages as the pages say them. ``problem``: the lines
+    of its error. ``detail``: how far a stage is.
     """
 
     id: str
     title: str
     spends: bool
     begun: datetime
+    worded: Callable[[str], str] = str
     state: JobState = "waiting"
     messages: list[str] = field(default_factory=list)
     detail: str = ""
@@ -74,6 +76,7 @@ class JobProgress:
     def __call__(self, message: str) -> None:
         """A stage begins, or there is something to know."""
         self._stop_if_asked()
+        message = self._job.worded(message)
         if message not in self._job.messages and len(self._job.messages) < MOST_MESSAGES:
             self._job.messages.append(message)
         self._job.detail = ""
@@ -81,7 +84,7 @@ class JobProgress:
     def detail(self, message: str) -> None:
         """How far the stage is."""
         self._stop_if_asked()
-        self._job.detail = message
+        self._job.detail = self._job.worded(message)
 
     def _stop_if_asked(self) -> None:
         if self._job.stop.is_set():
@@ -98,11 +101,16 @@ class Jobs:
         self._lock, self._running = Lock(), Semaphore(AT_ONCE)
 
     def start(
-        self, title: str, work: Callable[[JobProgress], JobResult], *, spends: bool = False
+        self,
+        title: str,
+        work: Callable[[JobProgress], JobResult],
+        *,
+        spends: bool = False,
+        worded: Callable[[str], str] = str,
     ) -> Job:
         """Begin ``work`` in a thread of its own, as soon as fewer than ``AT_ONCE`` others run."""
         with self._lock:
-            job = Job(str(next(self._numbers)), title, spends, datetime.now(UTC))
+            job = Job(str(next(self._numbers)), title, spends, datetime.now(UTC), worded)
             self._jobs[job.id] = job
             self._forget_oldest()
             thread = Thread(target=self._run, args=(job, work), daemon=True, name=f"job {job.id}")
@@ -139,10 +147,11 @@ class Jobs:
                 job.result = work(progress)
                 job.state = "done"
             except KeyboardInterrupt as error:
-                job.problem, job.exit_code = notes_of(error), 130
+                job.problem, job.exit_code = job.worded(notes_of(error)), 130
                 job.state = "cancelled"
             except CloakworkError as error:
-                job.problem, job.exit_code = str(error) + notes_of(error), error.exit_code
+                job.problem = job.worded(str(error) + notes_of(error))
+                job.exit_code = error.exit_code
                 job.state = "failed"
             except Exception as error:
                 what = f"internal error: {type(error).__name__}: {first_line(error)}"

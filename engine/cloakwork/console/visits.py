@@ -78,13 +78,15 @@ class Visit:
 
     def problem(self, error: CloakworkError) -> Response:
         """What went wrong, one line a problem."""
-        return self.page("problem.html", 400, lines=str(error).splitlines(), code=error.exit_code)
+        lines = self.workplace.in_own_names(str(error)).splitlines()
+        return self.page("problem.html", 400, lines=lines, code=error.exit_code)
 
     def begin(
         self, title: str, work: Callable[[JobProgress], JobResult], *, spends: bool = False
     ) -> Response:
         """Start a job, and go to the page that follows it."""
-        return go(job_page(self.state.jobs.start(title, work, spends=spends)))
+        worded = self.workplace.in_own_names
+        return go(job_page(self.state.jobs.start(title, work, spends=spends, worded=worded)))
 
 
 _PARTS: Final = {
@@ -92,7 +94,6 @@ _PARTS: Final = {
     "policy": "/policies",
     "diff": "/policies",
     "registry": "/policies",
-    "compare": "/plan",
     "suggest": "/logs",
     "apply": "/plan",
     "release": "/releases",

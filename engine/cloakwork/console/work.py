@@ -17,6 +17,7 @@ from cloakwork.cli.policy_lint import advice_on_log
 from cloakwork.cli.policy_suggest import notes_on
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.jobs import Job, JobProgress, JobResult
+from cloakwork.console.log_reading import READING, reading_sent
 from cloakwork.console.policies import placed_advice
 from cloakwork.console.sources import policy_file, policy_names, policy_source
 from cloakwork.console.visits import Visit, go, job_page
@@ -55,6 +56,7 @@ def suggest_form(visit: Visit) -> Response:
         out=f"{stem}.yaml" if stem else "",
         audiences=AUDIENCES,
         goals=GOALS,
+        reading=READING,
     )
 
 
@@ -67,11 +69,12 @@ def suggest(visit: Visit) -> Response:
         raise OutsideFolder("there is no such audience or goal; choose one of the list")
     given = {name: visit.sent(name) or None for name in ("dataset", "owner", "purpose")}
     header = header_of(log, out, **given)
+    columns, said = reading_sent(visit)
     name = visit.workplace.relative(out) or out.name
 
     def work(progress: JobProgress) -> JobResult:
         progress("reading the log")
-        read, detected = read_unknown(log)
+        read, detected = read_unknown(log, columns, said)
         progress("looking at its attributes")
         found = suggested(read, header, audience, goal, detected=detected)
         write_text(out, found.text)

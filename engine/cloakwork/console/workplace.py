@@ -30,10 +30,22 @@ LOG_ENDINGS: Final = (
     ".csv",
     ".csv.gz",
     ".parquet",
+    ".pq",
     ".xlsx",
+    ".xlsm",
     ".jsonocel",
     ".sqlite",
+    ".sqlite3",
 )
+_OBJECT_CENTRIC: Final[dict[str, tuple[bytes, ...]]] = {
+    ".json": (b'"objectTypes"', b'"eventTypes"', b'"relationships"'),
+    ".db": (b"object_map_type",),
+}
+"""What tells an object-centric log among the files of an ending that others have, too."""
+
+_BEGINNING: Final = 65_536
+"""Bytes of a file that are looked at."""
+
 POLICY_ENDINGS: Final = (".yaml", ".yml")
 STATEMENT: Final = "statement.json"
 
@@ -106,6 +118,10 @@ class Workplace:
         except (ValueError, OSError):
             return None
 
+    def in_own_names(self, text: str) -> str:
+        """A message in which files of this folder are called as the pages call them."""
+        return text.replace(f"{self.root}{os.sep}", "")
+
     def look(self) -> FoundFiles:
         """What the folder holds, in alphabetical order."""
         policies, logs, releases, packed = [], [], [], []
@@ -121,7 +137,7 @@ class Workplace:
                 continue
             elif name.endswith(POLICY_ENDINGS):
                 policies.append(relative)
-            elif name.endswith(LOG_ENDINGS):
+            elif name.endswith(LOG_ENDINGS) or _is_object_centric(path):
                 logs.append(relative)
             elif name.endswith(".zip"):
                 packed.append(relative)
@@ -160,6 +176,19 @@ class Workplace:
             yield path
             if deeper and entry.is_dir() and not (path / STATEMENT).is_file():
                 yield from self._walk(path, deeper - 1)
+
+
+def _is_object_centric(path: Path) -> bool:
+    """Whether a file of an ending that others have, too, begins like an object-centric log."""
+    signs = _OBJECT_CENTRIC.get(path.suffix.lower())
+    if signs is None:
+        return False
+    try:
+        with path.open("rb") as file:
+            begins = file.read(_BEGINNING)
+    except OSError:
+        return False
+    return any(sign in begins for sign in signs)
 
 
 def text_digest(text: str) -> str:

@@ -38,7 +38,7 @@ def facts_in_window(policy: Policy, facts: Facts, window: str | None) -> Facts:
         raise _impossible(
             policy,
             f"each release is of one window (every: {windows.every}), and none was named; "
-            f"name it: --window {example}",
+            f"name the one that you want, spelt as in this example: --window {example}",
         )
     try:
         within = windows.starts_within(window, facts.grid)

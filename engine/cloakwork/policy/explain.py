@@ -171,7 +171,7 @@ def _windows(windows: Windows | None, *, per_case: bool) -> Iterator[str]:
     example = SPELLINGS[windows.every]
     yield (
         f"A release is made of the cases whose first event lies in one {length} (by UTC), its "
-        f"window; 'cloakwork apply' names it: --window {example}."
+        f"window; 'cloakwork apply' names it, for example: --window {example}."
     )
     if per_case:
         yield (

@@ -84,7 +84,7 @@ class Registry:
         it. Does nothing where the same policy is there already.
 
         ``key``: the author's, by default your own. Raises PolicyError where the text is no policy,
-        or its name and version stand for another one.
+        or its name and version stand for another one, NotApproved where they were revoked.
         """
         policy = parse_policy(text, label)
         statement = _statement("add", policy, text, author, reason)
@@ -104,6 +104,7 @@ class Registry:
                 )
                 hint = "a version never changes; raise metadata.version"
                 raise PolicyError([FileProblem(label, message, hint=hint)])
+            _require_not_revoked(there[0])
             raise _AlreadyThere
 
         try:
@@ -249,5 +250,6 @@ def _require_not_revoked(version: PolicyVersion) -> None:
     if ended is not None:
         since = f"{ended.recorded_at:%Y-%m-%d} by {ended.by.person} ({ended.reason})"
         raise NotApproved(
-            f"{version.reference}: was revoked on {since}, which is for good; add another version"
+            f"{version.reference}: was revoked on {since}, which is for good; "
+            "raise metadata.version, and add it as a new version"
         )

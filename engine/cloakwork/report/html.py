@@ -25,7 +25,7 @@ from cloakwork.report.model import (
     PublicStep,
     public_steps,
 )
-from cloakwork.report.texts import duration, guarantee_line, unit_text, warning_lines
+from cloakwork.report.texts import duration, guarantee_line, main_clause, unit_text, warning_lines
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -234,6 +234,15 @@ def figure(value: JsonValue) -> str:
     return value
 
 
+def seconds_text(seconds: float) -> str:
+    """A duration of work, to the hundredth of a second.
+
+    >>> seconds_text(0.684), seconds_text(0.00066)
+    ('0.68 s', 'under 0.01 s')
+    """
+    return f"{seconds:.2f} s" if seconds >= 0.01 else "under 0.01 s"
+
+
 def percent(share: float | None) -> str:
     """A share as people read it."""
     return "none" if share is None else f"{share:.0%}"
@@ -267,8 +276,8 @@ def _environment() -> "Environment":
     )
     environment.filters |= {"price": price, "figure": figure, "moment": moment}
     environment.filters |= {"rounded": rounded, "drawn": drawn, "flows": drawn_flows}
-    environment.filters |= {"percent": percent}
+    environment.filters |= {"percent": percent, "seconds": seconds_text}
     environment.filters |= {"treatment": treatment_in_words, "proof": proof_in_words}
     environment.filters |= {"plainly": guarantee_line, "whom": unit_text, "duration": duration}
-    environment.filters |= {"log_name": log_name}
+    environment.filters |= {"log_name": log_name, "clause": main_clause}
     return environment

@@ -17,9 +17,9 @@ def internal_files(
     formats = release.plan.policy.spec.output.report
     if not formats:
         return {}
-    report = internal_report(release, statement, writing)
     ledger = None if release.reservation is None else release.reservation.ledger
     others = other_unbounded_releases(ledger, statement)
+    report = internal_report(release, statement, writing, others)
     banner = f"{INTERNAL_BANNER}\nRemove this folder before the release is passed on.\n"
     files = {"README.txt": banner.encode()}
     if "json" in formats:

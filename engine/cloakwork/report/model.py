@@ -63,6 +63,7 @@ class InternalReport(Frozen):
     steps: tuple[StepFigures, ...]
     stages: dict[str, float]
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     utility: Utility | None = None
     unprotected: tuple[UnprotectedGroup, ...] = ()
     origin: RunOrigin | None = None
@@ -99,10 +100,13 @@ class PublicReport(Frozen):
 
 
 def internal_report(
-    release: Release, statement: PrivacyStatement, writing: float = 0.0
+    release: Release,
+    statement: PrivacyStatement,
+    writing: float = 0.0,
+    others: int | None = None,
 ) -> InternalReport:
     """Everything about ``release``; figures from the raw log included. ``writing``: seconds it took
-    to write the log.
+    to write the log. ``others``: as ``other_unbounded_releases`` counts them.
     """
     book = None if release.reservation is None else release.reservation.ledger
     internal = release.internal
@@ -120,6 +124,7 @@ def internal_report(
         ),
         stages={**internal.stages, "write": writing},
         notes=internal.notes,
+        warnings=warning_lines(release.plan, others, which="other"),
         utility=Utility.model_validate(dict(internal.utility)) if internal.utility else None,
         unprotected=unprotected_groups(release.plan, statement),
         origin=origin_of(release.plan),

@@ -21,6 +21,9 @@ MISSING: Final = (
 )
 _UNSEEN: Final = frozenset({"style", "title", "head", "colgroup"})
 
+_LEFT_OUT: Final = frozenset({"appendix"})
+"""Parts of a page for looking things up: pages of tables that nobody reads on paper."""
+
 
 def pdf_of(page: str, *, title: str, running: str, issued: datetime) -> bytes:
     """``page``, one of our own, as a PDF after PDF/UA-1.
@@ -83,7 +86,7 @@ def _content(node: Node) -> list[Any]:
             )
         elif child.tag == "table":
             found.append(_table(child))
-        elif child.tag not in _UNSEEN:
+        elif child.tag not in _UNSEEN and not _LEFT_OUT & set(child.kinds):
             found.append({"tag": child.tag, "kinds": sorted(child.kinds), "body": _content(child)})
     return found
 

@@ -37,6 +37,7 @@ from cloakwork.report.oscal import assessment_results
 from cloakwork.report.pictures import released_pictures
 from cloakwork.report.risk_figures import RiskReport
 from cloakwork.report.risk_file import require_internal, require_of_release
+from cloakwork.report.texts import warning_lines
 from cloakwork.report.unprotected import unprotected_groups
 
 M = TypeVar("M", bound=Frozen)
@@ -145,20 +146,22 @@ def _internal_text(
         raise OutputError("the terms of DPV are of the public statement: use --audience public")
     if risk is not None:
         require_of_release(risk, release.statement.predicate.release)
-    report = _internal_report(release, ledger).model_copy(update={"risk": risk})
+    others = other_unbounded_releases(ledger, release.statement.predicate)
+    report = _internal_report(release, ledger, others).model_copy(update={"risk": risk})
     if format_ == "json":
         return _json(report)
     if format_ == "oscal":
         observed = {verdict.sentence: verdict.observed for verdict in report.verdicts}
         document = assessment_results(report.statement, report.plan, report.examination, observed)
         return _as_json(document)
-    others = other_unbounded_releases(ledger, report.statement)
     if format_ == "dpia":
         return markdown_of(dpia_html(report, others))
     return internal_html(report, others, release.statement.digests())
 
 
-def _internal_report(release: AuthenticRelease, ledger: Ledger | None) -> InternalReport:
+def _internal_report(
+    release: AuthenticRelease, ledger: Ledger | None, others: int | None
+) -> InternalReport:
     """The report as it was written, and what this run found beside."""
     path = release.folder / INTERNAL_FOLDER / "report.json"
     if not path.parent.exists():
@@ -174,7 +177,12 @@ def _internal_report(release: AuthenticRelease, ledger: Ledger | None) -> Intern
     groups = unprotected_groups(written.plan, written.statement)
     seen = written.ledger or ledger_view(ledger, written.plan, written.statement.release)
     return written.model_copy(
-        update={"examination": release.examination, "unprotected": groups, "ledger": seen}
+        update={
+            "examination": release.examination,
+            "unprotected": groups,
+            "ledger": seen,
+            "warnings": warning_lines(written.plan, others, which="other"),
+        }
     )
 
 

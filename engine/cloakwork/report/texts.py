@@ -71,6 +71,20 @@ _STEPS: Final = {
 """What a step does, by its name or the beginning of it; the first that fits counts."""
 
 
+_WEIGHTIEST: Final = (
+    "runs-unproven",
+    "single-times-only",
+    "may-tell-times",
+    "homogeneity",
+    "counts-cases",
+    "flattened-objects",
+    "intersection",
+    "frequencies-kept",
+    "holds-window",
+)
+"""Kinds of warnings in the order in which they are to be read; others follow."""
+
+
 def duration(value: timedelta) -> str:
     """A duration as people write it.
 
@@ -302,19 +316,29 @@ def unbounded_line(plan: Plan) -> str | None:
 
 
 def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier") -> tuple[str, ...]:
-    """The warnings that are true now.
+    """The warnings that are true now, the weightiest first.
 
     ``without_bound``: how many releases of the dataset, ``which`` ones, no budget bounds; None
     where unknown. Two such releases can be intersected, one alone cannot.
     """
-    always = [
-        caveat_in_words(caveat)
+    weighed = [
+        (_weight(caveat.kind), caveat_in_words(caveat))
         for caveat in plan.warnings
         if caveat.kind != "intersection" or without_bound is None
     ]
-    if not without_bound:
-        return tuple(always)
-    return (_beside_others(without_bound, which, bounded=plan.bounded), *always)
+    if without_bound:
+        line = _beside_others(without_bound, which, bounded=plan.bounded)
+        weighed.insert(0, (_weight("intersection"), line))
+    return tuple(line for _, line in sorted(weighed, key=lambda each: each[0]))
+
+
+def _weight(kind: str) -> int:
+    return _WEIGHTIEST.index(kind) if kind in _WEIGHTIEST else len(_WEIGHTIEST)
+
+
+def main_clause(warning: str) -> str:
+    """What a warning says first: what is not protected, without what is to be done."""
+    return warning.partition("; ")[0]
 
 
 def open_window_line(plan: Plan, now: datetime | None = None) -> str | None:
