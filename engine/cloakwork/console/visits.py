@@ -1,6 +1,7 @@
 """A request as the pages see it, and the answers that they give."""
 
 import getpass
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -74,7 +75,7 @@ class Visit:
             "working": sum(not job.ended for job in self.state.jobs.newest_first()),
         }
         text = page_templates().get_template(template).render(shown | content)
-        return HTMLResponse(text, status)
+        return HTMLResponse(_linked(text, self.request.state.below), status)
 
     def problem(self, error: CloakworkError) -> Response:
         """What went wrong, one line a problem."""
@@ -123,6 +124,16 @@ def address(path: str, **query: str) -> str:
     """A page's address with what it is about, each value escaped."""
     given = {name: value for name, value in query.items() if value}
     return f"{path}?{urlencode(given)}" if given else path
+
+
+_LINK: Final = re.compile(r'( (?:href|action|formaction|src|data-follow|data-schema)=")/(?!/)')
+
+
+def _linked(page: str, below: str) -> str:
+    """The page with the folder of the console in each link. What is not of the templates has no
+    ``"`` left, and so is no link.
+    """
+    return _LINK.sub(rf"\g<1>{below}/", page)
 
 
 def user_name() -> str:

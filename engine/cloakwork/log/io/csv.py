@@ -32,8 +32,8 @@ _IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
 _TRUTHS: Final = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
-_DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+)(?:,[0-9]+)?$"
-"""Thousands in groups or not; ``007`` is a code, and ``12.5`` no number in this way of writing."""
+_DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+),[0-9]+$"
+"""Thousands in groups or not. ``007,5`` is no number; ``1.234`` may be a code like ``12.5``."""
 
 _PROBED: Final = 32
 _CORRECTION: Final = "correct that line, or export the file again"
