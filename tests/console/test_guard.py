@@ -88,7 +88,7 @@ def test_pages_lie_below_the_folder_alone(visitor: Visitor) -> None:
 
 def test_a_link_in_a_file_is_text(visitor: Visitor, folder: Path) -> None:
     """Only links of the templates are completed, not what looks like one in a policy."""
-    text = 'x: \' href="/registry" \'\n'
+    text = "x: ' href=\"/registry\" '\n"
     (folder / "odd.yaml").write_text(text)
     shown = visitor.get("/policy", params={"file": "odd.yaml"}).text
     assert "href=&#34;/registry&#34;" in shown

@@ -71,7 +71,8 @@ def add(
     if as_json:
         _print_json(version_json(version))
         return
-    click.echo(f"{version.reference}: added by {version.author.person}, {version.state}")
+    added = f"{version.reference}: added by {version.author.person}, {version.state}"
+    click.echo(printable(added))
     _say_key(key)
     click.echo("Next, somebody else approves it:")
     click.echo(f"  cloakwork registry approve {version.reference} --reason REASON")
@@ -186,7 +187,8 @@ def approve(
     if as_json:
         _print_json(version_json(register.get(version)))
         return
-    click.echo(f"{version}: approved by {approval.approver.person} (key {key.keyid[:16]})")
+    approved = f"{version}: approved by {approval.approver.person} (key {key.keyid[:16]})"
+    click.echo(printable(approved))
     for fault in approval.faults:
         said = f"it does not count here yet: {fault}"
         click.echo(printable_lines(block("  ", [said], width_of_screen(), indent=2)))
@@ -221,7 +223,7 @@ def revoke(
     if as_json:
         _print_json(version_json(ended))
         return
-    click.echo(f"{version}: {_standing(ended)}")
+    click.echo(printable(f"{version}: {_standing(ended)}"))
     _say_key(key)
 
 

@@ -183,8 +183,9 @@ def page_templates() -> "Environment":
 
 def shown(text: object) -> str:
     """Text from outside without letters that a browser would obey, such as those that turn the
-    direction of writing.
+    direction of writing: they are shown by their code.
     """
     return "".join(
-        letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in str(text)
+        letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1]
+        for letter in str(text)
     )
