@@ -132,9 +132,13 @@ def show(version: str, only_text: bool, ledger: str | None, as_json: bool) -> No
 
 def _print_text(text: str) -> None:
     """A policy as it was added; on a terminal without what that would obey."""
-    if sys.stdout.isatty():
+    if _is_terminal():
         text = "\n".join(printable(line) for line in text.split("\n"))
     click.echo(text, nl=not text.endswith("\n"))
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _lines_of(version: "PolicyVersion") -> Iterable[tuple[str, str]]:
