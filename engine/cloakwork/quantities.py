@@ -39,6 +39,9 @@ SHORTEST: Final = timedelta(milliseconds=1)
 LONGEST: Final = timedelta(days=36_525)
 """A century."""
 
+DATASET_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""What a dataset may be called, in a policy and in a declaration."""
+
 LARGEST: Final = 2**53
 """Size of numbers as data (edges, ranges, domains, options): whole numbers up to it are exact
 everywhere.

@@ -103,9 +103,31 @@ def test_an_unknown_dataset(run: Run) -> None:
 
 def test_names_from_outside_are_text(run: Run) -> None:
     """No escape sequence reaches the terminal."""
-    said = run("declare", "\x1b[31mred", "--owner", "\x1b]0;title\x07")
+    said = run("declare", "permits", "--owner", "\x1b]0;title\x07")
     assert said.code == 0
     assert "\x1b" not in said.out + run("list").out
+    refused = run("declare", "\x1b[31mred", "--owner", "me")
+    assert (refused.code, refused.err.count("\n")) == (1, 1)
+    assert "\x1b" not in refused.err
+
+
+@pytest.mark.parametrize(
+    "name", ["", "d1 ", " d1", "x y", "d\u202e1", "d\u200b", ".d", "d\n", "é", "d" * 201]
+)
+def test_a_name_that_no_policy_can_have_is_refused(run: Run, name: str, ledger: str) -> None:
+    """Otherwise what was declared would bind nothing."""
+    said = run("declare", name, "--owner", "me")
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "a name holds letters (a-z, A-Z), digits" in said.err
+    assert "\u202e" not in said.err
+    assert not Path(ledger.removeprefix("sqlite:///")).exists()
+
+
+@pytest.mark.parametrize("owner", ["", "  ", "a\nb", "x" * 201])
+def test_an_owner_is_text_of_one_line(run: Run, owner: str) -> None:
+    said = run("declare", "permits", "--owner", owner, "--unit", "case")
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "must be text of one line, 1 to 200 characters" in said.err
 
 
 def test_plan_apply_and_ledger_speak_of_it(

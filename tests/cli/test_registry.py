@@ -73,6 +73,25 @@ def test_a_policy_of_the_registry_is_used_like_any_other(typed: Callable[..., Sa
     assert [(each["policy"], each["state"]) for each in listed] == [(NAME, "not approved")]
 
 
+def test_an_approver_sees_what_is_parsed(
+    typed: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal characters that nobody sees stand there by their code."""
+    text = Path("policy.yaml").read_text("utf-8")
+    Path("policy.yaml").write_text(text + "# \u200bafter\n", "utf-8")
+    added = typed("ann", "registry", "add", "policy.yaml", "--author", "An\u202en")
+    assert added.code == 0
+    assert "\u202e" not in added.out
+    assert "An\\u202en" in added.out
+    approved = typed("bob", "registry", "approve", NAME, "--approver", "B\u200bo", "--reason", "ok")
+    assert "\u200b" not in approved.out
+    assert "B\\u200bo" in approved.out
+    monkeypatch.setattr("cloakwork.cli.registry._is_terminal", lambda: True)
+    shown = typed("bob", "registry", "show", NAME, "--text").out
+    assert "# \\u200bafter" in shown
+    assert "\u200b" not in shown
+
+
 def test_an_empty_registry_says_what_to_do(typed: Callable[..., Said], tmp_path: Path) -> None:
     said = typed("ann", "registry", "list")
     assert said.out == "no policies; add one: cloakwork registry add policy.yaml\n"

@@ -16,6 +16,7 @@ from cloakwork.errors import CloakworkError, LogError
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.testing.logs import log_of
+from policy.edits import edited, put
 
 SEQUENCES = [["a", "b", "c"]] * 30 + [["a", "c"]] * 12 + [["a", "b", "b", "c"]] * 5 + [["c"]]
 PATIENTS = log_of(SEQUENCES)
@@ -246,3 +247,17 @@ def test_a_comparison_survives_json(ledger: str) -> None:
     """What ``--json`` prints can be read back."""
     found = compare(PATIENTS, PRIVATE, ledger=ledger, cases=60)
     assert Comparison.model_validate_json(found.model_dump_json()) == found
+
+
+def test_a_window_of_invented_starts_is_said_to_be_one(ledger: str) -> None:
+    """Where the log's own times are not looked at; a window without cases has no similarity."""
+    monthly = put("budget", {"windows": {"by": "case-start", "every": "1 month"}})
+    timed = edited("kanon-dp-timestamps", monthly)
+    found = compare(PATIENTS, timed, window="1999-01", ledger=ledger)
+    assert found.source == "log-with-invented-times"
+    assert "Cases of window 1999-01 are drawn by invented starts" in found.notice[-1]
+    figures = found.settings[0].figures
+    assert figures is not None
+    assert (figures.similarity, figures.cases) == (None, None)
+    whole = compare(PATIENTS, "kanon-dp-timestamps", ledger=ledger)
+    assert not any("invented starts" in line for line in whole.notice)

@@ -38,7 +38,8 @@ class Visitor:
         self.links: list[str] = []
         self.sessions = BrowserSessions(self.links.append)
         self.application = application(self.state, self.sessions, PORT)
-        self.client = TestClient(self.application, base_url=ADDRESS, headers={"origin": ADDRESS})
+        below = f"{ADDRESS}{self.sessions.folder}"
+        self.client = TestClient(self.application, base_url=below, headers={"origin": ADDRESS})
 
     def enter(self) -> "Visitor":
         """Open the link."""
@@ -53,13 +54,20 @@ class Visitor:
         return found[1]
 
     def get(self, path: str, **options: object) -> Response:
-        """A page."""
-        return self.client.get(path, **options)
+        """A page; its links, and all paths, are without the random folder."""
+        at_root = ADDRESS if path.partition("?")[0] == "/open" else ""
+        return self._without_folder(self.client.get(at_root + path, **options))
 
     def send(self, path: str, **fields: str) -> Response:
         """Send a form with the session's token; where it leads is not followed."""
         fields = {"form_token": self.form_token} | fields
-        return self.client.post(path, data=fields, follow_redirects=False)
+        return self._without_folder(self.client.post(path, data=fields, follow_redirects=False))
+
+    def _without_folder(self, answer: Response) -> Response:
+        answer._content = answer.content.replace(self.sessions.folder.encode(), b"")
+        for name in {"location"} & set(answer.headers):
+            answer.headers[name] = answer.headers[name].removeprefix(self.sessions.folder)
+        return answer
 
     def job(self, answer: Response) -> Job:
         """The job that a form began, when it has ended."""

@@ -1,12 +1,13 @@
 """Who is let in, and what every answer says of itself."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from cloakwork.console.application import DONE, SHOWN
 from cloakwork.console.guard import CONTENT_POLICY
-from console.conftest import ADDRESS, PORT, Visitor
+from console.conftest import ADDRESS, POLICY, PORT, Visitor
 
 
 def test_nobody_is_let_in_without_the_link(folder: Path) -> None:
@@ -50,6 +51,55 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(folder: Path) -> 
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     assert visitor.sessions.token not in cookie
+
+
+def test_the_cookie_is_of_a_folder_that_only_the_session_knows(folder: Path) -> None:
+    """A server of another account on another port is sent the cookies of its own addresses."""
+    visitor, other = Visitor(folder), Visitor(folder)
+    below = visitor.sessions.folder
+    assert len(below) > 40
+    assert below != other.sessions.folder
+    opened = visitor.client.get(f"{ADDRESS}/open?token={visitor.sessions.token}")
+    assert f"Path={below};" in f"{opened.headers['set-cookie']};"
+    for path in ("/", "/open", "/releases", "/static/console.css"):
+        asked = visitor.client.get(f"http://127.0.0.1:1{path}")
+        assert "cookie" not in asked.request.headers, path
+    assert "cookie" in visitor.client.get("/").request.headers
+
+
+def test_pages_lie_below_the_folder_alone(visitor: Visitor) -> None:
+    """At the root nothing answers, cookie or not; every link and form of a page leads below."""
+    cookie = {"cookie": "; ".join(f"{k}={v}" for k, v in visitor.client.cookies.items())}
+    for path in SHOWN:
+        address = f"{ADDRESS}{path}".replace("{job}", "1")
+        assert visitor.client.get(address, headers=cookie).status_code == 403, path
+        links = re.findall(
+            ' (?:href|src|action|formaction)="(/[^"]*)"',
+            visitor.client.get(path.replace("{job}", "1")).text,
+        )
+        assert all(link.startswith(f"{visitor.sessions.folder}/") for link in links), path
+    made = visitor.client.post(
+        "/compare", data={"form_token": visitor.form_token, "policy": "x"}, follow_redirects=False
+    )
+    assert "location" not in made.headers
+    shown = visitor.client.get("/policy", params={"file": POLICY}).text
+    assert f'data-schema="{visitor.sessions.folder}/policy/schema"' in shown
+
+
+def test_a_link_in_a_file_is_text(visitor: Visitor, folder: Path) -> None:
+    """Only links of the templates are completed, not what looks like one in a policy."""
+    text = "x: ' href=\"/registry\" '\n"
+    (folder / "odd.yaml").write_text(text)
+    shown = visitor.get("/policy", params={"file": "odd.yaml"}).text
+    assert "href=&#34;/registry&#34;" in shown
+
+
+def test_to_ask_for_the_head_alone_leaves_the_link_unused(folder: Path) -> None:
+    visitor = Visitor(folder)
+    link = f"{ADDRESS}/open?token={visitor.sessions.token}"
+    answer = visitor.client.head(link)
+    assert (answer.status_code, "set-cookie" in answer.headers) == (200, False)
+    assert visitor.client.get(link).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,9 @@ def test_the_link_opens_the_console_on_loopback_alone(tmp_path: Path) -> None:
         assert _answer(server.port, "/")[0] == 403
         status, _, cookie = _answer(server.port, path)
         assert status == 200
-        status, page, _ = _answer(server.port, "/", cookie.partition(";")[0])
+        assert _answer(server.port, "/", cookie.partition(";")[0])[0] == 403
+        below = f"{server.sessions.folder}/"
+        status, page, _ = _answer(server.port, below, cookie.partition(";")[0])
         assert status == 200
         assert "Nothing is released yet" in page
         assert server._socket.getsockname()[0] == "127.0.0.1"

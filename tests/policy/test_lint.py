@@ -129,3 +129,26 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
 def test_advice(said: str, name: str, edits: list[Edit]) -> None:
     assert said not in advice(name)
     assert said in advice(name, *edits)
+
+
+@pytest.mark.parametrize("letter", ["\u200b", "\u200e", "\xad", "\ufeff", "\x85"])
+def test_characters_that_nobody_sees_are_told_in_keys_and_values(letter: str) -> None:
+    """A key, a group of a hierarchy, and a value of a list."""
+    policy = edited(
+        "kanon-control-flow",
+        rule(f"ward{letter}", treatment="drop"),
+        rule(
+            "site",
+            treatment="generalise",
+            level=1,
+            hierarchy={f"north{letter}": ["a", f"b{letter}"]},
+        ),
+    )
+    code = ascii(letter)[1:-1]
+    found = [each for each in lint(policy) if each.rule == "invisible-characters"]
+    assert {each.steps[2:] for each in found} == {
+        (f"ward{letter}",),
+        ("site", "hierarchy", f"north{letter}"),
+        ("site", "hierarchy", f"north{letter}", 1),
+    }
+    assert all(f"holds {code}," in each.message for each in found)

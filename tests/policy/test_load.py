@@ -13,10 +13,13 @@ from cloakwork.budget import epsilon_of_advantage
 from cloakwork.errors import PolicyError
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.registry import OURS
-from cloakwork.policy import KNOWN_MECHANISMS, Policy, digest, load_policy, parse_policy
+from cloakwork.policy import KNOWN_MECHANISMS, Policy, digest, globs, load_policy, parse_policy
+from cloakwork.policy.globs import MOST_GLOBS
 from cloakwork.policy.library import list_policies, shipped
+from cloakwork.policy.lint import lint
 from cloakwork.policy.load import canonical
 from cloakwork.policy.syntax import LARGEST_FILE
+from cloakwork.policy.yaml_nodes import MOST_VALUES
 from conftest import runs
 
 HERE = Path(__file__).parent
@@ -115,6 +118,43 @@ def test_large_files_are_refused(tmp_path: Path) -> None:
     path.write_text(GOOD + "#" * LARGEST_FILE)
     with pytest.raises(PolicyError, match="is larger than 1 MiB"):
         load_policy(path)
+
+
+def test_globs_beyond_the_limit_are_never_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither to find clashes nor to find which of them decides."""
+    many = "".join(f'    "a{number}*b?": {{treatment: drop}}\n' for number in range(MOST_GLOBS + 1))
+    text = GOOD.replace('    "*": {treatment: drop}\n', many)
+    for name in ("overlap", "contains"):
+        monkeypatch.setattr(globs, name, _not_to_be_called)
+    said = refusal(text)
+    assert said.count("\n") == 0
+    assert "must hold at most 100 globs" in said
+
+
+def _not_to_be_called(*_: object) -> bool:
+    raise AssertionError
+
+
+def test_values_beyond_the_limit_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file far below the largest can hold more of them than can be read at once."""
+    assert 4 * MOST_VALUES < LARGEST_FILE
+    monkeypatch.setattr("cloakwork.policy.yaml_nodes.MOST_VALUES", 100)
+    # The mapping, its key and the list count, too.
+    assert "holds more than" not in refusal("a:\n" + "- a\n" * 97)
+    assert refusal("a:\n" + "- a\n" * 98) == ("p.yaml:99:3: holds more than 100 keys and values")
+
+
+@pytest.mark.parametrize("mark", "\u202a\u202d\u202e\u2066\u2069")
+def test_marks_that_turn_the_direction_are_refused(mark: str) -> None:
+    """Also in comments; a value can hold them by their code, and advice tells of it."""
+    code = ascii(mark)[1:-1]
+    said = refusal(GOOD.replace("kind: PrivacyPolicy", f"kind: PrivacyPolicy # {mark}x"))
+    assert said.startswith(f"p.yaml:2:23: holds {code}, which turns the direction")
+    policy = parse_policy(GOOD.replace("purpose: Tests", f'purpose: "Te{code}sts"'))
+    assert policy.metadata.purpose == f"Te{mark}sts"
+    found = [each for each in lint(policy) if each.rule == "invisible-characters"]
+    assert [each.steps for each in found] == [("metadata", "purpose")]
+    assert code in found[0].message
 
 
 def test_missing_files_and_folders_are_one_line(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Places that are still to be filled in."""
 
+import json
+
 import pytest
 
 from cloakwork.errors import PolicyError
@@ -39,3 +41,13 @@ def test_members_of_lists_are_values() -> None:
     """A log may hold anything."""
     rule = parse_policy(TEXT).rule("ward")
     assert rule is not None and rule.domain == ("<a>", "<b>")
+
+
+@pytest.mark.parametrize("field", ["reason", "by"])
+def test_a_waiver_s_question_is_refused(field: str) -> None:
+    """Nobody has answered for what it silences."""
+    said = {"rule": "small-k", "reason": "agreed", "by": "DPO", "expires": "2099-01-01"}
+    said[field] = "<who or why?>"
+    text = TEXT + f"  waivers: [{json.dumps(said)}]\n"
+    with pytest.raises(PolicyError, match=rf"waivers\[0\].{field} is still to be filled in: who"):
+        parse_policy(text)

@@ -2,18 +2,20 @@
 which other datasets seem to hold the same cases, which comparisons were made.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from cloakwork.accounting.declarations import (
+    LONGEST_NAME,
     DatasetDeclaration,
     DatasetWindows,
-    DeclaredName,
     declaration_of,
     declared_cost,
+    is_one_line,
 )
 from cloakwork.accounting.entries import Entry
 from cloakwork.accounting.fingerprint import Resemblance, resemblances
@@ -23,6 +25,7 @@ from cloakwork.accounting.records import records_of
 from cloakwork.accounting.windows import require_same_period
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import CloakworkError
+from cloakwork.quantities import DATASET_PATTERN
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +147,18 @@ def _checked(
     require_approval: bool,
 ) -> DatasetDeclaration:
     """The declaration, or CloakworkError in one line."""
+    if not re.fullmatch(DATASET_PATTERN, dataset) or len(dataset) > LONGEST_NAME:
+        raise CloakworkError(
+            f"dataset {dataset!a}: a name holds letters (a-z, A-Z), digits, '.', '_' and '-', and "
+            f"begins with a letter or digit, as in a policy; at most {LONGEST_NAME} characters"
+        )
+    for what, said in (("owner", owner), ("unit", unit)):
+        if said is not None and not (said.strip() and is_one_line(said)):
+            raise CloakworkError(
+                f"dataset '{dataset}': {what} {said!a}: must be text of one line, "
+                f"1 to {LONGEST_NAME} characters"
+            )
     try:
-        TypeAdapter(DeclaredName).validate_python(dataset)
         declared = DatasetDeclaration(
             owner=owner,
             unit=unit,

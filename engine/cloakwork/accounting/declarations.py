@@ -24,7 +24,16 @@ DatasetWindows = Literal["1 day", "1 week", "1 month", "1 year", "none"]
 
 WINDOW_LENGTHS: Final[tuple[DatasetWindows, ...]] = get_args(DatasetWindows)
 
-DeclaredName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\r\n\x00]+$")]
+LONGEST_NAME: Final = 200  # characters
+
+DeclaredName = Annotated[
+    str, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"^[^\r\n\x00]+$")
+]
+
+
+def is_one_line(text: str) -> bool:
+    """Whether an owner or a unit may be called so."""
+    return 0 < len(text) <= LONGEST_NAME and not set("\r\n\x00") & set(text)
 
 
 class DatasetDeclaration(Frozen):

@@ -71,7 +71,8 @@ def add(
     if as_json:
         _print_json(version_json(version))
         return
-    click.echo(f"{version.reference}: added by {version.author.person}, {version.state}")
+    added = f"{version.reference}: added by {version.author.person}, {version.state}"
+    click.echo(printable(added))
     _say_key(key)
     click.echo("Next, somebody else approves it:")
     click.echo(f"  cloakwork registry approve {version.reference} --reason REASON")
@@ -131,9 +132,13 @@ def show(version: str, only_text: bool, ledger: str | None, as_json: bool) -> No
 
 def _print_text(text: str) -> None:
     """A policy as it was added; on a terminal without what that would obey."""
-    if sys.stdout.isatty():
+    if _is_terminal():
         text = "\n".join(printable(line) for line in text.split("\n"))
     click.echo(text, nl=not text.endswith("\n"))
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _lines_of(version: "PolicyVersion") -> Iterable[tuple[str, str]]:
@@ -187,7 +192,8 @@ def approve(
     if as_json:
         _print_json(version_json(register.get(version)))
         return
-    click.echo(f"{version}: approved by {approval.approver.person} (key {key.keyid[:16]})")
+    approved = f"{version}: approved by {approval.approver.person} (key {key.keyid[:16]})"
+    click.echo(printable(approved))
     for fault in approval.faults:
         said = f"it does not count here yet: {fault}"
         click.echo(printable_lines(block("  ", [said], width_of_screen(), indent=2)))
@@ -222,7 +228,7 @@ def revoke(
     if as_json:
         _print_json(version_json(ended))
         return
-    click.echo(f"{version}: {_standing(ended)}")
+    click.echo(printable(f"{version}: {_standing(ended)}"))
     _say_key(key)
 
 

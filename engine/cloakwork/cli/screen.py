@@ -160,5 +160,10 @@ def print_sections(sections: Iterable[ScreenSection], width: int) -> None:
 
 
 def printable(text: str) -> str:
-    """Text of a file that somebody sent, without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+    """Text of a file that somebody sent, without what a terminal would obey: such letters, and
+    those that nobody sees, are shown by their code.
+
+    >>> print(printable("a\u202eb\x1b"))
+    a\\u202eb\\x1b
+    """
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

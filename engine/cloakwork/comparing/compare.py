@@ -113,9 +113,18 @@ def compare(
         dataset=dataset,
         source=kind,
         internal=kind != "stand-in",
-        notice=_NOTICES[kind],
+        notice=(*_NOTICES[kind], *_of_window(kind, window)),
         assumed=_assumed(facts, kind),
         settings=tuple(rows),
+    )
+
+
+def _of_window(kind: SourceKind, window: str | None) -> tuple[str, ...]:
+    if window is None or kind == "log":
+        return ()
+    return (
+        f"Cases of window {window} are drawn by invented starts: how many there are, and which, "
+        "says nothing of the log's own window.",
     )
 
 

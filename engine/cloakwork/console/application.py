@@ -126,6 +126,8 @@ def _answered(page: Page, visit: Visit) -> Response:
 
 def _opening(sessions: BrowserSessions, port: int) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
+        if request.method == "HEAD":
+            return Response()
         cookie = sessions.cookie_for(request.query_params.get("token", ""))
         if cookie is None:
             return PlainTextResponse(
@@ -134,13 +136,15 @@ def _opening(sessions: BrowserSessions, port: int) -> Callable[[Request], Awaita
                 403,
             )
         # A cookie that is strict does not come with a redirection which another site began.
+        below = sessions.folder
         response = HTMLResponse(
             '<!doctype html><html lang="en"><title>Cloakwork</title>'
-            '<link rel="icon" href="/static/icon.svg">'
-            '<meta http-equiv="refresh" content="0;url=/">'
-            '<p><a href="/">Open the console</a></p></html>'
+            f'<link rel="icon" href="{below}/static/icon.svg">'
+            f'<meta http-equiv="refresh" content="0;url={below}/">'
+            f'<p><a href="{below}/">Open the console</a></p></html>'
         )
-        response.set_cookie(cookie_name(port), cookie, httponly=True, samesite="strict", path="/")
+        name = cookie_name(port)
+        response.set_cookie(name, cookie, httponly=True, samesite="strict", path=below)
         return response
 
     return endpoint

@@ -3,6 +3,11 @@
 The console listens on loopback. Pages of other sites can still send a browser there: by a form, a
 script or a name that they point at 127.0.0.1. So the name asked for must be loopback's, a form must
 come from a page of the console and hold the token of its session, and nothing may be framed.
+
+A browser sends the cookies of a host to all its ports, also to one where another account of the
+machine listens. So all pages lie below a folder with a random name, and the cookie is of that
+folder: whoever does not know it is never sent the cookie. The link, which other accounts may see
+among the arguments of a process, does not hold it, nor does a referrer of another origin.
 """
 
 from http.cookies import CookieError, SimpleCookie
@@ -45,6 +50,7 @@ class RequestGuard:
 
     def __init__(self, application: ASGIApp, sessions: BrowserSessions, port: int) -> None:
         self._application, self._sessions = application, sessions
+        self._below = sessions.folder
         self._hosts = {f"{name}:{port}" for name in NAMES}
         self._cookie = cookie_name(port)
 
@@ -58,13 +64,21 @@ class RequestGuard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
+                if headers.get("location", "").startswith("/"):
+                    headers["location"] = self._below + headers["location"]
             await send(message)
 
-        refusal = self._refusal(scope)
+        scope = dict(scope)
+        is_below = scope["path"].startswith(f"{self._below}/")
+        if is_below:
+            # The pages know nothing of the folder: it is added to the links that they send.
+            scope["path"] = scope["path"].removeprefix(self._below)
+            scope["raw_path"] = scope.get("raw_path", b"").removeprefix(self._below.encode())
+        refusal = self._refusal(scope, is_below=is_below)
         answer = self._application if refusal is None else refusal
         await answer(scope, receive, send_with_headers)
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: Scope, *, is_below: bool) -> Response | None:
         headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
         if headers.getlist("host") not in [[host] for host in self._hosts]:
             return _refused("this address is not the console's; open the link in its terminal", 421)
@@ -72,14 +86,16 @@ class RequestGuard:
             return _refused(f"{method} is not understood", 405)
         if method == "POST" and not self._is_own_page(headers):
             return _refused("this form was not sent by a page of the console", 403)
-        if path == OPEN or path.startswith(STATIC):
+        if path == OPEN and not is_below:
+            return None
+        if path.startswith(STATIC) and is_below:
             return None
         form_token = self._sessions.form_token(_cookie_of(headers, self._cookie))
-        if form_token is None:
+        if form_token is None or not is_below:
             return _refused(
                 "no session: open the link that 'cloakwork console' showed in its terminal", 403
             )
-        scope.setdefault("state", {})["form_token"] = form_token
+        scope["state"] = {"form_token": form_token, "below": self._below}
         return None
 
     def _is_own_page(self, headers: Headers) -> bool:

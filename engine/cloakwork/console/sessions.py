@@ -12,10 +12,11 @@ class BrowserSessions:
     """Links that open the console, and the cookies that they were exchanged for.
 
     A link works once. Where one is used again, ``show_link`` is handed a new one, for the terminal
-    alone: whoever reads the terminal may come in.
+    alone: whoever reads the terminal may come in. ``folder``: below which all pages lie.
     """
 
     show_link: Callable[[str], None]
+    folder: str = field(default_factory=lambda: f"/{secrets.token_urlsafe()}")
     _token: str = field(default_factory=secrets.token_urlsafe)
     _used: set[str] = field(default_factory=set)
     _forms: dict[str, str] = field(default_factory=dict)

@@ -1,6 +1,7 @@
 """A request as the pages see it, and the answers that they give."""
 
 import getpass
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -74,7 +75,7 @@ class Visit:
             "working": sum(not job.ended for job in self.state.jobs.newest_first()),
         }
         text = page_templates().get_template(template).render(shown | content)
-        return HTMLResponse(text, status)
+        return HTMLResponse(_linked(text, self.request.state.below), status)
 
     def problem(self, error: CloakworkError) -> Response:
         """What went wrong, one line a problem."""
@@ -127,6 +128,16 @@ def address(path: str, **query: str) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+_LINK: Final = re.compile(r'( (?:href|action|formaction|src|data-follow|data-schema)=")/(?!/)')
+
+
+def _linked(page: str, below: str) -> str:
+    """The page with the folder of the console in each link. What is not of the templates has no
+    ``"`` left, and so is no link.
+    """
+    return _LINK.sub(rf"\g<1>{below}/", page)
+
+
 def user_name() -> str:
     """Who started the console, as the machine knows them; empty where it does not."""
     try:
@@ -174,8 +185,9 @@ def page_templates() -> "Environment":
 
 def shown(text: object) -> str:
     """Text from outside without letters that a browser would obey, such as those that turn the
-    direction of writing.
+    direction of writing: they are shown by their code.
     """
     return "".join(
-        letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in str(text)
+        letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1]
+        for letter in str(text)
     )

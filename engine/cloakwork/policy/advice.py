@@ -73,6 +73,7 @@ POLICY_RULES: Final[dict[str, AdviceRule]] = {
     "little-left": AdviceRule("note", "Under these parameters little of a log is left."),
     "undeclared-facts": AdviceRule("note", "Declaring public facts would keep more."),
     "unproven-mechanisms": AdviceRule("warning", "Mechanisms without a proof are accepted."),
+    "invisible-characters": AdviceRule("warning", "A text holds characters that nobody sees."),
 }
 """The rules that look at the policy alone."""
 

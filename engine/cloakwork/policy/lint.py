@@ -18,6 +18,7 @@ from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.advice_on_facts import missing_values, unused_values, windows_and_facts
 from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_released
+from cloakwork.policy.invisible import invisible_characters
 from cloakwork.policy.model import Policy
 
 CASE_ID: Final = "case:concept:name"
@@ -368,5 +369,6 @@ RULES: Final[Mapping[str, Callable[[Policy], Iterator[Advice]]]] = {
     "little-left": little_left,
     "undeclared-facts": undeclared_facts,
     "unproven-mechanisms": unproven,
+    "invisible-characters": invisible_characters,
 }
 """Each rule by its id."""

@@ -24,10 +24,7 @@ from cloakwork.policy.globs import MOST_GLOBS, RuleResolver, is_glob, matches, r
 from cloakwork.policy.public_facts import Assume
 from cloakwork.policy.ranges import number_of_end
 from cloakwork.policy.waivers import Waiver
-from cloakwork.quantities import (
-    Frozen,
-    Value,
-)
+from cloakwork.quantities import DATASET_PATTERN, Frozen, Value
 
 _COLUMN_OF_ROLE: Final[dict[str, str]] = {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}
 API_VERSION: Final = "cloakwork/v1"
@@ -65,7 +62,7 @@ class Metadata(Frozen):
     dataset: Annotated[
         str,
         Field(
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+            pattern=DATASET_PATTERN,
             description="Identity of the dataset; overlapping extracts share it",
         ),
     ]

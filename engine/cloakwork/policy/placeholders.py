@@ -29,7 +29,7 @@ def placeholder(question: str) -> str:
 
 
 def placeholders_are_filled(content: Mapping[str, Any]) -> Iterator[ShapeError]:
-    """A text in angle brackets is a question; members of lists and of hierarchies are values,
+    """A text in angle brackets is a question; texts in lists and in hierarchies are values,
     whatever they are.
     """
     yield from _questions(content, ())
@@ -43,5 +43,9 @@ def _questions(content: Any, steps: Steps) -> Iterator[ShapeError]:
             yield from _questions(value, (*steps, key))
     elif isinstance(content, RefusedValue):
         return
+    elif isinstance(content, list):
+        for index, member in enumerate(content):
+            if isinstance(member, Mapping):
+                yield from _questions(member, (*steps, index))
     elif isinstance(content, str) and (found := _PLACEHOLDER.fullmatch(content)):
         yield ShapeError(steps, f"{STILL_OPEN}: {found[1].strip()}")

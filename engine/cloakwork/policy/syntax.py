@@ -6,6 +6,7 @@ because readers of the file would disagree about them.
 """
 
 import math
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,11 @@ from cloakwork.policy.document import (
     shown_value,
 )
 from cloakwork.policy.yaml_nodes import CORE_TAG, SCALARS, UnreadableText, compose_yaml, start_of
+
+_TURNING: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Marks that make a text look otherwise than it is read, also in comments: see "Trojan Source:
+Invisible Vulnerabilities" (Boucher, Anderson, 2021).
+"""
 
 LARGEST_FILE: Final = 1 << 20  # bytes
 MOST_REPEATED: Final = 10_000  # values that aliases may repeat, all together
@@ -70,6 +76,8 @@ def read_document(text: str, path: str) -> Document:
     """
     if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
         raise PolicyError([FileProblem(path, "is larger than 1 MiB; a policy is a short document")])
+    if (turned := _TURNING.search(text)) is not None:
+        raise PolicyError([_turning_mark(text, turned.start(), path)])
     try:
         root = compose_yaml(text)
         reader = _DocumentReader()
@@ -87,6 +95,17 @@ def read_document(text: str, path: str) -> Document:
         message = reader.faults[0].message if reader.faults else expected
         raise PolicyError([FileProblem(path, message, *start_of(root))])
     return Document(content, reader.values, reader.keys, tuple(reader.faults))
+
+
+def _turning_mark(text: str, place: int, path: str) -> FileProblem:
+    code = ascii(text[place])[1:-1]
+    return FileProblem(
+        path,
+        f"holds {code}, which turns the direction of what is shown",
+        text.count("\n", 0, place) + 1,
+        place - text.rfind("\n", 0, place),
+        f'remove it; in a value write "{code}" in double quotes',
+    )
 
 
 class _DocumentReader:

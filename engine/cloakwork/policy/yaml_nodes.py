@@ -14,6 +14,7 @@ from yaml.nodes import Node
 from cloakwork.policy.document import SourcePosition
 
 DEEPEST: Final = 40  # levels of nesting
+MOST_VALUES: Final = 50_000  # keys, values, lists and mappings, all together
 
 CORE_TAG = "tag:yaml.org,2002:"
 SCALARS = {
@@ -41,18 +42,22 @@ class _BoundedLoader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[Any, Any] = {}
     depth = 0
+    values = 0
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
         self.depth += 1
+        self.values += 1
         if self.depth > DEEPEST:
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise UnreadableText(
-                f"is nested more than {DEEPEST} levels deep",
-                SourcePosition(mark.line + 1, mark.column + 1),
-            )
+            raise self._too_much(f"is nested more than {DEEPEST} levels deep")
+        if self.values > MOST_VALUES:
+            raise self._too_much(f"holds more than {MOST_VALUES:,} keys and values")
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
+
+    def _too_much(self, message: str) -> UnreadableText:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        return UnreadableText(message, SourcePosition(mark.line + 1, mark.column + 1))
 
 
 # YAML tries a pattern where the text begins with one of these characters ("": where it is empty).

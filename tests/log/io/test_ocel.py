@@ -143,3 +143,12 @@ def test_a_database_is_left_as_it_is_and_counted(tmp_path: Path) -> None:
         read_log(path, options=options, limits=Limits(unpacked_size=100))
     path.write_bytes(before[: len(before) // 2])
     assert refused(path, object_type="order").startswith(": this is no readable SQLite log")
+
+
+def test_an_event_given_twice_is_counted(tmp_path: Path) -> None:
+    """The last row counts; that there were two is said."""
+    path = write_sqlite(tmp_path / "log.sqlite")
+    assert not any("given again" in note for note in flattened(path).notes)
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("INSERT INTO event_Ship SELECT * FROM event_Ship")
+    assert any("events given again" in note and ": 1" in note for note in flattened(path).notes)

@@ -83,7 +83,7 @@ class Editor {
     const asked = ++this.asked;
     const fields = new URLSearchParams(new FormData(this.form));
     fields.set("live", "1");
-    const answer = await fetch("/policy/check", { method: "POST", body: fields });
+    const answer = await fetch(this.form.getAttribute("action"), { method: "POST", body: fields });
     if (!answer.ok || asked !== this.asked) return;
     this.findings.innerHTML = await answer.text();  // escaped by the console
     this.number();
@@ -150,7 +150,7 @@ class Editor {
   }
 
   async complete() {
-    this.schema ??= await (await fetch("/policy/schema")).json();
+    this.schema ??= await (await fetch(this.form.dataset.schema)).json();
     const { path, typed, ofValue } = this.position();
     const found = this.suggestions(path, ofValue)
       .filter((each) => each.insert.toLowerCase().startsWith(typed.toLowerCase()));

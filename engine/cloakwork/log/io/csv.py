@@ -32,8 +32,10 @@ _IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
 _TRUTHS: Final = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
-_DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+)(?:,[0-9]+)?$"
-"""Thousands in groups or not; ``007`` is a code, and ``12.5`` no number in this way of writing."""
+_DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+),[0-9]+$"
+"""Thousands in groups or not. ``007,5`` is no number; ``1.234`` may be a code like ``12.5``."""
+
+_POINTS_ALONE: Final = r"^-?[0-9]+(?:\.[0-9]+)+$"
 
 _PROBED: Final = 32
 _CORRECTION: Final = "correct that line, or export the file again"
@@ -69,9 +71,13 @@ def read_csv(path: Path, request: TableRequest) -> EventLog:
     kept = table[list(names.kept)]
     checked, oversized = within_value_size(path, kept, limits, request.on_excess, line_of)
     free = [name for name, full in names.kept.items() if full not in request.spelt]
+    as_text: set[str] = set()
     if options.decimal == ",":
+        # With a decimal comma ``1.234`` is a code, or a thousand: no number to be inferred.
+        as_text = {name for name in free if _has_points_alone(values_of(checked, name))}
         checked = _with_decimal_points(checked, free)
-    typed, exact, texts = infer_types(checked, free)
+    typed, exact, texts = infer_types(checked, [name for name in free if name not in as_text])
+    exact |= as_text
     blank_lines = int(found.blank.sum()) if len(header) > 1 else 0
     notes = _counted_notes(
         (len(header) - len(named), "columns without a name, left out"),
@@ -103,6 +109,11 @@ def split_table(
                 path, f"the table cannot be read ({fault})", line=fault.line, hint=_CORRECTION
             ) from None
         return [name for name in header if name.strip()], table
+
+
+def _has_points_alone(values: pl.Series) -> bool:
+    """Whether some value has digits and points, and no comma."""
+    return bool(values.str.contains(_POINTS_ALONE).any())
 
 
 def _with_decimal_points(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

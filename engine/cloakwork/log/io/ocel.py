@@ -51,6 +51,7 @@ class ObjectLog:
     - ``event_kinds``, ``object_kinds``: what values are, by the names of attributes (of objects:
       of type and name), as the file declares.
     - ``relations_of_objects``: how many relations between objects there are.
+    - ``repeated_events``: rows of events beyond the first of each, whose last time counts.
     """
 
     events: pl.DataFrame
@@ -62,6 +63,7 @@ class ObjectLog:
     event_kinds: dict[str, Kind]
     object_kinds: dict[tuple[str, str], Kind]
     relations_of_objects: int
+    repeated_events: int = 0
 
 
 def table_of(columns: tuple[str, ...], rows: Sequence[tuple[str | None, ...]]) -> pl.DataFrame:
@@ -276,6 +278,7 @@ def _losses(
             found.relations.join(known, on="object", how="anti").height,
             "relations to objects that the file lacks, left out",
         ),
+        (found.repeated_events, "events given again with time and values; the last row counts"),
     )
     yield f"the log was flattened: each object of type {kind} is a case"
     yield from (f"{what}: {count}" for count, what in counted if count)

@@ -71,11 +71,13 @@ class _Database:
         event_kinds: dict[str, Kind] = {}
         times: dict[str, str | None] = {}
         event_values: list[tuple[str | None, ...]] = []
+        repeated = 0
         for _, table in self._mapped("event"):
             kinds = self._attributes_of(table)
             for name, kind in kinds.items():
                 event_kinds[name] = joint_kind(event_kinds.get(name), kind)
             for row in self._rows(table, "ocel_id", "ocel_time", *kinds):
+                repeated += str(row[0]) in times
                 times[str(row[0])] = row[1]
                 named = zip(kinds, row[2:], strict=True)
                 event_values += [(row[0], name, text) for name, text in named if text is not None]
@@ -113,6 +115,7 @@ class _Database:
             event_kinds=event_kinds,
             object_kinds=object_kinds,
             relations_of_objects=sum(1 for _ in between),
+            repeated_events=repeated,
         )
 
     def _plain_tables(self) -> dict[str, dict[str, str]]:
