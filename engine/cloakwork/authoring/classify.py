@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from cloakwork.authoring.figures import Figures
-from cloakwork.authoring.words import (
+from cloakwork.policy.attribute_rules import Role
+from cloakwork.policy.attribute_words import (
     DIRECT,
     FREE_TEXT,
     NAMED,
@@ -22,7 +23,6 @@ from cloakwork.authoring.words import (
     names_one_of,
     words_of,
 )
-from cloakwork.policy.attribute_rules import Role
 
 Nature = Literal[
     "copy",

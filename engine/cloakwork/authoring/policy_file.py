@@ -10,6 +10,7 @@ from typing import Final
 from cloakwork.authoring.classify import Nature, Proposal
 from cloakwork.authoring.read_off import ReadOff
 from cloakwork.authoring.suggestion import Audience, K, Suggestion
+from cloakwork.authoring.taken_columns import is_read_from
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.io.options import ROLES
 from cloakwork.log.naming import CASE_PREFIX
@@ -133,10 +134,11 @@ def _unit(suggestion: Suggestion) -> Iterator[str]:
 
 
 def _attributes(suggestion: Suggestion) -> Iterator[str]:
-    yield '    "case:concept:name": {role: identifier}   # cases get new numbers'
-    yield '    "concept:name": {role: control-flow}   # the activity'
+    case_id, activity, time = (is_read_from(suggestion.taken, full) for full in ROLES.values())
+    yield f'    "case:concept:name": {{role: identifier}}   # cases get new numbers{case_id}'
+    yield f'    "concept:name": {{role: control-flow}}   # the activity{activity}'
     if suggestion.has_times:
-        yield '    "time:timestamp": {role: timestamp}'
+        yield f'    "time:timestamp": {{role: timestamp}}   # when an event happened{time}'
     asked = {each.name for each in suggestion.covered}
     for title, natures in _SECTIONS:
         found = [each for each in suggestion.proposals if each.nature in natures]

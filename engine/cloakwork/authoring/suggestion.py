@@ -4,6 +4,7 @@ check.
 
 import getpass
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -11,10 +12,10 @@ from typing import Final, Literal, get_args
 from cloakwork.authoring.classify import Proposal, classify
 from cloakwork.authoring.figures import figures_of
 from cloakwork.authoring.read_off import ReadOff, read_off
-from cloakwork.authoring.words import PERSON, names_one_of, words_of
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.io.detect import DetectedInput
 from cloakwork.log.io.options import InputOptions
+from cloakwork.policy.attribute_words import PERSON, names_one_of, words_of
 from cloakwork.policy.globs import is_glob
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
@@ -62,6 +63,8 @@ class Suggestion:
     - ``releases_times``: whether times are to be released.
     - ``persons``: case attributes that may name a person who has several cases.
     - ``read_off``: values of the log, to be confirmed; None where noise is claimed.
+    - ``taken``: the columns of the case, the activity and the timestamp, by the attributes' full
+      names; empty where the log names them itself.
     - ``options``: how the log is read, for ``spec.input``; ``open_input``: what its file leaves
       open about that, one sentence each; ``time_formats``: how its times may be written, where
       only the author can say.
@@ -76,6 +79,7 @@ class Suggestion:
     releases_times: bool
     persons: tuple[str, ...]
     read_off: ReadOff | None = field(default=None, repr=False)
+    taken: Mapping[str, str] = field(default_factory=dict)
     options: InputOptions = field(default_factory=InputOptions)
     open_input: tuple[str, ...] = ()
     time_formats: tuple[str, ...] = ()
@@ -153,6 +157,7 @@ def suggestion_of(
         releases_times=releases_times,
         persons=tuple(each.name for each in named if _may_be_a_person(each)),
         read_off=None if claims_noise else read_off(log, named, K[audience]),
+        taken=detected.columns.taken,
         options=detected.options,
         open_input=detected.questions,
         time_formats=detected.time_formats,

@@ -189,6 +189,9 @@ def _asked(found: "Suggestion") -> "Suggestion":
 
 def _show(found: "Suggestion", log: Path, out: Path) -> None:
     click.echo(f"{out}: written, a proposal of {found.goal} for the audience '{found.audience}'.")
+    click.echo(
+        "\n".join(block("", [f"{taken_line(found)}. Check these first."], columns(), indent=2))
+    )
     click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
     for (role, reason), names in _groups(found.proposals).items():
         click.echo("\n".join(block("  ", [f"{role}, as it {reason}:"], columns(), indent=4)))
@@ -222,6 +225,13 @@ def _numbered_alike(names: Iterable[str]) -> Iterable[str]:
         yield alike[0] + more
 
 
+def taken_line(found: "Suggestion") -> str:
+    """Which columns were taken as case, activity and time."""
+    from cloakwork.authoring.taken_columns import taken_in_words
+
+    return taken_in_words(found.taken, found.options, has_times=found.has_times)
+
+
 def notes_on(found: "Suggestion") -> Iterable[str]:
     """What the author of a suggested policy has to know, or to do."""
     from cloakwork.authoring.suggestion import NO_PURPOSE
@@ -247,11 +257,14 @@ def notes_on(found: "Suggestion") -> Iterable[str]:
 
 
 def _as_document(found: "Suggestion", out: Path) -> dict[str, object]:
+    from cloakwork.authoring.taken_columns import taken_columns
+
     return {
         "path": str(out),
         "goal": found.goal,
         "audience": found.audience,
         "questions": found.questions,
+        "columns": taken_columns(found.taken, found.options, has_times=found.has_times),
         "input": found.options.model_dump(),
         "open_input": list(found.open_input),
         "persons": list(found.persons),

@@ -17,6 +17,7 @@ from cloakwork.guarantees import (
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.advice_on_facts import missing_values, unused_values, windows_and_facts
+from cloakwork.policy.attribute_words import STAFF, names_one_of, words_of
 from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_released
 from cloakwork.policy.model import Policy
 
@@ -122,11 +123,14 @@ def quasi_identifiers(policy: Policy) -> Iterator[Advice]:
 
 
 def persons_without_unit(policy: Policy) -> Iterator[Advice]:
-    """Where persons can be identified, protecting single cases may be too little."""
+    """Where persons can be identified, protecting single cases may be too little; who works on
+    cases is not whom they are about.
+    """
     if policy.spec.unit.attribute is not None:
         return
     for name, rule in policy.spec.attributes.items():
-        if rule.role == "identifier" and name.startswith("case:") and name != CASE_ID:
+        is_other = name == CASE_ID or names_one_of(words_of(name), STAFF)
+        if rule.role == "identifier" and name.startswith("case:") and not is_other:
             message = (
                 f"single cases are protected; if one '{name}' owns several cases, "
                 f"protect it: unit: {{attribute: '{name}'}}"

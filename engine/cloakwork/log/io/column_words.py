@@ -67,10 +67,11 @@ COMPLETED: Final = _known("""
 PEOPLE: Final = _known("""
     user customer client patient caller person employee resource assigned assignee agent staff
     klant kunde cliente utente usuario vendor supplier member clerk owner policyholder name names
-    naam noms nombre nome vorname nachname by von door por durch bearbeiter sachbearbeiter
+    naam nom nombre nome vorname nachname by von door por durch bearbeiter sachbearbeiter
     mitarbeiter medewerker behandelaar arzt ärztin doctor nurse physician handler worker
     responsable responsabile verantwortlich paciente paziente
 """)
+NAME: Final = _known("name names naam nom nombre nome")
 BIRTH: Final = _known("""
     birth birthday birthdate born geburt gebdat gebdatum gebd geb dob naissance nacimiento nascita
     nascimento geboorte geboren födelse fødsel urodzenia

@@ -151,8 +151,9 @@ def _points_as_activity(name: str, values: pl.Series, cases: pl.Series | None) -
     if values.dtype != pl.String or not 2 <= distinct <= min(MOST_ACTIVITIES, len(values) // 2 + 1):
         return 0
     named = words(name)
-    points = 5 * names(named, column_words.ACTIVITY)
-    points -= 6 * names(named, column_words.PEOPLE)
+    is_named = names(named, column_words.ACTIVITY)
+    others = [word for word in named if not (is_named and word in column_words.NAME)]
+    points = 5 * is_named - 6 * names(others, column_words.PEOPLE)
     points -= 3 * any(word in column_words.NUMBERED for word in named)
     if cases is None:
         return points
