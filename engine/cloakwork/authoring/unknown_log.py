@@ -1,5 +1,6 @@
 """Reading a log that no policy describes yet."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,8 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.detect import DetectedInput, examine_input
 from cloakwork.log.io.options import InputOptions, mapped_columns
 from cloakwork.log.io.reading import read_log
+from cloakwork.log.io.source import format_of, shown
+from cloakwork.log.naming import CASE_ID, CASE_PREFIX
 
 LONGEST_EXAMPLE: Final = 60  # characters
 
@@ -34,7 +37,21 @@ def read_unknown(
     if detected.time_formats:
         # For looking at the attributes either will do; the author says which it is.
         looked = looked.model_copy(update={"time_format": detected.time_formats[0]})
-    return read_log(path, options=looked), detected
+    try:
+        return read_log(path, options=looked), detected
+    except LogError as error:
+        raise _without_a_policy(error) from None
+
+
+def _without_a_policy(error: LogError) -> LogError:
+    """The error with a remedy for who has no policy yet."""
+    problem, hint = error.problem, error.problem.hint
+    if hint is None or "spec.input" not in hint:
+        return error
+    hint = re.sub(r" ?under spec\.input( in the policy)?", " as --input NAME=VALUE", hint)
+    hint = hint.replace("spec.input.columns, or --column", "--column")
+    hint = hint.replace("spec.input.", "--input ")
+    return LogError(problem.path, problem.message, line=problem.line, hint=hint)
 
 
 def _as_said(
@@ -70,3 +87,27 @@ def _refuse_open(path: Path, detected: DetectedInput) -> None:
             in_python = f"columns={ {answer.name: value} }"
         hint = f"say it, as {option} {shlex.quote(said)} (in Python: {in_python})"
         raise LogError(path, answer.question, hint=hint)
+
+
+def named_unit(path: Path, unit: str | None) -> tuple[str | None, dict[str, str]]:
+    """The attribute of cases that the author names as the protected unit, and the column that is
+    to be read as it, where the file is a table.
+    """
+    if unit is None:
+        return None, {}
+    full = unit if unit.startswith(CASE_PREFIX) else CASE_PREFIX + unit
+    is_column = full != unit and format_of(path) in ("csv", "parquet", "excel")
+    return full, {full: unit} if is_column else {}
+
+
+def require_unit(path: Path, log: EventLog, attribute: str | None) -> None:
+    """Refuse a log without the attribute of cases that is to be the unit."""
+    if attribute is None or attribute in log.cases.columns:
+        return
+    own = [name for name in log.cases.columns if name != CASE_ID]
+    listed = ", ".join(shown(name) for name in own[:12]) or "none"
+    raise LogError(
+        path,
+        f"the cases have no attribute '{shown(attribute)}'; they have {listed}",
+        hint="name one of these as --unit",
+    )

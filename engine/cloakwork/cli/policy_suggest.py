@@ -54,6 +54,11 @@ _ROLES: Final = ("identifier", "quasi-identifier", "sensitive", "insensitive")
     metavar="NAME=VALUE",
     help="How the log is read, as under spec.input, e.g. object_type=order or sheet=2024.",
 )
+@click.option(
+    "--unit",
+    metavar="ATTRIBUTE",
+    help="Protect whoever it names with all cases: an attribute of cases, or a table's column.",
+)
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
 def suggest(
@@ -69,6 +74,7 @@ def suggest(
     force: bool,
     columns: tuple[str, ...],
     input_: tuple[str, ...],
+    unit: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -91,6 +97,7 @@ def suggest(
         force=force,
         columns=columns,
         input_=input_,
+        unit=unit,
         quiet=quiet,
         as_json=as_json,
     )
@@ -108,6 +115,7 @@ def write_suggestion(
     force: bool = False,
     columns: tuple[str, ...] = (),
     input_: tuple[str, ...] = (),
+    unit: str | None = None,
     quiet: bool = False,
     as_json: bool = False,
 ) -> None:
@@ -117,14 +125,17 @@ def write_suggestion(
     """
     from cloakwork.authoring import header_of
     from cloakwork.authoring import suggest as suggested
-    from cloakwork.authoring.unknown_log import read_unknown
+    from cloakwork.authoring.unknown_log import named_unit, read_unknown, require_unit
 
     require_log(log)
     if ask:
         _require_terminal(as_json=as_json)
     with progress_of(quiet=quiet or as_json) as reporter:
         reporter(f"reading {log}")
-        read, detected = read_unknown(log, column_mapping(columns, log), _said_of_input(input_))
+        attribute, mapped = named_unit(log, unit)
+        said = {**(column_mapping(columns, log) or {}), **mapped}
+        read, detected = read_unknown(log, said, _said_of_input(input_))
+        require_unit(log, read, attribute)
         reporter("looking at its attributes")
         found = suggested(
             read,
@@ -133,6 +144,7 @@ def write_suggestion(
             goal,  # type: ignore[arg-type]
             times=times,
             detected=detected,
+            unit=attribute,
         )
     if ask:
         found = _asked(found)
@@ -188,13 +200,15 @@ def _asked(found: "Suggestion") -> "Suggestion":
 
 
 def _show(found: "Suggestion", log: Path, out: Path) -> None:
+    from cloakwork.authoring.classify import COMMON_ONLY
+
     click.echo(f"{out}: written, a proposal of {found.goal} for the audience '{found.audience}'.")
-    click.echo(
-        "\n".join(block("", [f"{taken_line(found)}. Check these first."], columns(), indent=2))
-    )
+    said = f"{taken_line(found)}. Check these first."
+    click.echo("\n".join(block("", [said], columns(), indent=2)).lstrip())
     click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
     for (role, reason), names in _groups(found.proposals).items():
-        click.echo("\n".join(block("  ", [f"{role}, as it {reason}:"], columns(), indent=4)))
+        said = f"{role}, as it {reason}:" if reason != COMMON_ONLY else f"{reason}:"
+        click.echo("\n".join(block("  ", [said], columns(), indent=4)))
         said = ", ".join(_numbered_alike(names))
         click.echo("\n".join(block("      ", [said], columns(), indent=6)))
     if not found.proposals:
@@ -234,16 +248,17 @@ def taken_line(found: "Suggestion") -> str:
 
 def notes_on(found: "Suggestion") -> Iterable[str]:
     """What the author of a suggested policy has to know, or to do."""
-    from cloakwork.authoring.suggestion import NO_PURPOSE
+    from cloakwork.policy.placeholders import NO_PURPOSE
 
     if found.header.purpose == NO_PURPOSE:
         yield "metadata.purpose is not stated; --purpose says what the release is for"
-    if found.persons:
+    is_open = found.unit is None
+    if found.persons and is_open:
         names = ", ".join(map(printable, found.persons))
-        yield f"one person may have several cases, by {names}: see 'unit' in the file"
-    if found.persons_of_events:
+        yield f"one person may have several cases, by {names}: --unit protects it"
+    if found.persons_of_events and is_open:
         names = ", ".join(map(printable, found.persons_of_events))
-        how = "see 'unit' in the file"
+        how = "--unit protects it"
         if not found.options.columns:
             how = "only an attribute of cases can be the unit, so each case is protected by itself"
         yield f"one person may have several cases, by {names}: {how}"

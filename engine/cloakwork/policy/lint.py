@@ -20,6 +20,7 @@ from cloakwork.policy.advice_on_facts import missing_values, unused_values, wind
 from cloakwork.policy.attribute_words import STAFF, names_one_of, words_of
 from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_released
 from cloakwork.policy.model import Policy
+from cloakwork.policy.placeholders import PURPOSE_ASKED, is_unstated
 
 CASE_ID: Final = "case:concept:name"
 LARGE_EPSILON: Final = 4.0
@@ -36,6 +37,12 @@ def lint(policy: Policy) -> tuple[Advice, ...]:
     return tuple(
         advice for name, check in RULES.items() for advice in named_advice(name, check(policy))
     )
+
+
+def purpose_not_stated(policy: Policy) -> Iterator[Advice]:
+    """A release for no specified purpose."""
+    if is_unstated(policy.metadata.purpose):
+        yield Advice(("metadata", "purpose"), PURPOSE_ASKED)
 
 
 def values_in_groups(policy: Policy) -> Iterator[Advice]:
@@ -354,6 +361,7 @@ RULES: Final[Mapping[str, Callable[[Policy], Iterator[Advice]]]] = {
     "identifier-of-events": inserted_events,
     "pseudonyms": pseudonyms,
     "uncovered-quasi-identifier": quasi_identifiers,
+    "purpose-not-stated": purpose_not_stated,
     "person-without-unit": persons_without_unit,
     "cases-counted-for-units": cases_or_units,
     "large-epsilon": large_epsilon,

@@ -25,7 +25,7 @@ from cloakwork.report.model import (
     PublicStep,
     public_steps,
 )
-from cloakwork.report.texts import duration, guarantee_line, unit_text, warning_lines
+from cloakwork.report.texts import duration, guarantee_line, purpose_text, unit_text, warning_lines
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -270,5 +270,5 @@ def _environment() -> "Environment":
     environment.filters |= {"percent": percent}
     environment.filters |= {"treatment": treatment_in_words, "proof": proof_in_words}
     environment.filters |= {"plainly": guarantee_line, "whom": unit_text, "duration": duration}
-    environment.filters |= {"log_name": log_name}
+    environment.filters |= {"log_name": log_name, "purpose": purpose_text}
     return environment

@@ -25,6 +25,7 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.claims import ConditionedOn
 from cloakwork.plan.model import Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.sentences import caveat_in_words, column_in_words
+from cloakwork.policy.placeholders import PURPOSE_ASKED, is_unstated
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
@@ -300,6 +301,18 @@ def unbounded_line(plan: Plan) -> str | None:
     return PARTLY_CHARGED if plan.charges else NOTHING_CHARGED
 
 
+def purpose_lines(purpose: str) -> tuple[str, ...]:
+    """The warning about a purpose that is not stated."""
+    return (PURPOSE_ASKED,) if is_unstated(purpose) else ()
+
+
+def purpose_text(purpose: str) -> str:
+    """What a release is for, marked where its policy says nothing of it."""
+    if not is_unstated(purpose):
+        return purpose
+    return "NOT STATED (Article 5(1)(b) of the GDPR asks for a specified purpose)"
+
+
 def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier") -> tuple[str, ...]:
     """The warnings that are true now.
 
@@ -311,6 +324,7 @@ def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier")
         for caveat in plan.warnings
         if caveat.kind != "intersection" or without_bound is None
     ]
+    always = [*purpose_lines(plan.policy.metadata.purpose), *always]
     if not without_bound:
         return tuple(always)
     return (_beside_others(without_bound, which, bounded=plan.bounded), *always)
