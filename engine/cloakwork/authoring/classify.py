@@ -9,20 +9,22 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from cloakwork.authoring.figures import Figures
-from cloakwork.authoring.words import (
+from cloakwork.policy.attribute_rules import Role
+from cloakwork.policy.attribute_words import (
     DIRECT,
     FREE_TEXT,
     NAMED,
     NUMBERED,
     PERSON,
     SENSITIVE,
+    SENSITIVE_INSIDE,
     STAFF,
     TECHNICAL,
     WHO,
+    holds_one_of,
     names_one_of,
     words_of,
 )
-from cloakwork.policy.attribute_rules import Role
 
 Nature = Literal[
     "copy",
@@ -58,6 +60,8 @@ SENTENCES: Final = 0.3
 
 LIKE_PEOPLE: Final = 0.3
 """Share of the values that look like people, from which on a column holds people."""
+
+COMMON_ONLY: Final = "has common values only; nothing else is known of it"
 
 MANY_VALUES: Final = 30
 LONG_TEXT: Final = 100  # characters
@@ -205,7 +209,7 @@ def _constant(figures: Figures, words: Words) -> Proposal | None:
 
 
 def _sensitive(figures: Figures, words: Words) -> Proposal | None:
-    if names_one_of(words, SENSITIVE):
+    if names_one_of(words, SENSITIVE) or holds_one_of(words, SENSITIVE_INSIDE):
         reason = "is named like something sensitive" + _rare(figures)
         return Proposal(figures, "sensitive", "sensitive", reason)
     return None
@@ -234,7 +238,7 @@ def _remaining(figures: Figures) -> Proposal:
     if figures.type == "truth value" or figures.least < FEW_CASES:
         reason = "is not known to be harmless" + _rare(figures)
         return Proposal(figures, "sensitive", "sensitive", reason)
-    return Proposal(figures, "other", "insensitive", "has common values only")
+    return Proposal(figures, "other", "insensitive", COMMON_ONLY)
 
 
 def _rare(figures: Figures) -> str:

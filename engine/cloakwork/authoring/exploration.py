@@ -18,10 +18,14 @@ from cloakwork.authoring.suggestion import (
     has_time,
     suggestion_of,
 )
+from cloakwork.authoring.taken_columns import taken_columns, taken_in_words
 from cloakwork.authoring.unknown_log import read_unknown
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.io.detect import DetectedInput
+from cloakwork.log.io.guess_columns import GuessedColumns
+from cloakwork.log.io.options import ROLES, InputOptions
+from cloakwork.log.io.source import shown as shown_name
 from cloakwork.log.variants import variants_of
 from cloakwork.notebook_html import paragraph, shown, table
 from cloakwork.policy.placeholders import HEADER_QUESTIONS, placeholder
@@ -34,7 +38,7 @@ INTERNAL: Final = "Internal: figures of the raw log. Never publish them."
 _HEADINGS: Final = ("attribute", "seems to be", "because it", "filled", "values", "alone")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Exploration:
     """What the attributes of a log seem to be, with figures of the raw log: internal.
 
@@ -50,6 +54,19 @@ class Exploration:
     variants: int
     source: str = "log"
     detected: DetectedInput = NOTHING_DETECTED
+
+    def __repr__(self) -> str:
+        return (
+            f"<Exploration of {shown_name(self.source)}: {self.cases:,} cases, {self.events:,} "
+            f"events, {self.activities:,} activities, {self.variants:,} activity sequences, "
+            f"{len(self.proposals):,} attributes; internal>"
+        )
+
+    @property
+    def taken(self) -> dict[str, str]:
+        """What the case, the activity and the timestamp were read from."""
+        found = self.detected
+        return taken_columns(found.columns.taken, found.options, has_times=has_time(self.log))
 
     def to_polars(self) -> pl.DataFrame:
         """One row an attribute: ``name``, ``nature``, ``role``, ``reason``, and its figures
@@ -105,7 +122,10 @@ class Exploration:
             "filled: share of the events (of the cases, for an attribute of cases) that have a "
             "value; alone: share of the cases with a value that no other case has."
         )
-        blocks = (paragraph(INTERNAL), paragraph(counts), table(_HEADINGS, rows), legend)
+        found = self.detected
+        taken = taken_in_words(found.columns.taken, found.options, has_times=has_time(self.log))
+        said = (INTERNAL, f"{taken}.", counts)
+        blocks = (*map(paragraph, said), table(_HEADINGS, rows), legend)
         return shown(f"What the attributes of {self.source} seem to be", *blocks)
 
 
@@ -135,13 +155,16 @@ def explore(
     log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
     *,
     columns: dict[str, str] | None = None,
+    options: InputOptions | None = None,
 ) -> Exploration:
     """What ``suggest`` sees of ``log``: a log, the path of one, or a table of polars or pandas.
 
-    ``columns``: standard name to the file's own. Internal: it is computed on the raw log.
+    ``columns``: standard name to the file's own. ``options``: how a file is read, or a log in
+    memory was read, as far as it is known; a policy that is suggested says so.
+    Internal: it is computed on the raw log.
     """
     source = Path(log).name if isinstance(log, str | Path) else "the log"
-    read, detected = _opened(log, columns)
+    read, detected = _opened(log, columns, options)
     labelled = read.keep_events(read.events[ACTIVITY].is_not_null().to_numpy())
     variants = variants_of(labelled)
     return Exploration(
@@ -156,13 +179,20 @@ def explore(
     )
 
 
-def _opened(log: object, columns: dict[str, str] | None) -> tuple[EventLog, DetectedInput]:
+def _opened(
+    log: object, columns: dict[str, str] | None, options: InputOptions | None
+) -> tuple[EventLog, DetectedInput]:
     if isinstance(log, str | Path):
-        return read_unknown(Path(log), columns)
+        return read_unknown(Path(log), columns, options=options)
+    if options is None:
+        detected = NOTHING_DETECTED
+    else:
+        taken = {full: options.columns[full] for full in ROLES.values() if full in options.columns}
+        detected = DetectedInput(options, columns=GuessedColumns(taken))
     if isinstance(log, EventLog):
-        return log, NOTHING_DETECTED
+        return log, detected
     if isinstance(log, pl.DataFrame):
-        return EventLog.from_polars(log), NOTHING_DETECTED
+        return EventLog.from_polars(log), detected
     if type(log).__module__.partition(".")[0] in ("pandas", "pm4py"):
-        return EventLog.from_pandas(cast("pd.DataFrame", log)), NOTHING_DETECTED
+        return EventLog.from_pandas(cast("pd.DataFrame", log)), detected
     raise LogError("log", f"must be an EventLog, a path or a table (got {type(log).__name__})")

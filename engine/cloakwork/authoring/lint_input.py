@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.log.io.detect import detect_input
-from cloakwork.log.io.options import InputOptions
+from cloakwork.log.io.options import TIMESTAMP, InputOptions
 from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.model import Policy
 
@@ -18,8 +18,20 @@ def lint_input(policy: Policy, path: str | Path) -> tuple[Advice, ...]:
     the log. LogError for what is no readable file.
     """
     stated = policy.spec.input or InputOptions()
-    seems = detect_input(path)
+    column = stated.columns.get(TIMESTAMP, policy.attribute_with("timestamp"))
+    known = dict(stated.columns)
+    if column is not None and column not in (TIMESTAMP, *known.values()):
+        known[TIMESTAMP] = column
+    part = stated.model_copy(update=dict.fromkeys(_COMPARED) | {"columns": known})
+    seems = detect_input(path, part)
     found: list[Advice] = []
+    if column == TIMESTAMP and TIMESTAMP in seems.columns:
+        meant = seems.columns[TIMESTAMP]
+        message = f"columns.timestamp is not stated, and this log seems to need {meant!r}"
+        found.append(Advice(("spec", "input"), message))
+        seems = seems.model_copy(update={"time_format": None})
+    elif column is None:
+        seems = seems.model_copy(update={"time_format": None})
     for name in _COMPARED:
         said, seen = getattr(stated, name), getattr(seems, name)
         if seen is None or said == seen or {said, seen} in _ALIKE:

@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from cloakwork.authoring.given_names import GIVEN_NAMES
-from cloakwork.authoring.words import STAFF, names_one_of, stems, words_of
+from cloakwork.policy.attribute_words import STAFF, names_one_of, stems, words_of
 
 SAMPLE: Final = 2_000
 """Distinct values that are looked at."""

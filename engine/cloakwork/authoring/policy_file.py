@@ -10,6 +10,7 @@ from typing import Final
 from cloakwork.authoring.classify import Nature, Proposal
 from cloakwork.authoring.read_off import ReadOff
 from cloakwork.authoring.suggestion import Audience, K, Suggestion
+from cloakwork.authoring.taken_columns import is_read_from
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.io.options import ROLES
 from cloakwork.log.naming import CASE_PREFIX
@@ -20,6 +21,9 @@ from cloakwork.quantities import format_duration
 EPSILON: Final[dict[Audience, float]] = {"internal": 4.0, "share": 2.0, "publish": 1.0}
 RELEASES: Final = 4
 """Releases that the budget of the dataset allows for."""
+
+MAX_CASES: Final = 5
+"""Cases of one unit that are kept, where the unit is no case."""
 
 DELTA: Final = "1.0e-6"
 TOTAL_DELTA: Final = "4.0e-6"
@@ -37,7 +41,8 @@ _SECTIONS: Final[tuple[tuple[str, tuple[Nature, ...]], ...]] = (
     ("Hold times", ("time",)),
     ("Others may know them of somebody", ("quasi-identifier",)),
     ("Sensitive, or not known to be harmless", ("sensitive",)),
-    ("Harmless as far as can be seen", ("technical", "other", "constant")),
+    ("Common values only; nothing else is known of them", ("other",)),
+    ("Say nothing of anybody, as far as can be seen", ("technical", "constant")),
 )
 
 
@@ -119,24 +124,30 @@ def _input(suggestion: Suggestion) -> Iterator[str]:
 
 
 def _unit(suggestion: Suggestion) -> Iterator[str]:
+    if suggestion.unit is not None:
+        unit = f"{{attribute: {in_quotes(suggestion.unit)}, max_cases: {MAX_CASES}}}"
+        yield f"  unit: {unit}   # whom the guarantees protect"
+        return
     yield "  unit: case   # whom the guarantees protect"
     is_table = bool(suggestion.options.columns)
     columns = suggestion.persons_of_events if is_table and not suggestion.persons else ()
     if suggestion.persons or columns:
-        yield "  # One person seems to have several cases. To protect the person with all of them:"
+        yield "  # One person seems to have several cases. To protect the person with all of them,"
+        yield "  # suggest again with --unit and the name, or write:"
     for name in suggestion.persons:
-        yield f"  # unit: {{attribute: {in_quotes(name)}, max_cases: 5}}"
+        yield f"  # unit: {{attribute: {in_quotes(name)}, max_cases: {MAX_CASES}}}"
     for name in columns:
-        yield f"  # unit: {{attribute: {in_quotes(CASE_PREFIX + name)}, max_cases: 5}}"
+        yield f"  # unit: {{attribute: {in_quotes(CASE_PREFIX + name)}, max_cases: {MAX_CASES}}}"
         yield f"  #   with {in_quotes(CASE_PREFIX + name)}: {in_quotes(name)} under input.columns,"
         yield f"  #   and under attributes {in_quotes(CASE_PREFIX + name)} for {in_quotes(name)}"
 
 
 def _attributes(suggestion: Suggestion) -> Iterator[str]:
-    yield '    "case:concept:name": {role: identifier}   # cases get new numbers'
-    yield '    "concept:name": {role: control-flow}   # the activity'
+    case_id, activity, time = (is_read_from(suggestion.taken, full) for full in ROLES.values())
+    yield f'    "case:concept:name": {{role: identifier}}   # cases get new numbers{case_id}'
+    yield f'    "concept:name": {{role: control-flow}}   # the activity{activity}'
     if suggestion.has_times:
-        yield '    "time:timestamp": {role: timestamp}'
+        yield f'    "time:timestamp": {{role: timestamp}}   # when an event happened{time}'
     asked = {each.name for each in suggestion.covered}
     for title, natures in _SECTIONS:
         found = [each for each in suggestion.proposals if each.nature in natures]
@@ -205,6 +216,8 @@ def _k_anonymity(suggestion: Suggestion) -> Iterator[str]:
     yield f"      k: {k}   # at least {k} cases share every released activity sequence"
     yield "      over: [control-flow]"
     yield "      scope: variants"
+    if suggestion.unit is not None:
+        yield "      count: units   # k persons, not k cases of one"
     if suggestion.releases_times:
         yield "    - kind: metric-privacy   # noise hides when a single event was, not whose it was"
         yield "      epsilon: 1.0"

@@ -4,6 +4,7 @@ check.
 
 import getpass
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -11,11 +12,12 @@ from typing import Final, Literal, get_args
 from cloakwork.authoring.classify import Proposal, classify
 from cloakwork.authoring.figures import figures_of
 from cloakwork.authoring.read_off import ReadOff, read_off
-from cloakwork.authoring.words import PERSON, names_one_of, words_of
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.io.detect import DetectedInput
 from cloakwork.log.io.options import InputOptions
+from cloakwork.policy.attribute_words import PERSON, names_one_of, words_of
 from cloakwork.policy.globs import is_glob
+from cloakwork.policy.placeholders import NO_PURPOSE
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
 Audience = Literal["internal", "share", "publish"]
@@ -38,9 +40,6 @@ LONGEST_NAME: Final = 200
 NOTHING_DETECTED: Final = DetectedInput(InputOptions())
 """Of a log that names its attributes itself, or lies in memory."""
 
-NO_PURPOSE: Final = "not stated yet"
-"""What a suggested policy says of its purpose where nobody said it."""
-
 
 @dataclass(frozen=True, slots=True)
 class PolicyHeader:
@@ -62,6 +61,9 @@ class Suggestion:
     - ``releases_times``: whether times are to be released.
     - ``persons``: case attributes that may name a person who has several cases.
     - ``read_off``: values of the log, to be confirmed; None where noise is claimed.
+    - ``unit``: the attribute of cases that is protected with all of its cases; None for the case.
+    - ``taken``: the columns of the case, the activity and the timestamp, by the attributes' full
+      names; empty where the log names them itself.
     - ``options``: how the log is read, for ``spec.input``; ``open_input``: what its file leaves
       open about that, one sentence each; ``time_formats``: how its times may be written, where
       only the author can say.
@@ -76,6 +78,8 @@ class Suggestion:
     releases_times: bool
     persons: tuple[str, ...]
     read_off: ReadOff | None = field(default=None, repr=False)
+    unit: str | None = None
+    taken: Mapping[str, str] = field(default_factory=dict)
     options: InputOptions = field(default_factory=InputOptions)
     open_input: tuple[str, ...] = ()
     time_formats: tuple[str, ...] = ()
@@ -114,15 +118,19 @@ def suggest(
     *,
     times: bool = True,
     detected: DetectedInput = NOTHING_DETECTED,
+    unit: str | None = None,
 ) -> Suggestion:
     """Propose a role and a treatment for every attribute of ``log``, and guarantees for
     ``audience``; ``times``: whether times are to be released where they can be; ``detected``: how
-    the log was read.
+    the log was read; ``unit``: the attribute of cases that is to be protected with all of its
+    cases.
 
     It reads the raw log: what it returns is internal, but for what an author keeps of it.
     """
     proposals = tuple(classify(figures) for figures in figures_of(log))
-    return suggestion_of(log, proposals, header, audience, goal, times=times, detected=detected)
+    return suggestion_of(
+        log, proposals, header, audience, goal, times=times, detected=detected, unit=unit
+    )
 
 
 def suggestion_of(
@@ -134,6 +142,7 @@ def suggestion_of(
     *,
     times: bool,
     detected: DetectedInput = NOTHING_DETECTED,
+    unit: str | None = None,
 ) -> Suggestion:
     """As ``suggest``, of attributes that were looked at already."""
     goal = goal or GOAL_OF[audience]
@@ -153,6 +162,8 @@ def suggestion_of(
         releases_times=releases_times,
         persons=tuple(each.name for each in named if _may_be_a_person(each)),
         read_off=None if claims_noise else read_off(log, named, K[audience]),
+        unit=unit,
+        taken=detected.columns.taken,
         options=detected.options,
         open_input=detected.questions,
         time_formats=detected.time_formats,

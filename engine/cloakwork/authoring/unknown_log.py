@@ -1,8 +1,10 @@
 """Reading a log that no policy describes yet."""
 
+import re
+import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -11,46 +13,101 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.detect import DetectedInput, examine_input
 from cloakwork.log.io.options import InputOptions, mapped_columns
 from cloakwork.log.io.reading import read_log
+from cloakwork.log.io.source import format_of, shown
+from cloakwork.log.naming import CASE_ID, CASE_PREFIX
+
+LONGEST_EXAMPLE: Final = 60  # characters
 
 
 def read_unknown(
     path: Path,
     columns: Mapping[str, str] | None = None,
     said: Mapping[str, str] | None = None,
+    options: InputOptions | None = None,
 ) -> tuple[EventLog, DetectedInput]:
     """The log at ``path``, and how it was read: as its file seems to need it.
 
     ``columns`` and ``said``: which column holds what, and the other keys of ``spec.input``, where
-    the author says it. Raises LogError.
+    the author says it; or both as ``options``. Raises LogError, also where it is open which column
+    or which part of the file is meant.
     """
-    detected = examine_input(path)
-    options = _as_said(path, detected.options, columns, said)
-    if detected.time_formats and options.time_format is None:
+    detected = examine_input(path, _as_said(path, options or InputOptions(), columns, said))
+    _refuse_open(path, detected)
+    looked = detected.options
+    if detected.time_formats:
         # For looking at the attributes either will do; the author says which it is.
-        looked = options.model_copy(update={"time_format": detected.time_formats[0]})
-        return read_log(path, options=looked), replace(detected, options=options)
-    return read_log(path, options=options), replace(detected, options=options, time_formats=())
+        looked = looked.model_copy(update={"time_format": detected.time_formats[0]})
+    try:
+        return read_log(path, options=looked), detected
+    except LogError as error:
+        raise _without_a_policy(error) from None
+
+
+def _without_a_policy(error: LogError) -> LogError:
+    """The error with a remedy for who has no policy yet."""
+    problem, hint = error.problem, error.problem.hint
+    if hint is None or "spec.input" not in hint:
+        return error
+    hint = re.sub(r" ?under spec\.input( in the policy)?", " as --input NAME=VALUE", hint)
+    hint = hint.replace("spec.input.columns, or --column", "--column")
+    hint = hint.replace("spec.input.", "--input ")
+    return LogError(problem.path, problem.message, line=problem.line, hint=hint)
 
 
 def _as_said(
     path: Path,
-    found: InputOptions,
+    options: InputOptions,
     columns: Mapping[str, str] | None,
     said: Mapping[str, str] | None,
 ) -> InputOptions:
-    """The options, what the author says in place of what was found."""
+    """What the author says."""
     try:
         own = mapped_columns(columns or {})
-        others = {
-            full: column
-            for full, column in found.columns.items()
-            if full not in own and column not in own.values()
-        }
-        kept = found.model_dump(exclude={"columns"})
-        return InputOptions(**kept | dict(said or {}), columns={**others, **own})
+        kept = options.model_dump(exclude={"columns"})
+        return InputOptions(**kept | dict(said or {}), columns=options.columns | own)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
         raise LogError(path, f"cannot be read with {name}: {first['msg']}") from None
     except ValueError as error:
         raise LogError(path, f"the mapping of columns {error}") from None
+
+
+def _refuse_open(path: Path, detected: DetectedInput) -> None:
+    """Refuse a file that cannot be read before its author says more, and say how."""
+    for answer in detected.unanswered:
+        value = next(iter(answer.candidates), "COLUMN")
+        if not value.isprintable() or len(value) > LONGEST_EXAMPLE:
+            value = "COLUMN" if answer.is_column else "VALUE"
+        option = "--column" if answer.is_column else "--input"
+        said = f"{answer.name}={value}"
+        options = f"{answer.name}={value!r}"
+        in_python = f"options=InputOptions({options})"
+        if answer.is_column:
+            in_python = f"columns={ {answer.name: value} }"
+        hint = f"say it, as {option} {shlex.quote(said)} (in Python: {in_python})"
+        raise LogError(path, answer.question, hint=hint)
+
+
+def named_unit(path: Path, unit: str | None) -> tuple[str | None, dict[str, str]]:
+    """The attribute of cases that the author names as the protected unit, and the column that is
+    to be read as it, where the file is a table.
+    """
+    if unit is None:
+        return None, {}
+    full = unit if unit.startswith(CASE_PREFIX) else CASE_PREFIX + unit
+    is_column = full != unit and format_of(path) in ("csv", "parquet", "excel")
+    return full, {full: unit} if is_column else {}
+
+
+def require_unit(path: Path, log: EventLog, attribute: str | None) -> None:
+    """Refuse a log without the attribute of cases that is to be the unit."""
+    if attribute is None or attribute in log.cases.columns:
+        return
+    own = [name for name in log.cases.columns if name != CASE_ID]
+    listed = ", ".join(shown(name) for name in own[:12]) or "none"
+    raise LogError(
+        path,
+        f"the cases have no attribute '{shown(attribute)}'; they have {listed}",
+        hint="name one of these as --unit",
+    )

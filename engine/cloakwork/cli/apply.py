@@ -22,6 +22,7 @@ from cloakwork.cli.progress import progress_of
 from cloakwork.cli.screen import columns as screen_columns
 from cloakwork.cli.screen import print_sections
 from cloakwork.plan.sentences import caveat_in_words
+from cloakwork.report.texts import purpose_lines
 
 if TYPE_CHECKING:
     from cloakwork.publishing.publish import Published
@@ -131,7 +132,10 @@ def _summary(published: "Published") -> dict[str, Any]:
         "guarantees": [claim.model_dump(mode="json") for claim in release.plan.claims],
         "exposed": [item.model_dump(mode="json") for item in release.plan.exposed],
         "charges": [charge.model_dump(mode="json") for charge in release.plan.charges],
-        "warnings": [caveat_in_words(warning) for warning in release.plan.warnings],
+        "warnings": [
+            *purpose_lines(release.plan.policy.metadata.purpose),
+            *map(caveat_in_words, release.plan.warnings),
+        ],
         "statement": published.statement_digest,
         "signed_by": published.keyid,
     }

@@ -17,6 +17,7 @@ from cloakwork.report.texts import (
     counted,
     exposure_line,
     guarantee_line,
+    purpose_lines,
     unbounded_line,
 )
 
@@ -45,6 +46,7 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
         ScreenSection("Holds", held or ("nothing is guaranteed",)),
         ScreenSection("Not protected", tuple(_exposed(published))),
         ScreenSection("Charged", tuple(_charged(plan))),
+        ScreenSection("Warning", purpose_lines(plan.policy.metadata.purpose)),
         ScreenSection("Outcome", tuple(inside_lines(release.internal))),
         ScreenSection("Check", tuple(_absent(published))),
         ScreenSection("Public", (f"log, plan.json, statement.json (key {published.keyid[:16]})",)),

@@ -56,6 +56,11 @@ _ROLES: Final = ("identifier", "quasi-identifier", "sensitive", "insensitive")
     metavar="NAME=VALUE",
     help="How the log is read, as under spec.input, e.g. object_type=order or sheet=2024.",
 )
+@click.option(
+    "--unit",
+    metavar="ATTRIBUTE",
+    help="Protect whoever it names with all cases: an attribute of cases, or a table's column.",
+)
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
 def suggest(
@@ -71,6 +76,7 @@ def suggest(
     force: bool,
     columns: tuple[str, ...],
     input_: tuple[str, ...],
+    unit: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -93,6 +99,7 @@ def suggest(
         force=force,
         columns=columns,
         input_=input_,
+        unit=unit,
         quiet=quiet,
         as_json=as_json,
     )
@@ -110,6 +117,7 @@ def write_suggestion(
     force: bool = False,
     columns: tuple[str, ...] = (),
     input_: tuple[str, ...] = (),
+    unit: str | None = None,
     quiet: bool = False,
     as_json: bool = False,
 ) -> None:
@@ -119,15 +127,17 @@ def write_suggestion(
     """
     from cloakwork.authoring import header_of
     from cloakwork.authoring import suggest as suggested
-    from cloakwork.authoring.unknown_log import read_unknown
+    from cloakwork.authoring.unknown_log import named_unit, read_unknown, require_unit
 
     require_log(log)
     if ask:
         _require_terminal(as_json=as_json)
     with progress_of(quiet=quiet or as_json) as reporter:
         reporter(f"reading {log}")
+        attribute, mapped = named_unit(log, unit)
+        said = {**(column_mapping(columns, log) or {}), **mapped}
         try:
-            read, detected = read_unknown(log, column_mapping(columns, log), _said_of_input(input_))
+            read, detected = read_unknown(log, said, _said_of_input(input_))
         except UnsaidInput as error:
             flags = {"--no-times": not times, "--ask": ask, "--force": force}
             options = {"--column": columns, "--input": _others(input_, error.option)}
@@ -135,7 +145,10 @@ def write_suggestion(
                 is_question = value is None or value.startswith("<")
                 if value and not is_question and (name, value) != ("audience", AUDIENCE):
                     options[f"--{name}"] = (value,)
+            if unit:
+                options["--unit"] = (unit,)
             raise _with_next_command(error, log, out, options, flags) from None
+        require_unit(log, read, attribute)
         reporter("looking at its attributes")
         found = suggested(
             read,
@@ -144,6 +157,7 @@ def write_suggestion(
             goal,  # type: ignore[arg-type]
             times=times,
             detected=detected,
+            unit=attribute,
         )
     if ask:
         found = _asked(found)
@@ -220,10 +234,15 @@ def _asked(found: "Suggestion") -> "Suggestion":
 
 
 def _show(found: "Suggestion", log: Path, out: Path) -> None:
+    from cloakwork.authoring.classify import COMMON_ONLY
+
     click.echo(f"{out}: written, a proposal of {found.goal} for the audience '{found.audience}'.")
+    said = f"{taken_line(found)}. Check these first."
+    click.echo("\n".join(block("", [said], columns(), indent=2)).lstrip())
     click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
     for (role, reason), names in _groups(found.proposals).items():
-        click.echo("\n".join(block("  ", [f"{role}, as it {reason}:"], columns(), indent=4)))
+        said = f"{role}, as it {reason}:" if reason != COMMON_ONLY else f"{reason}:"
+        click.echo("\n".join(block("  ", [said], columns(), indent=4)))
         said = ", ".join(_numbered_alike(names))
         click.echo("\n".join(block("      ", [said], columns(), indent=6)))
     if not found.proposals:
@@ -254,18 +273,26 @@ def _numbered_alike(names: Iterable[str]) -> Iterable[str]:
         yield alike[0] + more
 
 
+def taken_line(found: "Suggestion") -> str:
+    """Which columns were taken as case, activity and time."""
+    from cloakwork.authoring.taken_columns import taken_in_words
+
+    return taken_in_words(found.taken, found.options, has_times=found.has_times)
+
+
 def notes_on(found: "Suggestion") -> Iterable[str]:
     """What the author of a suggested policy has to know, or to do."""
-    from cloakwork.authoring.suggestion import NO_PURPOSE
+    from cloakwork.policy.placeholders import NO_PURPOSE
 
     if found.header.purpose == NO_PURPOSE:
         yield "metadata.purpose is not stated; --purpose says what the release is for"
-    if found.persons:
+    is_open = found.unit is None
+    if found.persons and is_open:
         names = ", ".join(map(printable, found.persons))
-        yield f"one person may have several cases, by {names}: see 'unit' in the file"
-    if found.persons_of_events:
+        yield f"one person may have several cases, by {names}: --unit protects it"
+    if found.persons_of_events and is_open:
         names = ", ".join(map(printable, found.persons_of_events))
-        how = "see 'unit' in the file"
+        how = "--unit protects it"
         if not found.options.columns:
             how = "only an attribute of cases can be the unit, so each case is protected by itself"
         yield f"one person may have several cases, by {names}: {how}"
@@ -279,11 +306,14 @@ def notes_on(found: "Suggestion") -> Iterable[str]:
 
 
 def _as_document(found: "Suggestion", out: Path) -> dict[str, object]:
+    from cloakwork.authoring.taken_columns import taken_columns
+
     return {
         "path": str(out),
         "goal": found.goal,
         "audience": found.audience,
         "questions": found.questions,
+        "columns": taken_columns(found.taken, found.options, has_times=found.has_times),
         "input": found.options.model_dump(),
         "open_input": list(found.open_input),
         "persons": list(found.persons),

@@ -14,7 +14,7 @@ from cloakwork.cli.outcome import outcome
 from cloakwork.cli.plan_details import branches
 from cloakwork.cli.plan_screen import plan_sections
 from cloakwork.cli.policy_lint import advice_on_log
-from cloakwork.cli.policy_suggest import notes_on
+from cloakwork.cli.policy_suggest import notes_on, taken_line
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.jobs import Job, JobProgress, JobResult
 from cloakwork.console.log_reading import READING, reading_sent
@@ -85,6 +85,7 @@ def suggest(visit: Visit) -> Response:
                 "log": visit.sent("log"),
                 "goal": found.goal,
                 "proposals": found.proposals,
+                "taken": taken_line(found),
                 "notes": tuple(notes_on(found)),
             },
         )

@@ -33,6 +33,7 @@ class AdviceRule:
 
 
 POLICY_RULES: Final[dict[str, AdviceRule]] = {
+    "purpose-not-stated": AdviceRule("warning", "What the release is for is not stated."),
     "homogeneous-groups": AdviceRule(
         "warning", "A sensitive attribute is released beside k-anonymity alone."
     ),

@@ -17,9 +17,11 @@ from cloakwork.guarantees import (
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.advice_on_facts import missing_values, unused_values, windows_and_facts
+from cloakwork.policy.attribute_words import STAFF, names_one_of, words_of
 from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_released
 from cloakwork.policy.invisible import invisible_characters
 from cloakwork.policy.model import Policy
+from cloakwork.policy.placeholders import PURPOSE_ASKED, is_unstated
 
 CASE_ID: Final = "case:concept:name"
 LARGE_EPSILON: Final = 4.0
@@ -36,6 +38,12 @@ def lint(policy: Policy) -> tuple[Advice, ...]:
     return tuple(
         advice for name, check in RULES.items() for advice in named_advice(name, check(policy))
     )
+
+
+def purpose_not_stated(policy: Policy) -> Iterator[Advice]:
+    """A release for no specified purpose."""
+    if is_unstated(policy.metadata.purpose):
+        yield Advice(("metadata", "purpose"), PURPOSE_ASKED)
 
 
 def values_in_groups(policy: Policy) -> Iterator[Advice]:
@@ -123,11 +131,14 @@ def quasi_identifiers(policy: Policy) -> Iterator[Advice]:
 
 
 def persons_without_unit(policy: Policy) -> Iterator[Advice]:
-    """Where persons can be identified, protecting single cases may be too little."""
+    """Where persons can be identified, protecting single cases may be too little; who works on
+    cases is not whom they are about.
+    """
     if policy.spec.unit.attribute is not None:
         return
     for name, rule in policy.spec.attributes.items():
-        if rule.role == "identifier" and name.startswith("case:") and name != CASE_ID:
+        is_other = name == CASE_ID or names_one_of(words_of(name), STAFF)
+        if rule.role == "identifier" and name.startswith("case:") and not is_other:
             message = (
                 f"single cases are protected; if one '{name}' owns several cases, "
                 f"protect it: unit: {{attribute: '{name}'}}"
@@ -351,6 +362,7 @@ RULES: Final[Mapping[str, Callable[[Policy], Iterator[Advice]]]] = {
     "identifier-of-events": inserted_events,
     "pseudonyms": pseudonyms,
     "uncovered-quasi-identifier": quasi_identifiers,
+    "purpose-not-stated": purpose_not_stated,
     "person-without-unit": persons_without_unit,
     "cases-counted-for-units": cases_or_units,
     "large-epsilon": large_epsilon,

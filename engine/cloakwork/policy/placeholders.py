@@ -16,6 +16,15 @@ HEADER_QUESTIONS: Final = {
 }
 """What the header of a policy asks, where nobody said it."""
 
+NO_PURPOSE: Final = "not stated yet"
+"""What a suggested policy says of its purpose where nobody said it."""
+
+PURPOSE_ASKED: Final = (
+    "metadata.purpose is not stated; Article 5(1)(b) of the GDPR asks for a specified purpose"
+)
+
+_UNSTATED: Final = frozenset({NO_PURPOSE, "not stated", "tbd", "todo", "none", "n/a", "unknown"})
+
 _PLACEHOLDER: Final = re.compile(r"\s*<([^<>]*)>\s*")
 
 
@@ -26,6 +35,15 @@ def placeholder(question: str) -> str:
     '<who answers for this policy?>'
     """
     return f"<{question}>"
+
+
+def is_unstated(purpose: str) -> bool:
+    """Whether the text of a purpose says none.
+
+    >>> is_unstated("Not stated yet"), is_unstated("A study of waiting times")
+    (True, False)
+    """
+    return purpose.strip().rstrip(".").lower() in _UNSTATED
 
 
 def placeholders_are_filled(content: Mapping[str, Any]) -> Iterator[ShapeError]:

@@ -25,7 +25,14 @@ from cloakwork.report.model import (
     PublicStep,
     public_steps,
 )
-from cloakwork.report.texts import duration, guarantee_line, main_clause, unit_text, warning_lines
+from cloakwork.report.texts import (
+    duration,
+    guarantee_line,
+    main_clause,
+    purpose_text,
+    unit_text,
+    warning_lines,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -279,5 +286,5 @@ def _environment() -> "Environment":
     environment.filters |= {"percent": percent, "seconds": seconds_text}
     environment.filters |= {"treatment": treatment_in_words, "proof": proof_in_words}
     environment.filters |= {"plainly": guarantee_line, "whom": unit_text, "duration": duration}
-    environment.filters |= {"log_name": log_name, "clause": main_clause}
+    environment.filters |= {"log_name": log_name, "clause": main_clause, "purpose": purpose_text}
     return environment

@@ -25,6 +25,7 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.claims import ConditionedOn
 from cloakwork.plan.model import Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.sentences import caveat_in_words, column_in_words
+from cloakwork.policy.placeholders import PURPOSE_ASKED, is_unstated
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
@@ -315,6 +316,18 @@ def unbounded_line(plan: Plan) -> str | None:
     return PARTLY_CHARGED if plan.charges else NOTHING_CHARGED
 
 
+def purpose_lines(purpose: str) -> tuple[str, ...]:
+    """The warning about a purpose that is not stated."""
+    return (PURPOSE_ASKED,) if is_unstated(purpose) else ()
+
+
+def purpose_text(purpose: str) -> str:
+    """What a release is for, marked where its policy says nothing of it."""
+    if not is_unstated(purpose):
+        return purpose
+    return "NOT STATED (Article 5(1)(b) of the GDPR asks for a specified purpose)"
+
+
 def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier") -> tuple[str, ...]:
     """The warnings that are true now, the weightiest first.
 
@@ -329,7 +342,8 @@ def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier")
     if without_bound:
         line = _beside_others(without_bound, which, bounded=plan.bounded)
         weighed.insert(0, (_weight("intersection"), line))
-    return tuple(line for _, line in sorted(weighed, key=lambda each: each[0]))
+    said = [line for _, line in sorted(weighed, key=lambda each: each[0])]
+    return (*said, *purpose_lines(plan.policy.metadata.purpose))
 
 
 def _weight(kind: str) -> int:

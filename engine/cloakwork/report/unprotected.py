@@ -8,11 +8,11 @@ is more than one (all cases of a person, a group), is not hidden by it.
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from cloakwork.authoring.words import NAMED, PERSON, STAFF, WHO, names_one_of, words_of
 from cloakwork.facts import Unit
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.claims.caveats import HoldsWindow
 from cloakwork.plan.model import Plan
+from cloakwork.policy.attribute_words import NAMED, PERSON, STAFF, WHO, names_one_of, words_of
 from cloakwork.publishing.statement import PrivacyStatement
 from cloakwork.quantities import Frozen
 from cloakwork.report.texts import listed

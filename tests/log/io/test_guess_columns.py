@@ -51,20 +51,21 @@ def test_headers_of_many_languages(language: str, time_format: str) -> None:
     case, activity, time, *_ = HEADERS[language]
     shown = pl.DataFrame(rows(time_format), HEADERS[language], orient="row")
     for table in (shown, shown.select(reversed(shown.columns))):
-        found, questions = guess_columns(table.columns, table)
-        assert found == {
+        found = guess_columns(table.columns, table)
+        assert found.to_name == {
             "case:concept:name": case,
             "concept:name": activity,
             "time:timestamp": time,
         }
-        assert not [said for said in questions if "no column" in said]
+        assert not [said for said in found.questions if "no column" in said]
 
 
 def test_common_names_need_no_mapping() -> None:
     """Readers know them."""
     header = ("case_id", "activity", "timestamp", "clerk", "client")
     table = pl.DataFrame(rows(WRITTEN[1]), header, orient="row")
-    assert guess_columns(header, table) == ({}, ())
+    found = guess_columns(header, table)
+    assert (found.to_name, found.questions) == ({}, ())
 
 
 @pytest.mark.parametrize(
@@ -78,5 +79,5 @@ def test_common_names_need_no_mapping() -> None:
 def test_what_cannot_be_told_is_asked(make: Callable[[], pl.DataFrame]) -> None:
     """A question for each of the three."""
     table = make()
-    found, questions = guess_columns(table.columns, table)
-    assert (found, len(questions)) == ({}, 3)
+    found = guess_columns(table.columns, table)
+    assert (found.to_name, len(found.questions)) == ({}, 3)

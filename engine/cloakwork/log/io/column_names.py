@@ -38,6 +38,9 @@ _COMMON: Final = {
         "time_timestamp",
     ),
 }
+_ALIKE: Final = 0.7
+"""Below, another name is no slip of the pen: ``Patientenname`` is not ``concept:name``."""
+
 MEANING: Final = {CASE_ID: "case id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
 
 
@@ -218,7 +221,7 @@ def _listed_name(name: str) -> str:
 def _similar_names(expected: Sequence[str], header: Sequence[str]) -> Iterator[str]:
     lowered = {name.lower(): name for name in header}
     for name in expected:
-        for match in difflib.get_close_matches(name.lower(), lowered, n=1):
+        for match in difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=_ALIKE):
             yield lowered[match]
 
 

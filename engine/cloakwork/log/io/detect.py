@@ -5,17 +5,16 @@ Never used where a release is made: there the policy says how its log is read.
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
 from cloakwork.errors import MissingExtra
-from cloakwork.log.io.column_names import common_column
 from cloakwork.log.io.csv import split_table
 from cloakwork.log.io.encodings import decoded, likely_encoding
-from cloakwork.log.io.guess_columns import guess_columns
+from cloakwork.log.io.guess_columns import GuessedColumns, OpenAnswer, guess_columns
 from cloakwork.log.io.options import TIMESTAMP, Encoding, InputOptions
 from cloakwork.log.io.source import LogStream, format_of, shown
 from cloakwork.log.io.time_faults import candidate_formats
@@ -26,76 +25,110 @@ from cloakwork.log.naming import values_of
 _DELIMITERS: Final = (b",", b";", b"\t", b"|")
 _USUAL_DELIMITERS: Final = (b",", b";", b"\t")
 _SAMPLE: Final = 4 << 20  # bytes
+_FIRST_ROWS: Final = 10_000
 _ENDS: Final[dict[Encoding, bytes]] = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
+_NO_ZONE: Final = "times name no zone and are taken as UTC: say theirs, as time_zone"
 _COMMA_NUMBER: Final = r"^-?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+$"
 _POINT_NUMBER: Final = r"^-?[0-9]+\.[0-9]+$"
+
+
+NOTHING_STATED: Final = InputOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class DetectedInput:
     """Proposed ``options``; ``questions``: what the file leaves open, one sentence each, such as
     whether the day or the month comes first. ``time_formats``: those that all read its times, where
-    there are several. Internal, as all of it comes from the log.
+    there are several. ``columns``: what its columns hold.
+    ``unanswered``: what has to be said before the file can be read. Internal, as all of it comes
+    from the log.
     """
 
     options: InputOptions
     questions: tuple[str, ...] = ()
     time_formats: tuple[str, ...] = ()
+    columns: GuessedColumns = field(default_factory=GuessedColumns)
+    unanswered: tuple[OpenAnswer, ...] = ()
 
 
-def detect_input(path: str | Path) -> InputOptions:
+def detect_input(path: str | Path, stated: InputOptions = NOTHING_STATED) -> InputOptions:
     """The options that a file seems to need, to be confirmed by the policy's author; what cannot
-    be told is left out. LogError for what is no readable file.
+    be told is left out. ``stated``: what the author says, which stands. LogError for what is no
+    readable file, or lacks the sheet that is stated.
     """
-    return examine_input(path).options
+    return examine_input(path, stated).options
 
 
-def examine_input(path: str | Path) -> DetectedInput:
+def examine_input(path: str | Path, stated: InputOptions = NOTHING_STATED) -> DetectedInput:
     """As ``detect_input``, with what the file leaves open."""
     file = Path(path)
     limits = current_limits()
-    match format_of(file):
+    match stated.format or format_of(file):
         case "csv":
-            return _examined_csv(file, limits)
+            return _examined_csv(file, limits, stated)
         case "excel":
-            return _examined_workbook(file, limits)
+            return _examined_workbook(file, limits, stated)
         case "ocel-json" | "ocel-sqlite":
-            return _examined_objects(file)
+            return _examined_objects(file, stated)
+        case "parquet":
+            return _examined_parquet(file, stated)
         case _:
-            return DetectedInput(InputOptions())
+            return DetectedInput(stated)
 
 
-def _examined_csv(path: Path, limits: Limits) -> DetectedInput:
+def _examined_csv(path: Path, limits: Limits, stated: InputOptions) -> DetectedInput:
     with LogStream(path, limits) as stream:
         data = stream.read(_SAMPLE)
         is_whole = len(data) < _SAMPLE
-    encoding = likely_encoding(data if is_whole else data[: data.rfind(b"\n") + 1])
+    likely = likely_encoding(data if is_whole else data[: data.rfind(b"\n") + 1])
+    encoding = stated.encoding or likely
     if not is_whole:
         end = _ENDS.get(encoding, b"\n")
         data = data[: data.rfind(end) + len(end)]
         if encoding == "utf-16":
             data = data[: len(data) // 2 * 2]
     text = decoded(path, data, encoding)
-    delimiter = _delimiter(text)
-    header, table = split_table(path, text, delimiter.decode(), limits, partial=not is_whole)
+    delimiter = stated.delimiter or _delimiter(text).decode()
+    header, table = split_table(path, text, delimiter, limits, partial=not is_whole)
     found: dict[str, Any] = {}
     questions: list[str] = []
     if encoding != "utf-8":
         found["encoding"] = encoding
-    if not encoding.startswith("utf"):
+    if not encoding.startswith("utf") and stated.encoding is None:
         questions.append(f"the encoding is taken for {encoding}: look at letters such as ä or é")
-    if delimiter not in _USUAL_DELIMITERS or delimiter != _by_first_line(text):
-        found["delimiter"] = delimiter.decode()
-    columns, open_roles = guess_columns(header, table)
-    questions += open_roles
-    time = columns.get(TIMESTAMP) or common_column(TIMESTAMP, header)
-    others = [name for name in table.columns if name != time]
-    times, formats = _times(table, time, questions)
+    if delimiter.encode() not in _USUAL_DELIMITERS or delimiter.encode() != _by_first_line(text):
+        found["delimiter"] = delimiter
+    return _examined_table(header, table, stated, found, questions, has_texts=True)
+
+
+def _examined_table(
+    header: list[str],
+    table: pl.DataFrame,
+    stated: InputOptions,
+    found: dict[str, Any],
+    questions: list[str],
+    *,
+    has_texts: bool = False,
+) -> DetectedInput:
+    """What its columns hold and how their times are written, beside what was ``found`` so far;
+    ``has_texts``: numbers are texts too.
+    """
+    guessed = guess_columns(header, table, stated.columns)
+    questions += guessed.questions
+    time = guessed.taken.get(TIMESTAMP)
+    unanswered = [*guessed.unanswered]
+    times, formats = _times(table, time, questions, unanswered, stated)
     found |= times
-    found |= _decimal(table, others)
-    if columns:
-        found["columns"] = columns
-    return DetectedInput(InputOptions(**found), tuple(questions), formats)
+    if has_texts:
+        found |= _decimal(table, [name for name in table.columns if name != time])
+    columns = {
+        full: column
+        for full, column in guessed.to_name.items()
+        if column not in stated.columns.values()
+    }
+    said = stated.model_dump(exclude={"columns"}, exclude_none=True)
+    options = InputOptions(**found | said, columns=columns | stated.columns)
+    return DetectedInput(options, tuple(questions), formats, guessed, tuple(unanswered))
 
 
 def _by_first_line(text: bytes) -> bytes:
@@ -111,34 +144,37 @@ def _delimiter(text: bytes) -> bytes:
 
 
 def _times(
-    table: pl.DataFrame, column: str | None, questions: list[str]
+    table: pl.DataFrame,
+    column: str | None,
+    questions: list[str],
+    unanswered: list[OpenAnswer],
+    stated: InputOptions,
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The format of a column of times, where ISO 8601 does not read it; several that read it."""
-    if column is None:
+    if column is None or column not in table.columns:
         return {}, ()
     texts = values_of(table, column)
-    if texts.dtype != pl.String:
+    if texts.dtype != pl.String or stated.time_format is not None:
         return {}, ()
+    asks_zone = stated.time_zone is None
     if not (parse_times(texts).values.is_null() & texts.is_not_null()).any():
-        return _zone_question(texts, questions), ()
+        if parse_times(texts).zoneless and asks_zone:
+            questions.append(_NO_ZONE)
+        return {}, ()
     formats = candidate_formats(texts)
     if not formats:
         name = shown(column)
-        questions.append(f"no usual format reads all times in '{name}': say it, as time_format")
+        question = f"no usual format reads all times in '{name}'"
+        questions.append(f"{question}: say it, as time_format")
+        unanswered.append(OpenAnswer("time_format", question, ("%d.%m.%Y %H:%M",)))
         return {}, ()
     if len(formats) > 1:
         listed = " or ".join(f"'{form}'" for form in formats[:4])
         questions.append(f"which number is the day is ambiguous: time_format is {listed}")
         return {}, tuple(formats[:4])
-    if not formats[0].startswith("epoch") and "%z" not in formats[0]:
-        questions.append("times name no zone and are taken as UTC: say theirs, as time_zone")
+    if not formats[0].startswith("epoch") and "%z" not in formats[0] and asks_zone:
+        questions.append(_NO_ZONE)
     return {"time_format": formats[0]}, ()
-
-
-def _zone_question(texts: pl.Series, questions: list[str]) -> dict[str, str]:
-    if parse_times(texts).zoneless:
-        questions.append("times name no zone and are taken as UTC: say theirs, as time_zone")
-    return {}
 
 
 def _decimal(table: pl.DataFrame, names: Iterable[str]) -> dict[str, str]:
@@ -157,38 +193,42 @@ def _decimal(table: pl.DataFrame, names: Iterable[str]) -> dict[str, str]:
     return {}
 
 
-def _examined_workbook(path: Path, limits: Limits) -> DetectedInput:
+def _examined_workbook(path: Path, limits: Limits, stated: InputOptions) -> DetectedInput:
     try:
-        from cloakwork.log.io.excel import first_rows, sheet_names
+        from cloakwork.log.io.excel import chosen_sheet, first_rows, sheet_names
 
         sheets = sheet_names(path, limits)
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"{path}: workbooks need fastexcel; pip install 'cloakwork[excel]'"
         ) from error
-    if len(sheets) != 1:
+    if stated.sheet is None and len(sheets) != 1:
         listed = ", ".join(shown(name) for name in sheets[:12])
         question = f"the workbook has several sheets, so say which, as sheet: {listed}"
-        return DetectedInput(InputOptions(), (question,))
-    header, table = first_rows(path, sheets[0], limits)
-    columns, open_roles = guess_columns(header, table)
-    questions = [*open_roles]
-    time = columns.get(TIMESTAMP) or common_column(TIMESTAMP, header)
-    times, formats = _times(table, time, questions)
-    found: dict[str, Any] = {**times}
-    if columns:
-        found["columns"] = columns
-    return DetectedInput(InputOptions(**found), tuple(questions), formats)
+        asked = OpenAnswer("sheet", f"the workbook has several sheets: {listed}", tuple(sheets))
+        return DetectedInput(stated, (question,), unanswered=(asked,))
+    header, table = first_rows(path, chosen_sheet(path, sheets, stated.sheet), limits)
+    return _examined_table(header, table, stated, {}, [])
 
 
-def _examined_objects(path: Path) -> DetectedInput:
+def _examined_parquet(path: Path, stated: InputOptions) -> DetectedInput:
+    try:
+        table = pl.read_parquet(path, n_rows=_FIRST_ROWS)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
+        return DetectedInput(stated)  # what is wrong with it, its reader says
+    return _examined_table(table.columns, table, stated, {}, [])
+
+
+def _examined_objects(path: Path, stated: InputOptions) -> DetectedInput:
     """An object-centric log has one question: which type becomes the case."""
     from cloakwork.log.io.ocel import object_types
 
+    if stated.object_type is not None:
+        return DetectedInput(stated)
     types = object_types(path)
     if len(types) == 1:
-        return DetectedInput(InputOptions(object_type=types[0]))
+        return DetectedInput(stated.model_copy(update={"object_type": types[0]}))
     listed = ", ".join(shown(name) for name in types[:12])
-    return DetectedInput(
-        InputOptions(), (f"which object type is the case, as object_type: {listed}",)
-    )
+    question = f"which object type is the case, as object_type: {listed}"
+    asked = OpenAnswer("object_type", f"which object type is the case is open: {listed}", types)
+    return DetectedInput(stated, (question,), unanswered=(asked,))

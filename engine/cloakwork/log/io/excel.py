@@ -126,7 +126,7 @@ def _refuse_more(path: Path, unpacked: int, packed: int, limits: Limits) -> None
 
 def _read_sheet(path: Path, book: "ExcelReader", request: TableRequest) -> EventLog:
     """As ``read_excel``, with the libraries' own errors."""
-    sheet = _chosen_sheet(path, book.sheet_names, request.options.sheet)
+    sheet = chosen_sheet(path, book.sheet_names, request.options.sheet)
     header, absolute, first_line_number = _header(path, book, sheet, request.limits)
     named = [name for name in header if name.strip()]
     names = column_names(path, named, request)
@@ -161,8 +161,8 @@ def _read_sheet(path: Path, book: "ExcelReader", request: TableRequest) -> Event
     )
 
 
-def _chosen_sheet(path: Path, names: list[str], asked: str | None) -> str:
-    """The sheet that the options name, or the only one."""
+def chosen_sheet(path: Path, names: list[str], asked: str | None) -> str:
+    """The sheet that the options name, or the only one; ``LogError`` where that is none."""
     listed = ", ".join(shown(name) for name in names[:12])
     if asked is None and len(names) == 1:
         return names[0]

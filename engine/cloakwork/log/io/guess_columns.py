@@ -2,157 +2,182 @@
 what they are called and from what they hold, for the author of a policy to check.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
 
+from cloakwork.log.io import column_words
 from cloakwork.log.io.column_names import common_column
+from cloakwork.log.io.column_words import names, words
+from cloakwork.log.io.judge_times import judge_times, time_columns
 from cloakwork.log.io.source import shown
-from cloakwork.log.io.time_faults import candidate_formats
-from cloakwork.log.io.times import parse_times
 from cloakwork.log.naming import ACTIVITY, CASE_ID, TIMESTAMP, values_of
-
-SAMPLE: Final = 2_000
-"""Rows that are looked at as times."""
 
 LEAST: Final = 3
 """Points from which on a column is taken."""
 
 MOST_ACTIVITIES: Final = 500
 
-_ROLES: Final = {TIMESTAMP: "timestamp", CASE_ID: "case", ACTIVITY: "activity"}
+_WORDS: Final = {CASE_ID: "case", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+@dataclass(frozen=True, slots=True)
+class OpenAnswer:
+    """What a file's author has to say before it can be read.
+
+    - ``name``: of the option, or of the role of a column (``is_column``).
+    - ``question``: what is open, without a remedy; ``candidates``: what it could be.
+    """
+
+    name: str
+    question: str
+    candidates: tuple[str, ...] = ()
+    is_column: bool = False
 
 
-_CASE: Final = _words("""
-    case trace vorgang fall aktenzeichen akte zaak dossier pratica expediente tramite ticket
-    incident inc claim schaden schade sinistre siniestro sinistro order auftrag bestelling commande
-    pedido ordine workorder application antrag aanvraag demande solicitud domanda loan kredit
-    transaction request document beleg declaration permit invoice rechnung factuur facture shipment
-    lieferung batch charge process instance visit admission encounter opname aufnahme verfahren
-    problem change contract vertrag
-""")
-_NUMBERED: Final = _words("""
-    id ids nr no num number nummer numero numéro número key code ref reference uuid identifier
-    kennung
-""")
-_ACTIVITY: Final = _words("""
-    activity activities event task step action operation stage phase status state transition
-    milestone aktivität aktivitaet aktivitat tätigkeit taetigkeit tatigkeit schritt arbeitsschritt
-    vorgangsschritt ereignis vorgangsart zustand activiteit handeling stap processtap processstap
-    fase gebeurtenis taak etape étape activité activite evenement événement actividad evento estado
-    etapa paso tarea attività attivita stato passo
-""")
-_TIME: Final = _words("""
-    timestamp time datetime date ts at zeit zeitpunkt zeitstempel datum tijd tijdstip uhrzeit
-    completetime complete completed start started begin end ended updated created booked fecha hora
-    horodatage heure data ora quando moment
-""")
-_PEOPLE: Final = _words("""
-    user customer client patient caller person employee resource assigned assignee agent staff
-    klant kunde cliente utente usuario vendor supplier member clerk owner policyholder
-""")
+@dataclass(frozen=True, slots=True)
+class GuessedColumns:
+    """Columns by the full names of what they hold.
+
+    - ``taken``: of the case, the activity and the timestamp, as far as found or said.
+    - ``to_name``: those of ``taken`` that readers do not find by themselves.
+    - ``questions``: what its author has to check or say, one sentence each.
+    - ``unanswered``: the roles that no column was taken for.
+    """
+
+    taken: dict[str, str] = field(default_factory=dict)
+    to_name: dict[str, str] = field(default_factory=dict)
+    questions: tuple[str, ...] = ()
+    unanswered: tuple[OpenAnswer, ...] = ()
+
+
+class _Search:
+    """Columns of one table that are still free, and what was found."""
+
+    def __init__(self, header: Sequence[str], table: pl.DataFrame, said: Mapping[str, str]) -> None:
+        self.header, self.table = header, table
+        self.taken = {full: said[full] for full in _WORDS if full in said}
+        self.others = {column for full, column in said.items() if full not in _WORDS}
+        self.times = set(time_columns(header, table))
+        self.unanswered: list[OpenAnswer] = []
+        self.questions: list[str] = []
+
+    def free(self) -> list[str]:
+        gone = self.others | set(self.taken.values())
+        return [name for name in self.header if name in self.table.columns and name not in gone]
+
+    def find(self, full: str, points_of: Callable[[str], int]) -> None:
+        """The column with most points, none of times."""
+        known = common_column(full, self.free())
+        if full in self.taken:
+            return
+        if known is not None:
+            self.taken[full] = known
+            return
+        points = {name: points_of(name) for name in self.free() if name not in self.times}
+        ranked = sorted(points, key=lambda name: -points[name])
+        role = _WORDS[full]
+        if not ranked or points[ranked[0]] < LEAST:
+            possible = tuple(name for name in ranked[:3] if points[name] > 0)
+            self.leave_open(role, f"no column seems to hold the {role}", possible)
+            return
+        self.taken[full] = ranked[0]
+        if points[ranked[0]] < 2 * LEAST:
+            self.questions.append(f"column '{shown(ranked[0])}' is taken for the {role}: check it")
+
+    def find_time(self) -> None:
+        if TIMESTAMP in self.taken:
+            return
+        if TIMESTAMP in self.header:
+            self.taken[TIMESTAMP] = TIMESTAMP
+            return
+        found = [name for name in self.free() if name in self.times]
+        case_id = self.taken.get(CASE_ID)
+        judged = judge_times(self.table, found, case_id if case_id in self.table.columns else None)
+        if judged.column is None:
+            self.leave_open(_WORDS[TIMESTAMP], judged.question, judged.candidates)
+            return
+        self.taken[TIMESTAMP] = judged.column
+        if judged.question:
+            self.questions.append(judged.question)
+
+    def leave_open(self, role: str, question: str, candidates: tuple[str, ...]) -> None:
+        self.unanswered.append(OpenAnswer(role, question, candidates, is_column=True))
+        self.questions.append(f"{question}: name it under columns")
 
 
 def guess_columns(
-    header: Sequence[str], table: pl.DataFrame
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Columns that need to be named, by full names, and what is open about them, one sentence each.
-
-    ``table``: the first rows. A column that readers know by its name need not be named.
+    header: Sequence[str], table: pl.DataFrame, said: Mapping[str, str] | None = None
+) -> GuessedColumns:
+    """What the columns of ``table``, its first rows, seem to hold; ``said``: columns by full names,
+    as the author says.
     """
-    known = {full: common_column(full, header) for full in _ROLES}
-    taken = {name for name in known.values() if name is not None}
-    found: dict[str, str] = {}
-    questions: list[str] = []
-    points_of: Mapping[str, Callable[[str], int]] = {
-        TIMESTAMP: lambda name: _points_as_time(name, values_of(table, name)),
-        CASE_ID: lambda name: _points_as_case(name, values_of(table, name)),
-        ACTIVITY: lambda name: _points_as_activity(
-            name, values_of(table, name), table, known[CASE_ID] or found.get(CASE_ID)
-        ),
+    said = said or {}
+    search = _Search(header, table, said)
+    search.find(CASE_ID, lambda name: _points_as_case(name, values_of(table, name)))
+    search.find_time()
+    case_id = search.taken.get(CASE_ID)
+    cases = values_of(table, case_id) if case_id in table.columns else None
+    search.find(ACTIVITY, lambda name: _points_as_activity(name, values_of(table, name), cases))
+    taken = {full: search.taken[full] for full in _WORDS if full in search.taken}
+    to_name = {
+        full: column
+        for full, column in taken.items()
+        if full not in said and common_column(full, header) != column
     }
-    for full, role in _ROLES.items():
-        if known[full] is not None:
-            continue
-        free = [name for name in header if name in table.columns and name not in taken]
-        points = {name: points_of[full](name) for name in free}
-        best = max(points, key=lambda name: points[name], default=None)
-        if best is None or points[best] < LEAST:
-            questions.append(f"no column seems to hold the {role}: name it under columns")
-            continue
-        found[full] = best
-        taken.add(best)
-        if points[best] < 2 * LEAST:
-            questions.append(f"column '{shown(best)}' is taken for the {role}: check it")
-    order: tuple[str, ...] = (CASE_ID, ACTIVITY, TIMESTAMP)
-    return {full: found[full] for full in order if full in found}, tuple(questions)
-
-
-def _words_of(name: str) -> tuple[str, ...]:
-    divided = re.sub(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])", " ", name)
-    return tuple(word.lower() for word in re.findall(r"[^\W\d_]+", divided))
-
-
-def _names(words: Sequence[str], known: frozenset[str]) -> bool:
-    """Whether one of the words is known, or begins or ends with a known one of four letters or
-    more.
-    """
-    long = tuple(word for word in known if len(word) > 3)
-    return any(word in known or word.startswith(long) or word.endswith(long) for word in words)
-
-
-def _points_as_time(name: str, values: pl.Series) -> int:
-    held = values.drop_nulls().head(SAMPLE)
-    if held.is_empty() or 2 * values.null_count() > len(values):
-        return 0
-    is_named = _names(_words_of(name), _TIME)
-    if held.dtype.is_temporal():
-        return 6 if is_named else 5
-    if held.dtype != pl.String:
-        return 0
-    if not parse_times(held).values.null_count():
-        return 6 if is_named else 5
-    formats = candidate_formats(held)
-    if not formats:
-        return 0
-    is_number = held.str.contains(r"^\d+$").all()
-    if is_named:
-        return 6
-    return 0 if is_number else 5
+    return GuessedColumns(taken, to_name, tuple(search.questions), tuple(search.unanswered))
 
 
 def _points_as_case(name: str, values: pl.Series) -> int:
     distinct, rows = values.n_unique(), len(values)
-    if values.null_count() or distinct < 2 or distinct == rows:
+    if values.null_count() or distinct in (0, rows):
         return 0
-    words = _words_of(name)
-    points = 4 * _names(words, _CASE) + 2 * any(word in _NUMBERED for word in words)
-    points -= 3 * _names(words, _PEOPLE)
+    named = words(name)
+    is_numbered = any(word in column_words.NUMBERED for word in named)
+    points = 4 * names(named, column_words.CASE) + 2 * is_numbered
+    points -= 3 * names(named, column_words.PEOPLE)
+    if distinct == 1:  # a log of one case, or a column that says nothing
+        return points - 1
     with_digits = values.cast(pl.String).str.contains(r"\d").mean()
     points += with_digits is not None and float(with_digits) > 0.9  # type: ignore[arg-type]
     return points + (2 <= rows / distinct <= 100)
 
 
-def _points_as_activity(
-    name: str, values: pl.Series, table: pl.DataFrame, case_id: str | None
-) -> int:
+def _points_as_activity(name: str, values: pl.Series, cases: pl.Series | None) -> int:
+    """Steps of a case mostly differ and follow each other; clerks and departments come again."""
     distinct = values.n_unique()
     if values.dtype != pl.String or not 2 <= distinct <= min(MOST_ACTIVITIES, len(values) // 2 + 1):
         return 0
-    words = _words_of(name)
-    points = 5 * _names(words, _ACTIVITY) - 3 * _names(words, _PEOPLE)
-    if case_id is None:
+    named = words(name)
+    is_named = names(named, column_words.ACTIVITY)
+    others = [word for word in named if not (is_named and word in column_words.NAME)]
+    points = 5 * is_named - 6 * names(others, column_words.PEOPLE)
+    points -= 3 * any(word in column_words.NUMBERED for word in named)
+    if cases is None:
         return points
-    pairs = pl.DataFrame({"case": values_of(table, case_id), "value": values}).drop_nulls()
+    pairs = pl.DataFrame({"case": cases, "value": values}).drop_nulls()
     in_case = pairs.group_by("case").agg(
         pl.col("value").n_unique().alias("found"), pl.len().alias("events")
     )
-    varied = (in_case["found"] / in_case["events"]).mean()
-    # Steps of a case mostly differ; clerks and departments come again.
-    return points + 2 * (varied is not None and float(varied) > 0.8)  # type: ignore[arg-type]
+    several = in_case.filter(pl.col("events") > 1)
+    varied = (several["found"] / several["events"]).mean()
+    if varied is None or float(varied) <= 0.8:  # type: ignore[arg-type]
+        return points
+    return points + 2 + 2 * (_share_foretold(pairs) > 0.3)
+
+
+def _share_foretold(pairs: pl.DataFrame) -> float:
+    """How many wrong guesses at a value knowing the one before it in its case saves, as a share
+    (Goodman and Kruskal's lambda, 1954); at most 1.
+    """
+    next_ones = pairs.with_columns(pl.col("value").shift(1).over("case").alias("before"))
+    steps = next_ones.drop_nulls().group_by("before", "value").len()
+    total = int(steps["len"].sum())
+    if not total:
+        return 0.0
+    often = steps.group_by("before").agg(pl.col("len").max().alias("most"))
+    by_last = float(often.filter(pl.col("most") > 1)["most"].sum()) / total
+    by_none = float(steps.group_by("value").agg(pl.col("len").sum())["len"].max()) / total  # type: ignore[arg-type]
+    return (by_last - by_none) / (1 - by_none) if by_none < 1 else 0.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cloakwork.authoring.words import NUMBERED, SENSITIVE, STAFF, names_one_of, words_of
+from cloakwork.policy.attribute_words import NUMBERED, SENSITIVE, STAFF, names_one_of, words_of
 
 
 @pytest.mark.parametrize(

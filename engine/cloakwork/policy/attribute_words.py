@@ -33,6 +33,15 @@ def _fits(word: str, stem: str) -> bool:
     return word == stem if len(stem) <= SHORT_STEM else word.startswith(stem)
 
 
+def holds_one_of(words: tuple[str, ...], stems: frozenset[str]) -> bool:
+    """Whether one of ``words`` holds one of ``stems`` anywhere, as compounds do.
+
+    >>> holds_one_of(("hauptdiagnose",), frozenset({"diagnos"}))
+    True
+    """
+    return any(stem in word for word in words for stem in stems)
+
+
 def stems(text: str) -> frozenset[str]:
     """The words of ``text``."""
     return frozenset(text.split())
@@ -95,6 +104,13 @@ SENSITIVE: Final = stems("""
     risk complaint reason betrag bedrag kosten diagnostic disfunc sirs
 """)
 """What people would not have known of them."""
+
+SENSITIVE_INSIDE: Final = stems("""
+    diagnos krank befund medik gesundheit pflege behinder schwanger therap symptom impf
+    ziekte gezond zwanger handicap verslav schuld straf gehalt gehälter einkommen lohn vermögen
+    inkomen salaris religion konfession glauben gewerkschaft vakbond migration asyl
+""")
+"""The same inside compounds of German and Dutch, such as Hauptdiagnose."""
 
 PERSON: Final = stems("""
     patient client customer citizen person member subscriber applicant student debtor

@@ -1,0 +1,110 @@
+"""What a proposal says of the columns that it took, and what its author may say in their place."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cloakwork.authoring import explore
+from cloakwork.authoring.lint_input import lint_input
+from cloakwork.authoring.unknown_log import read_unknown
+from cloakwork.errors import LogError
+from cloakwork.log.io import InputOptions, read_log
+from cloakwork.policy.load import load_policy
+from conftest import Said
+
+HEADER = "Fallnummer;Patientenname;Geburtsdatum;Zeitpunkt;{activity};Hauptdiagnose"
+STEPS = ("aufgenommen", "untersucht", "entlassen")
+
+
+def table(path: Path, activity: str = "Maßnahme") -> Path:
+    """Forty cases of twenty patients."""
+    lines = [
+        f"F{case};Ito, Anna {case // 2};{13 + case % 9}.12.195{case % 10};"
+        f"{10 + case % 18}.03.2024 0{place}:15;{step};D{case % 2}"
+        for case in range(40)
+        for place, step in enumerate(STEPS)
+    ]
+    path.write_text("\n".join([HEADER.format(activity=activity), *lines, ""]), "utf-8")
+    return path
+
+
+def test_the_columns_stand_first(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
+    """On the screen, in the document, in the file and in Python."""
+    log, out = table(tmp_path / "log.csv"), tmp_path / "p.yaml"
+    taken = {"case": "Fallnummer", "activity": "Maßnahme", "timestamp": "Zeitpunkt"}
+    said = cloakwork("policy", "suggest", log, "--out", out)
+    first = said.out.replace("\n  ", " ").splitlines()[1]
+    assert said.code == 0 and all(f"'{name}'" in first for name in taken.values()), said.err
+    assert "# when an event happened, from the column 'Zeitpunkt'" in out.read_text("utf-8")
+    document = cloakwork("policy", "suggest", log, "--out", out, "--force", "--json")
+    assert json.loads(document.out)["columns"] == taken
+    found = explore(log)
+    assert found.taken == taken and "Maßnahme" in found._repr_html_()
+    assert len(repr(found)) < 200 and "40 cases" in repr(found)
+    nature = {each.name: each.nature for each in found.proposals}
+    assert nature["Hauptdiagnose"] == "sensitive"
+
+
+def test_what_is_said_is_no_longer_open(tmp_path: Path) -> None:
+    """And the rest is still detected."""
+    log = table(tmp_path / "log.csv", "Was geschah")
+    _, detected = read_unknown(log, {"activity": "Was geschah"}, {"time_zone": "Europe/Berlin"})
+    assert detected.questions == () and detected.options.time_format == "%d.%m.%Y %H:%M"
+    _, other = read_unknown(log, {"timestamp": "Geburtsdatum", "activity": "Was geschah"})
+    assert other.options.time_format == "%d.%m.%Y"
+
+
+def test_a_remedy_is_one_that_the_author_has(tmp_path: Path) -> None:
+    """No policy is there yet, and a column of names is no activity."""
+    path = tmp_path / "log.csv"
+    path.write_text("Fall;Patientenname;Zeit\n1;Ito;2024-01-01\n1;Roy;2024-01-02\n", "utf-8")
+    with pytest.raises(
+        LogError, match="hold the activity; say it, as --column activity="
+    ) as caught:
+        read_unknown(path)
+    assert "=Patientenname" not in str(caught.value) and "spec.input" not in str(caught.value)
+    with pytest.raises(LogError, match="--input") as refused:
+        read_unknown(table(path), said={"time_format": "%d.%m.%Y"})
+    assert "spec.input" not in str(refused.value)
+
+
+def test_lint_goes_by_the_column_of_the_policy(
+    cloakwork: Callable[..., Said], tmp_path: Path
+) -> None:
+    """Whichever it is, its own times decide; one that reads it draws no advice."""
+    log, out = table(tmp_path / "log.csv"), tmp_path / "p.yaml"
+    for column in ("Zeitpunkt", "Geburtsdatum"):
+        said = ("--column", f"timestamp={column}", "--force", "--quiet")
+        assert cloakwork("policy", "suggest", log, "--out", out, *said).code == 0
+        assert lint_input(load_policy(out), log) == ()
+        assert "purpose-not-stated" in cloakwork("policy", "lint", out).out
+    text = out.read_text("utf-8").replace('"Geburtsdatum"', '"Zeitpunkt"', 1)
+    out.write_text(text, "utf-8")
+    (advice,) = lint_input(load_policy(out), log)
+    assert advice.message == "is '%d.%m.%Y', and this log seems to need '%d.%m.%Y %H:%M'"
+
+
+def test_a_person_is_the_unit(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
+    """As an option, and the policy plans."""
+    log, out = table(tmp_path / "log.csv"), tmp_path / "p.yaml"
+    said = cloakwork("policy", "suggest", log, "--out", out, "--unit", "Patientenname", "--quiet")
+    assert said.code == 0, said.err
+    unit = load_policy(out).spec.unit
+    assert (unit.attribute, unit.max_cases) == ("case:Patientenname", 5)
+    plan = cloakwork("plan", out, log, "--no-preview")
+    assert plan.code == 0 and "different units" in plan.out.replace("\n                ", " ")
+    assert "metadata.purpose is not stated" in plan.out
+    wrong = cloakwork("policy", "suggest", log, "--out", out, "--force", "--unit", "case:age")
+    assert wrong.code == 1 and "have no attribute 'case:age'" in wrong.err
+
+
+def test_a_log_in_memory_keeps_how_it_was_read(tmp_path: Path) -> None:
+    """So that its policy reads the file."""
+    log = table(tmp_path / "log.csv")
+    options = read_unknown(log)[1].options
+    found = explore(read_log(log, options=options), options=options).suggest(purpose="a study")
+    assert found.options == options and 'timestamp: "Zeitpunkt"' in found.text
+    read = explore(log, options=InputOptions(time_zone="Europe/Berlin"))
+    assert read.suggest().options.time_zone == "Europe/Berlin"
