@@ -214,10 +214,13 @@ class _Assessment:
         if not made_up and (not links.has_times or (plan is not None and scales_of(plan))):
             return found
         control = self._found_of_stand_ins(kinds, released)
-        for name in (kind.name for kind in kinds if kind.timed or made_up):
-            beyond = excess(chances[name], control[name])
-            low = min(found[name].low, beyond.low)
-            found[name] = beyond if made_up else found[name].model_copy(update={"low": low})
+        for each in kinds:
+            beyond, share = excess(chances[each.name], control[each.name]), found[each.name]
+            if made_up:
+                found[each.name] = beyond
+            elif each.timed:
+                low = min(share.low, beyond.low)
+                found[each.name] = share.model_copy(update={"low": low})
         return found
 
     def _stand_ins(self) -> str:
