@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,7 @@ from cloakwork.attacks.opened import OpenedLog, opened_log
 from cloakwork.attacks.rehearsal import rehearsed_times, scales_of
 from cloakwork.attacks.report import Attack, RiskReport, Share
 from cloakwork.attacks.results import article_29_attacks, attacks_of, own_sizes
+from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import values_of
 from cloakwork.plan.model import Plan
@@ -65,25 +67,38 @@ def risk(
     control group of singling out, linkability and inference. ``columns``: of ``original`` and
     ``control``, as for ``read_log``. ``targets``: cases that are looked for, of more cases
     so many at random by ``seed``. Shares lie between 0 and 1, bounds hold at 95 %. The figures are
-    internal. Raises LogError for what is no log.
+    internal. Nothing is linked with a release without events, and a note says so. Raises LogError
+    for what is no log, and for an ``original`` or ``control`` without events.
     """
     reporter("reading")
-    given = [opened_log(original, columns)]
-    given += [opened_log(each, timeless=True) for each in (released, other) if each is not None]
+    given = [_with_events(original, columns)]
+    found = [opened_log(each, timeless=True) for each in (released, other) if each is not None]
+    empty = [each.name for each in found if each.log.events.height == 0]
+    notes = [f"nothing can be linked with {name}, as it holds no events" for name in empty]
+    found = list(takewhile(lambda each: each.log.events.height > 0, found))
+    given += found
     if control is not None:
-        given.append(opened_log(control, columns))
+        given.append(_with_events(control, columns))
     coded = code_logs(*(each.log for each in given))
-    second = coded[2] if other is not None else None
     return _Assessment(
         source=coded[0],
-        released=coded[1] if released is not None else None,
-        second=second,
+        released=coded[1] if found else None,
+        second=coded[2] if len(found) == 2 else None,
         control=coded[-1] if control is not None else None,
         opened=given,
         targets=targets,
         seed=seed,
         reporter=reporter,
+        notes=notes,
     ).report()
+
+
+def _with_events(source: Source, columns: dict[str, str] | None) -> OpenedLog:
+    opened = opened_log(source, columns)
+    if opened.log.events.height == 0:
+        named = opened.name if isinstance(source, EventLog) else source
+        raise LogError(named, "has no events, so there is nothing to attack")
+    return opened
 
 
 @dataclass
@@ -98,9 +113,9 @@ class _Assessment:
     targets: int
     seed: int
     reporter: Reporter
+    notes: list[str]
 
     def __post_init__(self) -> None:
-        self.notes: list[str] = []
         self._found_links: dict[int, Links] = {}
         draws = np.random.default_rng(self.seed)
         self.chosen = np.sort(draws.permutation(self.source.cases)[: self.targets])
@@ -282,7 +297,7 @@ class _Assessment:
                 )
         elif links.has_times:
             self._note(
-                f"{opened.name}: no plan came with it, so how far its times were moved is "
+                f"no plan came with {opened.name}, so how far its times were moved is "
                 "estimated; a release folder gives better figures (docs: risk)"
             )
         links.fit()
