@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import cloakwork
 from cloakwork.attacks.assess import risk
 from cloakwork.attacks.background import Target
+from cloakwork.attacks.coded import code_logs
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.testing.logs import log_of
@@ -22,15 +23,20 @@ from conftest import EXAMPLES
 
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 
-small_logs = st.lists(
-    st.tuples(
-        st.lists(st.sampled_from("abc"), min_size=1, max_size=4),
-        st.integers(0, 30),
-        st.lists(st.integers(0, 5), min_size=4, max_size=4),
-    ),
-    min_size=1,
-    max_size=8,
-)
+
+def logs_of(letters: str, steps: int) -> st.SearchStrategy[list[tuple[list[str], int, list[int]]]]:
+    """Sequences of ``letters``, whose steps take up to so many times 20 minutes."""
+    cases = st.tuples(
+        st.lists(st.sampled_from(letters), min_size=1, max_size=4),
+        st.integers(0, 6 * steps),
+        st.lists(st.integers(0, steps), min_size=4, max_size=4),
+    )
+    return st.lists(cases, min_size=1, max_size=8)
+
+
+small_logs = logs_of("abc", 5)
+repeating_logs = logs_of("aab", 1)
+"""Often several events of an activity in one hour."""
 
 
 def _log(cases: list[tuple[list[str], int, list[int]]]) -> EventLog:
@@ -88,7 +94,8 @@ class _Oracle:
                     (label, time.replace(minute=0))
                     for label, time in zip(theirs, self.times[other], strict=True)
                 ]
-                return all(each in there for each in zip(known, hours, strict=True))
+                asked = list(zip(known, hours, strict=True))
+                return any(asked == list(each) for each in permutations(there, len(asked)))
             case _:
                 same = mine == theirs
                 return same and (name == "sequence" or self.times[target] == self.times[other])
@@ -99,12 +106,8 @@ def test_the_log_itself_is_attacked_as_well_as_by_brute_force(
     cases: list[tuple[list[str], int, list[int]]],
 ) -> None:
     """Whoever the oracle finds alone is found alone, and guesses are right as often."""
-    log = _log(cases)
-    oracle, found = _Oracle(log), risk(log, seed=3)
-    from cloakwork.attacks.coded import code_logs
-
-    (coded,) = code_logs(log)
-    for name, number in (
+    as_by_hand(
+        _log(cases),
         ("events-1", 1),
         ("events-3", 3),
         ("order-2", 2),
@@ -114,7 +117,22 @@ def test_the_log_itself_is_attacked_as_well_as_by_brute_force(
         ("start-hour", 0),
         ("timed-events-2", 2),
         ("sequence-times", 0),
-    ):
+    )
+
+
+@given(repeating_logs)
+def test_two_known_events_are_two_events_of_a_case(
+    cases: list[tuple[list[str], int, list[int]]],
+) -> None:
+    """Somebody who knows two events of one activity in one hour finds who has two of them."""
+    as_by_hand(_log(cases), ("timed-events-2", 2), ("timed-events-3", 3))
+
+
+def as_by_hand(log: EventLog, *kinds: tuple[str, int]) -> None:
+    """Uniqueness and linking are the oracle's; of each kind, how many events are known."""
+    oracle, found = _Oracle(log), risk(log, seed=3)
+    (coded,) = code_logs(log)
+    for name, number in kinds:
         rows = range(log.cases.height)
         places = [Target(coded, row, 3).points(number).tolist() for row in rows]
         sizes = oracle.sizes(name, places)
@@ -278,16 +296,27 @@ def test_the_same_seed_gives_the_same_figures() -> None:
     assert cloakwork.risk is risk
 
 
-def test_what_is_no_log_is_refused() -> None:
-    with pytest.raises(LogError, match="has no events"):
+def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
+    log = log_of([list("ab")])
+    empty = tmp_path / "empty.csv"
+    empty.write_text("case:concept:name,concept:name,time:timestamp\n")
+    with pytest.raises(LogError, match=r"^log: has no events"):
         risk(EventLog.empty())
+    with pytest.raises(LogError, match=r"empty\.csv: has no events"):
+        risk(empty)
+    with pytest.raises(LogError, match=r"empty\.csv: has no events"):
+        risk(log, control=empty)
     with pytest.raises(LogError, match="no such file"):
         risk("nowhere.xes")
 
 
-def test_a_release_without_cases_is_named() -> None:
-    """Noise may leave nothing of a small log."""
-    log = _log([(["a", "b"], 0, [1, 1, 1, 1])])
-    empty = log.keep_cases(np.array([], dtype=np.int64))
-    with pytest.raises(LogError, match="has no events, so there is nothing to attack"):
-        risk(log, empty)
+def test_nothing_is_linked_with_a_release_without_events() -> None:
+    """As the release, or as the second one; what is found before stays."""
+    log, empty = log_of([list("abc"), list("ab")] * 3), EventLog.empty()
+    for found in (risk(log, empty), risk(log, empty, other=log)):
+        assert found.notes == ("nothing can be linked with log, as it holds no events",)
+        assert found.attacks == risk(log).attacks
+        assert found.released_cases is None
+    second = risk(log, log, other=empty)
+    assert any("holds no events" in note for note in second.notes)
+    assert second.attacks == risk(log, log).attacks

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -70,26 +71,37 @@ def risk(
     go before it. ``policy``: a policy, its file or name, or ``NAME@VERSION`` of the registry in
     ``ledger``. ``targets``: cases that are looked for, of more cases
     so many at random by ``seed``. Shares lie between 0 and 1, bounds hold at 95 %. The figures are
-    internal. Raises LogError for what is no log.
+    internal. Nothing is linked with a release without events, and a note says so. Raises LogError
+    for what is no log, and for an ``original`` or ``control`` without events.
     """
     reporter("reading")
     releases = [each for each in (released, other) if each is not None]
     given = LogReading(policy, columns, ledger).open(original, releases, control)
-    for each in given:
-        if each.log.events.height == 0:
-            raise LogError(each.name, "has no events, so there is nothing to attack")
+    first, *others = given
+    found, rest = others[: len(releases)], others[len(releases) :]
+    for each in (first, *rest):
+        _require_events(each)
+    empty = [each.name for each in found if each.log.events.height == 0]
+    notes = [f"nothing can be linked with {name}, as it holds no events" for name in empty]
+    found = list(takewhile(lambda each: each.log.events.height > 0, found))
+    given = [first, *found, *rest]
     coded = code_logs(*(each.log for each in given))
-    second = coded[2] if other is not None else None
     return _Assessment(
         source=coded[0],
-        released=coded[1] if released is not None else None,
-        second=second,
+        released=coded[1] if found else None,
+        second=coded[2] if len(found) == 2 else None,
         control=coded[-1] if control is not None else None,
         opened=given,
         targets=targets,
         seed=seed,
         reporter=reporter,
+        notes=notes,
     ).report()
+
+
+def _require_events(opened: OpenedLog) -> None:
+    if opened.log.events.height == 0:
+        raise LogError(opened.name, "has no events, so there is nothing to attack")
 
 
 @dataclass
@@ -104,9 +116,9 @@ class _Assessment:
     targets: int
     seed: int
     reporter: Reporter
+    notes: list[str]
 
     def __post_init__(self) -> None:
-        self.notes: list[str] = []
         self._found_links: dict[int, Links] = {}
         draws = np.random.default_rng(self.seed)
         self.chosen = np.sort(draws.permutation(self.source.cases)[: self.targets])
@@ -292,7 +304,7 @@ class _Assessment:
                 )
         elif links.has_times:
             self._note(
-                f"{opened.name}: no plan came with it, so how far its times were moved is "
+                f"no plan came with {opened.name}, so how far its times were moved is "
                 "estimated; a release folder gives better figures (docs: risk)"
             )
         links.fit()

@@ -3,17 +3,15 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cloakwork.arrays import Floats, Ints
 from cloakwork.attacks.attributes import CodedAttributes
 from cloakwork.attacks.coded import DAY, HOUR, SECOND, CodedLog
+from cloakwork.attacks.matching import away_from, least_away
 from cloakwork.attacks.scales import Moved
-
-_MISSING: Final = 1e16
-"""Microseconds that a known event is taken to be away from a case without its activity."""
 
 
 class BestFit(NamedTuple):
@@ -193,15 +191,9 @@ def _sequence(target: Target, searched: Searched) -> BestFit:
     return BestFit(variants=searched.nearest(int(target.log.variant[target.case])))
 
 
-def _away(values: Ints, known: int, resolution: int) -> Ints:
-    """How far values lie from the interval of a known one, in microseconds."""
-    first = known // resolution * resolution
-    return np.asarray(np.maximum(np.maximum(first - values, values - first - resolution + 1), 0))
-
-
 def _start(resolution: int) -> Callable[[Target, Searched], BestFit]:
     def fits(target: Target, searched: Searched) -> BestFit:
-        away = _away(searched.log.starts, int(target.times[0]), resolution)
+        away = away_from(searched.log.starts, int(target.times[0]), resolution)
         return BestFit(cases=_highest(-away))
 
     return fits
@@ -209,30 +201,24 @@ def _start(resolution: int) -> Callable[[Target, Searched], BestFit]:
 
 def _duration(target: Target, searched: Searched) -> BestFit:
     known = int(target.times[-1] - target.times[0])
-    return BestFit(cases=_highest(-_away(searched.log.durations, known, HOUR)))
+    return BestFit(cases=_highest(-away_from(searched.log.durations, known, HOUR)))
 
 
 def _timed_events(number: int) -> Callable[[Target, Searched], BestFit]:
-    """Each known event is compared with the nearest event of its activity in a case."""
+    """Each known event is one event of its activity in a case, no two of them the same one."""
 
     def fits(target: Target, searched: Searched) -> BestFit:
-        log = searched.log
-        away = np.zeros(log.cases)
+        known: dict[int, list[int]] = {}
         for place in target.points(number).tolist():
-            rows, cases, begins = log.occurrences(target.sequence[place])
-            of_case = np.full(log.cases, _MISSING)
-            if len(rows):
-                each = _away(log.clock[rows], int(target.times[place]), HOUR)
-                of_case[cases] = np.minimum.reduceat(each, begins)
-            away += of_case
-        return BestFit(cases=_highest(-away))
+            known.setdefault(target.sequence[place], []).append(int(target.times[place]))
+        return BestFit(cases=_highest(-least_away(searched.log, known)))
 
     return fits
 
 
 def _with_start(target: Target, searched: Searched) -> BestFit:
     cases = _same_sequence(target, searched)
-    away = _away(searched.log.starts[cases], int(target.times[0]), SECOND)
+    away = away_from(searched.log.starts[cases], int(target.times[0]), SECOND)
     return BestFit(cases=cases[_highest(-away)])
 
 
