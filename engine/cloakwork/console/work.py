@@ -1,5 +1,6 @@
 """Work on logs: suggest a policy, plan, apply; what runs, how far it is, and what came of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -15,6 +16,7 @@ from cloakwork.cli.plan_details import branches
 from cloakwork.cli.plan_screen import plan_sections
 from cloakwork.cli.policy_lint import advice_on_log
 from cloakwork.cli.policy_suggest import notes_on, taken_line
+from cloakwork.cli.screen import ScreenSection
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.jobs import Job, JobProgress, JobResult
 from cloakwork.console.log_reading import READING, reading_sent
@@ -171,14 +173,20 @@ def apply(visit: Visit) -> Response:
         return JobResult(
             "applied.html",
             {
-                "folder": name,
+                "folder_name": name,
                 "dataset": made.policy.metadata.dataset,
-                "sections": outcome(published),
+                "sections": _in_own_names(visit, outcome(published)),
                 "new_key": published.new_public_key,
             },
         )
 
     return visit.begin(f"Apply {policy_name} to {log_name}", work, spends=True)
+
+
+def _in_own_names(visit: Visit, sections: tuple[ScreenSection, ...]) -> tuple[ScreenSection, ...]:
+    """The sections, with files of the folder called as the pages call them."""
+    named = visit.workplace.in_own_names
+    return tuple(replace(each, entries=tuple(map(named, each.entries))) for each in sections)
 
 
 def _unused_name(visit: Visit, stem: str) -> str:

@@ -245,9 +245,9 @@ def seconds_text(seconds: float) -> str:
     """A duration of work, to the hundredth of a second.
 
     >>> seconds_text(0.684), seconds_text(0.00066)
-    ('0.68 s', 'under 0.01 s')
+    ('0.68 s', '0.00 s')
     """
-    return f"{seconds:.2f} s" if seconds >= 0.01 else "under 0.01 s"
+    return f"{seconds:.2f} s"
 
 
 def percent(share: float | None) -> str:
