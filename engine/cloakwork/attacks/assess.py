@@ -152,7 +152,7 @@ class _Assessment:
         if self.released is not None:
             after = self._found_after(kinds)
             if _is_made_up(self.opened[1].plan):
-                control = f"after: {self._stand_ins()}"
+                control = f"{self._stand_ins()} (after the release only)"
             else:
                 after_sizes = self._released_sizes(kinds)
         found = []
@@ -222,10 +222,13 @@ class _Assessment:
         if not made_up and (not links.has_times or (plan is not None and scales_of(plan))):
             return found
         control = self._found_of_stand_ins(kinds, released)
-        for name in (kind.name for kind in kinds if kind.timed or made_up):
-            beyond = excess(chances[name], control[name])
-            low = min(found[name].low, beyond.low)
-            found[name] = beyond if made_up else found[name].model_copy(update={"low": low})
+        for each in kinds:
+            beyond, share = excess(chances[each.name], control[each.name]), found[each.name]
+            if made_up:
+                found[each.name] = beyond
+            elif each.timed:
+                low = min(share.low, beyond.low)
+                found[each.name] = share.model_copy(update={"low": low})
         return found
 
     def _stand_ins(self) -> str:

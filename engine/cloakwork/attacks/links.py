@@ -180,7 +180,7 @@ class Links:
                     before = self.source.times_of(variant)[:, ours]
                     weight += self._flattened(Moved.between(after, before))
                 weights.append(weight)
-            self._claims[case] = float(np.logaddexp.reduce(np.concatenate(weights)))
+            self._claims[case] = _log_of_sum(np.concatenate(weights))
         return self._claims[case]
 
     def candidates(self, case: int) -> list[PossibleCases]:
@@ -285,7 +285,7 @@ class Links:
                     for each in found
                     if each.moved is not None
                 ]
-                total += float(np.logaddexp.reduce(np.concatenate(weights)))
+                total += _log_of_sum(np.concatenate(weights))
             return total
 
         of_times = max((Scales(scale) for scale in _SCALES), key=likelihood)
@@ -333,3 +333,9 @@ class Links:
             best = np.flatnonzero(posterior == posterior.max())
             total += float(posterior[best[0]]) - float((best == case).mean())
         return total
+
+
+def _log_of_sum(logarithms: Floats) -> float:
+    """The logarithm of the sum; numpy's own ``logaddexp.reduce`` takes many times as long."""
+    highest = float(logarithms.max())
+    return highest + float(np.log(np.exp(logarithms - highest).sum()))

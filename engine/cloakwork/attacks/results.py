@@ -92,7 +92,11 @@ def article_29_attacks(
     """Singling out, linkability, and the inference of each attribute; without attributes, of the
     last activity.
     """
-    control = "cases that are not in the log" if before.others is not None else "without the case"
+    control = (
+        "cases that are not in the log"
+        if before.others is not None
+        else "the release without the case"
+    )
     both = [each for each in (before, after) if each is not None]
 
     def attack(name: str, knows: str, tried: Sequence[Tries]) -> Attack:
