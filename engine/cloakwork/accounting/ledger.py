@@ -160,7 +160,7 @@ class Ledger(ReadableLedger):
             body |= {"window": terms.window, "every": terms.every}
         if folder is not None:
             body["place"] = _location_fields(folder)
-        release = _new_release_id()
+        release = "".join(secrets.choice(ascii_lowercase) for _ in range(20))
         try:
             with self._journal.writing() as writing:
                 if require is not None:
@@ -384,10 +384,6 @@ def _location_fields(folder: Path) -> dict[str, str]:
 
 def _location_text(record: Record) -> str:
     return f" to {record.place.folder}" if record.place is not None else ""
-
-
-def _new_release_id() -> str:
-    return "".join(secrets.choice(ascii_lowercase) for _ in range(20))
 
 
 __all__ = [
