@@ -159,8 +159,8 @@ class Ledger(ReadableLedger):
         if terms.window is not None:
             body |= {"window": terms.window, "every": terms.every}
         if folder is not None:
-            body["place"] = _location_fields(folder)
-        release = "".join(secrets.choice(ascii_lowercase) for _ in range(20))
+            body["place"] = asdict(FolderLocation.here(folder))
+        release = _new_release_id()
         try:
             with self._journal.writing() as writing:
                 if require is not None:
@@ -194,7 +194,7 @@ class Ledger(ReadableLedger):
         Raises LedgerError where it stands in a folder already: one release has one statement.
         """
         self._lock_release(reservation.id)
-        body = {"place": _location_fields(folder), "statement_digest": statement_digest}
+        body = {"place": asdict(FolderLocation.here(folder)), "statement_digest": statement_digest}
         with self._journal.writing() as writing:
             record = self._require_record(writing, reservation.id)
             if record.state == "committed":
@@ -377,13 +377,12 @@ class Ledger(ReadableLedger):
         return secret_made_once(self.key_file, lambda: secrets.token_bytes(32), length=32)
 
 
-def _location_fields(folder: Path) -> dict[str, str]:
-    """A folder on this host as an entry's body holds it."""
-    return asdict(FolderLocation.here(folder))
-
-
 def _location_text(record: Record) -> str:
     return f" to {record.place.folder}" if record.place is not None else ""
+
+
+def _new_release_id() -> str:
+    return "".join(secrets.choice(ascii_lowercase) for _ in range(20))
 
 
 __all__ = [

@@ -34,10 +34,10 @@ def taken_in_words(
     "Taken as the case: 'Fall'; the activity: 'concept:name'; the event time: 'time:timestamp'"
     """
     found = taken_columns(taken, options, has_times=has_times)
-    parts = [f"{_IN_WORDS[role]}: '{shown(name)}'" for role, name in found.items()]
+    takings = [f"{_IN_WORDS[role]}: '{shown(name)}'" for role, name in found.items()]
     if options.object_type is not None:
-        parts[0] = f"the case: each object of type '{shown(found['case'])}'"
-    return f"Taken as {'; '.join(parts)}"
+        takings[0] = f"the case: each object of type '{shown(found['case'])}'"
+    return f"Taken as {'; '.join(takings)}"
 
 
 def is_read_from(taken: Mapping[str, str], full: str) -> str:

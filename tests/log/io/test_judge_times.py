@@ -12,26 +12,26 @@ WRITTEN = (("%d.%m.%Y %H:%M", "%d.%m.%Y"), ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d"), No
 """How times and days are written; None for a workbook, which types them."""
 
 CLEAR = """
-Fallnummer:case Patientenname:clerk Geburtsdatum:birth Aufnahmedatum:day-of-case Aktivität:step Zeitpunkt:time Rechnungsdatum:day-of-case
-Rechnungsdatum:day-of-case Auftrag:case Vorgang:step Startzeit:time Bearbeiter:clerk
+Fallnummer:case Patientenname:clerk Geburtsdatum:birth Aufnahmedatum:fixed Aktivität:step
+Rechnungsdatum:fixed Auftrag:case Vorgang:step Startzeit:time Bearbeiter:clerk
 GebDat:birth Fall-ID:case Maßnahme:step Beginn:start Ende:time
-Datum:day-of-case Aktenzeichen:case Schritt:step Zeitstempel:time Sachbearbeiter:clerk
-Geburtsdatum:birth Fall:case Tätigkeit:step Datum:day Entlassdatum:day-of-case
-Case:case Birth_date:birth Admission_date:day-of-case Activity:step Start_time:time Performed_by:clerk
+Datum:fixed Aktenzeichen:case Schritt:step Zeitstempel:time Sachbearbeiter:clerk
+Geburtsdatum:birth Fall:case Tätigkeit:step Datum:day Entlassdatum:fixed
+Case:case Birth_date:birth Admission_date:fixed Activity:step Start_time:time Performed_by:clerk
 DOB:birth Visit:case Procedure:step Recorded:time Doctor:clerk
-Date:day-of-case Ticket_ID:case Status:step Updated_At:time Due_date:due
+Date:fixed Ticket_ID:case Status:step Updated_At:time Due_date:due
 Due_date:due Order_No:case Operation:step When:time Customer:clerk
-geboortedatum:birth zaaknummer:case opnamedatum:day-of-case handeling:step tijdstip:time
-Date_de_naissance:birth Numéro_de_dossier:case Étape:step Horodatage:time Date_de_facture:day-of-case
-Fecha_de_nacimiento:birth Expediente:case Paso:step Fecha_y_hora:time Fecha_de_ingreso:day-of-case
-data_di_nascita:birth pratica:case fase:step data_ora:time data_fattura:day-of-case
+geboortedatum:birth zaaknummer:case opnamedatum:fixed handeling:step tijdstip:time
+Date_de_naissance:birth Numéro_de_dossier:case Étape:step Horodatage:time Date_de_facture:fixed
+Fecha_de_nacimiento:birth Expediente:case Paso:step Fecha_y_hora:time Fecha_de_ingreso:fixed
+data_di_nascita:birth pratica:case fase:step data_ora:time data_fattura:fixed
 Data_de_nascimento:birth Pedido:case Atividade:step Data/hora:time
 data_urodzenia:birth Fall:case Schritt:step czas:time
-"""  # noqa: E501
+"""
 
 OPEN = """
 Geburtsdatum:birth Fall:case Tätigkeit:step
-Aufnahmedatum:day-of-case Fall:case Tätigkeit:step
+Aufnahmedatum:fixed Fall:case Tätigkeit:step
 Fall:case Tätigkeit:step Buchungstag:day Belegtag:due
 Fall:case Tätigkeit:step Gemessen:time Erfasst:start
 """
@@ -53,7 +53,7 @@ def table(columns: dict[str, str], written: tuple[str, str] | None) -> pl.DataFr
         for step in ("neu", *chance.choice((("prüfen",), ("messen", "prüfen"))), "ende"):
             now += timedelta(minutes=chance.randrange(20, 3_000))
             due = now + timedelta(days=chance.randrange(30))
-            days = {"birth": born, "day-of-case": begun, "due": due, "day": now}
+            days = {"birth": born, "fixed": begun, "due": due, "day": now}
             times = {"time": now, "start": now - timedelta(minutes=9)}
             held: dict[str, object] = {
                 name: day.replace(hour=0, minute=0) if written is None else f"{day:{written[1]}}"

@@ -67,7 +67,7 @@ COMPLETED: Final = _known("""
 PEOPLE: Final = _known("""
     user customer client patient caller person employee resource assigned assignee agent staff
     klant kunde cliente utente usuario vendor supplier member clerk owner policyholder name names
-    naam nom nombre nome vorname nachname by von door por durch bearbeiter sachbearbeiter
+    naam nom nombre nome vorname nachname by von por durch bearbeiter sachbearbeiter
     mitarbeiter medewerker behandelaar arzt ärztin doctor nurse physician handler worker
     responsable responsabile verantwortlich paciente paziente
 """)

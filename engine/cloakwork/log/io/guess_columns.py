@@ -179,5 +179,6 @@ def _share_foretold(pairs: pl.DataFrame) -> float:
         return 0.0
     often = steps.group_by("before").agg(pl.col("len").max().alias("most"))
     by_last = float(often.filter(pl.col("most") > 1)["most"].sum()) / total
-    by_none = float(steps.group_by("value").agg(pl.col("len").sum())["len"].max()) / total  # type: ignore[arg-type]
+    alone = steps.group_by("value").agg(pl.col("len").sum())["len"].to_list()
+    by_none = max(alone) / total
     return (by_last - by_none) / (1 - by_none) if by_none < 1 else 0.0
