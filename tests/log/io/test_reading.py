@@ -174,4 +174,4 @@ def test_beside_a_decimal_comma_points_alone_are_text(tmp_path: Path) -> None:
     options = InputOptions(decimal=",", delimiter=";", columns=columns)
     log = read_log(path, options=options)
     assert log.events["code"].cast(str).to_list() == ["1.234", "1234", "12.5"]
-    assert log.events["amount"].to_list() == [1234.5, -7.5, 3.0]
+    assert log.events["amount"].cast(str).to_list() == ["1234.5", "-7.5", "3"]
