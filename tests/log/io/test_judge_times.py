@@ -12,7 +12,7 @@ WRITTEN = (("%d.%m.%Y %H:%M", "%d.%m.%Y"), ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d"), No
 """How times and days are written; None for a workbook, which types them."""
 
 CLEAR = """
-Fallnummer:case Patientenname:clerk Geburtsdatum:birth Aufnahmedatum:fixed Schritt:step Zeitpunkt:time
+Fallnummer:case Patientenname:clerk Geburtsdatum:birth Aufnahmetag:fixed Schritt:step Zeitpunkt:time
 Rechnungsdatum:fixed Auftrag:case Vorgang:step Startzeit:time Bearbeiter:clerk
 GebDat:birth Fall-ID:case Maßnahme:step Beginn:start Ende:time
 Datum:fixed Aktenzeichen:case Schritt:step Zeitstempel:time Sachbearbeiter:clerk
