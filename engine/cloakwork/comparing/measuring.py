@@ -41,7 +41,7 @@ class RunFigures:
     def compare(self, plan: Plan, source: EventLog, released: EventLog) -> None:
         """Every figure of a release against what it was made from."""
         before, after = histogram(source), histogram(released)
-        if before and after and len(before) * len(after) <= MOST_PAIRS:
+        if before and len(before) * len(after) <= MOST_PAIRS:
             self.similarity = relative_log_similarity(before, after)
         cases, events = sum(before.values()), source.events.height
         self.cases = sum(after.values()) / cases if cases else None

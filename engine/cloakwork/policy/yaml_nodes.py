@@ -14,7 +14,7 @@ from yaml.nodes import Node
 from cloakwork.policy.document import SourcePosition
 
 DEEPEST: Final = 40  # levels of nesting
-MOST_VALUES: Final = 50_000  # keys, values, lists and mappings, all together
+MOST_VALUES: Final = 100_000  # keys, values, lists and mappings, all together
 
 CORE_TAG = "tag:yaml.org,2002:"
 SCALARS = {
