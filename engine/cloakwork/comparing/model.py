@@ -22,9 +22,10 @@ class SettingFigures(Frozen):
     """What is left of the log under one setting; None where there is nothing to compare.
 
     ``similarity``: relative log similarity of the control flow, from 0 to 1, 1 best; None where
-    there is no case before. ``cases``, ``events``: those released over those of the source. ``durations``: Wasserstein distance of case
-    durations over the source's mean duration, 0 best. ``attributes``: share of values that differ,
-    mean over the attributes that are released as they are, 0 best.
+    there is no case before. ``cases``, ``events``: those released over those of the source.
+    ``durations``: Wasserstein distance of case durations over the source's mean duration, 0 best.
+    ``attributes``: share of values that differ, mean over the attributes that are released as they
+    are, 0 best.
     """
 
     similarity: FigureSpread | None = None
