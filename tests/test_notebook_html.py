@@ -12,19 +12,21 @@ from cloakwork.notebook_html import MOST_ROWS, listing, paragraph, safe, shown, 
 from cloakwork.policy.load import parse_policy
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e&"
+ESCAPED = HOSTILE.replace("\u202e", "\\u202e")
+"""As a policy may hold it: the mark of direction as such is refused."""
 
 POLICY = f"""apiVersion: cloakwork/v1
 kind: PrivacyPolicy
-metadata: {{name: q, version: 1.0.0, owner: "{HOSTILE}", purpose: test, dataset: d}}
+metadata: {{name: q, version: 1.0.0, owner: "{ESCAPED}", purpose: test, dataset: d}}
 spec:
   attributes:
     "case:concept:name": {{role: identifier}}
     "concept:name": {{role: control-flow}}
-    "{HOSTILE}": {{role: insensitive, treatment: keep}}
+    "{ESCAPED}": {{role: insensitive, treatment: keep}}
   guarantees:
     - {{kind: k-anonymity, k: 2, over: [control-flow]}}
   expose:
-    "{HOSTILE}": "it is <b>harmless</b>"
+    "{ESCAPED}": "it is <b>harmless</b>"
   budget: {{total: {{epsilon: 1.0}}}}
 """
 

@@ -122,12 +122,10 @@ def _chosen(log: WalkedLog, version: str, window: str, author: Desk) -> None:
 def _released(log: WalkedLog, version: str, window: str, author: Desk) -> None:
     options = ("--window", window, "--require-approval", "--out", "release")
     author.does("apply", version, log.path, *options)
-    for audience in ("internal", "public"):
-        for form in ("html", "json", "pdf"):
-            author.does(
-                "report", "release", "--audience", audience, "--format", form,
-                "--out", f"{audience}.{form}",
-            )  # fmt: skip
+    for audience, form in (("internal", "pdf"), ("internal", "dpia"), ("public", "html")):
+        out = f"{audience}.{form}"
+        options = ("--audience", audience, "--format", form, "--out", out)
+        author.does("report", "release", *options)
     found = json.loads(author.does("risk", log.path, "release", "--json").out)
     assert found["attacks"]
     for attack in found["attacks"]:
