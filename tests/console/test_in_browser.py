@@ -16,19 +16,38 @@ from cloakwork.console.visits import ConsoleState
 from cloakwork.console.workplace import Workplace
 from cloakwork.policy.load import load_policy
 from cloakwork.publishing.keys import signing_key, trust
-from conftest import EXAMPLES
+from conftest import EXAMPLES, SHARED
 from console import conftest  # noqa: F401 - skips where the console is not installed
 from console.keyboard import Keyboard, keyboard, needs_chromium, served
+from walk.steps import WalkedLog, require_long_form
 
-LOG = "hospital.csv.gz"
+MONTHS = (
+    WalkedLog(EXAMPLES / "hospital.csv.gz", "1 month", ("2023-01", "2023-02")),
+    WalkedLog(SHARED / "logs" / "sepsis.xes.gz", "1 month", ("2014-01", "2014-02")),
+    WalkedLog(SHARED / "logs" / "receipt.xes.gz", "1 month", ("2010-11", "2010-12")),
+    WalkedLog(
+        SHARED / "logs" / "bpic2020_domestic_declarations.xes.gz", "1 month", ("2018-01", "2018-02")
+    ),
+    WalkedLog(SHARED / "logs" / "bpic2013_incidents.xes.gz", "1 month", ("2012-04", "2012-05")),
+    WalkedLog(SHARED / "logs" / "bpic2015_1.xes.gz", "1 month", ("2012-01", "2012-02")),
+)
+
+
+@pytest.fixture(params=MONTHS, ids=str)
+def log(request: pytest.FixtureRequest) -> WalkedLog:
+    """The shipped log; real ones in the long form."""
+    found: WalkedLog = request.param
+    if found is not MONTHS[0]:
+        require_long_form(found)
+    return found
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, log: WalkedLog) -> Path:
     """A folder with a log, and nothing else."""
     place = tmp_path / "emergency"
     place.mkdir()
-    shutil.copy(EXAMPLES / LOG, place)
+    shutil.copy(log.path, place)
     return place
 
 
@@ -58,11 +77,16 @@ def officer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @needs_chromium
 def test_the_whole_day(
-    server: ConsoleServer, folder: Path, officer: Path, monkeypatch: pytest.MonkeyPatch
+    server: ConsoleServer,
+    folder: Path,
+    log: WalkedLog,
+    officer: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Suggest, edit, lint, add, approve, compare, plan, apply, report, verify, pack; a second
     release that the budget refuses; and the next window.
     """
+    first, renewed = log.windows
     with keyboard() as keys:
         keys.driver.get(server.link)
         keys.arrive("Datasets")
@@ -70,19 +94,19 @@ def test_the_whole_day(
         _edit(keys, folder)
         _lint(keys)
         _add_and_approve(keys, officer, monkeypatch)
-        _compare(keys)
-        _release(keys, "er@0.1.1", "2023-01")
+        _compare(keys, first)
+        _release(keys, "er@0.1.1", first)
         _look_at_the_release(keys)
-        _second_release_is_refused(keys)
-        _release(keys, "er@0.1.1", "2023-02")
-        _see_what_is_left(keys)
+        _second_release_is_refused(keys, first)
+        _release(keys, "er@0.1.1", renewed)
+        _see_what_is_left(keys, renewed)
         refused = "/registry/approve - Failed to load resource: the server responded with a status"
         assert [error for error in keys.errors() if refused not in error] == []
     assert verify(folder / "send.zip").statement.policy.version == "0.1.1"
     records = server.state.ledger().history("er")
     assert [(record.window, record.state) for record in records] == [
-        ("2023-01", "committed"),
-        ("2023-02", "committed"),
+        (first, "committed"),
+        (renewed, "committed"),
     ]
     assert all("approval" in record.details for record in records)
 
@@ -99,7 +123,7 @@ def _suggest(keys: Keyboard) -> None:
     keys.fill("#purpose", "a study of waiting times")
     keys.press(Keys.ENTER)
     keys.arrive("Proposed")
-    assert "case:patient_name" in keys.ask("document.body.innerText")
+    assert "time:timestamp" in keys.ask("document.body.innerText")
     keys.follow("Read and change it")
     keys.arrive("er.yaml")
 
@@ -184,14 +208,14 @@ def _add_and_approve(keys: Keyboard, officer: Path, monkeypatch: pytest.MonkeyPa
     assert "only approved policies" in keys.ask("document.body.innerText")
 
 
-def _compare(keys: Keyboard) -> None:
+def _compare(keys: Keyboard, window: str) -> None:
     keys.follow("Policies")
     keys.arrive("Policies")
     keys.follow("Compare on a log")
     keys.arrive("Compare settings")
     keys.go_to("[name=policy][value='er@0.1.1']")
     keys.press(Keys.SPACE)
-    keys.fill("#window", "2023-01")
+    keys.fill("#window", window)
     keys.press(Keys.ENTER)
     keys.arrive("Settings beside each other")
     text = keys.ask("document.body.innerText")
@@ -258,18 +282,18 @@ def _attack(keys: Keyboard) -> None:
     keys.until(lambda: keys.driver.title.startswith("release-er-1"))
 
 
-def _second_release_is_refused(keys: Keyboard) -> None:
-    _plan(keys, "er@0.1.1", "2023-01")
+def _second_release_is_refused(keys: Keyboard, window: str) -> None:
+    _plan(keys, "er@0.1.1", window)
     keys.until(lambda: "is exhausted" in keys.ask("document.body.innerText"))
     keys.arrive("Plan er@0.1.1")
-    assert "window 2023-01" in keys.ask("document.body.innerText")
+    assert f"window {window}" in keys.ask("document.body.innerText")
 
 
-def _see_what_is_left(keys: Keyboard) -> None:
+def _see_what_is_left(keys: Keyboard, window: str) -> None:
     keys.follow("What is left of the budget")
     keys.arrive("er · ")
     text = keys.ask("document.body.innerText")
     assert "epsilon 0.5, delta 9e-06 left" in text
-    assert "Window 2023-02" in text
+    assert f"Window {window}" in text
     keys.follow("Work")
     keys.arrive("Work")
