@@ -44,7 +44,7 @@ def in_lines(problems: Sequence[object]) -> str:
 
 def first_line(error: BaseException) -> str:
     """The first line of what ``error`` says, at most ``MOST_CHARACTERS`` of it."""
-    line = str(error).partition("\n")[0]
+    line = (str(error) or type(error).__name__).partition("\n")[0]
     if len(line) <= MOST_CHARACTERS:
         return line
     return line[: MOST_CHARACTERS - 3] + "..."
