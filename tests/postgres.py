@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
@@ -86,12 +86,13 @@ class PostgresServer:
         self._run("pg_ctl", "--wait", "--mode", "immediate", "stop")
 
     def kill(self) -> None:
-        """``kill -9`` of the server and of whatever it started."""
+        """``kill -9`` of the server and of whatever it started, which may end by itself first."""
         postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
         below = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat")
                  if _parent(path) == postmaster]  # fmt: skip
         for process in (postmaster, *below):
-            os.kill(process, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
     def database(self, name: str | None = None) -> str:
         """The address of a new, empty database."""

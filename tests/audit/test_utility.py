@@ -281,7 +281,8 @@ def test_a_failure_to_measure_is_a_note(
     )
     assert report.utility is not None
     assert report.utility.relative_log_similarity is None
-    assert report.utility.notes[0] == f"utility was not measured: {fault or type(fault).__name__}"
+    said = str(fault) or type(fault).__name__
+    assert report.utility.notes[0] == f"utility was not measured: {said}"
     assert report.utility.notes[0] in internal_html(report)
 
 
