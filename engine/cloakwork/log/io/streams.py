@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.log.io.csv_stream import CsvSource
 from cloakwork.log.io.folders import files_of
 from cloakwork.log.io.options import InputFormat, InputOptions
 from cloakwork.log.io.parquet_stream import ParquetSource
@@ -61,6 +62,8 @@ def _source_of(files: Sequence[Path], form: InputFormat, request: TableRequest) 
     match form:
         case "parquet":
             return ParquetSource(files, request)
+        case "csv":
+            return CsvSource(files, request)
         case _:
             raise NotImplementedError
 
