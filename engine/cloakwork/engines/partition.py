@@ -109,10 +109,11 @@ def partition(
         writer = _written(source, folder, key, parts)
     found = writer.finished()
     assembler = source.assembler()
-    if assembler.surveyed:
-        surveyed = assembler.surveyed
+    columns = assembler.surveyed
+    if columns is not None:
         findings = [
-            assembler.findings(part.read_rows(surveyed), part.read_cases()) for part in found
+            assembler.findings(part.read_rows(columns) if columns else None, part.read_cases())
+            for part in found
         ]
         assembler = assembler.settled(joined_findings(findings))
     return Partitioned(found, assembler)
