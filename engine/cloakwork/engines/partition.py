@@ -101,13 +101,13 @@ def partition(
     meets in a part. ``parts``: how many; by default so many that each has some
     ``EVENTS_A_PART`` events, ``MOST_PARTS`` at most. Raises ``LogError`` as ``read_log`` does.
     """
-    try:
-        writer = _written(source, folder, key, parts)
-    except ReadAgain:
-        for each in folder.iterdir():
-            each.unlink()
-        writer = _written(source, folder, key, parts)
-    found = writer.finished()
+    while True:
+        try:
+            found = _written(source, folder, key, parts).finished()
+            break
+        except ReadAgain:
+            for each in folder.iterdir():
+                each.unlink()
     assembler = source.assembler()
     columns = assembler.surveyed
     if columns is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -30,6 +31,9 @@ from cloakwork.log.io.table_stream import (
     require_same_columns,
 )
 from cloakwork.log.naming import values_of
+
+LEAST_ROWS: Final = 4096
+"""In a chunk, however wide the table is."""
 
 
 class ParquetSource:
@@ -68,7 +72,7 @@ class ParquetSource:
     def chunks(self) -> Iterator[RawChunk]:
         """The rows of all files. Errors as of ``read_parquet``."""
         self._evidence = TableEvidence(self._names, self._request)
-        most = max(4096, min(MOST_ROWS, CELLS // len(self._names.kept)))
+        most = max(LEAST_ROWS, min(MOST_ROWS, CELLS // len(self._names.kept)))
         rows = ParquetRows()
         try:
             for path, places, height in zip(self._files, self._places, self._heights, strict=True):

@@ -1,6 +1,7 @@
 """Opening a log to be read in one pass and little memory: one file, several, or a folder."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +16,14 @@ from cloakwork.log.io.options import InputFormat, InputOptions
 from cloakwork.log.io.parquet_stream import ParquetSource
 from cloakwork.log.io.reading import asked_of, read_file
 from cloakwork.log.io.request import TableRequest
-from cloakwork.log.io.row_source import PLACE, ROW, Findings, RawChunk, RowSource
+from cloakwork.log.io.row_source import (
+    PLACE,
+    ROW,
+    Findings,
+    RawChunk,
+    ReadAgain,
+    RowSource,
+)
 from cloakwork.log.io.xes_stream import XesSource
 from cloakwork.log.limits import Limits, OnExcess
 from cloakwork.log.naming import ACTIVITY, TIMESTAMP
@@ -57,6 +65,10 @@ def open_rows(
         limits=limits,
         on_excess=on_excess,
     )
+    return _source_of(files, form, request)
+
+
+def _source_of(files: Sequence[Path], form: InputFormat, request: TableRequest) -> RowSource:
     match form:
         case "parquet":
             return ParquetSource(files, request)
@@ -66,6 +78,22 @@ def open_rows(
             return XesSource(files, request)
         case _:
             return WholeSource(_only_file(files, form, request))
+
+
+def folder_log(folder: Path, form: InputFormat, request: TableRequest) -> EventLog:
+    """The log of a folder's files, in memory; errors as of ``read_log``."""
+    source = _source_of(files_of(folder), form, request)
+    chunks: list[RawChunk] = []
+    while not chunks:
+        with suppress(ReadAgain):
+            chunks = list(source.chunks())
+    rows = pl.concat([chunk.rows for chunk in chunks], how="diagonal")
+    of_cases = [chunk.cases for chunk in chunks if chunk.cases is not None]
+    cases = pl.concat(of_cases, how="diagonal") if of_cases else None
+    assembler = source.assembler()
+    if assembler.surveyed is not None:
+        assembler = assembler.settled(assembler.findings(rows, cases))
+    return replace(assembler.log_of(rows, cases), case_index=None)
 
 
 def _only_file(files: Sequence[Path], form: InputFormat, request: TableRequest) -> EventLog:

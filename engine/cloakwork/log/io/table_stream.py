@@ -121,16 +121,21 @@ class TableAssembler:
         return replace(standard_first(log), notes=notes, case_index=table.row_numbers[first])
 
     def _table(self, rows: pl.DataFrame) -> tuple[FlatTable, frozenset[str]]:
-        """Those of the columns that ``rows`` have, by their names, in the order of the file."""
+        """Those of the columns that ``rows`` have, by their names, in the order of the file; all
+        of them, empty, where there are no rows.
+        """
         if not rows[ROW].is_sorted():
             rows = rows.sort(ROW)
         frame: dict[str, pl.Series] = {}
         texts: dict[str, pl.Series] = {}
         exact: set[str] = set()
         for column in self.columns:
-            if column.number not in rows.columns:
+            if column.number in rows.columns:
+                values = values_of(rows, column.number)
+            elif rows.height:
                 continue
-            values = values_of(rows, column.number)
+            else:
+                values = pl.Series(dtype=column.dtype)
             frame[column.name] = values if column.kind is None else read_as(values, column.kind)
             if column.has_texts:
                 texts[column.name] = values
