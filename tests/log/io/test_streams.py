@@ -126,9 +126,7 @@ def test_tables_read_alike(name: str, tmp_path: Path, small_chunks: None) -> Non
 
 @pytest.mark.parametrize("scope", ["", "case:"])
 @pytest.mark.parametrize("name", COLUMNS)
-def test_types_come_of_all_rows(
-    name: str, scope: str, tmp_path: Path, small_chunks: None
-) -> None:
+def test_types_come_of_all_rows(name: str, scope: str, tmp_path: Path, small_chunks: None) -> None:
     """A column has the type that all its values allow, wherever they stand; attributes of cases
     conflict, and are missing on first rows.
     """
@@ -231,12 +229,20 @@ XES_TRACES = {
         '<event><string key="concept:name" value="a"/>'
         '<float key="n" value="2.5"/><string key="m" value="x"/></event></trace>',
     ],
+    "types that differ within an event": [
+        '<trace><string key="concept:name" value="{n}"/><event>'
+        '<string key="concept:name" value="a"/>'
+        '<float key="f" value="2.5"/><int key="f" value="3"/></event><event>'
+        '<int key="f" value="4"/><float key="f" value="1.5"/></event></trace>',
+    ],
     "traces without events": [
         '<trace><string key="concept:name" value="{n}"/></trace>',
         '<trace><string key="concept:name" value="{n}"/>'
         '<event><date key="time:timestamp" value="2024-01-01T00:00:00"/></event></trace>',
     ],
-    "traces without an id": ['<trace><event><string key="concept:name" value="a"/></event></trace>'],
+    "traces without an id": [
+        '<trace><event><string key="concept:name" value="a"/></event></trace>'
+    ],
     "values stated again": [
         '<trace><string key="concept:name" value="{n}"/><event>'
         '<string key="concept:name" value="a"/><string key="concept:name" value="b"/>'
@@ -337,5 +343,5 @@ def test_a_type_that_differs_between_files_is_refused(tmp_path: Path) -> None:
     frame.write_parquet(tmp_path / "b.parquet")
     assert read_log(tmp_path).events["n"].to_list() == [None, 1]
     other.write_parquet(tmp_path / "c.parquet")
-    with pytest.raises(LogError, match="column 'n' holds String, and Int64 in a.parquet"):
+    with pytest.raises(LogError, match=r"column 'n' holds String, and Int64 in a\.parquet"):
         read_log(tmp_path)

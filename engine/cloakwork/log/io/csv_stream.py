@@ -1,7 +1,7 @@
 """CSV files as rows, in one pass and little memory."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +80,7 @@ class CsvSource:
             (self._unnamed, "columns without a name, left out"),
             (self._blank_lines, "blank lines, left out"),
         )
-        line_of = CsvLines(self._request)
+        line_of = CsvLines(replace(self._request, keep=None))
         refusal_of = TwoValues(evidence.names, self._files, tuple(self._first_rows), line_of)
         return evidence.assembler(self._files[0], notes, refusal_of)
 

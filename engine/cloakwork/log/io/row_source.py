@@ -27,13 +27,13 @@ class RawChunk:
     """Some rows of a file, one an event, and their cases.
 
     - ``rows``: one row an event; ``ROW``, and columns called by numbers, which the assembler knows.
-    - ``key``: what tells cases apart, not null: one value a row of ``cases`` or, without these, of
-      ``rows``. Cases of equal ids have equal keys.
+    - ``case_id``: the column of ``cases`` or, without these, of ``rows`` that holds case ids; not
+      null in ``rows``. None: no case has one, and each is its own.
     - ``cases``: one row a case with ``PLACE``, which ``rows`` have too. None: rows say all of it.
     """
 
     rows: pl.DataFrame
-    key: pl.Series
+    case_id: str | None
     cases: pl.DataFrame | None = None
 
 

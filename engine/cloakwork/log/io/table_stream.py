@@ -278,7 +278,7 @@ class TableEvidence:
         time = self.request.timestamp if self.request.timestamp in self._numbers else TIMESTAMP
         is_there = time in self._numbers
         self._no_time += self._missing(rows, time) if is_there else rows.height
-        return RawChunk(rows, values_of(rows, case_id))
+        return RawChunk(rows, case_id)
 
     def _missing(self, rows: pl.DataFrame, name: str) -> int:
         number = self._numbers.get(name)

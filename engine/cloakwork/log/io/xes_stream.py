@@ -144,7 +144,7 @@ class XesSource:
             evidence.missing,
             {**settled, **self._kinds},
             self._files,
-            self._request,
+            replace(self._request, keep=None),
             evidence.conflicts,
         )
 
@@ -239,7 +239,9 @@ class _Collector(ColumnBuilder):
             activities=missing.activities + self._column(rows, ACTIVITY).null_count(),
             times=missing.times + self._column(rows, TIMESTAMP).null_count(),
         )
-        return RawChunk(rows, ids, cases)
+        attribute = self._evidence.attributes.get(CASE_ID)
+        is_there = attribute is not None and attribute.number in cases.columns
+        return RawChunk(rows, attribute.number if attribute and is_there else None, cases)
 
     def _column(self, table: pl.DataFrame, name: str) -> pl.Series:
         attribute = self._evidence.attributes.get(name)
