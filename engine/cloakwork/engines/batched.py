@@ -27,7 +27,7 @@ from cloakwork.engines.batch_files import (
     write_batch,
     write_segments,
 )
-from cloakwork.engines.batches import kept_cases
+from cloakwork.engines.batches import collected, kept_cases
 from cloakwork.engines.executors import Executor
 from cloakwork.engines.workspace import Workspace
 from cloakwork.errors import MechanismError
@@ -178,7 +178,7 @@ class BatchedEngine:
         files = tuple(log.each_batch(number))
         return self.stored(files, unit=log.unit, notes=log.notes)
 
-    def by_unit(self, log: BatchedLog, unit: str, key: bytes) -> BatchedLog:
+    def by_unit(self, log: BatchedLog, unit: str, key: int) -> BatchedLog:
         """The log with all cases of a unit in one batch; cases without one stay apart."""
         places = len(log.files)
 
@@ -209,9 +209,11 @@ class BatchedEngine:
             return self._generated(action, batched)
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
-        if needs_all_cases(action) or (action.together == "unit" and action.unit != batched.unit):
+        if needs_all_cases(action):
+            batched = self._in_one_batch(batched)
+        elif action.together == "unit" and action.unit != batched.unit:
             raise MechanismError(
-                self.name, "a step asks for cases in one batch that are in several; use memory"
+                self.name, f"cases of one '{action.unit}' lie in several batches; use memory"
             )
         apply = action.apply
         return batched.changed_by(lambda batch: kept_cases(batch, apply(batch)))
@@ -271,15 +273,21 @@ class BatchedEngine:
         del segments  # not before: with it go the files
         return regrouped
 
+    def _in_one_batch(self, log: BatchedLog) -> BatchedLog:
+        """The same log in one batch, for what asks for it; in this process."""
+        if len(log.files) == 1:
+            return log
+        file = write_batch(collected(log), new_paths(self.workspace)())
+        return self.stored((file,), unit=log.unit, notes=log.notes)
+
     def _generated(self, action: GenerateCases, log: BatchedLog) -> BatchedLog:
         made = action.make()
         return self.store(lambda _: made, 1, unit=None, notes=log.notes)
 
 
-def keyed_hash(texts: pl.Series, key: bytes) -> NDArray[np.uint64]:
-    """64 bits of each text by a key of 32 bytes: which batch it belongs to, and nothing else."""
-    seeds = np.frombuffer(key, "<u8").tolist()
-    return texts.hash(*seeds).to_numpy()
+def keyed_hash(texts: pl.Series, key: int) -> NDArray[np.uint64]:
+    """64 bits of each text by a key of 64 bits: which batch it belongs to, and nothing else."""
+    return texts.hash(key).to_numpy()
 
 
 def _batched(log: LogHandle) -> BatchedLog:

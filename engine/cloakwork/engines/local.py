@@ -1,6 +1,6 @@
 """The engine for logs that do not fit into memory: batches on this machine's disk."""
 
-import os
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -18,8 +18,6 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Aggregate
 
 Change = Callable[[EventLog], EventLog]
-
-_KEY: Final = 32
 
 
 class LocalEngine(BatchedEngine):
@@ -61,7 +59,7 @@ class LocalEngine(BatchedEngine):
         return Opened(self._with_units(self.numbered(log), unit), merged)
 
     def _with_units(self, log: BatchedLog, unit: str | None) -> BatchedLog:
-        return log if unit is None else self.by_unit(log, unit, os.urandom(_KEY))
+        return log if unit is None else self.by_unit(log, unit, secrets.randbits(64))
 
 
 class _Slices:

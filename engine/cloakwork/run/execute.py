@@ -120,11 +120,11 @@ def execute(
     engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
     plan = replan(plan, catalogue)
     reporter("plan proved again")
-    require_fitting(plan, engine)
     with watch.stage("prepare"):
         prepare = partial(prepared_log, plan=plan)
         opened = engine.open(log, prepare, plan.facts.unit.attribute, SourceFigures())
         prepared = opened.log
+        require_fitting(plan, prepared, engine, catalogue)
         require_enough_cases(prepared, plan, engine)
     reservation = _reserve(plan, ledger, folder, details, require) if noise.private else None
     recognised = _recognised(prepared, reservation, engine, reporter)
