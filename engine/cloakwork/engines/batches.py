@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.base import Aggregate, MapCases
+from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCases
 
 Ints = NDArray[np.int64]
 
@@ -65,11 +65,20 @@ def mapped_cases(batches: Sequence[EventLog], action: MapCases) -> EventLog:
     Raises ``MechanismError`` where it no longer says which case is which.
     """
     after = [_with_case_index(batch, action.apply(batch)) for batch in batches]
-    result = after[0] if len(after) == 1 else _joined_batches(after)
+    result = after[0] if len(after) == 1 else joined_batches(after)
     index = result.index_of_case
     if (np.diff(index) < 0).any():
         result = result.keep_cases(np.argsort(index))
     return replace(result, case_index=None)
+
+
+def generated_cases(action: GenerateCases, first: int, behind: int) -> EventLog:
+    """The cases of a range, numbered; MechanismError where it makes more or fewer."""
+    made = action.make(first, behind)
+    if made.cases.height == behind - first:
+        return replace(made, case_index=np.arange(first, behind))
+    said = f"a rewrite made {made.cases.height:,} cases where {behind - first:,} were asked for"
+    raise MechanismError("batches", f"{said} (GenerateCases.make)")
 
 
 def _with_case_index(before: EventLog, after: EventLog) -> EventLog:
@@ -97,7 +106,7 @@ def _require_own_cases(before: EventLog, index: Ints) -> None:
     raise MechanismError("batches", f"{said} (EventLog.case_index)")
 
 
-def _joined_batches(batches: Sequence[EventLog]) -> EventLog:
+def joined_batches(batches: Sequence[EventLog]) -> EventLog:
     """The batches end to end. What their source said is gone: the steps of a run do not ask."""
     heights = [batch.events.height for batch in batches]
     first_rows = np.cumsum([0, *heights])

@@ -1,16 +1,32 @@
 """The engine in memory: one process, polars, the whole log as one batch unless told otherwise."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.engines.batches import in_batches, kept_together, mapped_cases, merged_summary
+from cloakwork.engines.batches import (
+    generated_cases,
+    in_batches,
+    joined_batches,
+    kept_together,
+    mapped_cases,
+    merged_summary,
+)
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCasesBySummary, Rewrite
+from cloakwork.log.handle import LogHandle
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    EnrichCases,
+    GenerateCases,
+    MapCases,
+    MapCasesBySummary,
+    Rewrite,
+)
 
 
 class Engine(Protocol):
@@ -52,9 +68,25 @@ class MemoryEngine:
     def rewrite(self, log: EventLog, action: Rewrite) -> EventLog:
         """Map the cases of each batch, or make new ones."""
         if isinstance(action, GenerateCases):
-            return action.make()
+            return self._generated(action)
+        if isinstance(action, EnrichCases):
+            return self.rewrite(whole(action.cases), MapCases(action.apply, together="case"))
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
         batch_of_case = self.batch_of_case(log.cases.height)
         batches = in_batches(log, kept_together(log, action, batch_of_case), self.batches)
         return mapped_cases(batches, action)
+
+    def _generated(self, action: GenerateCases) -> EventLog:
+        """The cases of all ranges, as many as there are batches."""
+        bounds = np.linspace(0, action.cases, self.batches + 1).astype(int).tolist()
+        made = [generated_cases(action, *of_range) for of_range in pairwise(bounds)]
+        log = made[0] if len(made) == 1 else joined_batches(made)
+        return replace(log, case_index=None)
+
+
+def whole(log: LogHandle) -> EventLog:
+    """All batches of a log as one."""
+    if isinstance(log, EventLog):
+        return log
+    return replace(joined_batches(list(log.batches())), case_index=None)
