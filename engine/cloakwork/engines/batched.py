@@ -4,6 +4,7 @@ import secrets
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeVar
@@ -27,14 +28,20 @@ from cloakwork.engines.batch_files import (
     write_batch,
     write_segments,
 )
-from cloakwork.engines.batches import collected, kept_cases
+from cloakwork.engines.batches import collected, generated_cases, kept_cases
 from cloakwork.engines.executors import Executor
 from cloakwork.engines.workspace import Workspace
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCasesBySummary, Rewrite
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    EnrichCases,
+    GenerateCases,
+    MapCasesBySummary,
+    Rewrite,
+)
 from cloakwork.noise import Stream
 
 T = TypeVar("T")
@@ -144,7 +151,7 @@ class BatchedEngine:
         task: Callable[[int], EventLog],
         places: int,
         *,
-        unit: str | None,
+        unit: str | None = None,
         notes: tuple[str, ...] = (),
     ) -> BatchedLog:
         """The log whose batches ``task`` makes."""
@@ -153,7 +160,11 @@ class BatchedEngine:
         return self.stored(tuple(files), unit=unit, notes=notes)
 
     def stored(
-        self, files: tuple[BatchFile, ...], *, unit: str | None, notes: tuple[str, ...] = ()
+        self,
+        files: tuple[BatchFile, ...],
+        *,
+        unit: str | None = None,
+        notes: tuple[str, ...] = (),
     ) -> BatchedLog:
         """The log of files that tasks wrote."""
         counted = sum(file.cases for file in files), sum(file.events for file in files)
@@ -207,6 +218,8 @@ class BatchedEngine:
         batched = _batched(log)
         if isinstance(action, GenerateCases):
             return self._generated(action, batched)
+        if isinstance(action, EnrichCases):
+            return self._enriched(action, batched)
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
         if needs_all_cases(action):
@@ -281,8 +294,15 @@ class BatchedEngine:
         return self.stored((file,), unit=log.unit, notes=log.notes)
 
     def _generated(self, action: GenerateCases, log: BatchedLog) -> BatchedLog:
-        made = action.make()
-        return self.store(lambda _: made, 1, unit=None, notes=log.notes)
+        ranges = list(action.ranges(self.batch_events)) or [(0, 0)]
+        make = partial(generated_cases, action)
+        return self.store(lambda place: make(*ranges[place]), len(ranges), notes=log.notes)
+
+    def _enriched(self, action: EnrichCases, log: BatchedLog) -> BatchedLog:
+        """In this process: the columns of all cases are not sent to others."""
+        path = new_paths(self.workspace)
+        files = [write_batch(action.apply(batch), path()) for batch in action.cases.batches()]
+        return self.stored(tuple(files), notes=log.notes)
 
 
 def keyed_hash(texts: pl.Series, key: int) -> NDArray[np.uint64]:

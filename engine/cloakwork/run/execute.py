@@ -33,6 +33,7 @@ from cloakwork.log.handle import LogHandle
 from cloakwork.log.io.round_trip import as_read_back
 from cloakwork.log.naming import without
 from cloakwork.mechanisms.base import (
+    EnrichCases,
     Enriches,
     GenerateCases,
     MapCases,
@@ -321,7 +322,7 @@ def _with_marks(step: Step, action: Rewrite) -> Rewrite:
     """A rewrite that is refused where it inserts events without marking them, or forgets which ones
     are inserted: what is checked on the kept events alone would count inserted ones for real.
     """
-    if isinstance(action, GenerateCases):
+    if isinstance(action, GenerateCases | EnrichCases):
         return action
     if isinstance(action, MapCasesBySummary):
         mapping = action.mapping
