@@ -2,10 +2,10 @@
 together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,28 @@ class EventLog:
     def index_of_case(self) -> NDArray[np.int64]:
         """For each case, where it stands in the whole log: int64, shape (cases,)."""
         return np.arange(self.cases.height) if self.case_index is None else self.case_index
+
+    @property
+    def case_count(self) -> int:
+        """How many cases there are."""
+        return self.cases.height
+
+    @property
+    def event_count(self) -> int:
+        """How many events there are."""
+        return self.events.height
+
+    def batches(self) -> "Iterator[EventLog]":
+        """The log itself, as a ``LogHandle`` with one batch."""
+        yield self
+
+    def each_batch(self, task: "Callable[[int, EventLog], T]") -> list[T]:
+        """What ``task`` returns of the log."""
+        return [task(0, self)]
+
+    def with_columns_of(self, change: "Callable[[EventLog], EventLog]") -> "EventLog":
+        """The same cases and events with other columns."""
+        return change(self)
 
     @property
     def position_of_event(self) -> NDArray[np.int64]:
