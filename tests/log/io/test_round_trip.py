@@ -16,7 +16,6 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log, write_log
 from cloakwork.log.io.round_trip import TypesReadBack, as_read_back
 from cloakwork.log.io.source import Format
-from cloakwork.log.io.type_evidence import as_kind, kind_of_texts, merged_kind
 from conftest import runs
 from log_equality import assert_same_log
 from log_in_parts import LogInParts
@@ -97,27 +96,3 @@ def test_the_file_says_what_was_foreseen(tmp_path: Path, output: Format) -> None
         read = read_log(path)
         assert foreseen.events.schema["texts"] == read.events.schema["texts"]
         assert foreseen.events["texts"].equals(read.events["texts"])
-
-
-@pytest.mark.parametrize(
-    ("texts", "kind"),
-    [
-        ([None, None], "none"),
-        (["1", None], "integer"),
-        (["1.5"], "decimal"),
-        (["TRUE", "FALSE"], "truth 2"),
-        (["2024-01-01T00:00:00+00:00"], "time"),
-        (["1", "1.5"], "text"),
-    ],
-)
-def test_a_kind_is_that_of_all_values(texts: list[str | None], kind: str) -> None:
-    assert kind_of_texts(pl.Series(texts, dtype=pl.String)) == kind
-
-
-def test_pieces_of_different_kinds_are_text() -> None:
-    assert merged_kind(["integer", "none", "integer"]) == "integer"
-    assert merged_kind(["truth 0", "truth 1"]) == "text"
-    assert merged_kind(["none"]) == "none"
-    piece = pl.Series(["1", "2"])
-    assert as_kind(piece, "text").equals(piece)
-    assert as_kind(pl.Series([None], dtype=pl.String), "integer").dtype == pl.Int64

@@ -32,7 +32,6 @@ _IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
 TRUTHS: Final = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
-"""How truth values are written: all of a column in one of these ways."""
 _DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+),[0-9]+$"
 """Thousands in groups or not. ``007,5`` is no number; ``1.234`` may be a code like ``12.5``."""
 

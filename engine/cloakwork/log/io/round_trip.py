@@ -8,6 +8,7 @@ spellings where 0.0 and -0.0 are equal.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,7 +17,7 @@ import polars as pl
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io.csv import field_texts
 from cloakwork.log.io.flat import is_exact, to_simple_type
-from cloakwork.log.io.type_evidence import as_kind, kind_of_texts, merged_kind
+from cloakwork.log.io.type_evidence import TextKind, joined_kinds, kind_of_texts, read_as
 from cloakwork.log.io.xes_write import expressible_text
 from cloakwork.log.naming import values_of
 
@@ -49,8 +50,8 @@ class TypesReadBack:
 
     The table has a row for each column and form. ``form``: ``number`` or ``text``, where values are
     released as numbers unless one is too long for that; else ``value``. ``holds``: whether all
-    values have that form. ``kind``: their ``TextKind`` where ``output`` is CSV; else ``none`` where
-    there is no value.
+    values have that form. ``kind``: their ``TextKind`` where ``output`` is CSV; else ``empty``
+    where there is no value.
     """
 
     output: str
@@ -71,7 +72,7 @@ class TypesReadBack:
         found = summaries.group_by("scope", "column", "form").agg(
             pl.col("holds").all(), pl.col("kind").unique()
         )
-        kinds = [merged_kind(kinds) for kinds in found["kind"].to_list()]
+        kinds = [reduce(joined_kinds, kinds) for kinds in found["kind"].to_list()]
         merged = found.with_columns(pl.Series("kind", kinds, pl.String))
         return merged.sort("scope", "column", "form")
 
@@ -90,19 +91,19 @@ class TypesReadBack:
 
     def _evidence(
         self, scope: Scope, name: str, values: pl.Series
-    ) -> Iterator[tuple[str, str, str, bool, str]]:
+    ) -> Iterator[tuple[str, str, str, bool, TextKind]]:
         if not _may_be_too_long(values):
             yield scope, name, "value", True, self._kind(name, values, None)
             return
         stays = is_exact(values)
-        kind = self._kind(name, values, True) if stays else "none"
+        kind: TextKind = self._kind(name, values, True) if stays else "empty"
         yield scope, name, "number", stays, kind
         yield scope, name, "text", True, self._kind(name, values, False)
 
-    def _kind(self, name: str, values: pl.Series, exact: bool | None) -> str:
+    def _kind(self, name: str, values: pl.Series, exact: bool | None) -> TextKind:
         simple = to_simple_type(Path("release"), name, values, exact=exact)
         if simple is None or simple.null_count() == len(simple):
-            return "none"
+            return "empty"
         if self._format != "csv":
             return "text"
         return kind_of_texts(_no_empty_text(field_texts(_one_zero(simple))))
@@ -121,7 +122,7 @@ class TypesReadBack:
             if read_back is not None:
                 yield read_back.alias(name)
 
-    def _through(self, name: str, values: pl.Series, kind: str) -> pl.Series | None:
+    def _through(self, name: str, values: pl.Series, kind: TextKind) -> pl.Series | None:
         """What the format makes of a column; None where it loses it.
 
         Case ids and activities stay text whatever they look like, and stay where all are missing.
@@ -131,9 +132,9 @@ class TypesReadBack:
             return values
         if self._format == "csv":
             texts = _no_empty_text(field_texts(values))
-            return texts if name in _STANDARD else as_kind(texts, kind)
+            return texts if name in _STANDARD else read_as(texts, kind)
         if self._format == "xes":
-            if kind == "none":
+            if kind == "empty":
                 return None
             return expressible_text(values) if values.dtype == pl.String else values
         return values
@@ -144,7 +145,7 @@ class _Settled:
     """What holds of a whole column: whether its numbers stay numbers, and its kind."""
 
     exact: bool | None
-    kind: str
+    kind: TextKind
 
 
 _STANDARD_COLUMN: Final = _Settled(None, "text")

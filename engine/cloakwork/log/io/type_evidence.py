@@ -1,70 +1,64 @@
-"""Which type a column of texts has: found in pieces, the same as if it were found in one.
+"""What a column of texts is read as, found stretch by stretch: what ``csv.infer_type`` finds of the
+whole column.
 
-``infer_type`` makes numbers, truth values or times of a column where each of its values is one, and
-the kinds that it tells apart have no value in common. So a column has the kind that all its pieces
-have, those without a value aside, and where they differ it is text.
+Each reader accepts a column value by value, and no value is accepted by two. So a stretch that has
+values is of one kind, the kinds of all stretches are one where they agree, and text otherwise.
 """
 
-from collections.abc import Iterable
 from typing import Final, Literal
 
 import polars as pl
 
 from cloakwork.log.io.csv import TRUTHS, infer_type
-from cloakwork.log.naming import TIME_TYPE
+from cloakwork.log.io.times import parse_times
 
-TextKind = Literal["none", "integer", "decimal", "truth 0", "truth 1", "truth 2", "time", "text"]
-"""What the texts of a column are; ``none``: there is none. The number of a truth value says in
-which of the spellings ``TRUTHS`` it is written.
-"""
+TextKind = Literal["empty", "text", "integers", "decimals", "true", "True", "TRUE", "times"]
+"""``empty``: no value so far; ``true``, ``True``, ``TRUE``: truth values in that spelling."""
 
-_TYPES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    "integer": pl.Int64,
-    "decimal": pl.Float64,
-    "truth 0": pl.Boolean,
-    "truth 1": pl.Boolean,
-    "truth 2": pl.Boolean,
-    "time": TIME_TYPE,
-}
+_FALSE: Final = dict(TRUTHS)
 
 
-def kind_of_texts(texts: pl.Series) -> str:
-    """The ``TextKind`` of a piece of a column: ``texts`` is String, null where a value is
-    missing.
-    """
-    return _kind(texts, infer_type(texts))
+def kind_of_texts(text: pl.Series, so_far: TextKind = "empty") -> TextKind:
+    """What a column is read as once ``text`` (String) follows on a stretch of kind ``so_far``."""
+    if so_far == "text" or text.null_count() == len(text):
+        return so_far
+    found = _kind_of_type(infer_type(text), text)
+    return joined_kinds(so_far, found)
 
 
-def merged_kind(kinds: Iterable[str]) -> str:
-    """The ``TextKind`` of a column, given those of its pieces."""
-    found = set(kinds) - {"none"}
-    if len(found) > 1:
-        return "text"
-    return next(iter(found), "none")
+def joined_kinds(one: TextKind, other: TextKind) -> TextKind:
+    """The kind of two stretches together."""
+    if one == "empty":
+        return other
+    return one if other in ("empty", one) else "text"
 
 
-def as_kind(texts: pl.Series, kind: str) -> pl.Series:
-    """A piece of a column as the values that ``infer_type`` would make of it in the column, whose
-    ``TextKind`` is ``kind``.
-    """
-    if kind not in _TYPES:
-        return texts
-    if texts.null_count() == len(texts):
-        return texts.cast(_TYPES[kind])
-    return infer_type(texts)
+def read_as(text: pl.Series, kind: TextKind) -> pl.Series:
+    """``text`` (String) as the kind that its whole column has; null where null."""
+    match kind:
+        case "integers":
+            return text.cast(pl.Int64)
+        case "decimals":
+            return text.cast(pl.Float64)
+        case "true" | "True" | "TRUE":
+            return text == kind
+        case "times":
+            return parse_times(text).values
+        case _:
+            return text
 
 
-def _kind(texts: pl.Series, values: pl.Series) -> str:
-    if texts.null_count() == len(texts):
-        return "none"
-    match values.dtype:
-        case pl.Int64:
-            return "integer"
-        case pl.Float64:
-            return "decimal"
-        case pl.Boolean:
-            first = texts.drop_nulls()[0]
-            return next(f"truth {n}" for n, pair in enumerate(TRUTHS) if first in pair)
-        case pl.String:
-            return "text"
-    return "time"
+def gives_texts_back(kind: TextKind) -> bool:
+    """Whether values of the kind, cast to text, are the texts that were read."""
+    return kind not in ("True", "TRUE", "times")
+
+
+def _kind_of_type(values: pl.Series, text: pl.Series) -> TextKind:
+    """The kind that ``infer_type`` made ``values`` of."""
+    if values.dtype == pl.Int64:
+        return "integers"
+    if values.dtype == pl.Float64:
+        return "decimals"
+    if values.dtype == pl.Boolean:
+        return next(true for true in _FALSE if text.is_in([true, _FALSE[true]]).all())
+    return "times" if values.dtype.is_temporal() else "text"
