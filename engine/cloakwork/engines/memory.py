@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from cloakwork.engines.batches import (
     generated_cases,
     in_batches,
-    joined_batches,
     kept_together,
     mapped_cases,
     merged_summary,
 )
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
+from cloakwork.log.joined import joined_batches
 from cloakwork.mechanisms.base import (
     Aggregate,
     EnrichCases,
