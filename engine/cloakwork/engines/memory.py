@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cloakwork.engines.base import Opened, shuffled
 from cloakwork.engines.batches import (
+    collected,
     generated_cases,
     in_batches,
     kept_together,
@@ -27,19 +28,7 @@ from cloakwork.mechanisms.base import (
     MapCasesBySummary,
     Rewrite,
 )
-
-
-class Engine(Protocol):
-    """Where the two kinds of work on rows happen; everything else is the same on every engine."""
-
-    def summarise(self, log: EventLog, aggregate: Aggregate | None) -> pl.DataFrame:
-        """The aggregate over all cases; an empty table where a mechanism needs none."""
-        ...
-
-    def rewrite(self, log: EventLog, action: Rewrite) -> EventLog:
-        """Carry out a mechanism's decision on all cases, which stay in their order."""
-        ...
-
+from cloakwork.noise import Stream
 
 BatchOfCase = Callable[[int], NDArray[np.int64]]
 """For a log of so many cases the batch of each: int64, shape (cases,), from 0."""
@@ -59,23 +48,45 @@ class MemoryEngine:
 
     batches: int = 1
     batch_of_case: BatchOfCase = one_batch
+    name: str = "memory"
 
-    def summarise(self, log: EventLog, aggregate: Aggregate | None) -> pl.DataFrame:
+    def open(
+        self,
+        source: object,
+        prepare: Callable[[EventLog], EventLog],
+        unit: str | None,
+        seen: Aggregate,
+    ) -> Opened:
+        """See ``Engine``; ``source`` is an event log."""
+        log = in_memory(source)
+        return Opened(prepare(log), merged_summary([log], seen))
+
+    def summarise(self, log: LogHandle, aggregate: Aggregate | None) -> pl.DataFrame:
         """The merged aggregates of the batches."""
+        log = in_memory(log)
         batches = in_batches(log, self.batch_of_case(log.cases.height), self.batches)
         return merged_summary(batches, aggregate)
 
-    def rewrite(self, log: EventLog, action: Rewrite) -> EventLog:
+    def rewrite(self, log: LogHandle, action: Rewrite) -> EventLog:
         """Map the cases of each batch, or make new ones."""
+        log = in_memory(log)
         if isinstance(action, GenerateCases):
             return self._generated(action)
         if isinstance(action, EnrichCases):
-            return self.rewrite(whole(action.cases), MapCases(action.apply, together="case"))
+            return self.rewrite(collected(action.cases), MapCases(action.apply, together="case"))
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
         batch_of_case = self.batch_of_case(log.cases.height)
         batches = in_batches(log, kept_together(log, action, batch_of_case), self.batches)
         return mapped_cases(batches, action)
+
+    def choose_cases(self, log: LogHandle, change: Callable[[EventLog], EventLog]) -> EventLog:
+        """See ``Engine``."""
+        return replace(change(in_memory(log)), case_index=None)
+
+    def shuffle(self, log: LogHandle, stream: Stream) -> EventLog:
+        """See ``Engine``."""
+        return shuffled(in_memory(log), stream)
 
     def _generated(self, action: GenerateCases) -> EventLog:
         """The cases of all ranges, as many as there are batches."""
@@ -85,8 +96,8 @@ class MemoryEngine:
         return replace(log, case_index=None)
 
 
-def whole(log: LogHandle) -> EventLog:
-    """All batches of a log as one."""
-    if isinstance(log, EventLog):
-        return log
-    return replace(joined_batches(list(log.batches())), case_index=None)
+def in_memory(log: object) -> EventLog:
+    """``log``, where it is one in memory."""
+    if not isinstance(log, EventLog):
+        raise TypeError(f"an event log in memory is needed (got {type(log).__name__})")
+    return log

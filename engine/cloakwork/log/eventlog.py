@@ -162,6 +162,21 @@ class EventLog:
             case_index=None if self.case_index is None else self.case_index[chosen],
         )
 
+    def slice_cases(self, begin: int, end: int) -> "EventLog":
+        """The cases at rows ``begin`` to ``end`` (excluded): as ``keep_cases``, without a copy."""
+        first, after = int(self.offsets[begin]), int(self.offsets[end])
+        return replace(
+            self,
+            events=self.events[first:after],
+            cases=self.cases[begin:end],
+            offsets=self.offsets[begin : end + 1] - first,
+            inserted=None if self.inserted is None else self.inserted[first:after],
+            source=self.source.for_rows(
+                events=np.arange(first, after), cases=np.arange(begin, end)
+            ),
+            case_index=None if self.case_index is None else self.case_index[begin:end],
+        )
+
     def keep_events(self, kept: NDArray[np.bool_]) -> "EventLog":
         """The events where ``kept`` (bool, shape (events,)); cases stay, even without events."""
         # How many kept events stand before each row, and before the end.
@@ -236,7 +251,11 @@ class EventLog:
         texts = self.source.for_rows(cases=origin).texts
         texts_alike = {name: text for name, text in texts.items() if name not in differing}
         source = SourceSpelling(self.source.exact, texts_alike)
-        return EventLog.build(self.events, cases, new_case_of, notes=self.notes, source=source)
+        made = EventLog.build(self.events, cases, new_case_of, notes=self.notes, source=source)
+        # Cases of one case have its index, and stand in their order.
+        return (
+            made if self.case_index is None else replace(made, case_index=self.case_index[origin])
+        )
 
     def to_polars(self) -> pl.DataFrame:
         """One flat table, one row an event, case attributes repeated: the inverse of

@@ -10,9 +10,9 @@ import polars as pl
 from pydantic import BaseModel, JsonValue
 
 from cloakwork.arrays import Ints
+from cloakwork.engines.base import Engine
 from cloakwork.engines.enriched import ColumnsOfCases
 from cloakwork.engines.measured import ReleasedCases, measured_of
-from cloakwork.engines.memory import Engine
 from cloakwork.engines.noise_on_times import noise_on_times
 from cloakwork.engines.noise_on_values import noise_on_values
 from cloakwork.errors import MechanismError, PlanUnsound
@@ -81,7 +81,7 @@ class Outcome:
 
 
 def look(
-    mechanism: Any, params: BaseModel, log: EventLog, engine: Engine, noise: Noise, grant: Grant
+    mechanism: Any, params: BaseModel, log: LogHandle, engine: Engine, noise: Noise, grant: Grant
 ) -> Measured | pl.DataFrame:
     """What of ``log`` the step may go by: a summary, or what a kernel answers from."""
     return opened(mechanism, engine.summarise(log, aggregate_of(mechanism, params, grant)), noise)
