@@ -163,8 +163,8 @@ def _cycle_times(log: EventLog) -> pl.Series:
     """Microseconds since the previous event of the case; null where either has no time."""
     if TIMESTAMP not in log.events.columns:
         return pl.Series([None] * log.events.height, dtype=pl.Int64)
-    rows = pl.DataFrame({"case": log.case_of, "time": log.events[TIMESTAMP].dt.timestamp("us")})
-    return rows.select(pl.col("time").diff().over("case")).to_series()
+    gaps = log.events[TIMESTAMP].dt.timestamp("us").diff()
+    return gaps.set(pl.Series(~_has_predecessor(log)), None)
 
 
 def _comparable_values(values: pl.Series) -> pl.Series:
