@@ -31,8 +31,8 @@ class Evidence(Protocol):
         ...
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
-        """One summary of the rows of several, whichever their order, sorted; merging merged
-        summaries is the same as merging all.
+        """One summary of the rows of several; merging merged summaries is the same as merging all.
+        The order of rows says nothing.
         """
         ...
 

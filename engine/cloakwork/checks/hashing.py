@@ -71,10 +71,16 @@ class HashKey:
         return _times_plus(sequences, self.sequence, symbols)
 
 
+def with_one_zero(values: pl.Series) -> pl.Series:
+    """``values`` with 0.0 in place of -0.0: one value with two spellings."""
+    if not values.dtype.is_float():
+        return values
+    # polars takes adding zero for nothing.
+    return values.set((values == 0).fill_null(False), 0.0)
+
+
 def _texts(values: pl.Series) -> pl.Series:
-    if values.dtype.is_float():
-        # Adding zero makes 0.0 of -0.0.
-        values = values + 0.0
+    values = with_one_zero(values)
     if values.dtype.is_temporal():
         values = values.to_physical()
     return values.cast(pl.String)

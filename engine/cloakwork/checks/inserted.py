@@ -67,7 +67,7 @@ class KeptEvents:
         """Each row once; events are added up."""
         by = ["activity", "present", "time"]
         counts = [pl.col("finest").max(), pl.col("events").sum()]
-        return summaries.group_by(by).agg(counts).sort(by)
+        return summaries.group_by(by).agg(counts)
 
 
 @dataclass(frozen=True, slots=True)

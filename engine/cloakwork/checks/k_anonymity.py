@@ -90,9 +90,9 @@ class ClassSizes:
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Sizes of one class are added up; a unit counts once in a class."""
         if self.counts_units:
-            units = pl.col("units").explode(empty_as_null=False).unique().sort()
-            return summaries.group_by(*_CLASS).agg(units).sort(*_CLASS)
-        return summaries.group_by(*_CLASS).agg(pl.col("size").sum()).sort(*_CLASS)
+            units = pl.col("units").explode(empty_as_null=False).unique()
+            return summaries.group_by(_CLASS).agg(units)
+        return summaries.group_by(_CLASS).agg(pl.col("size").sum())
 
     def smallest(self, merged: pl.DataFrame) -> int | None:
         """Size of the smallest class; None where there is none."""

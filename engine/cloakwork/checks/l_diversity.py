@@ -34,6 +34,7 @@ def least_in(counts: pl.DataFrame, guarantee: LDiversity) -> float | None:
     )
     if not found.height:
         return None
+    found = found.sort(*GROUP, "value")
     # Rows of one group follow one another, one for each value.
     group = found.select(pl.struct(GROUP).rle_id()).to_series().to_numpy().astype(np.int64)
     count = found["kept"].to_numpy()

@@ -138,7 +138,7 @@ def _by_activity(
     values_of_activity = every.partition_by("activity", as_dict=True, include_key=False)
     kept = members.filter(pl.col("kept") > 0)
     for activity, rows in kept.partition_by("activity", as_dict=True).items():
-        yield rows, values_of_activity[activity]
+        yield rows.sort(*GROUP[1:], "value"), values_of_activity[activity]
 
 
 def _placed_texts(all_values: pl.DataFrame) -> pl.DataFrame:

@@ -75,8 +75,7 @@ class GroupedValues:
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Counts of one value in one group are added up."""
         by = named(*GROUP, "value")
-        counts = summaries.group_by(by).agg(pl.col("count").sum(), pl.col("kept").sum())
-        return counts.sort(by)
+        return summaries.group_by(by).agg(pl.col("count").sum(), pl.col("kept").sum())
 
     def _of_cases(self, batch: EventLog, values: pl.Series) -> pl.DataFrame:
         """The values of an attribute of cases, which are compared with one another all together."""
