@@ -111,7 +111,7 @@ def check_signed_files(folder: Path, statement: SignsFiles) -> tuple[bytes, list
     digests = statement.digests()
     log_names = names_of_log(digests) or ()
     if not log_names or set(digests) != {PLAN_FILE, *log_names}:
-        fault = f"must sign one log, whole or in parts numbered from 1, and {PLAN_FILE}"
+        fault = f"must sign one log and {PLAN_FILE}; parts of a log are numbered from 1"
         return b"", [Check(False, f"{STATEMENT_FILE}: {fault}")]
     content, plan_check = _read_plan_file(folder / PLAN_FILE, digests[PLAN_FILE])
     of_log = [check_file(folder, name, digests[name]) for name in log_names]
