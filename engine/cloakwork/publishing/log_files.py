@@ -100,7 +100,11 @@ def found_log(folder: Path, named: Path) -> LogFiles:
         )
     files = tuple(files_of(folder / names[0]))
     found = names_of_log([path.relative_to(folder).as_posix() for path in files])
-    if found is None or any(path.is_symlink() or not path.is_file() for path in files):
+    if (
+        found is None
+        or len(found) != len(files)
+        or any(path.is_symlink() or not path.is_file() for path in files)
+    ):
         raise LogError(
             named / names[0],
             "is neither a plain file nor a folder of parts numbered from 1",
