@@ -7,7 +7,7 @@ which they are, so whoever verifies a release measures the first alone.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, assert_never
 
 from cloakwork.checks import confidence_bound, k_anonymity, l_diversity, t_closeness
@@ -25,7 +25,6 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.log.eventlog import EventLog
-
 
 Checker = Callable[[EventLog, Any, Unit], Observation | None]
 
