@@ -19,6 +19,7 @@ from cloakwork.publishing.statement import PrivacyStatement
 if TYPE_CHECKING:
     from cloakwork.guarantees import Guarantee
     from cloakwork.log.eventlog import EventLog
+    from cloakwork.log.handle import LogHandle
 
 _SHOWS_UNITS: Final = ("keep", "pseudonymise")
 """After these treatments of the unit's attribute a released log shows which cases belong together.
@@ -53,9 +54,10 @@ def _check_contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Itera
     """Whether the log holds the attributes that the statement lists, and the guarantees that can be
     measured on it.
     """
-    from cloakwork.checks.measure import checker_of
+    from cloakwork.checks.measure import check_of
 
-    measurable = [claim.guarantee for claim in plan.claims if checker_of(claim.guarantee)]
+    unit = plan.facts.unit
+    measurable = [claim.guarantee for claim in plan.claims if check_of(claim.guarantee, unit)]
     try:
         as_values, as_written = _read_both_ways(log, plan, measurable)
     except LogError as error:
@@ -106,8 +108,12 @@ def _check_columns(
         yield Check(True, f"{log.name}: its {listed} attributes are those that the statement lists")
 
 
-def _measure_guarantee(released: "EventLog", guarantee: "Guarantee", plan: Plan) -> Iterator[Check]:
-    """Where the file does not show units, cases count: a unit owns at least one, so fewer than k
+def _measure_guarantee(
+    released: "LogHandle", guarantee: "Guarantee", plan: Plan
+) -> Iterator[Check]:
+    """Measure a guarantee on the released log, of which one batch at a time is in memory.
+
+    Where the file does not show units, cases count: a unit owns at least one, so fewer than k
     cases are fewer than k units.
     """
     from cloakwork.checks.measure import measure
@@ -125,12 +131,13 @@ def _measure_guarantee(released: "EventLog", guarantee: "Guarantee", plan: Plan)
     yield Check(found.holds, f"measured again: {short_description(guarantee)}: {found.seen}{note}")
 
 
-def _shows_units(released: "EventLog", plan: Plan) -> bool:
+def _shows_units(released: "LogHandle", plan: Plan) -> bool:
     attribute = plan.facts.unit.attribute
     is_kept = any(
         item.attribute == attribute and item.treatment in _SHOWS_UNITS for item in plan.attributes
     )
-    return is_kept and attribute in released.cases.columns
+    first = next(released.batches(), None)
+    return is_kept and first is not None and attribute in first.cases.columns
 
 
 def _counts_units(guarantee: "Guarantee", unit: Unit) -> bool:
