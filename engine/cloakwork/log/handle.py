@@ -1,4 +1,4 @@
-"""A log as its users hold it: in batches of whole cases, of which one at a time is in memory."""
+"""A log that need not fit into memory: batches of whole cases, of which one at a time is read."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -10,16 +10,25 @@ T = TypeVar("T")
 
 
 class LogHandle(Protocol):
-    """A log in batches of whole cases; an ``EventLog`` is one of a single batch."""
+    """A log in batches of whole cases; an ``EventLog`` is one with a single batch.
+
+    Cases keep their order inside a batch, and batches theirs. All batches have the same columns of
+    the same types.
+    """
 
     @property
     def case_count(self) -> int:
-        """How many cases all batches have."""
+        """How many cases there are."""
         ...
 
     @property
     def event_count(self) -> int:
-        """How many events all batches have."""
+        """How many events there are."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader did about irregularities, in plain words; internal, never released."""
         ...
 
     def batches(self) -> "Iterator[EventLog]":
@@ -27,10 +36,15 @@ class LogHandle(Protocol):
         ...
 
     def each_batch(self, task: "Callable[[int, EventLog], T]") -> list[T]:
-        """What ``task`` makes of the number of each batch, from 0, and of the batch, in their
-        order.
+        """What ``task`` returns of each batch and its number, in the order of batches.
 
-        Results are small. A batch may be handled in another process: ``task`` and its results can
-        be pickled.
+        It may run in other processes, and more than once for a batch: it changes nothing, and what
+        it returns is small and can be pickled.
+        """
+        ...
+
+    def with_columns_of(self, change: "Callable[[EventLog], EventLog]") -> "LogHandle":
+        """The same cases and events with other columns: ``change`` of each batch, as often as it is
+        read.
         """
         ...
