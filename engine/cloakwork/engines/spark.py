@@ -1,0 +1,202 @@
+"""The engine on Spark: batches on storage that driver and executors share, one task a batch."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
+from cloakwork.engines.batch_files import BatchFile, write_batch
+from cloakwork.engines.batched import BatchedEngine
+from cloakwork.engines.spark_rows import PLACE, ROW, SparkRows, SparkSource, rows_of
+from cloakwork.engines.spark_session import is_local, usable_session
+from cloakwork.engines.spark_tasks import SparkExecutor, outcome
+from cloakwork.engines.workspace import Workspace
+from cloakwork.errors import LogError, MechanismError
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io.flat import FileTable, log_of_file, within_value_size
+from cloakwork.log.io.column_names import ColumnNames
+from cloakwork.log.io.request import TableRequest
+from cloakwork.log.naming import CASE_ID, values_of
+from cloakwork.mechanisms.base import Aggregate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+
+def spark_engine(
+    session: "SparkSession | None" = None,
+    storage: Path | None = None,
+    *,
+    batch_events: int = EVENTS_OF_A_BATCH,
+    part_events: int = EVENTS_OF_A_PART,
+) -> "SparkEngine":
+    """The engine on ``session``; by default the active one, else a new one as Spark's configuration
+    says.
+
+    ``storage``: a folder that the driver and all executors see under this path, for batches of the
+    raw log; by default one on this machine, where all of Spark runs on it.
+    """
+    session = usable_session(session)
+    if storage is None and not is_local(session):
+        raise MechanismError(
+            "spark",
+            "executors run on other machines: name a folder that all of them share, for batches of "
+            "the raw log (CLOAKWORK_WORK, or storage= in Python)",
+        )
+    workspace = Workspace(storage)
+    executor = SparkExecutor(session, workspace.path)
+    return SparkEngine(
+        executor,
+        workspace,
+        name="spark",
+        batch_events=batch_events,
+        part_events=part_events,
+        session=session,
+    )
+
+
+@dataclass(frozen=True)
+class SparkEngine(BatchedEngine):
+    """A ``BatchedEngine`` whose tasks Spark runs, and whose batches it makes of rows."""
+
+    session: Any = None
+
+    def open(
+        self,
+        source: object,
+        prepare: Callable[[EventLog], EventLog],
+        unit: str | None,
+        seen: Aggregate,
+    ) -> Opened:
+        """See ``Engine``. ``source``: a ``SparkSource``."""
+        if not isinstance(source, SparkSource):
+            raise TypeError(f"a SparkSource is needed (got {type(source).__name__})")
+        rows = rows_of(self.session, source)
+        places = max(1, -(-rows.count // self.batch_events))
+        folder = self.workspace.path
+        making = BatchMaking(source.label, rows.names, source.request, rows.as_text, prepare, seen)
+
+        def write_batches(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+            for place, frame in tables_by_place(batches):
+                path = folder / f"{secrets.token_hex(12)}.batch"
+                yield outcome(place, lambda frame=frame, path=path: making.made(frame, path))
+
+        placed = rows.by_place(places, secrets.token_bytes(16))
+        found = self.executor.results(placed, write_batches)
+        made = [batch for _, batch in found] or [making.made(rows.no_rows(), folder / "no.batch")]
+        notes = (*rows.notes, *_left_out(rows), *merged_notes([each.notes for each in made]))
+        log = self.stored(tuple(each.file for each in made), unit=None, notes=notes)
+        if unit is not None:
+            log = self.by_unit(log, unit, secrets.token_bytes(32))
+        return Opened(self.numbered(log), seen.merge(pl.concat([each.seen for each in made])))
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBatch:
+    """A batch that a task wrote, what the aggregate saw of its source, and notes on it."""
+
+    file: BatchFile
+    seen: pl.DataFrame
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMaking:
+    """How rows of whole cases become a batch; fields as of ``SparkRows`` and ``Engine.open``."""
+
+    label: str
+    names: ColumnNames
+    request: TableRequest
+    as_text: frozenset[str]
+    prepare: Callable[[EventLog], EventLog]
+    seen: Aggregate
+
+    def made(self, frame: pl.DataFrame, path: Path) -> MadeBatch:
+        """The batch of the rows ``frame``, sorted by ``ROW``."""
+        log = self.read(frame)
+        file = write_batch(self.prepare(log), path)
+        return MadeBatch(file, self.seen.of(log), log.notes)
+
+    def read(self, frame: pl.DataFrame) -> EventLog:
+        """The log of these rows, as a reader of one file makes it of all; ``case_index``: the
+        number of a case's first row.
+        """
+        numbers = values_of(frame, ROW)
+        if (numbers.diff(null_behavior="drop") == 0).any():
+            raise LogError(self.label, "two rows have one number", hint="number each row once")
+        columns: dict[str, pl.Series] = {}
+        for name, full in self.names.kept.items():
+            values = values_of(frame, name)
+            is_text = full in self.request.text or name in self.as_text
+            columns[name] = values.cast(pl.String) if is_text else values
+        path, request = Path(self.label), self.request
+        limited, notes = within_value_size(
+            path, pl.DataFrame(columns), request.limits, request.on_excess
+        )
+        log = log_of_file(FileTable(path, limited, notes=notes), self.names, request)
+        case_id = next(of for of, full in self.names.kept.items() if full == CASE_ID)
+        firsts = pl.DataFrame({"case": values_of(frame, case_id), "row": numbers})
+        first_rows = firsts.group_by("case", maintain_order=True).agg(pl.col("row").first())["row"]
+        named = len(self.names.notes)
+        return replace(
+            log, case_index=first_rows.to_numpy().astype(np.int64), notes=log.notes[named:]
+        )
+
+
+def tables_by_place(
+    batches: Iterator["pa.RecordBatch"],
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """The rows of each place; ``batches`` are sorted by place and row."""
+    import pyarrow as pa
+
+    held: list[pa.RecordBatch] = []
+    place: int | None = None
+    for batch in batches:
+        places = batch.column(PLACE).to_numpy()
+        starts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
+        for begin, end in zip(starts[:-1], starts[1:], strict=True):
+            if begin == end:
+                continue
+            if place is not None and places[begin] != place:
+                yield place, _as_polars(held)
+                held = []
+            place = int(places[begin])
+            held.append(batch.slice(begin, end - begin))
+    if place is not None:
+        yield place, _as_polars(held)
+
+
+def _as_polars(batches: "list[pa.RecordBatch]") -> pl.DataFrame:
+    """Times with a zone in UTC: Spark hands them on in the session's."""
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            times = table.column(place).cast(pa.timestamp("us", "UTC"))
+            table = table.set_column(place, field.name, times)
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def _left_out(rows: SparkRows) -> tuple[str, ...]:
+    if not rows.left_out:
+        return ()
+    return (f"{rows.left_out} events without a case were left out",)
+
+
+def merged_notes(notes: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """The notes of all batches, each once, their counts (``what: 17``) added up."""
+    counts: dict[str, int] = {}
+    for note in (each for of_batch in notes for each in of_batch):
+        what, _, count = note.rpartition(": ")
+        key, number = (what, int(count)) if what and count.isdigit() else (note, 0)
+        counts[key] = counts.get(key, 0) + number
+    return tuple(f"{what}: {count}" if count else what for what, count in counts.items())
