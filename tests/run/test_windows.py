@@ -92,7 +92,7 @@ def releases(
         if recorded:
             terms = ledger_terms(policy, name)
             reservation = ledger.reserve("d", policy="p", charges=(), terms=terms)
-            log, _ = windows.own_cases(log, facts, reservation)
+            log, _ = windows.own_cases(log, facts, reservation, MemoryEngine())
         found.append(set(log.cases[CASE_ID]))
     return found
 

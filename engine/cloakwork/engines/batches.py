@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.handle import LogHandle
 from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.base import Aggregate, MapCases
 
@@ -21,7 +22,7 @@ def in_batches(log: EventLog, batch_of_case: Ints, batches: int) -> list[EventLo
 
     ``batch_of_case``: int64, shape (cases,), from 0.
     """
-    indexed = replace(log, case_index=np.arange(log.cases.height))
+    indexed = replace(log, case_index=log.index_of_case)
     if batches == 1:
         return [indexed]
     return [indexed.keep_cases(np.flatnonzero(batch_of_case == i)) for i in range(batches)]
@@ -65,11 +66,25 @@ def mapped_cases(batches: Sequence[EventLog], action: MapCases) -> EventLog:
     Raises ``MechanismError`` where it no longer says which case is which.
     """
     after = [_with_case_index(batch, action.apply(batch)) for batch in batches]
-    result = after[0] if len(after) == 1 else _joined_batches(after)
-    index = result.index_of_case
-    if (np.diff(index) < 0).any():
-        result = result.keep_cases(np.argsort(index))
-    return replace(result, case_index=None)
+    return _in_order(after[0] if len(after) == 1 else joined_batches(after))
+
+
+def collected(log: LogHandle) -> EventLog:
+    """The batches of a log as one, its cases in their order: for logs that fit into memory."""
+    batches = list(log.batches())
+    return batches[0] if len(batches) == 1 else _in_order(joined_batches(batches))
+
+
+def kept_cases(before: EventLog, after: EventLog) -> EventLog:
+    """What a rewrite made of a batch, its cases in the order of the log; errors as of
+    ``mapped_cases``.
+    """
+    return _in_order(_with_case_index(before, after))
+
+
+def _in_order(log: EventLog) -> EventLog:
+    index = log.index_of_case
+    return log.keep_cases(np.argsort(index)) if (np.diff(index) < 0).any() else log
 
 
 def _with_case_index(before: EventLog, after: EventLog) -> EventLog:
@@ -97,7 +112,7 @@ def _require_own_cases(before: EventLog, index: Ints) -> None:
     raise MechanismError("batches", f"{said} (EventLog.case_index)")
 
 
-def _joined_batches(batches: Sequence[EventLog]) -> EventLog:
+def joined_batches(batches: Sequence[EventLog]) -> EventLog:
     """The batches end to end. What their source said is gone: the steps of a run do not ask."""
     heights = [batch.events.height for batch in batches]
     first_rows = np.cumsum([0, *heights])

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
+from cloakwork.engines.base import Engine
 from cloakwork.engines.enriched import enriched
 from cloakwork.engines.measured import measured_of, released_cases
-from cloakwork.engines.memory import Engine
 from cloakwork.engines.noise_on_times import noise_on_times
 from cloakwork.engines.noise_on_values import noise_on_values
 from cloakwork.errors import MechanismError, PlanUnsound
@@ -22,6 +22,7 @@ from cloakwork.kernel.perturb import OneTime, Perturbing
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.from_variants import log_of_variants
+from cloakwork.log.handle import LogHandle
 from cloakwork.log.naming import CASE_PREFIX
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import (
@@ -77,7 +78,7 @@ class Outcome:
 
 
 def look(
-    mechanism: Any, params: BaseModel, log: EventLog, engine: Engine, noise: Noise, grant: Grant
+    mechanism: Any, params: BaseModel, log: LogHandle, engine: Engine, noise: Noise, grant: Grant
 ) -> Measured | pl.DataFrame:
     """What of ``log`` the step may go by: a summary, or what a kernel answers from."""
     return opened(mechanism, engine.summarise(log, aggregate_of(mechanism, params, grant)), noise)

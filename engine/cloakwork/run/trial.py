@@ -11,7 +11,6 @@ from cloakwork.run.execute import (
     Observation,
     Stopwatch,
     take_steps,
-    with_fresh_ids,
     without_hidden,
 )
 from cloakwork.run.prepare import prepared_log, require_enough_cases
@@ -34,17 +33,19 @@ def trial(
     protects. Raises as ``execute`` does where a step refuses the log.
     """
     prepared = prepared_log(log, plan)
-    require_enough_cases(prepared, plan)
+    engine = MemoryEngine()
+    require_enough_cases(prepared, plan, engine)
     result, _ = take_steps(
         plan,
         prepared,
         noise,
-        engine=MemoryEngine(),
+        engine=engine,
         catalogue=catalogue(),
         reporter=silent,
         watch=Stopwatch(),
         observe=observe,
         searches=searches,
     )
-    finished = as_read_back(with_fresh_ids(result, noise), plan.policy.spec.output.format)
+    shuffled = engine.shuffle(result, noise.stream())
+    finished = as_read_back(shuffled, plan.policy.spec.output.format)
     return prepared, without_hidden(finished, plan)
