@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.ledger import Ledger
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import BudgetExceeded, MechanismError, PlanImpossible, PlanUnsound
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.budget import check_profile, ledger_terms

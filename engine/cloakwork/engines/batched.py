@@ -4,6 +4,7 @@ import secrets
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeVar
@@ -27,14 +28,20 @@ from cloakwork.engines.batch_files import (
     write_batch,
     write_segments,
 )
-from cloakwork.engines.batches import kept_cases
+from cloakwork.engines.batches import collected, generated_cases, kept_cases
 from cloakwork.engines.executors import Executor
 from cloakwork.engines.workspace import Workspace
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCasesBySummary, Rewrite
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    EnrichCases,
+    GenerateCases,
+    MapCasesBySummary,
+    Rewrite,
+)
 from cloakwork.noise import Stream
 
 T = TypeVar("T")
@@ -144,7 +151,7 @@ class BatchedEngine:
         task: Callable[[int], EventLog],
         places: int,
         *,
-        unit: str | None,
+        unit: str | None = None,
         notes: tuple[str, ...] = (),
     ) -> BatchedLog:
         """The log whose batches ``task`` makes."""
@@ -153,7 +160,11 @@ class BatchedEngine:
         return self.stored(tuple(files), unit=unit, notes=notes)
 
     def stored(
-        self, files: tuple[BatchFile, ...], *, unit: str | None, notes: tuple[str, ...] = ()
+        self,
+        files: tuple[BatchFile, ...],
+        *,
+        unit: str | None = None,
+        notes: tuple[str, ...] = (),
     ) -> BatchedLog:
         """The log of files that tasks wrote."""
         counted = sum(file.cases for file in files), sum(file.events for file in files)
@@ -178,7 +189,7 @@ class BatchedEngine:
         files = tuple(log.each_batch(number))
         return self.stored(files, unit=log.unit, notes=log.notes)
 
-    def by_unit(self, log: BatchedLog, unit: str, key: bytes) -> BatchedLog:
+    def by_unit(self, log: BatchedLog, unit: str, key: int) -> BatchedLog:
         """The log with all cases of a unit in one batch; cases without one stay apart."""
         places = len(log.files)
 
@@ -207,11 +218,15 @@ class BatchedEngine:
         batched = _batched(log)
         if isinstance(action, GenerateCases):
             return self._generated(action, batched)
+        if isinstance(action, EnrichCases):
+            return self._enriched(action, batched)
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
-        if needs_all_cases(action) or (action.together == "unit" and action.unit != batched.unit):
+        if needs_all_cases(action):
+            batched = self._in_one_batch(batched)
+        elif action.together == "unit" and action.unit != batched.unit:
             raise MechanismError(
-                self.name, "a step asks for cases in one batch that are in several; use memory"
+                self.name, f"cases of one '{action.unit}' lie in several batches; use memory"
             )
         apply = action.apply
         return batched.changed_by(lambda batch: kept_cases(batch, apply(batch)))
@@ -271,15 +286,28 @@ class BatchedEngine:
         del segments  # not before: with it go the files
         return regrouped
 
+    def _in_one_batch(self, log: BatchedLog) -> BatchedLog:
+        """The same log in one batch, for what asks for it; in this process."""
+        if len(log.files) == 1:
+            return log
+        file = write_batch(collected(log), new_paths(self.workspace)())
+        return self.stored((file,), unit=log.unit, notes=log.notes)
+
     def _generated(self, action: GenerateCases, log: BatchedLog) -> BatchedLog:
-        made = action.make()
-        return self.store(lambda _: made, 1, unit=None, notes=log.notes)
+        ranges = list(action.ranges(self.batch_events)) or [(0, 0)]
+        make = partial(generated_cases, action)
+        return self.store(lambda place: make(*ranges[place]), len(ranges), notes=log.notes)
+
+    def _enriched(self, action: EnrichCases, log: BatchedLog) -> BatchedLog:
+        """In this process: the columns of all cases are not sent to others."""
+        path = new_paths(self.workspace)
+        files = [write_batch(action.apply(batch), path()) for batch in action.cases.batches()]
+        return self.stored(tuple(files), notes=log.notes)
 
 
-def keyed_hash(texts: pl.Series, key: bytes) -> NDArray[np.uint64]:
-    """64 bits of each text by a key of 32 bytes: which batch it belongs to, and nothing else."""
-    seeds = np.frombuffer(key, "<u8").tolist()
-    return texts.hash(*seeds).to_numpy()
+def keyed_hash(texts: pl.Series, key: int) -> NDArray[np.uint64]:
+    """64 bits of each text by a key of 64 bits: which batch it belongs to, and nothing else."""
+    return texts.hash(key).to_numpy()
 
 
 def _batched(log: LogHandle) -> BatchedLog:

@@ -11,7 +11,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.base import Aggregate, MapCases
+from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCases
 
 Ints = NDArray[np.int64]
 
@@ -85,6 +85,15 @@ def kept_cases(before: EventLog, after: EventLog) -> EventLog:
 def _in_order(log: EventLog) -> EventLog:
     index = log.index_of_case
     return log.keep_cases(np.argsort(index)) if (np.diff(index) < 0).any() else log
+
+
+def generated_cases(action: GenerateCases, first: int, behind: int) -> EventLog:
+    """The cases of a range, numbered; MechanismError where it makes more or fewer."""
+    made = action.make(first, behind)
+    if made.cases.height == behind - first:
+        return replace(made, case_index=np.arange(first, behind))
+    said = f"a rewrite made {made.cases.height:,} cases where {behind - first:,} were asked for"
+    raise MechanismError("batches", f"{said} (GenerateCases.make)")
 
 
 def _with_case_index(before: EventLog, after: EventLog) -> EventLog:

@@ -2,16 +2,32 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.engines.base import Opened, shuffled
-from cloakwork.engines.batches import in_batches, kept_together, mapped_cases, merged_summary
+from cloakwork.engines.batches import (
+    collected,
+    generated_cases,
+    in_batches,
+    joined_batches,
+    kept_together,
+    mapped_cases,
+    merged_summary,
+)
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
-from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCasesBySummary, Rewrite
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    EnrichCases,
+    GenerateCases,
+    MapCases,
+    MapCasesBySummary,
+    Rewrite,
+)
 from cloakwork.noise import Stream
 
 BatchOfCase = Callable[[int], NDArray[np.int64]]
@@ -55,7 +71,9 @@ class MemoryEngine:
         """Map the cases of each batch, or make new ones."""
         log = in_memory(log)
         if isinstance(action, GenerateCases):
-            return action.make()
+            return self._generated(action)
+        if isinstance(action, EnrichCases):
+            return self.rewrite(collected(action.cases), MapCases(action.apply, together="case"))
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
         batch_of_case = self.batch_of_case(log.cases.height)
@@ -69,6 +87,13 @@ class MemoryEngine:
     def shuffle(self, log: LogHandle, stream: Stream) -> EventLog:
         """See ``Engine``."""
         return shuffled(in_memory(log), stream)
+
+    def _generated(self, action: GenerateCases) -> EventLog:
+        """The cases of all ranges, as many as there are batches."""
+        bounds = np.linspace(0, action.cases, self.batches + 1).astype(int).tolist()
+        made = [generated_cases(action, *of_range) for of_range in pairwise(bounds)]
+        log = made[0] if len(made) == 1 else joined_batches(made)
+        return replace(log, case_index=None)
 
 
 def in_memory(log: object) -> EventLog:

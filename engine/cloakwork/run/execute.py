@@ -33,6 +33,7 @@ from cloakwork.log.handle import LogHandle
 from cloakwork.log.io.round_trip import as_read_back
 from cloakwork.log.naming import without
 from cloakwork.mechanisms.base import (
+    EnrichCases,
     Enriches,
     GenerateCases,
     MapCases,
@@ -120,11 +121,11 @@ def execute(
     engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
     plan = replan(plan, catalogue)
     reporter("plan proved again")
-    require_fitting(plan, engine)
     with watch.stage("prepare"):
         prepare = partial(prepared_log, plan=plan)
         opened = engine.open(log, prepare, plan.facts.unit.attribute, SourceFigures())
         prepared = opened.log
+        require_fitting(plan, prepared, engine, catalogue)
         require_enough_cases(prepared, plan, engine)
     reservation = _reserve(plan, ledger, folder, details, require) if noise.private else None
     recognised = _recognised(prepared, reservation, engine, reporter)
@@ -321,7 +322,7 @@ def _with_marks(step: Step, action: Rewrite) -> Rewrite:
     """A rewrite that is refused where it inserts events without marking them, or forgets which ones
     are inserted: what is checked on the kept events alone would count inserted ones for real.
     """
-    if isinstance(action, GenerateCases):
+    if isinstance(action, GenerateCases | EnrichCases):
         return action
     if isinstance(action, MapCasesBySummary):
         mapping = action.mapping

@@ -1,25 +1,29 @@
-"""Whether a plan can run on an engine."""
+"""Whether a plan can run on an engine that has a batch of a log at a time."""
+
+from typing import Final
 
 from cloakwork.engines.base import Engine
 from cloakwork.errors import Infeasible
-from cloakwork.mechanisms.registry import catalogue
+from cloakwork.log.handle import LogHandle
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Plan
 
+AT_ONCE: Final = 5_000_000
+"""Events that a step may have in memory at once where it asks for all: about 1 GB."""
 
-def require_fitting(plan: Plan, engine: Engine, mechanisms: Catalogue | None = None) -> None:
-    """Refuse a plan with a step that needs all cases at once on an engine that has a batch at a
-    time: ``Infeasible``.
+
+def require_fitting(plan: Plan, log: LogHandle, engine: Engine, catalogue: Catalogue) -> None:
+    """Refuse, before any budget is spent, a plan with a step that needs all cases at once where
+    there are too many for that on ``engine``: ``Infeasible``.
     """
-    if engine.name == "memory":
+    if engine.name == "memory" or log.event_count <= AT_ONCE:
         return
-    known = catalogue() if mechanisms is None else mechanisms
     for step in plan.steps:
-        reason = getattr(known[step.mechanism], "needs_all_cases", None)
+        reason = getattr(catalogue[step.mechanism], "needs_all_cases", None)
         if reason is not None:
             raise Infeasible(
                 step.mechanism,
-                f"needs all cases at once ({reason}), and the {engine.name} engine has one batch "
-                "of them at a time: use --engine memory, or let the policy drop or noise what it "
-                "fills",
+                f"needs all cases at once ({reason}), and the {engine.name} engine has at most "
+                f"{AT_ONCE:,} events at once; the log has {log.event_count:,}: use --engine "
+                "memory, or let the policy drop or noise what is filled",
             )

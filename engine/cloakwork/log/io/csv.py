@@ -18,7 +18,13 @@ from cloakwork.log.io.column_layout import round_trips
 from cloakwork.log.io.column_names import column_names
 from cloakwork.log.io.csv_grammar import CsvFault, Records, find_records, split_fields
 from cloakwork.log.io.encodings import decoded
-from cloakwork.log.io.flat import FileTable, flat_table, log_of_file, within_value_size
+from cloakwork.log.io.flat import (
+    FileTable,
+    counted_notes,
+    flat_table,
+    log_of_file,
+    within_value_size,
+)
 from cloakwork.log.io.output import open_output
 from cloakwork.log.io.request import TableRequest
 from cloakwork.log.io.source import LogStream, empty_file, first_line, shown
@@ -31,7 +37,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
-_TRUTHS: Final = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
+TRUTHS: Final = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 _DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+),[0-9]+$"
 """Thousands in groups or not. ``007,5`` is no number; ``1.234`` may be a code like ``12.5``."""
 
@@ -79,7 +85,7 @@ def read_csv(path: Path, request: TableRequest) -> EventLog:
     typed, exact, texts = infer_types(checked, [name for name in free if name not in as_text])
     exact |= as_text
     blank_lines = int(found.blank.sum()) if len(header) > 1 else 0
-    notes = _counted_notes(
+    notes = counted_notes(
         (len(header) - len(named), "columns without a name, left out"),
         (blank_lines, "blank lines, left out"),
     )
@@ -148,10 +154,6 @@ def infer_types(
         else:
             texts[name] = spelt
     return typed, exact, texts
-
-
-def _counted_notes(*counts: tuple[int, str]) -> tuple[str, ...]:
-    return tuple(f"{what}: {count}" for count, what in counts if count)
 
 
 def _most_frequent_separator(data: bytes) -> str:
@@ -287,7 +289,7 @@ def _as_truth_values(text: pl.Series) -> pl.Series | None:
     """Truth values only in one spelling: where ``TRUE`` stands beside ``true``, both stay what they
     are.
     """
-    for true, false in _TRUTHS:
+    for true, false in TRUTHS:
         if text.is_in([true, false]).all():
             return text == true
     return None
