@@ -12,6 +12,7 @@ import polars as pl
 from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
 from cloakwork.engines.batch_files import BatchFile, write_batch
 from cloakwork.engines.batched import BatchedEngine
+from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.spark_rows import PLACE, ROW, SparkRows, SparkSource, rows_of
 from cloakwork.engines.spark_session import is_local, usable_session
 from cloakwork.engines.spark_tasks import SparkExecutor, outcome
@@ -74,9 +75,9 @@ class SparkEngine(BatchedEngine):
         unit: str | None,
         seen: Aggregate,
     ) -> Opened:
-        """See ``Engine``. ``source``: a ``SparkSource``."""
+        """See ``Engine``. ``source``: a ``SparkSource``, or a log that the driver holds."""
         if not isinstance(source, SparkSource):
-            raise TypeError(f"a SparkSource is needed (got {type(source).__name__})")
+            return self._in_driver().open(source, prepare, unit, seen)
         rows = rows_of(self.session, source)
         places = max(1, -(-rows.count // self.batch_events))
         folder = self.workspace.path
@@ -91,10 +92,19 @@ class SparkEngine(BatchedEngine):
         found = self.executor.results(placed, write_batches)
         made = [batch for _, batch in found] or [making.made(rows.no_rows(), folder / "no.batch")]
         notes = (*rows.notes, *_left_out(rows), *merged_notes([each.notes for each in made]))
-        log = self.stored(tuple(each.file for each in made), unit=None, notes=notes)
+        log = self.numbered(self.stored(tuple(each.file for each in made), unit=None, notes=notes))
         if unit is not None:
-            log = self.by_unit(log, unit, secrets.token_bytes(32))
-        return Opened(self.numbered(log), seen.merge(pl.concat([each.seen for each in made])))
+            log = self.by_unit(log, unit, secrets.randbits(64))
+        return Opened(log, seen.merge(pl.concat([each.seen for each in made])))
+
+    def _in_driver(self) -> LocalEngine:
+        """What opens a log that the driver holds; its tasks run on Spark all the same."""
+        return LocalEngine(
+            executor=self.executor,
+            workspace=self.workspace,
+            batch_events=self.batch_events,
+            part_events=self.part_events,
+        )
 
 
 @dataclass(frozen=True, slots=True)
