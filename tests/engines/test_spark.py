@@ -113,9 +113,7 @@ def test_parquet_is_read_as_in_memory(engine: SparkEngine, tmp_path: Path) -> No
     assert_same_log(in_memory, log)
 
 
-@pytest.mark.parametrize(
-    "name", sorted(catalogue()) if LONG else [*sorted(SAMPLE)]
-)
+@pytest.mark.parametrize("name", sorted(catalogue()) if LONG else [*sorted(SAMPLE)])
 def test_releases_what_memory_releases(engine: SparkEngine, name: str) -> None:
     contract = contract_of(name)()
     by_unit = ByUnit(**vars(engine))

@@ -3,7 +3,7 @@ that says where it stands, whatever partitions there are.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -20,7 +20,6 @@ from cloakwork.log.naming import CASE_ID
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
 
 TABLE_PREFIX: Final = "spark:"
 """In front of a table's name where a log is named by text."""
@@ -66,7 +65,7 @@ class SparkSource:
     @property
     def label(self) -> str:
         """What messages call it."""
-        return str(self.location) if isinstance(self.location, str | Path) else "DataFrame"
+        return label_of(self.location)
 
     @property
     def has_files(self) -> bool:
@@ -100,7 +99,7 @@ class SparkRows:
         """
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-        case_id = quoted(next(of for of, full in self.names.kept.items() if full == CASE_ID))
+        case_id = quoted(case_id_column(self.names))
         salts = self.frame.sparkSession.createDataFrame([(salt.hex(),)], f"`{_SALT}` string")
         digest = F.sha2(F.concat(quoted(_SALT), F.col(case_id).cast("string")), 256)
         place = F.pmod(F.xxhash64(digest), F.lit(places)).cast("long")
@@ -114,9 +113,19 @@ class SparkRows:
         return pl.DataFrame(schema={name: kind or pl.String for name, kind in types.items()})
 
 
+def label_of(location: "str | Path | DataFrame") -> str:
+    """What messages call a log that Spark reads."""
+    return str(location) if isinstance(location, str | Path) else "DataFrame"
+
+
 def quoted(name: str) -> str:
     """A column's name such that Spark takes it for nothing else."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def case_id_column(names: ColumnNames) -> str:
+    """What the table calls the case id."""
+    return next(name for name, full in names.kept.items() if full == CASE_ID)
 
 
 def rows_of(session: "SparkSession", source: SparkSource) -> SparkRows:
@@ -135,12 +144,13 @@ def rows_of(session: "SparkSession", source: SparkSource) -> SparkRows:
     order = _order_column(source, header)
     others = [name for name in header if name != source.row]
     names = column_names(Path(label), others, source.request)
-    kept, notes = _simple_columns(label, given, names)
+    names, notes = _simple_columns(label, given, names)
+    kept = [*names.kept]
     if order is None:
         numbered, figures = _numbered_by_file(label, given, kept, names)
     else:
         numbered, figures = _numbered_by_column(label, given, kept, names, order)
-    case_id = next(of for of, full in names.kept.items() if full == CASE_ID)
+    case_id = case_id_column(names)
     count, left_out = figures.counts()
     return SparkRows(
         numbered.filter(f"{quoted(case_id)} is not null"),
@@ -217,23 +227,19 @@ def _order_column(source: SparkSource, header: Sequence[str]) -> str | None:
 
 def _simple_columns(
     label: str, given: "DataFrame", names: ColumnNames
-) -> tuple[list[str], tuple[str, ...]]:
+) -> tuple[ColumnNames, tuple[str, ...]]:
     """The columns that are read and have a type that a log has, and notes on the others."""
-    kept, notes = [], []
-    for field in given.schema.fields:
-        full = names.kept.get(field.name)
-        if full is None:
-            continue
-        kind = field.dataType.simpleString()
-        if _polars_type(kind) is not None:
-            kept.append(field.name)
+    kept, notes = {}, []
+    types = dict(given.dtypes)
+    for name, full in names.kept.items():
+        if _polars_type(types[name]) is not None:
+            kept[name] = full
         elif full in MEANING:
-            said = f"the column for the {MEANING[full]} holds {kind}"
+            said = f"the column for the {MEANING[full]} holds {types[name]}"
             raise LogError(label, said, hint="convert it to text, or name another column")
         else:
-            notes.append(f"column '{shown(full)}' holds {kind}, left out")
-            del names.kept[field.name]
-    return kept, tuple(notes)
+            notes.append(f"column '{shown(full)}' holds {types[name]}, left out")
+    return replace(names, kept=kept), tuple(notes)
 
 
 def _polars_type(kind: str) -> Any:
@@ -270,9 +276,9 @@ def _aggregates(
 ) -> tuple[list["Column"], tuple[str, ...]]:
     from pyspark.sql import functions as F  # noqa: N812
 
-    case_id = next(of for of, full in names.kept.items() if full == CASE_ID)
-    types: dict[str, DataType] = {field.name: field.dataType for field in given.schema.fields}
-    decimals = tuple(n for n in kept if types[n].simpleString().startswith("decimal("))
+    case_id = case_id_column(names)
+    types = dict(given.dtypes)
+    decimals = tuple(name for name in kept if types[name].startswith("decimal("))
     found = [F.count(F.lit(1)).alias("all_rows"), F.count(quoted(case_id)).alias("held")]
     for place, name in enumerate(decimals):
         digits = F.regexp_replace(F.col(quoted(name)).cast("string"), "[^0-9]", "")
@@ -310,7 +316,7 @@ def _numbered_by_column(
     """The rows, numbered by a column of theirs."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    kind = given.schema[order].dataType.simpleString()
+    kind = dict(given.dtypes)[order]
     if kind not in ("tinyint", "smallint", "int", "bigint"):
         raise LogError(
             label,

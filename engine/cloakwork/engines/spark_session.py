@@ -47,8 +47,8 @@ def usable_session(session: "SparkSession | None" = None) -> "SparkSession":
 
 def _require_pyspark() -> None:
     try:
+        import pyarrow  # noqa: F401
         import pyspark  # noqa: F401
-        import pyarrow  # noqa: F401, I001
     except ImportError:
         raise MissingExtra(
             "the engine spark needs pyspark and pyarrow: pip install 'cloakwork[spark]'"
@@ -69,7 +69,7 @@ def _new_session() -> "SparkSession":
 
 def is_local(session: "SparkSession") -> bool:
     """Whether all of Spark runs on this machine, in the driver's own process."""
-    return not is_connect(session) and session.sparkContext.master.startswith("local")
+    return not is_connect(session) and str(session.sparkContext.master).startswith("local")
 
 
 def is_connect(session: "SparkSession") -> bool:

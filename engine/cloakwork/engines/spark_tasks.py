@@ -9,13 +9,13 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import cloudpickle
 import polars as pl
-
 
 from cloakwork.engines.batched import keyed_hash
 from cloakwork.engines.spark_session import in_one_line
@@ -48,7 +48,7 @@ class SparkExecutor:
         def each_place(rows: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
             for batch in rows:
                 for place in batch.column(0).to_pylist():
-                    yield outcome(place, lambda place=place: task(place))
+                    yield outcome(place, partial(task, place))
 
         frame = self.session.range(0, places, 1, places)
         found = self.results(frame, each_place)
