@@ -1,5 +1,6 @@
 """The engine on Spark: batches on storage that driver and executors share, one task a batch."""
 
+import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.spark_rows import PLACE, ROW, SparkSource, case_id_column, rows_of
 from cloakwork.engines.spark_session import is_local, usable_session
 from cloakwork.engines.spark_tasks import SparkExecutor, outcome
-from cloakwork.engines.workspace import Workspace
+from cloakwork.engines.workspace import WORK_FOLDER, Workspace
 from cloakwork.errors import LogError, MechanismError
 from cloakwork.log.eventlog import EventLog, notes_on_cases
 from cloakwork.log.io.column_names import ColumnNames
@@ -45,14 +46,15 @@ def spark_engine(
     says.
 
     ``storage``: a folder that the driver and all executors see under this path, for batches of the
-    raw log; by default one on this machine, where all of Spark runs on it.
+    raw log; by default ``$CLOAKWORK_WORK``, or one on this machine where all of Spark runs on it.
+    Raises MechanismError, MissingExtra or OutputError where that cannot be.
     """
     session = usable_session(session)
-    if storage is None and not is_local(session):
+    if storage is None and WORK_FOLDER not in os.environ and not is_local(session):
         raise MechanismError(
             "spark",
             "executors run on other machines: name a folder that all of them share, for batches of "
-            "the raw log (CLOAKWORK_WORK, or storage= in Python)",
+            f"the raw log ({WORK_FOLDER}, or storage= in Python)",
         )
     workspace = Workspace(storage)
     executor = SparkExecutor(session, workspace.path)

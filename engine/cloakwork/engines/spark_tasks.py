@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,6 +20,7 @@ import polars as pl
 
 from cloakwork.engines.batched import keyed_hash
 from cloakwork.engines.spark_session import in_one_line
+from cloakwork.engines.workspace import WORK_FOLDER
 from cloakwork.errors import CloakworkError, MechanismError
 
 if TYPE_CHECKING:
@@ -52,8 +54,8 @@ class SparkExecutor:
 
         frame = self.session.range(0, places, 1, places)
         found = self.results(frame, each_place)
-        if [place for place, _ in found] != list(range(places)):
-            raise MechanismError("spark", "a batch has no result, or two; this is a bug of Spark")
+        if len(found) < places:
+            raise MechanismError("spark", "a batch has no result; this is a bug of Spark")
         return iter([result for _, result in found])
 
     def results(self, frame: "DataFrame", task: ArrowTask) -> list[tuple[int, Any]]:
@@ -65,10 +67,13 @@ class SparkExecutor:
         """
         with sealed(task, self.folder) as function, in_one_line("a task"):
             rows = frame.mapInArrow(function, _RESULTS).collect()
-        found = sorted((row["place"], pickle.loads(row["result"])) for row in rows)  # noqa: S301
+        found = [(row["place"], pickle.loads(row["result"])) for row in rows]  # noqa: S301 - ours
+        found.sort(key=itemgetter(0))
         for _, result in found:
             if isinstance(result, RaisedByTask):
                 raise result.error
+        if len({place for place, _ in found}) < len(found):
+            raise MechanismError("spark", "a batch has two results; this is a bug of Spark")
         return found
 
 
@@ -150,8 +155,11 @@ class SealedTask:
             return _refusing(f"the driver has {self.made_in}, an executor {here}")
         try:
             content = self.path.read_bytes()
-        except FileNotFoundError:
-            return _refusing("an executor does not see the storage folder; name a shared one")
+        except OSError:
+            return _refusing(
+                "an executor does not see the folder for batches of the raw log, or may not read "
+                f"it; name one that all share ({WORK_FOLDER}, or storage= in Python)"
+            )
         found: ArrowTask = pickle.loads(  # noqa: S301 - only who has the key can have written it
             AESGCM(self.key).decrypt(_ONLY_NONCE, content, None)
         )
