@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from cloakwork.accounting.ledger import BudgetForecast, Ledger
 from cloakwork.errors import CloakworkError, FileProblem, PolicyError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.handle import LogHandle
 from cloakwork.log.io import read_log
 from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, require_profile_params
@@ -113,7 +114,7 @@ def apply(
 
     times = TimesSeen(needed=bool(plan.policy.spec.output.report))
 
-    def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
+    def compare(plan: Plan, source: LogHandle, released: LogHandle) -> Mapping[str, JsonValue]:
         return utility_figures(plan, source, released, reporter, mining_seconds, times.figures)
 
     return execute(

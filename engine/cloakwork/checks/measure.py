@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from cloakwork.checks import confidence_bound, k_anonymity, l_diversity, t_closeness
+from cloakwork.checks.evidence import Observation
 from cloakwork.checks.inserted import without_their_values, without_visible_insertions
 from cloakwork.facts import Unit
 from cloakwork.guarantees import (
@@ -24,14 +25,6 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.log.eventlog import EventLog
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """Whether a log keeps a guarantee, and what was seen, as the end of a sentence."""
-
-    holds: bool
-    seen: str
 
 
 Checker = Callable[[EventLog, Any, Unit], Observation | None]

@@ -128,7 +128,7 @@ def _summary(published: "Published") -> dict[str, Any]:
         "release": str(published.folder),
         "release_id": release.release_id,
         **of_window,
-        "log": {"cases": release.log.cases.height, "events": release.log.events.height},
+        "log": {"cases": release.log.case_count, "events": release.log.event_count},
         "guarantees": [claim.model_dump(mode="json") for claim in release.plan.claims],
         "exposed": [item.model_dump(mode="json") for item in release.plan.exposed],
         "charges": [charge.model_dump(mode="json") for charge in release.plan.charges],

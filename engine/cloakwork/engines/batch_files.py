@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from cloakwork.arrays import Ints
-from cloakwork.engines.batches import joined_batches
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.joined import joined_batches
 
 # No column of a log begins so: readers take no name with a zero byte.
 _INDEX: Final = "\0index"

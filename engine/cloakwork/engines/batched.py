@@ -2,7 +2,7 @@
 
 import secrets
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -17,6 +17,7 @@ from cloakwork.arrays import Ints
 from cloakwork.engines.base import (
     EVENTS_OF_A_BATCH,
     EVENTS_OF_A_PART,
+    merged,
     needs_all_cases,
     order_keys,
     shuffled,
@@ -98,8 +99,12 @@ class BatchedLog:
 
     def each_batch(self, task: Callable[[int, EventLog], T]) -> list[T]:
         """See ``LogHandle``."""
+        return list(self.results(task))
+
+    def results(self, task: Callable[[int, EventLog], T]) -> Iterator[T]:
+        """As ``each_batch``, one after the other."""
         read = self._reader()
-        return list(self.executor.run(lambda place: task(place, read(place)), len(self.files)))
+        return self.executor.run(lambda place: task(place, read(place)), len(self.files))
 
     def with_columns_of(self, change: Change) -> "BatchedLog":
         """See ``LogHandle``."""
@@ -211,7 +216,7 @@ class BatchedEngine:
         """See ``Engine``."""
         if aggregate is None:
             return pl.DataFrame()
-        return aggregate.merge(pl.concat(log.each_batch(lambda _, batch: aggregate.of(batch))))
+        return merged(aggregate, _batched(log).results(lambda _, batch: aggregate.of(batch)))
 
     def rewrite(self, log: LogHandle, action: Rewrite) -> LogHandle:
         """See ``Engine``. Raises MechanismError where an action asks for the log in one batch."""

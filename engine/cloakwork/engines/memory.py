@@ -13,13 +13,13 @@ from cloakwork.engines.batches import (
     collected,
     generated_cases,
     in_batches,
-    joined_batches,
     kept_together,
     mapped_cases,
     merged_summary,
 )
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
+from cloakwork.log.joined import joined_batches
 from cloakwork.mechanisms.base import (
     Aggregate,
     EnrichCases,

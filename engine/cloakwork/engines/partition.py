@@ -6,8 +6,8 @@ of Arrow IPC streams; where they begin is kept in memory.
 """
 
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,8 @@ from cloakwork.log.io.row_source import (
 
 EVENTS_A_PART: Final = 250_000
 MOST_PARTS: Final = 256
-_BUFFERED_CELLS: Final = 6_000_000
+_BUFFERED_CELLS: Final = 4_000_000
+_SORTED_ROWS: Final = 1 << 16
 _KEY: Final = "key"
 
 Ints = NDArray[np.int64]
@@ -108,10 +109,11 @@ def partition(
         writer = _written(source, folder, key, parts)
     found = writer.finished()
     assembler = source.assembler()
-    if assembler.surveyed:
-        surveyed = assembler.surveyed
+    columns = assembler.surveyed
+    if columns is not None:
         findings = [
-            assembler.findings(part.read_rows(surveyed), part.read_cases()) for part in found
+            assembler.findings(part.read_rows(columns) if columns else None, part.read_cases())
+            for part in found
         ]
         assembler = assembler.settled(joined_findings(findings))
     return Partitioned(found, assembler)
@@ -127,38 +129,28 @@ def _written(source: RowSource, folder: Path, key: bytes, parts: int | None) -> 
     return writer or _Writer(folder, key, 1)
 
 
-@dataclass
-class _Buffered:
-    rows: list[pl.DataFrame] = field(default_factory=list)
-    cases: list[pl.DataFrame] = field(default_factory=list)
-    part_of_row: list[Ints] = field(default_factory=list)
-    part_of_case: list[Ints] = field(default_factory=list)
-    cells: int = 0
-
-
 class _Writer:
-    """Gathers chunks, and appends them to the files of their parts once there are enough."""
+    """Parts chunks, and appends what it has of each part to its file once there is enough."""
 
     def __init__(self, folder: Path, key: bytes, parts: int) -> None:
         self._seed = int.from_bytes(key[:8], "little")
         self._parts = [Part(folder / f"part-{place:05}.arrows") for place in range(parts)]
-        self._buffered = _Buffered()
+        self._rows: list[_Grouped] = []
+        self._cases: list[_Grouped] = []
+        self._cells = 0
 
     def take(self, chunk: RawChunk) -> None:
         """The next rows of the log."""
-        buffered = self._buffered
         if chunk.cases is None:
             of_row = self._part_of(chunk.key)
         else:
             of_case = self._part_of(_key_of_each(chunk.key, chunk.cases))
-            buffered.cases.append(chunk.cases)
-            buffered.part_of_case.append(of_case)
+            self._cases += _grouped(chunk.cases, of_case, len(self._parts))
             places = chunk.cases[PLACE].to_numpy()
             of_row = of_case[np.searchsorted(places, chunk.rows[PLACE].to_numpy())]
-        buffered.rows.append(chunk.rows)
-        buffered.part_of_row.append(of_row)
-        buffered.cells += chunk.rows.height * chunk.rows.width
-        if buffered.cells >= _BUFFERED_CELLS:
+        self._rows += _grouped(chunk.rows, of_row, len(self._parts))
+        self._cells += chunk.rows.height * chunk.rows.width
+        if self._cells >= _BUFFERED_CELLS:
             self._flush()
 
     def finished(self) -> tuple[Part, ...]:
@@ -171,35 +163,46 @@ class _Writer:
         return (hashes % np.uint64(len(self._parts))).astype(np.int64)
 
     def _flush(self) -> None:
-        buffered, self._buffered = self._buffered, _Buffered()
-        if not buffered.rows:
-            return
-        rows = self._by_part(buffered.rows, buffered.part_of_row)
-        cases = self._by_part(buffered.cases, buffered.part_of_case)
         for place, part in enumerate(self._parts):
+            rows, cases = _of_part(self._rows, place), _of_part(self._cases, place)
             with part.path.open("ab") as file:
-                added = replace(
+                self._parts[place] = replace(
                     part,
-                    rows=(*part.rows, *_append(file, rows(place))),
-                    cases=(*part.cases, *_append(file, cases(place))),
-                    events=part.events + rows(place).height,
+                    rows=(*part.rows, *_append(file, rows)),
+                    cases=(*part.cases, *_append(file, cases)),
+                    events=part.events + rows.height,
                 )
-            self._parts[place] = added
+        self._rows, self._cases, self._cells = [], [], 0
 
-    def _by_part(
-        self, tables: list[pl.DataFrame], part_of: list[Ints]
-    ) -> Callable[[int], pl.DataFrame]:
-        """The rows of each part, in their order."""
-        if not tables:
-            return lambda _: pl.DataFrame()
-        together = pl.concat(tables, how="diagonal") if len(tables) > 1 else tables[0]
-        owner = np.concatenate(part_of)
+
+@dataclass(frozen=True, slots=True)
+class _Grouped:
+    """Rows by part: those of part ``i`` are ``table[starts[i]:starts[i + 1]]``, in their order."""
+
+    table: pl.DataFrame
+    starts: Ints
+
+
+def _grouped(table: pl.DataFrame, part_of: Ints, parts: int) -> Iterator[_Grouped]:
+    """The rows by part, stretch by stretch: so many rows stay in the processor's cache."""
+    for first in range(0, table.height, _SORTED_ROWS):
+        owner = part_of[first : first + _SORTED_ROWS]
         # 16 bits are sorted by radix, in linear time.
         order = np.argsort(owner.astype(np.uint16), kind="stable")
-        ends = np.cumsum(np.bincount(owner, minlength=len(self._parts)))
-        starts = np.concatenate([[0], ends[:-1]])
-        grouped = together[order]
-        return lambda place: grouped.slice(int(starts[place]), int(ends[place] - starts[place]))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=parts))])
+        yield _Grouped(table.slice(first, _SORTED_ROWS)[order], starts)
+
+
+def _of_part(grouped: Sequence[_Grouped], place: int) -> pl.DataFrame:
+    """All rows of one part."""
+    pieces = [
+        each.table.slice(each.starts[place], each.starts[place + 1] - each.starts[place])
+        for each in grouped
+    ]
+    held = [piece for piece in pieces if piece.height]
+    if not held:
+        return pl.DataFrame()
+    return pl.concat(held, how="diagonal", rechunk=True) if len(held) > 1 else held[0]
 
 
 def _key_of_each(keys: pl.Series, cases: pl.DataFrame) -> pl.Series:

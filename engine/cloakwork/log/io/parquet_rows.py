@@ -26,12 +26,14 @@ for line in sys.stdin:
         table = polars.scan_parquet(path)
         wanted = table.select(polars.nth(places))
         for first in range(0, height, most):
-            found = io.BytesIO()
-            wanted.slice(first, most).collect().write_ipc_stream(found)
-            packed = found.getbuffer()
-            answer(size=len(packed))
-            sys.stdout.buffer.write(packed)
-            sys.stdout.buffer.flush()
+            stretch = wanted.slice(first, most).collect()
+            for frame in stretch.iter_slices(65_536):
+                found = io.BytesIO()
+                frame.write_ipc_stream(found)
+                packed = found.getbuffer()
+                answer(size=len(packed))
+                sys.stdout.buffer.write(packed)
+                sys.stdout.buffer.flush()
         answer(said="")
     except BaseException as error:
         answer(said=(str(error).strip().splitlines() or [type(error).__name__])[0] or "damaged")

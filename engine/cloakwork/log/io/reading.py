@@ -79,10 +79,15 @@ def read_log(
         limits=limits,
         on_excess=on_excess,
     )
+    return read_file(file, form, request)
+
+
+def read_file(file: Path, form: InputFormat, request: TableRequest) -> EventLog:
+    """The log of one file, in memory; errors as of ``read_log``."""
     match form:
         case "xes":
             limits, on_excess = request.limits, request.on_excess
-            return read_xes(file, keep, text, limits=limits, on_excess=on_excess)
+            return read_xes(file, request.keep, request.text, limits=limits, on_excess=on_excess)
         case "csv":
             return read_csv(file, request)
         case "parquet":

@@ -68,12 +68,12 @@ class Assembler(Protocol):
     """
 
     @property
-    def surveyed(self) -> tuple[str, ...]:
-        """The columns of rows that ``findings`` needs; none where nothing can be found."""
+    def surveyed(self) -> tuple[str, ...] | None:
+        """The columns of rows that ``findings`` needs; None where nothing can be found."""
         ...
 
-    def findings(self, rows: pl.DataFrame, cases: pl.DataFrame | None) -> Findings:
-        """What shows in these whole cases."""
+    def findings(self, rows: pl.DataFrame | None, cases: pl.DataFrame | None) -> Findings:
+        """What shows in these whole cases; ``rows`` is None where no column is needed."""
         ...
 
     def settled(self, found: Findings) -> "Assembler":

@@ -7,13 +7,16 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from cloakwork.errors import LogError
 from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.log.io.csv_stream import CsvSource
 from cloakwork.log.io.folders import files_of
 from cloakwork.log.io.options import InputFormat, InputOptions
 from cloakwork.log.io.parquet_stream import ParquetSource
-from cloakwork.log.io.reading import asked_of
+from cloakwork.log.io.reading import asked_of, read_file
 from cloakwork.log.io.request import TableRequest
 from cloakwork.log.io.row_source import PLACE, ROW, Findings, RawChunk, RowSource
+from cloakwork.log.io.xes_stream import XesSource
 from cloakwork.log.limits import Limits, OnExcess
 from cloakwork.log.naming import ACTIVITY, TIMESTAMP
 
@@ -54,15 +57,23 @@ def open_rows(
         limits=limits,
         on_excess=on_excess,
     )
-    return _source_of(files, form, request)
-
-
-def _source_of(files: Sequence[Path], form: InputFormat, request: TableRequest) -> RowSource:
     match form:
         case "parquet":
             return ParquetSource(files, request)
+        case "csv":
+            return CsvSource(files, request)
+        case "xes":
+            return XesSource(files, request)
         case _:
-            raise NotImplementedError
+            return WholeSource(_only_file(files, form, request))
+
+
+def _only_file(files: Sequence[Path], form: InputFormat, request: TableRequest) -> EventLog:
+    """The log of a workbook or an object-centric one, of which there is one alone."""
+    if len(files) > 1:
+        said = f"a log of several files is XES, CSV or Parquet, and this is {form}"
+        raise LogError(files[0], said, hint="give one file")
+    return read_file(files[0], form, request)
 
 
 class WholeSource:
@@ -99,11 +110,10 @@ class WholeAssembler:
     log: EventLog
 
     @property
-    def surveyed(self) -> tuple[str, ...]:
+    def surveyed(self) -> None:
         """Nothing: the log knows itself."""
-        return ()
 
-    def findings(self, rows: pl.DataFrame, cases: pl.DataFrame | None) -> Findings:
+    def findings(self, rows: pl.DataFrame | None, cases: pl.DataFrame | None) -> Findings:
         """Nothing more than the log knows."""
         return Findings()
 

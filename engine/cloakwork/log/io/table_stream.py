@@ -76,13 +76,15 @@ class TableAssembler:
     found: Findings = field(default_factory=Findings)
 
     @property
-    def surveyed(self) -> tuple[str, ...]:
+    def surveyed(self) -> tuple[str, ...] | None:
         """The columns of cases."""
         numbers = [each.number for each in self.columns if each.name.startswith(CASE_PREFIX)]
-        return tuple(numbers) if len(numbers) > 1 else ()
+        return tuple(numbers) if len(numbers) > 1 else None
 
-    def findings(self, rows: pl.DataFrame, cases: pl.DataFrame | None = None) -> Findings:
+    def findings(self, rows: pl.DataFrame | None, cases: pl.DataFrame | None = None) -> Findings:
         """Which attributes of cases differ within one, and where."""
+        if rows is None or not rows.height:
+            return Findings()
         table, exact = self._table(rows)
         source = table.spelling(table.row_of_case(table.cases()), exact)
         conflicts = {
