@@ -2,7 +2,7 @@
 together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -68,6 +68,28 @@ class EventLog:
     def index_of_case(self) -> NDArray[np.int64]:
         """For each case, where it stands in the whole log: int64, shape (cases,)."""
         return np.arange(self.cases.height) if self.case_index is None else self.case_index
+
+    @property
+    def case_count(self) -> int:
+        """How many cases there are."""
+        return self.cases.height
+
+    @property
+    def event_count(self) -> int:
+        """How many events there are."""
+        return self.events.height
+
+    def batches(self) -> "Iterator[EventLog]":
+        """The log itself, as a ``LogHandle`` with one batch."""
+        yield self
+
+    def each_batch(self, task: "Callable[[int, EventLog], T]") -> list[T]:
+        """What ``task`` returns of the log."""
+        return [task(0, self)]
+
+    def with_columns_of(self, change: "Callable[[EventLog], EventLog]") -> "EventLog":
+        """The same cases and events with other columns."""
+        return change(self)
 
     @property
     def position_of_event(self) -> NDArray[np.int64]:
@@ -136,6 +158,21 @@ class EventLog:
             inserted=None if self.inserted is None else self.inserted[rows],
             source=self.source.for_rows(events=rows, cases=chosen),
             case_index=None if self.case_index is None else self.case_index[chosen],
+        )
+
+    def slice_cases(self, begin: int, end: int) -> "EventLog":
+        """The cases at rows ``begin`` to ``end`` (excluded): as ``keep_cases``, without a copy."""
+        first, after = int(self.offsets[begin]), int(self.offsets[end])
+        return replace(
+            self,
+            events=self.events[first:after],
+            cases=self.cases[begin:end],
+            offsets=self.offsets[begin : end + 1] - first,
+            inserted=None if self.inserted is None else self.inserted[first:after],
+            source=self.source.for_rows(
+                events=np.arange(first, after), cases=np.arange(begin, end)
+            ),
+            case_index=None if self.case_index is None else self.case_index[begin:end],
         )
 
     def keep_events(self, kept: NDArray[np.bool_]) -> "EventLog":
@@ -212,7 +249,11 @@ class EventLog:
         texts = self.source.for_rows(cases=origin).texts
         texts_alike = {name: text for name, text in texts.items() if name not in differing}
         source = SourceSpelling(self.source.exact, texts_alike)
-        return EventLog.build(self.events, cases, new_case_of, notes=self.notes, source=source)
+        made = EventLog.build(self.events, cases, new_case_of, notes=self.notes, source=source)
+        # Cases of one case have its index, and stand in their order.
+        return (
+            made if self.case_index is None else replace(made, case_index=self.case_index[origin])
+        )
 
     def to_polars(self) -> pl.DataFrame:
         """One flat table, one row an event, case attributes repeated: the inverse of

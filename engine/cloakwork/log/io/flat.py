@@ -156,10 +156,13 @@ def to_simple_type(
     column: pl.Series,
     times: WrittenTimes = ISO_TIMES,
     first_row: int = 0,
+    *,
+    exact: bool | None = None,
 ) -> pl.Series | None:
     """The values of a column as String, Int64, Float64, Boolean or UTC time; None when they are
     none of these. ``times`` says of which zone times are that name none; ``first_row``: where the
-    first value stands in the file.
+    first value stands in the file. ``exact``: whether the values stay numbers, where ``column`` is
+    a piece of one (``is_exact``).
     """
     dtype = column.dtype
     if dtype in (pl.String, pl.Null) or name == TIMESTAMP:
@@ -170,18 +173,24 @@ def to_simple_type(
         return column.cast(pl.String) if spelt else None
     if dtype == pl.Boolean:
         return column
-    if dtype.is_integer():
-        narrow = column.cast(pl.Int64, strict=False)
-        all_fit = narrow.null_count() == column.null_count()
-        return narrow if all_fit else column.cast(pl.String)
-    if isinstance(dtype, pl.Decimal):
-        is_exact = most_digits(column) <= EXACT_DIGITS
-        return column.cast(pl.Float64 if is_exact else pl.String)
+    if dtype.is_integer() or isinstance(dtype, pl.Decimal):
+        stays = is_exact(column) if exact is None else exact
+        number = pl.Int64 if dtype.is_integer() else pl.Float64
+        return column.cast(number if stays else pl.String)
     if dtype.is_numeric():
         return column.cast(pl.Float64)
     if dtype in (pl.Date, pl.Datetime):
         return _as_utc(path, name, column, times, first_row).values
     return column.cast(pl.String) if dtype in (pl.Categorical, pl.Enum, pl.Time) else None
+
+
+def is_exact(column: pl.Series) -> bool:
+    """Whether every value of a column of whole or decimal numbers is one that a log holds as a
+    number: in 64 bits, or with at most 15 digits.
+    """
+    if isinstance(column.dtype, pl.Decimal):
+        return most_digits(column) <= EXACT_DIGITS
+    return column.cast(pl.Int64, strict=False).null_count() == column.null_count()
 
 
 def _texts_of_decimals(given: pl.DataFrame, read: pl.DataFrame) -> dict[str, pl.Series]:

@@ -4,7 +4,7 @@ of them.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -90,6 +90,7 @@ class Assembler(Protocol):
         ...
 
 
+@runtime_checkable
 class RowSource(Protocol):
     """A log that is read chunk by chunk, once."""
 
