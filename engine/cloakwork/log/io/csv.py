@@ -89,7 +89,16 @@ def read_csv(path: Path, request: TableRequest) -> EventLog:
         (len(header) - len(named), "columns without a name, left out"),
         (blank_lines, "blank lines, left out"),
     )
-    read = FileTable(path, typed, line_of, (*notes, *oversized), texts, frozenset(exact))
+    numbers = None if names.row_number is None else values_of(table, names.row_number)
+    read = FileTable(
+        path,
+        typed,
+        line_of,
+        (*notes, *oversized),
+        texts,
+        frozenset(exact),
+        numbers=numbers,
+    )
     return log_of_file(read, names, request)
 
 

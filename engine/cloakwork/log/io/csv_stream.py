@@ -113,7 +113,10 @@ class CsvSource:
                 names.kept[name] for name in free if has_points_alone(values_of(checked, name))
             }
             checked = with_decimal_points(checked, free)
-        table = FileTable(path, checked, stretch.line_of, first_row=first_row)
+        numbers = None
+        if names.row_number is not None:
+            numbers = values_of(stretch.table, names.row_number)
+        table = FileTable(path, checked, stretch.line_of, first_row=first_row, numbers=numbers)
         return evidence.take(table)
 
 

@@ -130,6 +130,9 @@ def _read_sheet(path: Path, book: "ExcelReader", request: TableRequest) -> Event
     header, absolute, first_line_number = _header(path, book, sheet, request.limits)
     named = [name for name in header if name.strip()]
     names = column_names(path, named, request)
+    if names.row_number is not None:
+        said = "the rows of a workbook have the order of the sheet"
+        raise LogError(path, said, hint="do not name a column for row, or export the sheet as CSV")
     places = [place for place, name in enumerate(header) if name in names.kept]
     kept, used = [header[place] for place in places], [absolute[place] for place in places]
     typed = book.load_sheet(
