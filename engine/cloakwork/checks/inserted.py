@@ -109,9 +109,7 @@ class WithoutVisibleInsertions:
         seasons = _seasons(daily)
         rows = _time_rows(batch)
         for table in (times_of_activity, seasons):
-            rows = rows.join(
-                table, "activity", how="left", nulls_equal=True, maintain_order="left"
-            )
+            rows = rows.join(table, "activity", how="left", nulls_equal=True, maintain_order="left")
         times_of_day = pl.coalesce("times_of_season", "times_of_day")
         is_plausible = (
             pl.when(times_of_day.is_not_null())
@@ -213,9 +211,7 @@ def _kept_times(kept: pl.DataFrame) -> pl.DataFrame:
     return found.select("activity", "finest", times_of_day=daily_times)
 
 
-def _in_seasons(
-    rows: pl.DataFrame, kept: pl.DataFrame
-) -> Iterator[tuple[Ints, Truths]]:
+def _in_seasons(rows: pl.DataFrame, kept: pl.DataFrame) -> Iterator[tuple[Ints, Truths]]:
     """For each season its events (their places in ``rows``), and whether the kept events of the
     season before and after each have its time of day.
 

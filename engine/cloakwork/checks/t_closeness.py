@@ -144,9 +144,7 @@ def _by_activity(
 def _placed_texts(all_values: pl.DataFrame) -> pl.DataFrame:
     """``all_values`` with a ``position``, a number for each different value."""
     position = pl.int_range(pl.len()).cast(pl.Float64)
-    return all_values.with_columns(
-        position=pl.when(pl.col("value").is_not_null()).then(position)
-    )
+    return all_values.with_columns(position=pl.when(pl.col("value").is_not_null()).then(position))
 
 
 def _placed_numbers(all_values: pl.DataFrame, present: pl.Series, scale: str) -> pl.DataFrame:

@@ -20,7 +20,6 @@ from cloakwork.publishing.statement import PrivacyStatement
 
 if TYPE_CHECKING:
     from cloakwork.guarantees import Guarantee
-    from cloakwork.log.eventlog import EventLog
     from cloakwork.log.handle import LogHandle
     from cloakwork.publishing.read_files import ReadFiles
 
@@ -69,9 +68,10 @@ def _check_contents(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> I
     """Whether the log holds the attributes that the statement lists, each case in one part, and the
     guarantees that can be measured on it.
     """
-    from cloakwork.checks.measure import checker_of
+    from cloakwork.checks.measure import check_of
 
-    measurable = [claim.guarantee for claim in plan.claims if checker_of(claim.guarantee)]
+    unit = plan.facts.unit
+    measurable = [claim.guarantee for claim in plan.claims if check_of(claim.guarantee, unit)]
     try:
         found = _read_both_ways(log, plan, measurable)
         yield from _check_columns(log, found.held, plan, predicate)
@@ -123,15 +123,17 @@ def _check_columns(
 def _measure_guarantee(
     released: "LogHandle", guarantee: "Guarantee", plan: Plan, held: HeldAttributes
 ) -> Iterator[Check]:
-    """Where the file does not show units, cases count: a unit owns at least one, so fewer than k
-    cases are fewer than k units.
+    """Measure a guarantee on the released log, of which one part at a time is in memory.
+
+    Where the files do not show units, cases count: a unit owns at least one, so fewer than k cases
+    are fewer than k units.
     """
     from cloakwork.checks.measure import measure
 
     unit = plan.facts.unit
     visible = _shows_units(held, plan)
     try:
-        found = measure(_whole(released), guarantee, unit if visible else Unit())
+        found = measure(released, guarantee, unit if visible else Unit())
     except GuaranteeBroken as error:
         yield Check(False, f"measured again: {short_description(guarantee)}: {error.observed}")
         return
@@ -139,14 +141,6 @@ def _measure_guarantee(
         return
     note = _UNITS_HIDDEN if _counts_units(guarantee, unit) and not visible else ""
     yield Check(found.holds, f"measured again: {short_description(guarantee)}: {found.seen}{note}")
-
-
-def _whole(log: "LogHandle") -> "EventLog":
-    from cloakwork.log.io.file_parts import FileParts, whole_log
-
-    if isinstance(log, FileParts):
-        return whole_log(log.files, log.read)
-    return next(iter(log.batches()))
 
 
 def _shows_units(held: HeldAttributes, plan: Plan) -> bool:
