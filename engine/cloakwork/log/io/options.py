@@ -16,6 +16,10 @@ ACTIVITY: Final = "concept:name"
 TIMESTAMP: Final = "time:timestamp"
 ROLES: Final = {"case": CASE_ID, "activity": ACTIVITY, "timestamp": TIMESTAMP}
 """Words for the three standard attributes, as authors write them."""
+ROW_NUMBER: Final = "row"
+"""Beside attributes, what a mapping of columns may name where Spark reads: the column that numbers
+the rows.
+"""
 
 InputFormat = Literal["xes", "csv", "parquet", "excel", "ocel-json", "ocel-sqlite"]
 
