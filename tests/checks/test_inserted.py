@@ -46,7 +46,7 @@ def minutes(day: int) -> datetime:
 
 def drawn_log(random: np.random.Generator, clock: Clock) -> EventLog:
     """Cases of a few events; some have no time or no attribute, some are inserted, and a few of
-    these stand at another time of day.
+    these stand at another time of day, or at a more precise one.
     """
     cases = [list(random.choice(list("abc"), random.integers(0, 5))) for _ in range(40)]
     times = []
@@ -58,11 +58,12 @@ def drawn_log(random: np.random.Generator, clock: Clock) -> EventLog:
     inserted = random.random(events) < 0.3
     moved = pl.Series(inserted & (random.random(events) < 0.3))
     time = pl.col("time:timestamp")
+    later = pl.duration(seconds=1 if clock is minutes else 3600)
     is_missing = pl.Series(random.random(events) < 0.2)
     return replace(
         log,
         events=log.events.with_columns(
-            pl.when(moved).then(time + pl.duration(hours=1)).otherwise(time),
+            pl.when(moved).then(time + later).otherwise(time),
             pl.when(is_missing).then(None).otherwise(pl.lit("x")).alias("ward"),
         ),
         inserted=inserted,
