@@ -5,7 +5,7 @@ together.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import LogError
 from cloakwork.log.arrays import Ints
-from cloakwork.log.handle import T
 from cloakwork.log.naming import (
     ACTIVITY,
     CASE_ID,
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +63,6 @@ class EventLog:
             raise ValueError("the marks of inserted events are not one for each event")
         if self.case_index is not None and len(self.case_index) != self.cases.height:
             raise ValueError("the indexes of cases are not one for each case")
-
-    @property
-    def case_count(self) -> int:
-        """How many cases there are."""
-        return self.cases.height
-
-    @property
-    def event_count(self) -> int:
-        """How many events there are."""
-        return self.events.height
-
-    def batches(self) -> "Iterator[EventLog]":
-        """The log itself, the one batch that it is (``LogHandle``)."""
-        yield self
-
-    def each_batch(self, task: "Callable[[int, EventLog], T]") -> list[T]:
-        """What ``task`` makes of the log, as the batch 0 (``LogHandle``)."""
-        return [task(0, self)]
 
     @property
     def index_of_case(self) -> NDArray[np.int64]:

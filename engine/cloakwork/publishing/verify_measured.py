@@ -123,8 +123,10 @@ def _check_columns(
 def _measure_guarantee(
     released: "LogHandle", guarantee: "Guarantee", plan: Plan, held: HeldAttributes
 ) -> Iterator[Check]:
-    """Where the file does not show units, cases count: a unit owns at least one, so fewer than k
-    cases are fewer than k units.
+    """Measure a guarantee on the released log, of which one part at a time is in memory.
+
+    Where the files do not show units, cases count: a unit owns at least one, so fewer than k cases
+    are fewer than k units.
     """
     from cloakwork.checks.measure import measure
 

@@ -277,7 +277,9 @@ class MissingValues:
 def irregularity_notes(
     counts: Irregularities, missing: MissingValues, kinds: Mapping[str, Kind]
 ) -> Iterator[str]:
-    """What is said of a file; ``kinds``: attributes that are read as one kind whatever it states."""
+    """What is said of a file; ``kinds``: attributes that are read as one kind, whatever it
+    states.
+    """
     counted = (
         (
             missing.repeated_ids,

@@ -37,7 +37,7 @@ BOM: Final = b"\xef\xbb\xbf"
 _IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
-TRUTHS: Final = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
+_TRUTHS: Final = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 _DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+),[0-9]+$"
 """Thousands in groups or not. ``007,5`` is no number; ``1.234`` may be a code like ``12.5``."""
 
@@ -289,7 +289,7 @@ def _as_truth_values(text: pl.Series) -> pl.Series | None:
     """Truth values only in one spelling: where ``TRUE`` stands beside ``true``, both stay what they
     are.
     """
-    for true, false in TRUTHS:
+    for true, false in _TRUTHS:
         if text.is_in([true, false]).all():
             return text == true
     return None

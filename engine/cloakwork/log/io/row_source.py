@@ -1,5 +1,5 @@
-"""A log file read in one pass: rows as the file spells them, chunk by chunk, then what makes logs of
-them.
+"""A log file read in one pass: rows as the file spells them, chunk by chunk, then what makes logs
+of them.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Opening a log to be read in one pass and little memory: one file, several, or a folder of them."""
+"""Opening a log to be read in one pass and little memory: one file, several, or a folder."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -162,7 +162,7 @@ class TwoValues:
     names: ColumnNames
     files: tuple[Path, ...]
     first_rows: tuple[int, ...]
-    line_of: Callable[[Path, int], int] | None = None
+    line_of: Callable[[Path, int], int | None] | None = None
 
     def __call__(self, name: str, row: int) -> LogError:
         """Of the attribute called ``name`` in full, at ``row`` (from 0) of all files."""

@@ -9,13 +9,13 @@ from typing import Final, Literal
 
 import polars as pl
 
-from cloakwork.log.io.csv import TRUTHS, infer_type
+from cloakwork.log.io.csv import infer_type
 from cloakwork.log.io.times import parse_times
 
 TextKind = Literal["empty", "text", "integers", "decimals", "true", "True", "TRUE", "times"]
 """``empty``: no value so far; ``true``, ``True``, ``TRUE``: truth values in that spelling."""
 
-_FALSE: Final = dict(TRUTHS)
+_FALSE: Final[dict[TextKind, str]] = {"true": "false", "True": "False", "TRUE": "FALSE"}
 
 
 def kind_of_texts(text: pl.Series, so_far: TextKind = "empty") -> TextKind:

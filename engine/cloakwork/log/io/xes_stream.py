@@ -195,6 +195,8 @@ class _Collector(ColumnBuilder):
     @property
     def is_full(self) -> bool:
         """Whether there is enough for a chunk."""
+        if self.traces - 1 <= self._taken_traces:
+            return False
         events = self.events - self._taken_events
         columns = max(1, len(self._evidence.attributes))
         return events >= MOST_ROWS or events * columns >= CELLS
@@ -357,8 +359,9 @@ def _settled_column(name: str, attribute: _Attribute, settled: Mapping[str, Kind
     """A column as all traces together say; the texts of whole numbers that are read as decimal ones
     are not given back.
     """
-    kind = settled.get(name) or next(iter(attribute.kinds))
-    is_exact = attribute.is_exact if name not in settled else kind == "text"
+    if name in settled:
+        return XesColumn(attribute.number, name, settled[name], settled[name] == "text")
+    kind, is_exact = next(iter(attribute.kinds)), attribute.is_exact
     return XesColumn(attribute.number, name, kind, is_exact)
 
 
