@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import LogError
 from cloakwork.log.arrays import Ints
+from cloakwork.log.handle import T
 from cloakwork.log.naming import (
     ACTIVITY,
     CASE_ID,
@@ -86,6 +87,10 @@ class EventLog:
     def each_batch(self, task: "Callable[[int, EventLog], T]") -> list[T]:
         """What ``task`` returns of the log."""
         return [task(0, self)]
+
+    def results(self, task: "Callable[[int, EventLog], T]") -> Iterator[T]:
+        """What ``task`` returns of the log."""
+        yield task(0, self)
 
     def with_columns_of(self, change: "Callable[[EventLog], EventLog]") -> "EventLog":
         """The same cases and events with other columns."""
