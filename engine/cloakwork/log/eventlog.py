@@ -88,6 +88,10 @@ class EventLog:
         """What ``task`` returns of the log."""
         return [task(0, self)]
 
+    def results(self, task: "Callable[[int, EventLog], T]") -> Iterator[T]:
+        """What ``task`` returns of the log."""
+        yield task(0, self)
+
     def with_columns_of(self, change: "Callable[[EventLog], EventLog]") -> "EventLog":
         """The same cases and events with other columns."""
         return change(self)
