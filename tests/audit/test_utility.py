@@ -274,7 +274,7 @@ def test_a_failure_to_measure_is_a_note(
         raise fault
 
     plan = cloakwork.make_plan(cloakwork.load_policy(ROOT / "policies" / "dp-control-flow.yaml"))
-    monkeypatch.setattr(utility, "measured", fails)
+    monkeypatch.setattr(utility, "compared", fails)
     release = cloakwork.apply(plan, hospital, ledger=ledger)
     report = internal_report(
         release, statement_of(release.plan, release.release_id, released=(), private=True)

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binomtest, chi2
 
 from cloakwork.errors import MechanismError
-from cloakwork.noise import coins, drawn_scale, reproducible, sampler, secret
+from cloakwork.noise import Addresses, coins, drawn_scale, keyed, reproducible, sampler, secret
 from cloakwork.noise import source as noise
 from noise.draws import FALSE_ALARM, fed, law_p_value, p_value, two_sample_p_value
 from noise.opendp_sampler import drawn_by_opendp
@@ -155,15 +155,15 @@ def test_permutations_are_uniform():
 
 def test_names_are_distinct_lower_case_letters():
     """Fresh ids carry nothing but chance."""
-    names = secret().names(20_000)
+    names = secret().stream().names(Addresses.of_cases(np.arange(20_000)))
     assert len(set(names)) == 20_000
     assert all(
-        len(name) == noise.NAME_LENGTH and name.isalpha() and name.isascii() and name.islower()
+        len(name) == keyed.NAME_LENGTH and name.isalpha() and name.isascii() and name.islower()
         for name in names
     )
     observed = Counter("".join(names)).values()
-    assert p_value(observed, 20_000 * noise.NAME_LENGTH, [1 / 26] * 26) > FALSE_ALARM
-    assert list(secret().names(0)) == []
+    assert p_value(observed, 20_000 * keyed.NAME_LENGTH, [1 / 26] * 26) > FALSE_ALARM
+    assert secret().stream().names(Addresses.of_cases(np.arange(0))) == []
 
 
 def test_a_seed_repeats_and_says_that_it_is_not_private():
@@ -172,7 +172,6 @@ def test_a_seed_repeats_and_says_that_it_is_not_private():
     for source in (first, again, other):
         assert not source.private
     assert first.laplace_values(50.0, 100).tolist() == again.laplace_values(50.0, 100).tolist()
-    assert first.names(3) == again.names(3)
     assert first.stream() == again.stream() != again.stream()
     assert first.laplace_values(50.0, 100).tolist() != other.laplace_values(50.0, 100).tolist()
     assert secret().private

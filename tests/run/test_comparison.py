@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from cloakwork import load_policy, make_plan, read_log
-from cloakwork.audit.utility import Utility
+from cloakwork.audit.utility import SeenLog, Utility
 from cloakwork.facts import Facts
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.plan.model import Plan
@@ -92,11 +92,11 @@ def test_a_step_that_changes_times_alone_is_drawn_as_well() -> None:
     log = read_log(EXAMPLES / "hospital.xes.gz")
     plan = planned("kanon-dp-timestamps")
 
-    drawn = with_pictures(Utility(), plan, log, log)
+    drawn = with_pictures(Utility(), plan, SeenLog.of(log), SeenLog.of(log))
 
     assert drawn.flow is not None and drawn.flow.source_share == drawn.flow.released_share
     assert [curve.source == curve.released for curve in drawn.curves] == [True, True]
     timeless = planned("kanon-control-flow")
-    assert with_pictures(Utility(), timeless, log, log).curves == ()
-    broken = with_pictures(Utility(), plan, log, None)  # type: ignore[arg-type]
+    assert with_pictures(Utility(), timeless, SeenLog.of(log), SeenLog.of(log)).curves == ()
+    broken = with_pictures(Utility(), plan, SeenLog.of(log), None)  # type: ignore[arg-type]
     assert broken.flow is None and "pictures were not drawn" in broken.notes[0]

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.ledger import Ledger
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import BudgetExceeded, MechanismError, PlanImpossible, PlanUnsound
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.budget import check_profile, ledger_terms
@@ -92,7 +93,7 @@ def releases(
         if recorded:
             terms = ledger_terms(policy, name)
             reservation = ledger.reserve("d", policy="p", charges=(), terms=terms)
-            log, _ = windows.own_cases(log, facts, reservation)
+            log, _ = windows.own_cases(log, facts, reservation, MemoryEngine())
         found.append(set(log.cases[CASE_ID]))
     return found
 

@@ -50,6 +50,12 @@ def fingerprint(ids: Iterable[str], key: bytes) -> str:
     return "".join(heapq.nsmallest(SIZE, hashes))
 
 
+def merged_fingerprint(samples: Iterable[str]) -> str:
+    """The fingerprint of all ids of which there are these fingerprints, made with one key."""
+    hashes = {each for sample in samples for each in _split_hashes(sample)}
+    return "".join(heapq.nsmallest(SIZE, hashes))
+
+
 def shared_share(one: str, other: str) -> float:
     """The estimated share of the smaller set that both hold, from the range of hashes that both
     samples cover.

@@ -308,7 +308,10 @@ class Ledger(ReadableLedger):
         Internal: never publish the answer. Raises LedgerError or OutputError where ledger or key
         cannot be used.
         """
-        sample = fingerprint(ids, self._fingerprint_key())
+        return self.recognise_sample(reservation, fingerprint(ids, self.case_id_key()))
+
+    def recognise_sample(self, reservation: Reservation, sample: str) -> tuple[Resemblance, ...]:
+        """As ``recognise``, of the ``fingerprint`` of the case ids, made with ``case_id_key``."""
         known = read_fingerprints(self._journal) or []
         found = resemblances(sample, reservation.dataset, known)
         keep_fingerprint(self._journal, reservation.id, reservation.dataset, sample)
@@ -322,22 +325,26 @@ class Ledger(ReadableLedger):
         publish the answer. Raises LedgerError or OutputError where ledger or key cannot be used, or
         the record of an earlier release is gone.
         """
-        key = self._fingerprint_key()
+        hashes = hashed_ids(ids, self.case_id_key())
+        elsewhere = self.record_hashes(reservation, frozenset(hashes.values()))
+        return frozenset(text for text, known in hashes.items() if known in elsewhere)
+
+    def record_hashes(self, reservation: Reservation, hashes: frozenset[bytes]) -> frozenset[bytes]:
+        """As ``record_window``, of the ``hashed_ids``, made with ``case_id_key``."""
+        key = self.case_id_key()
         window = reservation.window
         if window is None:
             raise LedgerError(self.url, f"release {reservation.id} is of no window")
-        hashes = hashed_ids(ids, key)
         earlier = self.history(reservation.dataset)
-        elsewhere = keep_window(
+        return keep_window(
             self._journal,
             reservation.id,
             reservation.dataset,
             window,
-            frozenset(hashes.values()),
+            hashes,
             key,
             frozenset(record.id for record in earlier if was_recorded(record)),
         )
-        return frozenset(text for text, known in hashes.items() if known in elsewhere)
 
     def record_event(
         self,
@@ -372,7 +379,7 @@ class Ledger(ReadableLedger):
         if lock is not None:
             lock.release()
 
-    def _fingerprint_key(self) -> bytes:
+    def case_id_key(self) -> bytes:
         """The key of the fingerprints: beside an SQLite ledger, else in the user's data folder."""
         return secret_made_once(self.key_file, lambda: secrets.token_bytes(32), length=32)
 

@@ -14,6 +14,8 @@ from pydantic import Field
 
 from cloakwork.arrays import Bools, Floats, Ints
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+from cloakwork.log.handle import LogHandle
+from cloakwork.log.joined import joined_batches
 from cloakwork.quantities import Frozen
 
 MOST_PAIRS: Final = 10
@@ -83,6 +85,32 @@ class TimeUtility(Frozen):
     )
     pairs: tuple[PairTimes, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+MOST_EVENTS: Final = 500_000
+"""About how many events are compared: batches are read until there are so many."""
+
+
+def compare_times_of_batches(before: LogHandle, after: LogHandle) -> TimeUtility:
+    """The figures of the first batches, of ``MOST_EVENTS`` events or a few more.
+
+    Reading a batch may mean to carry out the step anew. Engines spread cases over batches by a
+    keyed hash, so that the first ones hold a random sample.
+    """
+    found = ([], [])  # type: tuple[list[EventLog], list[EventLog]]
+    events = cases = 0
+    for batches in zip(before.batches(), after.batches(), strict=False):
+        for side, batch in zip(found, batches, strict=True):
+            side.append(batch)
+        events += batches[0].events.height
+        cases += batches[0].cases.height
+        if events >= MOST_EVENTS:
+            break
+    figures = compare_times(*(joined_batches(side) for side in found))
+    if cases == before.case_count:
+        return figures
+    note = f"times were compared on a sample of {cases:,} of {before.case_count:,} cases"
+    return figures.model_copy(update={"notes": (*figures.notes, note)})
 
 
 def compare_times(before: EventLog, after: EventLog) -> TimeUtility:

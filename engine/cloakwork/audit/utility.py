@@ -7,7 +7,8 @@ rule 8), and choosing between several runs after reading them voids the claims.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
@@ -18,19 +19,24 @@ from pydantic import Field
 from cloakwork.arrays import Floats, Ints
 from cloakwork.audit.curves import ShareCurve
 from cloakwork.audit.discovery import Discovery, evaluate_in_subprocess
-from cloakwork.audit.flow import FlowGraph, flow_graph
+from cloakwork.audit.flow import FlowGraph, Histogram, flow_graph, with_activity
 from cloakwork.audit.learning import LearnedFrom, learned_from
 from cloakwork.audit.times import TimeUtility
 from cloakwork.audit.whole_log import WholeLogUtility
 from cloakwork.errors import MechanismError
-from cloakwork.log.eventlog import ACTIVITY, EventLog
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.handle import LogHandle
+from cloakwork.log.sample import CaseSample, sampled_cases
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.kanon.sequences import position_to_code
 from cloakwork.quantities import Frozen
 
 Variant = tuple[str, ...]
-Histogram = Mapping[Variant, int]
-"""Cases by variant: the activity labels in order, and how many cases (at least 1) follow them."""
+
+MOST_VARIANTS: Final = 200_000
+"""Variants of a log that are counted in all of its cases: some 50 MB. Of a log that seems to have
+more, those of a sample are compared.
+"""
 
 MOST_PAIRS: Final = 6_000_000
 """Pairs of variants to compare, for an earth mover's distance in a report: about ten seconds of one
@@ -105,20 +111,69 @@ class Utility(Frozen):
     notes: tuple[str, ...] = ()
 
 
-def histogram(log: EventLog) -> dict[Variant, int]:
-    """The variant histogram of ``log``; events without an activity and cases without events are
-    left out.
+def histogram(log: LogHandle) -> dict[Variant, int]:
+    """The variant histogram of all batches of ``log``; events without an activity and cases without
+    events are left out.
     """
-    labels = log.events[ACTIVITY]
-    if labels.null_count():
-        log = log.keep_events(labels.is_not_null().to_numpy())
-    variants = variants_of(log)
+    found: Counter[Variant] = Counter()
+    for counted in log.each_batch(_counted):
+        found.update(counted)
+    return dict(found)
+
+
+def _counted(_: int, log: EventLog) -> dict[Variant, int]:
+    variants = variants_of(with_activity(log))
     counted = {variants.labels(row): int(variants.counts[row]) for row in range(len(variants))}
     return {variant: cases for variant, cases in counted.items() if variant}
 
 
+@dataclass(frozen=True, slots=True)
+class SeenLog:
+    """What figures are taken from: the variants of a log, and a sample of its cases with all else.
+
+    ``counts_all``: whether the variants are those of all cases.
+    """
+
+    variants: Histogram
+    sample: CaseSample
+    counts_all: bool = True
+
+    @classmethod
+    def of(cls, log: LogHandle) -> "SeenLog":
+        """A log as a whole where it is small, so that the sample is all of it."""
+        sample = sampled_cases(log)
+        of_sample = histogram(sample.log)
+        if sample.is_whole:
+            return cls(of_sample, sample)
+        # As many variants are new in the other cases, at most, as the sample has only once
+        # (Good 1953: the chance that the next case is of a new one).
+        once = sum(cases == 1 for cases in of_sample.values()) / max(sample.log.cases.height, 1)
+        others = sample.case_count - sample.log.cases.height
+        if len(of_sample) + once * others > MOST_VARIANTS:
+            return cls(of_sample, sample, counts_all=False)
+        return cls(histogram(log), sample)
+
+
 def measured(
-    source: EventLog, release: EventLog, *, most_pairs: int = MOST_PAIRS, seconds: float = 0.0
+    source: LogHandle, release: LogHandle, *, most_pairs: int = MOST_PAIRS, seconds: float = 0.0
+) -> Utility:
+    """Every figure of ``release`` against ``source``; see ``compared``."""
+    return compared(SeenLog.of(source), SeenLog.of(release), most_pairs, seconds)
+
+
+def sample_notes(source: SeenLog, release: SeenLog) -> tuple[str, ...]:
+    """Which figures are those of a sample, in one sentence a log."""
+    sides = (source, "the source"), (release, "the release")
+    return tuple(
+        f"of {name} {'times and attributes are' if seen.counts_all else 'all figures are'} those "
+        f"of a random sample of {seen.sample}"
+        for seen, name in sides
+        if not seen.sample.is_whole
+    )
+
+
+def compared(
+    source: SeenLog, release: SeenLog, most_pairs: int = MOST_PAIRS, seconds: float = 0.0
 ) -> Utility:
     """Every figure of ``release`` against ``source``, within bounds; a figure that fails is None,
     with a note.
@@ -126,8 +181,9 @@ def measured(
     Earth mover's distances are left out above ``most_pairs`` pairs of a variant here and one there,
     process discovery after ``seconds`` (0: not tried).
     """
-    before, after = histogram(source), histogram(release)
-    notes: list[str] = []
+    before, after = source.variants, release.variants
+    logs = source.sample.log, release.sample.log
+    notes = [*sample_notes(source, release)]
 
     def within_bounds(figure: Callable[[Histogram, Histogram], Any]) -> Any:
         name = figure.__name__.replace("_", " ")
@@ -171,8 +227,10 @@ def measured(
         dfg_edge_distance=dfg_edge_distance(before, after),
         dfg_frequency_distance=dfg_frequency_distance(before, after),
         discovery=discovery,
-        flow=with_note("directly-follows graph", lambda: flow_graph(source, release)),
-        learned=with_note("models of the release", lambda: learned_from(source, release)),
+        flow=with_note(
+            "directly-follows graph", lambda: flow_graph(*logs, variants=(before, after))
+        ),
+        learned=with_note("models of the release", lambda: learned_from(*logs)),
         notes=tuple(notes),
     )
 

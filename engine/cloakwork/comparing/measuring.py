@@ -6,11 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.audit.times import TimeUtility, compare_times
+from cloakwork.audit.times import TimeUtility, compare_times_of_batches
 from cloakwork.audit.utility import histogram, relative_log_similarity
 from cloakwork.comparing.model import FigureSpread, SettingFigures
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.handle import LogHandle
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan, Step
 from cloakwork.run.comparison import whole_log_utility
@@ -32,11 +33,11 @@ class RunFigures:
     attributes: float | None = None
     _times: TimeUtility | None = None
 
-    def observe(self, step: Step, before: EventLog, after: EventLog) -> None:
+    def observe(self, step: Step, before: LogHandle, after: LogHandle) -> None:
         """Durations, where events stay and only their times change."""
         written = step.lineage.writes
         if TIMESTAMPS in written and CONTROL_FLOW not in written and not step.lineage.enriches:
-            self._times = compare_times(before, after)
+            self._times = compare_times_of_batches(before, after)
 
     def compare(self, plan: Plan, source: EventLog, released: EventLog) -> None:
         """Every figure of a release against what it was made from."""

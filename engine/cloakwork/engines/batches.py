@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.handle import LogHandle
+from cloakwork.log.joined import joined_batches
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.base import Aggregate, MapCases
+from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCases
 
 Ints = NDArray[np.int64]
 
@@ -21,7 +23,7 @@ def in_batches(log: EventLog, batch_of_case: Ints, batches: int) -> list[EventLo
 
     ``batch_of_case``: int64, shape (cases,), from 0.
     """
-    indexed = replace(log, case_index=np.arange(log.cases.height))
+    indexed = replace(log, case_index=log.index_of_case)
     if batches == 1:
         return [indexed]
     return [indexed.keep_cases(np.flatnonzero(batch_of_case == i)) for i in range(batches)]
@@ -65,11 +67,34 @@ def mapped_cases(batches: Sequence[EventLog], action: MapCases) -> EventLog:
     Raises ``MechanismError`` where it no longer says which case is which.
     """
     after = [_with_case_index(batch, action.apply(batch)) for batch in batches]
-    result = after[0] if len(after) == 1 else _joined_batches(after)
-    index = result.index_of_case
-    if (np.diff(index) < 0).any():
-        result = result.keep_cases(np.argsort(index))
-    return replace(result, case_index=None)
+    return _in_order(after[0] if len(after) == 1 else joined_batches(after))
+
+
+def collected(log: LogHandle) -> EventLog:
+    """The batches of a log as one, its cases in their order: for logs that fit into memory."""
+    batches = list(log.batches())
+    return batches[0] if len(batches) == 1 else _in_order(joined_batches(batches))
+
+
+def kept_cases(before: EventLog, after: EventLog) -> EventLog:
+    """What a rewrite made of a batch, its cases in the order of the log; errors as of
+    ``mapped_cases``.
+    """
+    return _in_order(_with_case_index(before, after))
+
+
+def _in_order(log: EventLog) -> EventLog:
+    index = log.index_of_case
+    return log.keep_cases(np.argsort(index)) if (np.diff(index) < 0).any() else log
+
+
+def generated_cases(action: GenerateCases, first: int, behind: int) -> EventLog:
+    """The cases of a range, numbered; MechanismError where it makes more or fewer."""
+    made = action.make(first, behind)
+    if made.cases.height == behind - first:
+        return replace(made, case_index=np.arange(first, behind))
+    said = f"a rewrite made {made.cases.height:,} cases where {behind - first:,} were asked for"
+    raise MechanismError("batches", f"{said} (GenerateCases.make)")
 
 
 def _with_case_index(before: EventLog, after: EventLog) -> EventLog:
@@ -95,25 +120,3 @@ def _require_own_cases(before: EventLog, index: Ints) -> None:
         return
     said = "a rewrite made several cases of one, or cases that are not of its batch"
     raise MechanismError("batches", f"{said} (EventLog.case_index)")
-
-
-def _joined_batches(batches: Sequence[EventLog]) -> EventLog:
-    """The batches end to end. What their source said is gone: the steps of a run do not ask."""
-    heights = [batch.events.height for batch in batches]
-    first_rows = np.cumsum([0, *heights])
-    # The last offset of a batch is the first of the next one; that of the last batch stays.
-    offsets = [
-        batch.offsets[:-1] + first_row
-        for batch, first_row in zip(batches, first_rows[:-1], strict=True)
-    ]
-    inserted = None
-    if any(batch.inserted is not None for batch in batches):
-        inserted = np.concatenate([~batch.kept for batch in batches])
-    return EventLog(
-        events=pl.concat([batch.events for batch in batches]),
-        cases=pl.concat([batch.cases for batch in batches]),
-        offsets=np.concatenate([*offsets, first_rows[-1:]]).astype(np.int64),
-        notes=batches[0].notes,
-        inserted=inserted,
-        case_index=np.concatenate([batch.index_of_case for batch in batches]),
-    )

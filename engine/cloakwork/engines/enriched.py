@@ -1,18 +1,20 @@
 """From the columns that a mechanism made to a log that has them."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
+from cloakwork.arrays import Floats, Ints
 from cloakwork.facts import RangeType
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP
-from cloakwork.mechanisms.values import Enrichment, Listed, Numbers, Times
+from cloakwork.mechanisms.aggregates import places_of
+from cloakwork.mechanisms.values import ColumnValues, Enrichment, Listed, Numbers, Times
 
 _LARGEST: Final = 2**63 - 1
 """Of 64-bit whole numbers."""
@@ -34,6 +36,64 @@ def enriched(log: EventLog, found: Enrichment) -> EventLog:
         else:
             events = events.with_columns(series)
     return replace(log, events=events, cases=cases)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsOfCases:
+    """Columns that a mechanism made for all of some cases, from which those of a batch are taken.
+
+    ``index``: int64, ascending; where each case stands in the whole log. ``offsets``: int64, shape
+    (cases + 1,); the events of case i are at ``offsets[i]:offsets[i + 1]`` of a column of events.
+    """
+
+    columns: ColumnValues
+    index: Ints
+    offsets: Ints
+
+    @classmethod
+    def of(cls, columns: ColumnValues, index: Ints, offsets: Ints) -> "ColumnsOfCases":
+        """Raises ValueError where a column has not one value for each event, or case."""
+        for name, values in columns.items():
+            rows = len(index) if name.startswith(CASE_PREFIX) else int(offsets[-1])
+            if len(_held(values)) != rows:
+                raise ValueError(f"{len(_held(values)):,} values of '{name}' for {rows:,} rows")
+        return cls(columns, index, offsets)
+
+    def added(self, batch: EventLog) -> EventLog:
+        """``batch`` with its part of the columns; ValueError where it has cases beside these."""
+        rows = places_of(self.index, batch.index_of_case)
+        lengths = np.diff(batch.offsets)
+        if rows is None or not np.array_equal(np.diff(self.offsets)[rows], lengths):
+            raise ValueError("columns were made for other cases")
+        moved_by = np.repeat(self.offsets[rows] - batch.offsets[:-1], lengths)
+        events = np.arange(batch.events.height) + moved_by
+        part = {
+            name: _at(values, rows if name.startswith(CASE_PREFIX) else events)
+            for name, values in self.columns.items()
+        }
+        return enriched(batch, Enrichment(part))
+
+
+def _held(values: Listed | Numbers | Times) -> Ints | Floats:
+    """The array of a column's values."""
+    match values:
+        case Listed():
+            return values.codes
+        case Numbers():
+            return values.values
+        case Times():
+            return values.microseconds
+
+
+def _at(values: Listed | Numbers | Times, rows: Ints) -> Listed | Numbers | Times:
+    """The values at ``rows``."""
+    match values:
+        case Listed():
+            return replace(values, codes=values.codes[rows])
+        case Numbers():
+            return replace(values, values=values.values[rows])
+        case Times():
+            return replace(values, microseconds=values.microseconds[rows])
 
 
 def _series(name: str, values: Listed | Numbers | Times) -> pl.Series:

@@ -1,7 +1,7 @@
 """From the variant histogram of a log, or from its cases, to what a kernel answers from."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -11,9 +11,17 @@ from cloakwork.kernel import Measured, Owners
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.columns import Column, Columns
 from cloakwork.lineage import CONTROL_FLOW
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import ACTIVITY
+from cloakwork.log.handle import LogHandle
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.aggregates import CASES, COLUMN, INDEX, UNIT, VARIANT, CaseRows
+from cloakwork.mechanisms.aggregates import (
+    CASES,
+    COLUMN,
+    INDEX,
+    UNIT,
+    VARIANT,
+    granted_values,
+)
 from cloakwork.noise import Noise
 
 
@@ -47,12 +55,46 @@ def _measured_rows(rows: pl.DataFrame) -> Measured:
     return Measured(replace(_cases_of(rows[VARIANT]), columns=columns), once, owners)
 
 
-def released_cases(log: EventLog, columns: Iterable[str]) -> Cases:
+@dataclass(frozen=True, slots=True)
+class ReleasedCases:
+    """Cases that were made of noisy answers, and ``index``, where each stands in the whole log:
+    int64, ascending.
+    """
+
+    cases: Cases
+    index: Ints
+
+    @classmethod
+    def of(cls, log: LogHandle, columns: Iterable[str]) -> "ReleasedCases":
+        """Those of all batches, with those of ``columns`` that they have."""
+        granted = tuple(sorted(name for name in columns if name != CONTROL_FLOW))
+        # Categories take four bytes an event, and are the same in all batches.
+        labels = [pl.Series([], dtype=pl.Categorical)]
+        lengths, index = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        values: dict[str, list[pl.Series]] = {name: [] for name in granted}
+        for batch in log.batches():
+            labels.append(batch.events[ACTIVITY].cast(pl.String).cast(pl.Categorical))
+            lengths.append(np.diff(batch.offsets))
+            index.append(batch.index_of_case)
+            for name in granted:
+                values[name].append(granted_values(batch, name))
+        offsets = np.cumsum(np.concatenate([[0], *lengths])).astype(np.int64)
+        cases = _coded_cases(pl.concat(labels), offsets)
+        found = Columns((name, _column_of(pl.concat(values[name]))) for name in granted)
+        return _in_order(replace(cases, columns=found), np.concatenate(index))
+
+
+def _in_order(cases: Cases, index: Ints) -> ReleasedCases:
+    """The cases as they stand in the whole log."""
+    if (np.diff(index) > 0).all():
+        return ReleasedCases(cases, index)
+    order = np.argsort(index)
+    return ReleasedCases(cases.take(order), index[order])
+
+
+def released_cases(log: LogHandle, columns: Iterable[str]) -> Cases:
     """Cases that were made of noisy answers, with those of ``columns`` that they have."""
-    granted = [name for name in columns if name != CONTROL_FLOW]
-    rows = CaseRows(tuple(sorted(granted))).of(log)
-    found = Columns((name, _column_of(values_of(rows, COLUMN + name))) for name in granted)
-    return replace(_cases_of(rows[VARIANT]), columns=found)
+    return ReleasedCases.of(log, columns).cases
 
 
 def _column_of(values: pl.Series) -> Column:
@@ -76,11 +118,15 @@ def _column_of(values: pl.Series) -> Column:
 
 
 def _cases_of(variants: pl.Series) -> Cases:
-    """Lists of labels (List[String]) as codes."""
+    """Lists of labels (of String, or of Categorical) as codes."""
     lengths = variants.list.len().to_numpy().astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    labels = variants.explode(empty_as_null=False)
-    alphabet = labels.unique().sort()
+    return _coded_cases(variants.explode(empty_as_null=False), offsets)
+
+
+def _coded_cases(labels: pl.Series, offsets: Ints) -> Cases:
+    """The labels of cases end to end, String or Categorical, as codes."""
+    alphabet = labels.unique().cast(pl.String).sort()
     codes = labels.cast(pl.Enum(alphabet)).to_physical().to_numpy().astype(np.int64)
     return Cases(tuple(alphabet), codes, offsets)
 

@@ -1,29 +1,34 @@
 """The engine in memory: one process, polars, the whole log as one batch unless told otherwise."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.engines.batches import in_batches, kept_together, mapped_cases, merged_summary
+from cloakwork.engines.base import Opened, shuffled
+from cloakwork.engines.batches import (
+    collected,
+    generated_cases,
+    in_batches,
+    kept_together,
+    mapped_cases,
+    merged_summary,
+)
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCasesBySummary, Rewrite
-
-
-class Engine(Protocol):
-    """Where the two kinds of work on rows happen; everything else is the same on every engine."""
-
-    def summarise(self, log: EventLog, aggregate: Aggregate | None) -> pl.DataFrame:
-        """The aggregate over all cases; an empty table where a mechanism needs none."""
-        ...
-
-    def rewrite(self, log: EventLog, action: Rewrite) -> EventLog:
-        """Carry out a mechanism's decision on all cases, which stay in their order."""
-        ...
-
+from cloakwork.log.handle import LogHandle
+from cloakwork.log.joined import joined_batches
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    EnrichCases,
+    GenerateCases,
+    MapCases,
+    MapCasesBySummary,
+    Rewrite,
+)
+from cloakwork.noise import Stream
 
 BatchOfCase = Callable[[int], NDArray[np.int64]]
 """For a log of so many cases the batch of each: int64, shape (cases,), from 0."""
@@ -43,18 +48,56 @@ class MemoryEngine:
 
     batches: int = 1
     batch_of_case: BatchOfCase = one_batch
+    name: str = "memory"
 
-    def summarise(self, log: EventLog, aggregate: Aggregate | None) -> pl.DataFrame:
+    def open(
+        self,
+        source: object,
+        prepare: Callable[[EventLog], EventLog],
+        unit: str | None,
+        seen: Aggregate,
+    ) -> Opened:
+        """See ``Engine``; ``source`` is an event log."""
+        log = in_memory(source)
+        return Opened(prepare(log), merged_summary([log], seen))
+
+    def summarise(self, log: LogHandle, aggregate: Aggregate | None) -> pl.DataFrame:
         """The merged aggregates of the batches."""
+        log = in_memory(log)
         batches = in_batches(log, self.batch_of_case(log.cases.height), self.batches)
         return merged_summary(batches, aggregate)
 
-    def rewrite(self, log: EventLog, action: Rewrite) -> EventLog:
+    def rewrite(self, log: LogHandle, action: Rewrite) -> EventLog:
         """Map the cases of each batch, or make new ones."""
+        log = in_memory(log)
         if isinstance(action, GenerateCases):
-            return action.make()
+            return self._generated(action)
+        if isinstance(action, EnrichCases):
+            return self.rewrite(collected(action.cases), MapCases(action.apply, together="case"))
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
         batch_of_case = self.batch_of_case(log.cases.height)
         batches = in_batches(log, kept_together(log, action, batch_of_case), self.batches)
         return mapped_cases(batches, action)
+
+    def choose_cases(self, log: LogHandle, change: Callable[[EventLog], EventLog]) -> EventLog:
+        """See ``Engine``."""
+        return replace(change(in_memory(log)), case_index=None)
+
+    def shuffle(self, log: LogHandle, stream: Stream) -> EventLog:
+        """See ``Engine``."""
+        return shuffled(in_memory(log), stream)
+
+    def _generated(self, action: GenerateCases) -> EventLog:
+        """The cases of all ranges, as many as there are batches."""
+        bounds = np.linspace(0, action.cases, self.batches + 1).astype(int).tolist()
+        made = [generated_cases(action, *of_range) for of_range in pairwise(bounds)]
+        log = made[0] if len(made) == 1 else joined_batches(made)
+        return replace(log, case_index=None)
+
+
+def in_memory(log: object) -> EventLog:
+    """``log``, where it is one in memory."""
+    if not isinstance(log, EventLog):
+        raise TypeError(f"an event log in memory is needed (got {type(log).__name__})")
+    return log

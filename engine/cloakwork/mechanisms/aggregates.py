@@ -90,7 +90,7 @@ class CaseRows:
         if self.unit is not None:
             rows[UNIT] = case_texts(batch, self.unit)
         for name in self.columns:
-            values = _column_values(batch, name)
+            values = granted_values(batch, name)
             of_cases = name.startswith(CASE_PREFIX)
             rows[COLUMN + name] = values if of_cases else as_lists(values, batch.offsets)
         return pl.DataFrame(rows)
@@ -100,7 +100,7 @@ class CaseRows:
         return summaries.sort(INDEX)
 
 
-def _column_values(log: EventLog, name: str) -> pl.Series:
+def granted_values(log: EventLog, name: str) -> pl.Series:
     """A column's values as text (String), numbers (Float64) or times (Int64, microseconds since
     1970 in UTC, days at midnight); truth values as the text ``true`` or ``false``.
 

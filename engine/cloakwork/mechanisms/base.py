@@ -15,9 +15,10 @@ before. One that perturbs says which noise each value gets, and makes
 what is released of noisy values.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import polars as pl
 from pydantic import BaseModel, JsonValue
@@ -29,6 +30,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Kernel, Perturbation
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.handle import LogHandle
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.mechanisms.values import ColumnValues, Enrichment
 from cloakwork.noise import Noise, Stream
@@ -82,7 +84,7 @@ class Aggregate(Protocol):
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Combine the rows of several batches' summaries into one summary, in an order that does
-        not depend on theirs: sorted.
+        not depend on theirs: sorted. Summaries that were merged can be merged again.
         """
         ...
 
@@ -149,9 +151,44 @@ class MapCases:
 
 @dataclass(frozen=True, slots=True)
 class GenerateCases:
-    """Make cases from the decision alone; the rows of the source log are never looked at again."""
+    """Make cases from the decision alone; the rows of the source log are never looked at again.
 
-    make: Callable[[], EventLog]
+    ``cases``: how many. ``make``: those from one number on, before another, the same ones in
+    whatever ranges it is asked for them; so no more than one range is in memory at a time.
+    ``events_until``: how many events so many of the first cases have; None where that is not known.
+    """
+
+    cases: int
+    make: Callable[[int, int], EventLog]
+    events_until: Callable[[int], int] | None = None
+
+    def ranges(self, most_events: int) -> Iterator[tuple[int, int]]:
+        """All cases in ranges (from, before) of ``most_events`` at most, or of one case; where
+        their events are not known, of one case for each ``_EVENTS_OF_A_CASE`` of these.
+        """
+        first = 0
+        while first < self.cases:
+            behind = first + max(1, most_events // _EVENTS_OF_A_CASE)
+            if self.events_until is not None:
+                most = self.events_until(first) + most_events
+                behind = bisect_right(range(self.cases + 1), most, key=self.events_until) - 1
+                # Cases without events are not batches without end.
+                behind = min(behind, first + most_events)
+            behind = min(max(behind, first + 1), self.cases)
+            yield first, behind
+            first = behind
+
+
+@dataclass(frozen=True, slots=True)
+class EnrichCases:
+    """Give columns to ``cases`` that a step before made, whatever log it was measured on.
+
+    ``apply`` adds the columns of a batch of them. It holds those of all cases, so that an engine
+    calls it in its own process, rather than send it to others.
+    """
+
+    cases: LogHandle
+    apply: Callable[[EventLog], EventLog]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +205,10 @@ class MapCasesBySummary:
     mapping: Callable[[pl.DataFrame], MapCases]
 
 
-Rewrite = MapCases | MapCasesBySummary | GenerateCases
+Rewrite = MapCases | MapCasesBySummary | GenerateCases | EnrichCases
+
+_EVENTS_OF_A_CASE: Final = 10
+"""So many are taken to be usual."""
 
 
 class Mechanism(Protocol[P]):

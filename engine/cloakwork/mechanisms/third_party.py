@@ -305,8 +305,7 @@ class WatchedRewriting(Watched):
             action = self._mechanism.rewrite(params, decision, stream)
         lineage = self.lineage(params)
         if isinstance(action, GenerateCases):
-            make = action.make
-            return GenerateCases(lambda: self._generate_log(make, lineage))
+            return self._watched_making(action, lineage)
         self._package.require_type(action, (MapCases, MapCasesBySummary), "rewrite")
         if lineage.generates:
             said = "makes new cases by its lineage, yet its rewrite maps the cases of the log"
@@ -330,12 +329,22 @@ class WatchedRewriting(Watched):
     def _watched_mapping(self, action: MapCases, lineage: Lineage) -> MapCases:
         return MapCases(self._checked_mapping(action.apply, lineage), action.together, action.unit)
 
-    def _generate_log(self, make: Callable[[], EventLog], lineage: Lineage) -> EventLog:
-        with self._package.errors_attributed("rewrite failed"):
-            made = make()
-        released: EventLog = self._package.require_type(made, EventLog, "rewrite")
-        self._require_written({*released.events.columns, *released.cases.columns}, lineage)
-        return released
+    def _watched_making(self, action: GenerateCases, lineage: Lineage) -> GenerateCases:
+        def make_and_check(first: int, behind: int) -> EventLog:
+            with self._package.errors_attributed("rewrite failed"):
+                made = action.make(first, behind)
+            released: EventLog = self._package.require_type(made, EventLog, "rewrite")
+            self._require_written({*released.events.columns, *released.cases.columns}, lineage)
+            return released
+
+        until = action.events_until
+
+        def events_until(case: int) -> int:
+            with self._package.errors_attributed("rewrite failed"):
+                return 0 if until is None else int(until(case))
+
+        self._package.require_type(action.cases, int, "rewrite")
+        return GenerateCases(action.cases, make_and_check, until and events_until)
 
     def _checked_mapping(
         self, apply: Callable[[EventLog], EventLog], lineage: Lineage

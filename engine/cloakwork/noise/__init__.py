@@ -1,8 +1,7 @@
 """The only source of randomness: every draw of the engine comes from here."""
 
-from cloakwork.noise.keyed import LARGEST_SCALE, Addresses, Stream
+from cloakwork.noise.keyed import LARGEST_SCALE, NAME_LENGTH, Addresses, Stream
 from cloakwork.noise.source import (
-    NAME_LENGTH,
     Noise,
     drawn_rate,
     drawn_scale,

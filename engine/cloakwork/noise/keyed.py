@@ -38,6 +38,9 @@ LARGEST_SCALE: Final = float(sampler.LARGEST)
 CHUNK: Final = 1 << 15
 """Addresses worked on at a time: their arrays stay in the processor's cache."""
 
+NAME_LENGTH: Final = 20
+"""Letters of a new id."""
+
 _POSITIONS: Final = 32
 """Bits of an address that hold the position; the draw has as many."""
 
@@ -155,6 +158,19 @@ class Stream:
         """
         first, second = self.words(at)
         return np.lexsort((second, first)).astype(np.int64)
+
+    def names(self, at: Addresses) -> list[str]:
+        """For each address an id of ``NAME_LENGTH`` lower-case letters.
+
+        26**20 is about 2**94: that any two of n are equal has probability n**2 / 2**95 at most,
+        3e-15 for ten million.
+        """
+        half = NAME_LENGTH // 2
+        powers = np.uint64(26) ** np.arange(half, dtype=np.uint64)
+        words = np.stack(self.words(at), axis=1)
+        letters = (words[:, :, None] // powers) % np.uint64(26) + np.uint64(ord("a"))
+        joined = letters.astype(np.uint8).tobytes().decode("ascii")
+        return [joined[start : start + NAME_LENGTH] for start in range(0, len(joined), NAME_LENGTH)]
 
 
 def drawable(mechanism: str, what: str, size: float) -> float:

@@ -8,14 +8,13 @@ truncation, no numpy or ``random`` generator (``privacy.md`` section 5).
 import hashlib
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cloakwork.arrays import Bools, Ints, Words
 from cloakwork.errors import MechanismError
@@ -24,9 +23,6 @@ from cloakwork.noise.keyed import Stream, drawable
 
 KEY_LENGTH: Final = 32
 """Bytes of a stream's key."""
-
-NAME_LENGTH: Final = 16
-"""Letters of a new id: 26**16 is about 2**75."""
 
 
 class Noise(Protocol):
@@ -71,10 +67,6 @@ class Noise(Protocol):
 
     def permutation(self, size: int) -> Ints:
         """A uniformly random order of ``range(size)``: int64."""
-        ...
-
-    def names(self, size: int) -> Sequence[str]:
-        """``size`` distinct fresh random ids of lower-case letters."""
         ...
 
     def stream(self) -> Stream:
@@ -215,28 +207,5 @@ class _Source:
             if not (np.diff(keys[order]) == 0).any():
                 return order.astype(np.int64)
 
-    def names(self, size: int) -> Sequence[str]:
-        while True:
-            letters = _draw_letters(size * NAME_LENGTH, self.words)
-            joined = letters.tobytes().decode("ascii")
-            starts = range(0, len(joined), NAME_LENGTH)
-            names = [joined[start : start + NAME_LENGTH] for start in starts]
-            if len(set(names)) == size:
-                return names
-
     def stream(self) -> Stream:
         return Stream(self.keys(), self.private)
-
-
-def _draw_letters(size: int, words: coins.WordSource) -> NDArray[np.uint8]:
-    """``size`` independent uniform lower-case letters (ASCII codes); bytes of the last, partial
-    alphabet are dropped.
-    """
-    accepted = np.empty(0, dtype=np.uint8)
-    while accepted.size < size:
-        # Eight bytes a word, of which nine in ten are accepted: a few words more than are needed.
-        drawn = words((size - accepted.size) // 7 + 8).view(np.uint8)
-        # Of the 256 values of a byte 9 whole alphabets are used: each letter is as likely.
-        fair = drawn[drawn < 26 * 9]
-        accepted = np.concatenate([accepted, fair])
-    return accepted[:size] % np.uint8(26) + np.uint8(ord("a"))

@@ -9,7 +9,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.model import Plan
 
 if TYPE_CHECKING:
-    from cloakwork.audit.utility import Utility
+    from cloakwork.audit.utility import SeenLog, Utility
     from cloakwork.audit.whole_log import WholeLogUtility
 
 _AS_IN_THE_SOURCE: Final = ("keep", "protect")
@@ -43,7 +43,7 @@ def whole_log_utility(plan: Plan, source: EventLog, released: EventLog) -> "Whol
 
 
 def with_pictures(
-    utility: "Utility", plan: Plan, source: EventLog, released: EventLog
+    utility: "Utility", plan: Plan, source: "SeenLog", released: "SeenLog"
 ) -> "Utility":
     """The figures, with the graph of steps and the curves of times where a step changed times
     alone, so that no other figure brought them.
@@ -53,11 +53,13 @@ def with_pictures(
 
     pictures: dict[str, object] = {}
     try:
+        logs = source.sample.log, released.sample.log
         if utility.flow is None:
-            pictures["flow"] = flow_graph(source, released)
+            variants = source.variants, released.variants
+            pictures["flow"] = flow_graph(*logs, variants=variants)
         drawn = utility.whole_log is not None and bool(utility.whole_log.curves)
         if TIMESTAMPS in plan.released and not drawn:
-            pictures["curves"] = time_curves(source, released, days_from(plan.facts))
+            pictures["curves"] = time_curves(*logs, days_from(plan.facts))
     except Exception as error:
         fault = str(error or type(error).__name__).partition("\n")[0]
         pictures["notes"] = (*utility.notes, f"pictures were not drawn: {fault}")

@@ -2,23 +2,23 @@
 the plan left open.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
-import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.entries import Entry
 from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.checks.measure import measure as measured_on
-from cloakwork.engines.memory import Engine, MemoryEngine
+from cloakwork.engines.base import Engine
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import (
     GuaranteeBroken,
     LedgerError,
@@ -29,9 +29,17 @@ from cloakwork.errors import (
 from cloakwork.guarantees import MetricPrivacy, short_description
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.io.round_trip import as_read_back
+from cloakwork.log.handle import LogHandle
+from cloakwork.log.io.round_trip import TypesReadBack
 from cloakwork.log.naming import without
-from cloakwork.mechanisms.base import Enriches
+from cloakwork.mechanisms.base import (
+    EnrichCases,
+    Enriches,
+    GenerateCases,
+    MapCases,
+    MapCasesBySummary,
+    Rewrite,
+)
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import ledger_terms
@@ -39,6 +47,8 @@ from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.prove import replan
 from cloakwork.progress import Reporter, heard_by, silent
+from cloakwork.run.all_cases import CaseIdSample, SourceFigures, figures_in
+from cloakwork.run.fitting import require_fitting
 from cloakwork.run.hints import time_hints
 from cloakwork.run.prepare import measured_attributes, prepared_log, require_enough_cases
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
@@ -49,11 +59,11 @@ from cloakwork.run.windows import own_cases
 NOT_PRIVATE: Final = "not-private"
 
 
-Observation = Callable[[Step, EventLog, EventLog], None]
+Observation = Callable[[Step, LogHandle, LogHandle], None]
 """Sees a step, and the log before and after it; for the internal report, never raises."""
 
 
-Comparison = Callable[[Plan, EventLog, EventLog], Mapping[str, JsonValue]]
+Comparison = Callable[[Plan, LogHandle, LogHandle], Mapping[str, JsonValue]]
 """Figures of a release against its source, both under the standard names; for the internal report,
 never raises.
 """
@@ -77,7 +87,7 @@ class Stopwatch:
 
 def execute(
     plan: Plan,
-    log: EventLog,
+    log: object,
     ledger: Ledger | None,
     *,
     engine: Engine | None = None,
@@ -90,10 +100,11 @@ def execute(
     folder: Path | None = None,
     searches: SearchCache | None = None,
     details: Mapping[str, JsonValue] = MappingProxyType({}),
-    notes: tuple[str, ...] = (),
+    notes: Iterable[str] = (),
     require: Callable[[tuple[Entry, ...]], None] | None = None,
 ) -> Release:
-    """The release that ``plan`` makes of ``log``.
+    """The release that ``plan`` makes of ``log``: an event log, or another source that ``engine``
+    opens.
 
     Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the
     steps, and measures what can be measured. The release stays reserved until it is published.
@@ -103,19 +114,23 @@ def execute(
     it is not private. ``compare`` sees the source and the finished log, and changes neither;
     ``observe`` sees the log before and after each step. ``searches``: where what a search without
     noise finds is kept, and found again. ``details`` and ``notes``: what the ledger's entry and the
-    internal report say beside the rest. ``require``: raises where the ledger's entries forbid the
-    release, in the transaction that reserves.
+    internal report say beside the rest; notes are taken once the log was read. ``require``: raises
+    where the ledger's entries forbid the release, in the transaction that reserves.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
     plan = replan(plan, catalogue)
     reporter("plan proved again")
-    prepared = prepared_log(log, plan)
-    require_enough_cases(prepared, plan)
+    with watch.stage("prepare"):
+        prepare = partial(prepared_log, plan=plan)
+        opened = engine.open(log, prepare, plan.facts.unit.attribute, SourceFigures())
+        prepared = opened.log
+        require_fitting(plan, prepared, engine, catalogue)
+        require_enough_cases(prepared, plan, engine)
     reservation = _reserve(plan, ledger, folder, details, require) if noise.private else None
-    recognised = _recognised(prepared, reservation, reporter)
+    recognised = _recognised(prepared, reservation, engine, reporter)
     try:
-        prepared, of_window = own_cases(prepared, plan.facts, reservation)
+        prepared, of_window = own_cases(prepared, plan.facts, reservation, engine)
         result, records = take_steps(
             plan,
             prepared,
@@ -128,24 +143,24 @@ def execute(
             searches=searches,
         )
         with watch.stage("finish"):
-            result = as_read_back(with_fresh_ids(result, noise), plan.policy.spec.output.format)
+            result = finished(result, plan, engine, noise)
         with watch.stage("checks"):
             verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
     except BaseException as error:
         if reservation is not None:
             failed(reservation, error)
         raise
-    released = without_hidden(result, plan)
+    released = result.with_columns_of(partial(without_hidden, plan=plan))
     release = Release(
         log=released,
         plan=plan,
         verdicts=verdicts,
         release_id=reservation.id if reservation else NOT_PRIVATE,
         internal=Internal(
-            source=_figures(log),
+            source=figures_in(opened.seen),
             steps=records,
             stages=watch.seconds,
-            notes=(*notes, *log.notes, *of_window, *time_hints(prepared, plan), *recognised),
+            notes=(*notes, *prepared.notes, *of_window, *time_hints(prepared, plan), *recognised),
         ),
         ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
@@ -160,7 +175,7 @@ def execute(
 
 def take_steps(
     plan: Plan,
-    log: EventLog,
+    log: LogHandle,
     noise: Noise,
     *,
     engine: Engine,
@@ -169,7 +184,7 @@ def take_steps(
     watch: Stopwatch,
     observe: Observation | None,
     searches: SearchCache | None,
-) -> tuple[EventLog, tuple[StepRecord, ...]]:
+) -> tuple[LogHandle, tuple[StepRecord, ...]]:
     """The steps of ``plan`` on a log that was prepared for it, one after the other; arguments as
     for ``execute``.
     """
@@ -212,14 +227,15 @@ def failed(reservation: Reservation, error: BaseException) -> None:
 
 
 def _recognised(
-    log: EventLog, reservation: Reservation | None, reporter: Reporter
+    log: LogHandle, reservation: Reservation | None, engine: Engine, reporter: Reporter
 ) -> tuple[str, ...]:
     """Which other datasets seem to hold the same cases: internal, and nothing depends on it."""
     if reservation is None:
         return ()
     try:
-        ids = log.cases[CASE_ID].cast(pl.String).drop_nulls()
-        found = [str(hint) for hint in reservation.ledger.recognise(reservation, ids)]
+        ledger = reservation.ledger
+        sample = engine.summarise(log, CaseIdSample(ledger.case_id_key()))["sample"][0]
+        found = [str(hint) for hint in ledger.recognise_sample(reservation, sample)]
     except (LedgerError, OutputError) as error:
         found = [f"no fingerprint of the case ids was kept: {error}"]
     for hint in found:
@@ -274,7 +290,7 @@ def granted(step: Step, plan: Plan) -> Grant:
 
 def take_step(
     step: Step,
-    log: EventLog,
+    log: LogHandle,
     grant: Grant,
     engine: Engine,
     noise: Noise,
@@ -282,8 +298,8 @@ def take_step(
     watch: Stopwatch,
     *,
     searches: SearchCache | None = None,
-    released: EventLog | None = None,
-) -> tuple[EventLog, StepRecord]:
+    released: LogHandle | None = None,
+) -> tuple[LogHandle, StepRecord]:
     """Look at the log as far as the plan grants it, decide or measure, rewrite; ``released``: what
     a step that enriches adds columns to.
     """
@@ -296,31 +312,43 @@ def take_step(
     with watch.stage(step.mechanism):
         seen = look(mechanism, params, log, engine, noise, grant)
         outcome = take(mechanism, params, seen, noise, grant, searches, released)
-        after = engine.rewrite(log, outcome.rewrite)
-    _require_marks(step, log, after)
+        after = engine.rewrite(log, _with_marks(step, outcome.rewrite))
     seconds = perf_counter() - begun
     return after, StepRecord(step.mechanism, seconds, outcome.internal, outcome.recorded)
 
 
-def _require_marks(step: Step, before: EventLog, after: EventLog) -> None:
-    """Refuse a step that inserts events without marking them, or forgets which ones are inserted:
-    what is checked on the kept events alone would count inserted ones for real.
+def _with_marks(step: Step, action: Rewrite) -> Rewrite:
+    """A rewrite that is refused where it inserts events without marking them, or forgets which ones
+    are inserted: what is checked on the kept events alone would count inserted ones for real.
     """
-    had_marks = before.inserted is not None
-    needs_marks = step.lineage.inserts or (had_marks and not step.lineage.generates)
-    if needs_marks and after.inserted is None:
-        raise MechanismError(
-            step.mechanism,
-            "it does not say which events are inserted (EventLog.inserted); "
-            "change a log by dataclasses.replace, keep_cases or keep_events",
-        )
+    if isinstance(action, GenerateCases | EnrichCases):
+        return action
+    if isinstance(action, MapCasesBySummary):
+        mapping = action.mapping
+        return replace(action, mapping=lambda table: _marked(step, mapping(table)))
+    return _marked(step, action)
 
 
-def with_fresh_ids(log: EventLog, noise: Noise) -> EventLog:
-    """The same cases under fresh random ids, in random order: nothing tells where they stood."""
-    shuffled = log.keep_cases(noise.permutation(log.cases.height))
-    ids = pl.Series(CASE_ID, list(noise.names(shuffled.cases.height)), pl.String)
-    return replace(shuffled, cases=shuffled.cases.with_columns(ids), notes=())
+def _marked(step: Step, action: MapCases) -> MapCases:
+    def apply(before: EventLog) -> EventLog:
+        after = action.apply(before)
+        if after.inserted is None and (step.lineage.inserts or before.inserted is not None):
+            raise MechanismError(
+                step.mechanism,
+                "it does not say which events are inserted (EventLog.inserted); "
+                "change a log by dataclasses.replace, keep_cases or keep_events",
+            )
+        return after
+
+    return replace(action, apply=apply)
+
+
+def finished(log: LogHandle, plan: Plan, engine: Engine, noise: Noise) -> LogHandle:
+    """The cases under fresh ids in random order, as whoever reads the release will read them."""
+    shuffled = engine.shuffle(log, noise.stream())
+    types = TypesReadBack(plan.policy.spec.output.format)
+    found = engine.summarise(shuffled, types)
+    return shuffled.with_columns_of(partial(types.read_back, found=found))
 
 
 def without_hidden(log: EventLog, plan: Plan) -> EventLog:
@@ -349,15 +377,3 @@ def _verdict(claim: Claim, log: EventLog, plan: Plan) -> Verdict:
     if not found.holds:
         raise GuaranteeBroken(claim.sentence, found.seen)
     return Verdict(claim, holds=True, observed=found.seen)
-
-
-def _figures(source: EventLog) -> dict[str, JsonValue]:
-    """Counts of the raw log; internal."""
-    return {
-        "cases": source.cases.height,
-        "events": source.events.height,
-        "events without a time": int(source.events[TIMESTAMP].null_count())
-        if TIMESTAMP in source.events.columns
-        else 0,
-        "longest case": int(np.diff(source.offsets).max(initial=0)),
-    }

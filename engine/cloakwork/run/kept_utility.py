@@ -8,13 +8,14 @@ from pydantic import JsonValue
 
 from cloakwork.errors import first_line
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.handle import LogHandle
 from cloakwork.plan.model import Plan, Step
 from cloakwork.progress import Reporter
 from cloakwork.run.comparison import compared_columns, whole_log_utility, with_pictures
 
 if TYPE_CHECKING:
     from cloakwork.audit.times import TimeUtility
+    from cloakwork.audit.utility import SeenLog, Utility
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class TimesSeen:
     needed: bool
     figures: "TimeUtility | None" = None
 
-    def __call__(self, step: Step, before: EventLog, after: EventLog) -> None:
+    def __call__(self, step: Step, before: LogHandle, after: LogHandle) -> None:
         """Whatever goes wrong is noted in the report: the release does not depend on it."""
         if (
             not self.needed
@@ -35,40 +36,58 @@ class TimesSeen:
             or step.lineage.enriches
         ):
             return
-        from cloakwork.audit.times import TimeUtility, compare_times
+        from cloakwork.audit.times import TimeUtility, compare_times_of_batches
 
         try:
-            self.figures = compare_times(before, after)
+            self.figures = compare_times_of_batches(before, after)
         except Exception as error:
             self.figures = TimeUtility(notes=(f"times were not compared: {first_line(error)}",))
 
 
 def utility_figures(
     plan: Plan,
-    source: EventLog,
-    released: EventLog,
+    source: LogHandle,
+    released: LogHandle,
     reporter: Reporter,
     mining_seconds: float,
     times: "TimeUtility | None" = None,
 ) -> Mapping[str, JsonValue]:
     """How much is left of the control flow, of ``times`` and of attributes, for the internal report
-    if there will be one.
+    if there will be one; of large logs, of a sample of their cases where it is no count of all.
 
     Whatever goes wrong here is noted there: the release is made, paid for, and does not depend on
     it.
     """
-    rewritten = any(CONTROL_FLOW in step.lineage.writes for step in plan.steps)
-    measurable = rewritten or times is not None or any(compared_columns(plan, released))
-    if not (plan.policy.spec.output.report and measurable):
+    if not plan.policy.spec.output.report:
         return {}
-    from cloakwork.audit.utility import Utility, measured
+    from cloakwork.audit.utility import SeenLog, Utility
 
-    reporter("measuring utility, for the internal report only")
-    figures, whole_log = Utility(), None
     try:
-        whole_log = whole_log_utility(plan, source, released)
-        figures = measured(source, released, seconds=mining_seconds) if rewritten else figures
+        before, after = SeenLog.of(source), SeenLog.of(released)
     except Exception as error:
-        figures = Utility(notes=(f"utility was not measured: {first_line(error)}",))
-    found = figures.model_copy(update={"times": times, "whole_log": whole_log})
-    return with_pictures(found, plan, source, released).model_dump(mode="json")
+        notes = (f"utility was not measured: {first_line(error)}",)
+        return Utility(times=times, notes=notes).model_dump(mode="json")
+    rewritten = any(CONTROL_FLOW in step.lineage.writes for step in plan.steps)
+    measurable = rewritten or times is not None or any(compared_columns(plan, after.sample.log))
+    if not measurable:
+        return {}
+    reporter("measuring utility, for the internal report only")
+    seconds = mining_seconds if rewritten else None
+    found = _measured(plan, before, after, seconds).model_copy(update={"times": times})
+    return with_pictures(found, plan, before, after).model_dump(mode="json")
+
+
+def _measured(
+    plan: Plan, before: "SeenLog", after: "SeenLog", mining_seconds: float | None
+) -> "Utility":
+    """The figures of attributes and, but where ``mining_seconds`` are None, of the control flow."""
+    from cloakwork.audit.utility import Utility, compared, sample_notes
+
+    try:
+        whole_log = whole_log_utility(plan, before.sample.log, after.sample.log)
+        figures = Utility(notes=sample_notes(before, after))
+        if mining_seconds is not None:
+            figures = compared(before, after, seconds=mining_seconds)
+    except Exception as error:
+        return Utility(notes=(f"utility was not measured: {first_line(error)}",))
+    return figures.model_copy(update={"whole_log": whole_log})

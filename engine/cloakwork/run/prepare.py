@@ -3,18 +3,20 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-import numpy as np
 import polars as pl
 
+from cloakwork.engines.base import Engine
 from cloakwork.errors import Infeasible, MechanismError
-from cloakwork.facts import Facts, Unit
+from cloakwork.facts import Unit
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.handle import LogHandle
 from cloakwork.log.io.round_trip import with_one_spelling
 from cloakwork.log.naming import named, values_of
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import Plan
 from cloakwork.policy.model import Policy
+from cloakwork.run.all_cases import MostKept
 from cloakwork.run.windows import in_window, require_times
 
 
@@ -133,8 +135,9 @@ def in_time_order(
     if unit.attribute in cases.columns:
         cases = cases.with_columns(_as_text(log, unit.attribute).alias(unit.attribute))
     if timestamp != TIMESTAMP:
-        return EventLog.build(events, cases, log.case_of)
-    return EventLog(events, cases, log.offsets, log.notes)
+        ordered = EventLog.build(events, cases, log.case_of, notes=log.notes)
+        return replace(ordered, case_index=log.case_index)
+    return EventLog(events, cases, log.offsets, log.notes, case_index=log.case_index)
 
 
 def _with_standard_columns(events: pl.DataFrame, height: int) -> pl.DataFrame:
@@ -241,7 +244,7 @@ def _require_quasi_identifiers(log: EventLog, plan: Plan) -> None:
             )
 
 
-def require_enough_cases(log: EventLog, plan: Plan) -> None:
+def require_enough_cases(log: LogHandle, plan: Plan, engine: Engine) -> None:
     """Refuse, before any budget is spent, groups of more cases or units than the log has after
     bounding; ``Infeasible``.
 
@@ -250,9 +253,10 @@ def require_enough_cases(log: EventLog, plan: Plan) -> None:
     window that another window has are known only once the ledger was charged: where too few are
     left then, the mechanism refuses, and what was charged stays.
     """
-    if plan.bounded or log.events.height == 0:
+    groups = (claim.guarantee.least_group() for claim in plan.claims)
+    if plan.bounded or log.event_count == 0 or not any(groups):
         return
-    cases, units = _most_kept(log, plan.facts)
+    cases, units = engine.summarise(log, MostKept(plan.facts)).row(0)
     for claim in plan.claims:
         goal = claim.guarantee
         group = goal.least_group()
@@ -273,23 +277,3 @@ def require_enough_cases(log: EventLog, plan: Plan) -> None:
                 f"{symbol} = {least:,}, but the log holds {held:,} {noun}; "
                 f"no such release of it exists{advice}",
             )
-
-
-def _most_kept(log: EventLog, facts: Facts) -> tuple[int, int]:
-    """How many cases, and how many units of privacy, stay after bounding, or more; a case without a
-    unit is none.
-    """
-    labels = log.events[ACTIVITY]
-    known = labels.is_not_null()
-    if facts.alphabet is not None:
-        known = labels.is_in(list(facts.alphabet)).fill_null(False)
-    known_events = np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height)
-    staying = log.cases.filter(pl.Series(known_events > 0))
-    if facts.unit.attribute is None:
-        return staying.height, staying.height
-    if facts.unit.attribute not in staying.columns:
-        return staying.height, 0
-    owners = values_of(staying, facts.unit.attribute).drop_nulls()
-    alone = staying.height - len(owners)
-    sizes = owners.value_counts(name="cases")["cases"].to_numpy()
-    return int(np.minimum(sizes, facts.unit.max_cases).sum()) + alone, len(sizes)

@@ -1,12 +1,15 @@
 """What the first steps of a plan would change: figures of the raw log, for those who may see it."""
 
-from cloakwork.engines.memory import Engine, MemoryEngine
-from cloakwork.log.eventlog import EventLog
+from functools import partial
+
+from cloakwork.engines.base import Engine
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import secret
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Plan, Step
 from cloakwork.progress import Reporter, heard_by, silent
+from cloakwork.run.all_cases import SourceFigures
 from cloakwork.run.execute import Stopwatch, granted, take_step
 from cloakwork.run.prepare import prepared_log, require_enough_cases
 from cloakwork.run.release import StepRecord
@@ -15,7 +18,7 @@ from cloakwork.run.search_cache import SearchCache
 
 def preview(
     plan: Plan,
-    log: EventLog,
+    log: object,
     *,
     engine: Engine | None = None,
     catalogue: Catalogue | None = None,
@@ -37,9 +40,11 @@ def preview(
     watch = Stopwatch()
     records = list[StepRecord]()
     steps = previewable(plan)
-    result = prepared_log(log, plan) if steps else log
-    if steps:
-        require_enough_cases(result, plan)
+    if not steps:
+        return ()
+    unit = plan.facts.unit.attribute
+    result = engine.open(log, partial(prepared_log, plan=plan), unit, SourceFigures()).log
+    require_enough_cases(result, plan, engine)
     for step in steps:
         reporter(f"{step.mechanism}: {step.why}")
         with heard_by(reporter):

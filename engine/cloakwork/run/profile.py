@@ -68,7 +68,8 @@ def measure(
         require=require,
     )
     try:
-        prepared, _ = own_cases(prepared, facts, reservation)
+        engine = MemoryEngine()
+        own, _ = own_cases(prepared, facts, reservation, engine)
         bounds = BoundParams(
             attribute=facts.unit.attribute,
             max_cases=facts.unit.max_cases,
@@ -76,7 +77,7 @@ def measure(
             longest_case=facts.longest_case,
         )
         cut = BoundContributions().rewrite(bounds, Decision(pl.DataFrame()), noise.stream())
-        figures = figures_of(params, MemoryEngine().rewrite(prepared, cut), noise)
+        figures = figures_of(params, engine.rewrite(own, cut), noise)
     except BaseException as error:
         failed(reservation, error)
         raise

@@ -1,16 +1,18 @@
 """One step of a plan: what its mechanism gets to see, and what becomes of the log."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
-from cloakwork.engines.enriched import enriched
-from cloakwork.engines.measured import measured_of, released_cases
-from cloakwork.engines.memory import Engine
+from cloakwork.arrays import Ints
+from cloakwork.engines.base import Engine
+from cloakwork.engines.enriched import ColumnsOfCases
+from cloakwork.engines.measured import ReleasedCases, measured_of
 from cloakwork.engines.noise_on_times import noise_on_times
 from cloakwork.engines.noise_on_values import noise_on_values
 from cloakwork.errors import MechanismError, PlanUnsound
@@ -21,11 +23,13 @@ from cloakwork.kernel.local import Randomisation, Randomising
 from cloakwork.kernel.perturb import OneTime, Perturbing
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.from_variants import log_of_variants
+from cloakwork.log.from_variants import CasesOfVariants
+from cloakwork.log.handle import LogHandle
 from cloakwork.log.naming import CASE_PREFIX
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import (
     Aggregate,
+    EnrichCases,
     Enriches,
     GenerateCases,
     Measurement,
@@ -77,7 +81,7 @@ class Outcome:
 
 
 def look(
-    mechanism: Any, params: BaseModel, log: EventLog, engine: Engine, noise: Noise, grant: Grant
+    mechanism: Any, params: BaseModel, log: LogHandle, engine: Engine, noise: Noise, grant: Grant
 ) -> Measured | pl.DataFrame:
     """What of ``log`` the step may go by: a summary, or what a kernel answers from."""
     return opened(mechanism, engine.summarise(log, aggregate_of(mechanism, params, grant)), noise)
@@ -130,7 +134,7 @@ def take(
     noise: Noise,
     grant: Grant,
     searches: SearchCache | None = None,
-    released: EventLog | None = None,
+    released: LogHandle | None = None,
 ) -> Outcome:
     """Let the mechanism decide, or measure, by what ``look`` found; ``released``: the cases that
     one which enriches adds columns to.
@@ -184,15 +188,16 @@ def _enrich_cases(
     seen: Measured,
     noise: Noise,
     grant: Grant,
-    released: EventLog | None,
+    released: LogHandle | None,
 ) -> Outcome:
     name, lineage = mechanism_name(mechanism), grant.lineage
     if released is None:
         raise PlanUnsound(f"{name} adds columns to cases, and none were made before it")
-    cases = released_cases(released, lineage.reads - {METADATA})
-    found, recorded = enrich(mechanism, params, seen, noise, grant, cases)
-    made = _with_columns(released, found.columns, mechanism, grant)
-    return Outcome(GenerateCases(lambda: made), dict(found.internal), recorded)
+    made = ReleasedCases.of(released, lineage.reads - {METADATA})
+    found, recorded = enrich(mechanism, params, seen, noise, grant, made.cases)
+    offsets = made.cases.offsets
+    columns = _columns_of_cases(found.columns, made.index, offsets, mechanism, grant)
+    return Outcome(EnrichCases(released, columns.added), dict(found.internal), recorded)
 
 
 def _make_cases(
@@ -207,21 +212,40 @@ def _make_cases(
         "cases released": int(found.cases[is_released].sum()),
         **found.internal,
     }
-    cases = log_of_variants(found.variants, found.cases)
-    made = _with_columns(cases, found.columns, mechanism, grant)
-    return Outcome(GenerateCases(lambda: made), figures, recorded)
+    cases = CasesOfVariants.of(found.variants, found.cases)
+    make = _made_with_columns(cases, found.columns, mechanism, grant)
+    return Outcome(GenerateCases(cases.case_count, make, cases.events_until), figures, recorded)
 
 
-def _with_columns(log: EventLog, columns: ColumnValues, mechanism: Any, grant: Grant) -> EventLog:
-    """The log with columns that a mechanism made for it: all that it may write, and no other."""
-    name, lineage = mechanism_name(mechanism), grant.lineage
+def _made_with_columns(
+    cases: CasesOfVariants, columns: ColumnValues, mechanism: Any, grant: Grant
+) -> Callable[[int, int], EventLog]:
+    """What makes a range of the cases, with their part of the columns."""
+    if not columns:
+        _require_columns(columns, mechanism, grant)
+        return cases.made
+    index, offsets = np.arange(cases.case_count), cases.offsets_of_cases()
+    found = _columns_of_cases(columns, index, offsets, mechanism, grant)
+    return lambda first, behind: found.added(cases.made(first, behind))
+
+
+def _columns_of_cases(
+    columns: ColumnValues, index: Ints, offsets: Ints, mechanism: Any, grant: Grant
+) -> ColumnsOfCases:
+    """Columns that a mechanism made for cases: all that it may write, and no other."""
+    _require_columns(columns, mechanism, grant)
+    try:
+        return ColumnsOfCases.of(columns, index, offsets)
+    except ValueError as error:
+        raise MechanismError(mechanism_name(mechanism), f"it made {error}") from error
+
+
+def _require_columns(columns: ColumnValues, mechanism: Any, grant: Grant) -> None:
+    lineage = grant.lineage
     with_cases = {CONTROL_FLOW, METADATA} if lineage.generates else {METADATA}
     if set(columns) != lineage.writes - with_cases:
+        name = mechanism_name(mechanism)
         raise MechanismError(name, "it made other columns than its lineage writes")
-    try:
-        return enriched(log, Enrichment(columns))
-    except ValueError as error:
-        raise MechanismError(name, f"it made {error}") from error
 
 
 def _perturb_times(mechanism: Perturbs, params: BaseModel, noise: Noise, grant: Grant) -> Outcome:

@@ -1,8 +1,7 @@
 """A plan tried on a log of which nothing is released: for figures of what would be left."""
 
-from cloakwork.engines.memory import MemoryEngine
+from cloakwork.engines.memory import MemoryEngine, in_memory
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.round_trip import as_read_back
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Noise
 from cloakwork.plan.model import Plan
@@ -10,8 +9,8 @@ from cloakwork.progress import silent
 from cloakwork.run.execute import (
     Observation,
     Stopwatch,
+    finished,
     take_steps,
-    with_fresh_ids,
     without_hidden,
 )
 from cloakwork.run.prepare import prepared_log, require_enough_cases
@@ -34,17 +33,18 @@ def trial(
     protects. Raises as ``execute`` does where a step refuses the log.
     """
     prepared = prepared_log(log, plan)
-    require_enough_cases(prepared, plan)
+    engine = MemoryEngine()
+    require_enough_cases(prepared, plan, engine)
     result, _ = take_steps(
         plan,
         prepared,
         noise,
-        engine=MemoryEngine(),
+        engine=engine,
         catalogue=catalogue(),
         reporter=silent,
         watch=Stopwatch(),
         observe=observe,
         searches=searches,
     )
-    finished = as_read_back(with_fresh_ids(result, noise), plan.policy.spec.output.format)
-    return prepared, without_hidden(finished, plan)
+    released = in_memory(finished(result, plan, engine, noise))
+    return prepared, without_hidden(released, plan)

@@ -8,11 +8,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.accounting.ledger import Reservation
+from cloakwork.engines.base import Engine
 from cloakwork.errors import MechanismError
 from cloakwork.facts import UNIX_EPOCH, Facts
 from cloakwork.log.eventlog import CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.handle import LogHandle
 from cloakwork.plan.windows import charged_window
 from cloakwork.policy.model import Policy
+from cloakwork.run.all_cases import HashedIds
 
 _NEVER: Final = np.iinfo(np.int64).max
 
@@ -35,8 +38,8 @@ def in_window(log: EventLog, policy: Policy, facts: Facts) -> EventLog:
 
 
 def own_cases(
-    log: EventLog, facts: Facts, reservation: Reservation | None
-) -> tuple[EventLog, tuple[str, ...]]:
+    log: LogHandle, facts: Facts, reservation: Reservation | None, engine: Engine
+) -> tuple[LogHandle, tuple[str, ...]]:
     """The cases of a log of one window that the ledger has in no other window, now recorded with
     this one; and a note for the internal report.
 
@@ -44,16 +47,21 @@ def own_cases(
     """
     if reservation is None or charged_window(facts) is None:
         return log, ()
-    ids = log.cases[CASE_ID].cast(pl.String)
-    elsewhere = reservation.record_window(ids)
+    hashing = HashedIds(reservation.ledger.case_id_key())
+    hashes = frozenset(engine.summarise(log, hashing)["hash"].drop_nulls().to_list())
+    elsewhere = reservation.ledger.record_hashes(reservation, hashes)
     note = (
-        f"{log.cases.height:,} cases of the log start in window {facts.release_window}; "
+        f"{log.case_count:,} cases of the log start in window {facts.release_window}; "
         f"{len(elsewhere):,} of them were left out, as they were released with another window"
     )
     if not elsewhere:
         return log, (note,)
-    stays = ~ids.is_in(list(elsewhere)).to_numpy()
-    return log.keep_cases(np.flatnonzero(stays)), (note,)
+
+    def own(batch: EventLog) -> EventLog:
+        stays = [each not in elsewhere for each in hashing.hashes(batch)]
+        return batch.keep_cases(np.flatnonzero(stays))
+
+    return engine.choose_cases(log, own), (note,)
 
 
 def require_times(values: pl.Series, name: str) -> None:

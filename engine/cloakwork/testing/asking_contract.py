@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from cloakwork.accounting.leaf_events import is_unbounded, leaves_of
-from cloakwork.engines.memory import Engine, MemoryEngine
+from cloakwork.engines.base import Engine
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee

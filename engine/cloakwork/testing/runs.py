@@ -9,8 +9,10 @@ import polars as pl
 from pydantic import ValidationError
 
 from cloakwork.arrays import Ints
+from cloakwork.engines.base import Engine
+from cloakwork.engines.batches import collected
 from cloakwork.engines.measured import measured_of
-from cloakwork.engines.memory import Engine, MemoryEngine
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import (
@@ -31,7 +33,7 @@ from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.noise import Noise, secret
-from cloakwork.run.execute import with_fresh_ids
+from cloakwork.run.all_cases import SourceFigures
 from cloakwork.run.steps import Grant, look, take
 
 NO_FACTS: Final = Facts()
@@ -97,7 +99,7 @@ class Prepared:
         source = noise or secret()
         bounded = run_step(catalogue()["bound"], self.bounds, log, source)
         made = run_step(self.mechanism, self.params, bounded, source, self.facts)
-        return with_fresh_ids(made, source)
+        return MemoryEngine().shuffle(made, source.stream())
 
     def runner(self, log: EventLog, noise: Noise | None = None) -> Callable[[], EventLog]:
         """What runs the mechanism on ``log`` once, with fresh noise; ids and order are left as the
@@ -159,9 +161,14 @@ def run_step(
     """
     engine = engine or MemoryEngine()
     grant = Grant.of(mechanism, params, facts)
-    seen = look(mechanism, params, log, engine, noise, grant)
+    opened = engine.open(log, _as_it_is, facts.unit.attribute, SourceFigures()).log
+    seen = look(mechanism, params, opened, engine, noise, grant)
     outcome = take(mechanism, params, seen, noise, grant, released=released)
-    return engine.rewrite(log, outcome.rewrite)
+    return collected(engine.rewrite(opened, outcome.rewrite))
+
+
+def _as_it_is(log: EventLog) -> EventLog:
+    return log
 
 
 def _declared_facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:

@@ -89,6 +89,7 @@ class Fill(WithoutDecision):
         "by construction",
     )
     Params = FillParams
+    needs_all_cases: ClassVar[str] = "any case may lend its values to an inserted event"
 
     def offer(
         self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]

@@ -1,0 +1,128 @@
+"""What an engine does: everything that touches rows."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import polars as pl
+
+from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.log.handle import LogHandle
+from cloakwork.mechanisms.base import Aggregate, MapCases, Rewrite
+from cloakwork.noise import Stream
+from cloakwork.noise.keyed import Addresses
+
+EVENTS_OF_A_BATCH: Final = 250_000
+"""About how many events are in memory at a time, by each process."""
+
+_ROWS_MERGED: Final = 500_000
+"""How many rows of summaries are merged at a time, at least."""
+
+EVENTS_OF_A_PART: Final = 1_000_000
+"""About how many events one file of a release holds; a smaller release is one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A log as an engine holds it. ``log``: prepared; ``seen``: an aggregate over its source."""
+
+    log: LogHandle
+    seen: pl.DataFrame
+
+
+class Engine(Protocol):
+    """Where rows are worked on; everything else is the same on every engine.
+
+    With the same noise, every engine releases the same cases in the same order: draws depend on the
+    index of a case, and on nothing else.
+    """
+
+    @property
+    def name(self) -> str:
+        """As the command line calls it."""
+        ...
+
+    def open(
+        self,
+        source: object,
+        prepare: Callable[[EventLog], EventLog],
+        unit: str | None,
+        seen: Aggregate,
+    ) -> Opened:
+        """The log of ``source``, prepared case by case, its cases numbered in their order; all
+        cases of a ``unit`` lie in one batch. ``seen`` is taken of what is read.
+        """
+        ...
+
+    def summarise(self, log: LogHandle, aggregate: Aggregate | None) -> pl.DataFrame:
+        """The aggregate over all cases; an empty table where a mechanism needs none."""
+        ...
+
+    def rewrite(self, log: LogHandle, action: Rewrite) -> LogHandle:
+        """Carry out a mechanism's decision on all cases, which stay in their order."""
+        ...
+
+    def choose_cases(self, log: LogHandle, change: Callable[[EventLog], EventLog]) -> LogHandle:
+        """The cases that ``change`` leaves of each batch, numbered anew."""
+        ...
+
+    def shuffle(self, log: LogHandle, stream: Stream) -> LogHandle:
+        """The same cases in random order under fresh random ids (``shuffled``)."""
+        ...
+
+
+def needs_all_cases(action: Rewrite) -> bool:
+    """Whether a rewrite asks for the log in one batch."""
+    return isinstance(action, MapCases) and action.together == "log"
+
+
+def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """The summary of batches of which these are the tables: a few are merged at a time, so that
+    never all of them are in memory.
+    """
+    waiting: list[pl.DataFrame] = []
+    rows, least = 0, _ROWS_MERGED
+    for table in tables:
+        waiting.append(table)
+        rows += table.height
+        if rows > least:
+            waiting = [aggregate.merge(pl.concat(waiting))]
+            rows = waiting[0].height
+            # What is merged again and again costs no more than twice what there is.
+            least = max(_ROWS_MERGED, 2 * rows)
+    return aggregate.merge(pl.concat(waiting))
+
+
+def summaries(log: LogHandle, aggregates: Sequence[Aggregate]) -> list[pl.DataFrame]:
+    """Several aggregates over all cases, in one pass."""
+
+    def of_batch(_: int, batch: EventLog) -> list[pl.DataFrame]:
+        return [aggregate.of(batch) for aggregate in aggregates]
+
+    tables = log.each_batch(of_batch)
+    by_aggregate = zip(aggregates, zip(*tables, strict=True), strict=True)
+    return [aggregate.merge(pl.concat(found)) for aggregate, found in by_aggregate]
+
+
+def order_keys(log: EventLog, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
+    """By which two words (uint64, shape (cases,)) the cases of a release are sorted."""
+    return stream.part("order").words(Addresses.of_cases(log.index_of_case))
+
+
+def shuffled(log: EventLog, stream: Stream) -> EventLog:
+    """The cases of ``log`` in random order under fresh random ids, both by their index: nothing
+    tells where they stood.
+    """
+    first, second = order_keys(log, stream)
+    moved = log.keep_cases(np.lexsort((second, first)))
+    return with_fresh_ids(moved, stream)
+
+
+def with_fresh_ids(log: EventLog, stream: Stream) -> EventLog:
+    """Each case under a fresh random id, by its index."""
+    from dataclasses import replace
+
+    ids = stream.part("ids").names(Addresses.of_cases(log.index_of_case))
+    named = log.cases.with_columns(pl.Series(CASE_ID, ids, pl.String))
+    return replace(log, cases=named, notes=(), case_index=None)

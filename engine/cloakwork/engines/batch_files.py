@@ -1,0 +1,109 @@
+"""Batches of a log on disk: immutable Arrow files, and segments of batches for other batches."""
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from cloakwork.arrays import Ints
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.joined import joined_batches
+
+# No column of a log begins so: readers take no name with a zero byte.
+_INDEX: Final = "\0index"
+_LENGTH: Final = "\0length"
+_INSERTED: Final = "\0inserted"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFile:
+    """One batch in a file. ``segments``: where each of its segments begins and ends, in bytes."""
+
+    path: Path
+    cases: int
+    events: int
+    segments: tuple[tuple[int, int], ...]
+
+
+def write_segments(segments: Iterable[EventLog | None], path: Path) -> BatchFile:
+    """Write logs end to end, each to be read by itself; None: nothing for that place."""
+    cases = events = 0
+    places = []
+    with path.open("wb") as file:
+        for log in segments:
+            begin = file.tell()
+            if log is not None and log.cases.height:
+                _write_log(log, file)
+                cases += log.cases.height
+                events += log.events.height
+            places.append((begin, file.tell()))
+    return BatchFile(path, cases, events, tuple(places))
+
+
+def write_batch(log: EventLog, path: Path) -> BatchFile:
+    """Write a batch; one without cases keeps its columns."""
+    with path.open("wb") as file:
+        _write_log(log, file)
+        return BatchFile(path, log.cases.height, log.events.height, ((0, file.tell()),))
+
+
+def read_batch(file: BatchFile) -> EventLog:
+    """What ``write_batch`` wrote."""
+    return _read_log(file.path.read_bytes())
+
+
+def read_segment(files: Sequence[BatchFile], place: int) -> EventLog | None:
+    """The segments of one place in all files, end to end; None where all are empty."""
+    found = []
+    for batch in files:
+        begin, end = batch.segments[place]
+        if begin == end:
+            continue
+        with batch.path.open("rb") as file:
+            file.seek(begin)
+            found.append(_read_log(file.read(end - begin)))
+    return joined_batches(found) if found else None
+
+
+def _write_log(log: EventLog, file: io.BufferedWriter) -> None:
+    cases = log.cases.with_columns(
+        pl.Series(_INDEX, log.index_of_case, pl.Int64),
+        pl.Series(_LENGTH, np.diff(log.offsets), pl.Int64),
+    )
+    events = log.events
+    if log.inserted is not None:
+        events = events.with_columns(pl.Series(_INSERTED, log.inserted))
+    tables = [_as_stream(cases), _as_stream(events)]
+    header = json.dumps([len(table) for table in tables]).encode()
+    file.write(len(header).to_bytes(8, "little") + header)
+    for table in tables:
+        file.write(table)
+
+
+def _as_stream(table: pl.DataFrame) -> bytes:
+    target = io.BytesIO()
+    table.write_ipc_stream(target, compression="lz4")
+    return target.getvalue()
+
+
+def _read_log(content: bytes) -> EventLog:
+    begin = 8 + int.from_bytes(content[:8], "little")
+    of_cases, of_events = json.loads(content[8:begin])
+    view = memoryview(content)
+    cases = pl.read_ipc_stream(io.BytesIO(view[begin : begin + of_cases]))
+    events = pl.read_ipc_stream(io.BytesIO(view[begin + of_cases : begin + of_cases + of_events]))
+    lengths = cases[_LENGTH].to_numpy()
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    inserted = None
+    if _INSERTED in events.columns:
+        inserted = events[_INSERTED].to_numpy().astype(np.bool_)
+        events = events.drop(_INSERTED)
+    index: Ints = cases[_INDEX].to_numpy().astype(np.int64)
+    return EventLog(
+        events, cases.drop(_INDEX, _LENGTH), offsets, inserted=inserted, case_index=index
+    )

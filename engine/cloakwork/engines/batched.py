@@ -1,0 +1,327 @@
+"""A log in batches on disk, and the engine that works on it, one task a batch."""
+
+import secrets
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cloakwork.arrays import Ints
+from cloakwork.engines.base import (
+    EVENTS_OF_A_BATCH,
+    EVENTS_OF_A_PART,
+    merged,
+    needs_all_cases,
+    order_keys,
+    shuffled,
+)
+from cloakwork.engines.batch_files import (
+    BatchFile,
+    read_batch,
+    read_segment,
+    write_batch,
+    write_segments,
+)
+from cloakwork.engines.batches import collected, generated_cases, kept_cases
+from cloakwork.engines.executors import Executor
+from cloakwork.engines.workspace import Workspace
+from cloakwork.errors import MechanismError
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.handle import LogHandle
+from cloakwork.log.naming import values_of
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    EnrichCases,
+    GenerateCases,
+    MapCasesBySummary,
+    Rewrite,
+)
+from cloakwork.noise import Stream
+
+T = TypeVar("T")
+Change = Callable[[EventLog], EventLog]
+
+_WORDS: Final = 1 << 64
+
+
+class SharedFiles:
+    """Files of a workspace that are removed when no log needs them any more."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._remove = weakref.finalize(self, _remove_files, tuple(paths))
+
+
+def _remove_files(paths: tuple[Path, ...]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class BatchedLog:
+    """Batches in files, and what is done to each whenever it is read.
+
+    ``changes``: rewrites of batches that no task has carried out yet, so that a step reads and
+    writes no files of its own. ``index``: int64, for each batch the index of its cases where it is
+    not that of the files. ``counted``: cases and events; None: not before they are counted.
+    """
+
+    files: tuple[BatchFile, ...]
+    workspace: Workspace
+    executor: Executor
+    owned: SharedFiles = field(repr=False)
+    unit: str | None = None
+    notes: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    index: tuple[Ints, ...] | None = field(default=None, repr=False)
+    counted: tuple[int, int] | None = None
+
+    @property
+    def case_count(self) -> int:
+        """How many cases there are."""
+        return self._counts()[0]
+
+    @property
+    def event_count(self) -> int:
+        """How many events there are."""
+        return self._counts()[1]
+
+    def batches(self) -> Iterator[EventLog]:
+        """The batches, one after the other, in this process."""
+        read = self._reader()
+        return map(read, range(len(self.files)))
+
+    def each_batch(self, task: Callable[[int, EventLog], T]) -> list[T]:
+        """See ``LogHandle``."""
+        return list(self.results(task))
+
+    def results(self, task: Callable[[int, EventLog], T]) -> Iterator[T]:
+        """As ``each_batch``, one after the other."""
+        read = self._reader()
+        return self.executor.run(lambda place: task(place, read(place)), len(self.files))
+
+    def with_columns_of(self, change: Change) -> "BatchedLog":
+        """See ``LogHandle``."""
+        return replace(self, changes=(*self.changes, change))
+
+    def changed_by(self, change: Change) -> "BatchedLog":
+        """The cases that ``change`` makes of each batch."""
+        return replace(self.with_columns_of(change), counted=None)
+
+    def _reader(self) -> Callable[[int], EventLog]:
+        """What reads a batch; it holds neither the workspace nor the executor."""
+        files, index, changes = self.files, self.index, self.changes
+
+        def read(place: int) -> EventLog:
+            log = read_batch(files[place])
+            if index is not None:
+                log = replace(log, case_index=index[place])
+            for change in changes:
+                log = change(log)
+            return log
+
+        return read
+
+    def _counts(self) -> tuple[int, int]:
+        if self.counted is not None:
+            return self.counted
+        of_batches = self.each_batch(lambda _, log: (log.cases.height, log.events.height))
+        cases, events = (sum(counts) for counts in zip(*of_batches, strict=True))
+        object.__setattr__(self, "counted", (cases, events))  # counted once
+        return cases, events
+
+
+@dataclass(frozen=True)
+class BatchedEngine:
+    """Works on batches in files; what ``local`` and ``spark`` share.
+
+    ``batch_events``: about how many events a batch has. ``part_events``: about how many events a
+    file of the release has.
+    """
+
+    executor: Executor
+    workspace: Workspace
+    name: str = "local"
+    batch_events: int = EVENTS_OF_A_BATCH
+    part_events: int = EVENTS_OF_A_PART
+
+    def store(
+        self,
+        task: Callable[[int], EventLog],
+        places: int,
+        *,
+        unit: str | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> BatchedLog:
+        """The log whose batches ``task`` makes."""
+        new_path = new_paths(self.workspace)
+        files = self.executor.run(lambda place: write_batch(task(place), new_path()), places)
+        return self.stored(tuple(files), unit=unit, notes=notes)
+
+    def stored(
+        self,
+        files: tuple[BatchFile, ...],
+        *,
+        unit: str | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> BatchedLog:
+        """The log of files that tasks wrote."""
+        counted = sum(file.cases for file in files), sum(file.events for file in files)
+        owned = SharedFiles([file.path for file in files])
+        return BatchedLog(files, self.workspace, self.executor, owned, unit, notes, counted=counted)
+
+    def numbered(self, log: BatchedLog) -> BatchedLog:
+        """The log with its cases numbered from 0 in the order of their indexes."""
+        found = log.each_batch(lambda _, batch: batch.index_of_case)
+        order = np.argsort(np.concatenate(found), kind="stable")
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        bounds = np.cumsum([len(index) for index in found])[:-1]
+        numbers = tuple(np.split(ranks, bounds))
+        if not log.changes:
+            return replace(log, index=numbers)
+
+        def number(place: int, batch: EventLog) -> BatchFile:
+            return write_batch(replace(batch, case_index=numbers[place]), new_path())
+
+        new_path = new_paths(self.workspace)
+        files = tuple(log.each_batch(number))
+        return self.stored(files, unit=log.unit, notes=log.notes)
+
+    def by_unit(self, log: BatchedLog, unit: str, key: int) -> BatchedLog:
+        """The log with all cases of a unit in one batch; cases without one stay apart."""
+        places = len(log.files)
+
+        def place_of_case(batch: EventLog) -> Ints:
+            if unit not in batch.cases.columns:
+                return batch.index_of_case % places
+            owners = values_of(batch.cases, unit).cast(pl.String)
+            hashes = keyed_hash(owners, key)
+            alone = owners.is_null().to_numpy()
+            number = batch.index_of_case.astype(np.uint64)
+            return (np.where(alone, number, hashes) % np.uint64(places)).astype(np.int64)
+
+        def in_order(batch: EventLog) -> EventLog:
+            return batch.keep_cases(np.argsort(batch.index_of_case, kind="stable"))
+
+        return self._regrouped(log, place_of_case, places, in_order, unit)
+
+    def summarise(self, log: LogHandle, aggregate: Aggregate | None) -> pl.DataFrame:
+        """See ``Engine``."""
+        if aggregate is None:
+            return pl.DataFrame()
+        return merged(aggregate, _batched(log).results(lambda _, batch: aggregate.of(batch)))
+
+    def rewrite(self, log: LogHandle, action: Rewrite) -> LogHandle:
+        """See ``Engine``. Raises MechanismError where an action asks for the log in one batch."""
+        batched = _batched(log)
+        if isinstance(action, GenerateCases):
+            return self._generated(action, batched)
+        if isinstance(action, EnrichCases):
+            return self._enriched(action, batched)
+        if isinstance(action, MapCasesBySummary):
+            action = action.mapping(self.summarise(log, action.aggregate))
+        if needs_all_cases(action):
+            batched = self._in_one_batch(batched)
+        elif action.together == "unit" and action.unit != batched.unit:
+            raise MechanismError(
+                self.name, f"cases of one '{action.unit}' lie in several batches; use memory"
+            )
+        apply = action.apply
+        return batched.changed_by(lambda batch: kept_cases(batch, apply(batch)))
+
+    def choose_cases(self, log: LogHandle, change: Change) -> BatchedLog:
+        """See ``Engine``."""
+        return self.numbered(_batched(log).changed_by(change))
+
+    def shuffle(self, log: LogHandle, stream: Stream) -> BatchedLog:
+        """See ``Engine``. Batch after batch is the order of the release."""
+        batched = _batched(log)
+        events = sum(file.events for file in batched.files)  # of before its changes: about
+        parts = max(1, round(events / self.part_events))
+        # One part takes all words, of which the last is the largest that 64 bits hold.
+        width = min(-(-_WORDS // parts), _WORDS - 1)
+
+        def part_of_case(batch: EventLog) -> Ints:
+            first, _ = order_keys(batch, stream)
+            return (first // np.uint64(width)).astype(np.int64)
+
+        return self._regrouped(
+            batched, part_of_case, parts, lambda batch: shuffled(batch, stream), None
+        )
+
+    def _regrouped(
+        self,
+        log: BatchedLog,
+        place_of_case: Callable[[EventLog], Ints],
+        places: int,
+        finish: Change,
+        unit: str | None,
+    ) -> BatchedLog:
+        """The cases of ``log`` in ``places`` other batches: each batch is cut into a segment for
+        each of them, then each is put together.
+        """
+        new_path = new_paths(self.workspace)
+
+        def cut(number: int, batch: EventLog) -> tuple[BatchFile, EventLog | None]:
+            place = place_of_case(batch)
+            # Cut along one sorted copy: each case is moved once.
+            by_place = batch.keep_cases(np.argsort(place, kind="stable"))
+            bounds = np.searchsorted(np.sort(place), np.arange(places + 1))
+            segments = (by_place.slice_cases(*span) for span in pairwise(bounds.tolist()))
+            file = write_segments(segments, new_path())
+            return file, batch.keep_cases(np.zeros(0, np.int64)) if number == 0 else None
+
+        cut_files = log.each_batch(cut)
+        files = [file for file, _ in cut_files]
+        no_cases = next(log for _, log in cut_files if log is not None)
+        segments = SharedFiles([file.path for file in files])
+
+        def join(place: int) -> EventLog:
+            found = read_segment(files, place)
+            return finish(no_cases if found is None else found)
+
+        regrouped = self.store(join, places, unit=unit, notes=log.notes)
+        del segments  # not before: with it go the files
+        return regrouped
+
+    def _in_one_batch(self, log: BatchedLog) -> BatchedLog:
+        """The same log in one batch, for what asks for it; in this process."""
+        if len(log.files) == 1:
+            return log
+        file = write_batch(collected(log), new_paths(self.workspace)())
+        return self.stored((file,), unit=log.unit, notes=log.notes)
+
+    def _generated(self, action: GenerateCases, log: BatchedLog) -> BatchedLog:
+        ranges = list(action.ranges(self.batch_events)) or [(0, 0)]
+        make = partial(generated_cases, action)
+        return self.store(lambda place: make(*ranges[place]), len(ranges), notes=log.notes)
+
+    def _enriched(self, action: EnrichCases, log: BatchedLog) -> BatchedLog:
+        """In this process: the columns of all cases are not sent to others."""
+        path = new_paths(self.workspace)
+        files = [write_batch(action.apply(batch), path()) for batch in action.cases.batches()]
+        return self.stored(tuple(files), notes=log.notes)
+
+
+def keyed_hash(texts: pl.Series, key: int) -> NDArray[np.uint64]:
+    """64 bits of each text by a key of 64 bits: which batch it belongs to, and nothing else."""
+    return texts.hash(key).to_numpy()
+
+
+def _batched(log: LogHandle) -> BatchedLog:
+    if not isinstance(log, BatchedLog):
+        raise TypeError(f"a log in batches is needed (got {type(log).__name__})")
+    return log
+
+
+def new_paths(workspace: Workspace) -> Callable[[], Path]:
+    """What names a new file of the workspace, in any process."""
+    folder = workspace.path
+    return lambda: folder / f"{secrets.token_hex(12)}.batch"

@@ -1,0 +1,126 @@
+"""Where the tasks of a batched log run."""
+
+import os
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any, Final, Protocol, TypeVar, cast
+
+from cloakwork.engines.worker import FAILED, read_message, write_message
+from cloakwork.errors import MechanismError
+
+R = TypeVar("R")
+
+_WORKER: Final = "from cloakwork.engines.worker import main; main()"
+
+
+class Executor(Protocol):
+    """Runs one task for each of some places."""
+
+    def run(self, task: Callable[[int], R], places: int) -> Iterator[R]:
+        """What ``task`` returns for each place from 0, in their order.
+
+        It may run in other processes, so that what it needs and returns can be pickled, and more
+        than once for a place: of each place exactly one result counts.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InThisProcess:
+    """One after the other."""
+
+    def run(self, task: Callable[[int], R], places: int) -> Iterator[R]:
+        """As ``Executor.run``."""
+        return map(task, range(places))
+
+
+class Processes:
+    """Several processes, started when they are first needed, that end with this one.
+
+    Each takes every n-th place: a task is sent to each process once, and the results of its places
+    come one by one.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count: Final = count
+        self._workers: list[subprocess.Popen[bytes]] = []
+
+    def run(self, task: Callable[[int], R], places: int) -> Iterator[R]:
+        """As ``Executor.run``. Raises what a task raises, once all processes are at rest."""
+        import cloudpickle
+
+        if places < 2:
+            return map(task, range(places))
+        payload = cloudpickle.dumps(task)
+        workers = self._running()
+        for number, worker in enumerate(workers):
+            own = range(number, places, len(workers))
+            _send(worker, payload, list(own))
+        return self._results(workers, places)
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
+            worker.kill()
+            worker.wait()
+        self._workers = []
+
+    def _results(self, workers: list["subprocess.Popen[bytes]"], places: int) -> Iterator[Any]:
+        try:
+            for place in range(places):
+                state, result = _receive(workers[place % len(workers)])
+                if state == FAILED:
+                    raise cast(BaseException, result)
+                yield result
+        except BaseException:
+            # What the others still do is for nothing.
+            self.close()
+            raise
+
+    def _running(self) -> list["subprocess.Popen[bytes]"]:
+        if not self._workers:
+            self._workers = [_started() for _ in range(self._count)]
+            for worker in self._workers:
+                weakref.finalize(self, _end, worker)
+        return self._workers
+
+
+def _started() -> "subprocess.Popen[bytes]":
+    # One thread each: there are as many processes as cores are to be used.
+    environment = {**os.environ, "POLARS_MAX_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", _WORKER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+
+
+def _end(worker: "subprocess.Popen[bytes]") -> None:
+    worker.kill()
+    worker.wait()
+
+
+def _send(worker: "subprocess.Popen[bytes]", payload: bytes, places: list[int]) -> None:
+    try:
+        write_message(cast(IO[bytes], worker.stdin), (payload, places))
+    except BrokenPipeError:
+        raise _gone() from None
+
+
+def _receive(worker: "subprocess.Popen[bytes]") -> tuple[str, object]:
+    found = read_message(cast(IO[bytes], worker.stdout))
+    if found is None:
+        raise _gone()
+    return cast(tuple[str, object], found)
+
+
+def _gone() -> MechanismError:
+    return MechanismError(
+        "local",
+        "a process that worked on batches of the log has ended, killed or out of memory; "
+        "use fewer processes (CLOAKWORK_PROCESSES) or a machine with more memory",
+    )

@@ -1,0 +1,46 @@
+"""A process that works on batches for another one: it is sent a task and places, and answers with a
+result for each.
+"""
+
+import pickle
+import sys
+from typing import IO, Any, Final
+
+DONE: Final = "done"
+FAILED: Final = "failed"
+
+_LENGTH: Final = 8
+
+
+def write_message(stream: IO[bytes], content: object) -> None:
+    """Send one object, its length before it. Both ends are ours: what is unpickled is trusted."""
+    import cloudpickle
+
+    body = cloudpickle.dumps(content)
+    stream.write(len(body).to_bytes(_LENGTH, "little") + body)
+    stream.flush()
+
+
+def read_message(stream: IO[bytes]) -> Any:
+    """The next object; None where the other end is gone."""
+    head = stream.read(_LENGTH)
+    if len(head) < _LENGTH:
+        return None
+    return pickle.loads(stream.read(int.from_bytes(head, "little")))  # noqa: S301 - see above
+
+
+def main() -> None:
+    """Work until the other end is gone."""
+    answers = sys.stdout.buffer
+    # Whatever prints must not get between the answers.
+    sys.stdout = sys.stderr
+    while (asked := read_message(sys.stdin.buffer)) is not None:
+        payload, places = asked
+        task = pickle.loads(payload)  # noqa: S301 - from the process that started this one
+        for place in places:
+            try:
+                answer = (DONE, task(place))
+            except Exception as error:
+                write_message(answers, (FAILED, error))
+                break
+            write_message(answers, answer)

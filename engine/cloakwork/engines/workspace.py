@@ -1,0 +1,90 @@
+"""A private folder for batches of a raw log: gone when nobody needs it any more, and, where a
+process was killed, at the next start.
+"""
+
+import os
+import secrets
+import shutil
+import socket
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from cloakwork.errors import OutputError
+from cloakwork.home import data_home
+from cloakwork.locks import Lock, lock_folder, lock_if_abandoned
+
+WORK_FOLDER: Final = "CLOAKWORK_WORK"
+"""The environment's name for where such folders are made."""
+
+_PREFIX: Final = "work-"
+
+
+def work_home() -> Path:
+    """``$CLOAKWORK_WORK``, else the folder ``work`` in the user's data folder."""
+    chosen = os.environ.get(WORK_FOLDER)
+    return Path(chosen) if chosen else data_home() / "work"
+
+
+class Workspace:
+    """A folder (mode 0700) that is locked while this process lives, and removed with this object.
+
+    Files in it hold rows of the raw log. Raises OutputError where it cannot be made.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        home = work_home() if parent is None else parent
+        try:
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with suppress(OSError):
+                remove_abandoned(home)
+            lock = _own_folder(home)
+        except OSError as error:
+            raise OutputError(
+                f"{home}: no folder for batches of the log can be made there ({error.strerror}); "
+                f"set {WORK_FOLDER} to a folder of your own"
+            ) from error
+        self.path: Final = lock.path
+        self._close = weakref.finalize(self, _remove, lock)
+
+    def new_file(self, suffix: str) -> Path:
+        """The path of a file that is not there yet."""
+        return self.path / f"{secrets.token_hex(12)}{suffix}"
+
+    def close(self) -> None:
+        """Remove the folder now. Closing twice does nothing."""
+        self._close()
+
+
+def remove_abandoned(home: Path) -> int:
+    """Remove the folders in ``home`` whose process on this host is dead; how many there were.
+    Raises OSError.
+    """
+    removed = 0
+    for folder in list(home.glob(f"{_host_prefix()}*")):
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        lock = lock_if_abandoned(folder)
+        if lock is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.release()
+            removed += not folder.exists()
+    return removed
+
+
+def _own_folder(home: Path) -> Lock:
+    while True:
+        lock = lock_folder(home / f"{_host_prefix()}{os.getpid()}-{secrets.token_hex(4)}")
+        if lock is not None:
+            lock.path.chmod(0o700)
+            return lock
+
+
+def _host_prefix() -> str:
+    return f"{_PREFIX}{socket.gethostname()}-"
+
+
+def _remove(lock: Lock) -> None:
+    shutil.rmtree(lock.path, ignore_errors=True)
+    lock.release()
