@@ -1,19 +1,18 @@
 """The verbs of the Python interface, the same as the command line's."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import BudgetForecast, Ledger
 from cloakwork.errors import CloakworkError, FileProblem, PolicyError
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.io import read_log
-from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, require_profile_params
 from cloakwork.notebook_progress import in_notebook
 from cloakwork.plan.budget import ledger_terms
@@ -44,13 +43,14 @@ from cloakwork.report.render import render, render_pdf
 from cloakwork.report.risk_figures import RiskReport
 from cloakwork.report.risk_file import read_risk
 from cloakwork.report.texts import open_window_line, warning_lines
+from cloakwork.run.engine_choice import choice_for
 from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.kept_utility import TimesSeen, utility_figures
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
 from cloakwork.run.preview import previewable
 from cloakwork.run.profile import measure
-from cloakwork.run.reading import log_in_memory, read_under
+from cloakwork.run.reading import AttributesLeft, read_under
 from cloakwork.run.release import Release, StepRecord
 from cloakwork.run.search_cache import SearchCache
 
@@ -84,6 +84,7 @@ def apply(
     mining_seconds: float = 0.0,
     folder: Path | None = None,
     require_approval: bool = False,
+    engine: str | None = None,
 ) -> Release:
     """Run ``plan`` on ``log`` and charge ``ledger``; the release stays in memory.
 
@@ -97,6 +98,8 @@ def apply(
     folder; until then the ledger shows it as reserved. ``folder``: which folder that will be, for
     the ledger to tell a run that was killed. What ``preview`` found on the same log is used, and
     what is found is kept, in the user's data folder unless ``CLOAKWORK_NO_CACHE`` is set.
+    ``engine``: ``memory``, ``local`` (in batches on disk, for logs that do not fit into memory) or
+    ``spark``; by default by the size of the log.
     """
     if not isinstance(plan, Plan):
         what = type(plan).__name__
@@ -108,9 +111,11 @@ def apply(
         book, plan.policy, plan.policy_digest, columns=columns, require=require_approval
     )
     watch = stopwatch or Stopwatch()
-    if not isinstance(log, EventLog):
-        with watch.stage("read"):
-            log = _opened(log, plan, columns, reporter)
+    left = AttributesLeft(required_attributes(plan))
+    with watch.stage("read"):
+        chosen = choice_for(engine, log, plan, columns, left, reporter)
+    if chosen.because is not None:
+        reporter(chosen.because)
 
     times = TimesSeen(needed=bool(plan.policy.spec.output.report))
 
@@ -119,8 +124,9 @@ def apply(
 
     return execute(
         plan,
-        log,
+        chosen.source,
         book,
+        engine=chosen.engine,
         reporter=reporter,
         stopwatch=watch,
         compare=compare,
@@ -128,7 +134,7 @@ def apply(
         folder=folder,
         searches=SearchCache.of_user(),
         details=details_of(plan.policy, approval, columns),
-        notes=notes_on(plan.policy, approval, columns),
+        notes=chain(notes_on(plan.policy, approval, columns), left.notes()),
         require=still_approved(
             book,
             plan.policy,
@@ -153,6 +159,7 @@ def release(
     mining_seconds: float = 0.0,
     window: str | None = None,
     require_approval: bool = False,
+    engine: str | None = None,
 ) -> Published:
     """Anonymize ``log`` under ``policy`` and write the release to the new folder ``out``: all that
     ``cloakwork apply`` does.
@@ -188,6 +195,7 @@ def release(
         mining_seconds=mining_seconds,
         folder=target,
         require_approval=require_approval,
+        engine=engine,
     )
     return publish(made, folder, signing_key=key, reporter=reporter)
 
@@ -262,55 +270,11 @@ def preview(
     """
     if not previewable(plan):
         return ()
-    if not isinstance(log, EventLog):
-        log = _read(log, plan, columns, reporter)
-    return preview_on(plan, log, reporter=reporter, searches=SearchCache.of_user())
-
-
-def _opened(
-    log: object, plan: Plan, columns: dict[str, str] | None, reporter: Reporter
-) -> EventLog:
-    """The log at a path or in a table; raises LogError for what is neither."""
-    if isinstance(log, str | Path):
-        return _read(log, plan, columns, reporter)
-    if type(log).__module__.partition(".")[0] == "pm4py":
-        return EventLog.from_pandas(cast("pd.DataFrame", log))
-    return log_in_memory(plan.policy, log, columns)
-
-
-def _read(
-    path: str | Path, plan: Plan, columns: dict[str, str] | None, reporter: Reporter
-) -> EventLog:
-    """The log without the attributes that the plan does not need; their names go into its notes,
-    which stay inside.
-
-    A reader may ask about a name both as a case's and as an event's attribute, so names are noted
-    without the prefix.
-    """
-    reporter(f"reading {path}")
-    needed, read, left = required_attributes(plan), set[str](), set[str]()
-
-    def keep(attribute: str) -> bool:
-        needs = needed(attribute)
-        (read if needs else left).add(attribute.removeprefix(CASE_PREFIX))
-        return needs
-
-    log = read_under(plan.policy, path, columns=columns, keep=keep, on_excess=_on_excess(plan))
-    options = plan.policy.spec.input
-    if options is not None and options.object_type is not None:
-        for note in log.notes:
-            reporter(f"internal, never publish: {note}")
-    names = sorted(left - read - {ACTIVITY, TIMESTAMP})
-    return replace(
-        log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}")
+    chosen = choice_for(None, log, plan, columns, required_attributes(plan), reporter)
+    searches = SearchCache.of_user()
+    return preview_on(
+        plan, chosen.source, engine=chosen.engine, reporter=reporter, searches=searches
     )
-
-
-def _on_excess(plan: Plan) -> OnExcess:
-    """Under a claim that noise pays for, one case's value must not decide whether there is a
-    release.
-    """
-    return "drop" if any(claim.cost is not None for claim in plan.claims) else "refuse"
 
 
 def publish(

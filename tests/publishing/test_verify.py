@@ -17,7 +17,12 @@ from cloakwork.log.io import Attribute, write_log
 from cloakwork.publishing import verify_derived
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, plan_bytes
-from cloakwork.publishing.released import ReleasedColumn, column_mismatches, released_columns
+from cloakwork.publishing.released import (
+    ReleasedColumn,
+    attributes_of,
+    column_mismatches,
+    released_columns,
+)
 from cloakwork.publishing.stamp import EXTENSIONS, stamp
 from cloakwork.publishing.verify import verify
 from publishing.conftest import VARIANTS, a_log, a_plan, a_policy, envelope_of, public_file, resign
@@ -415,7 +420,11 @@ def test_a_name_with_a_line_break_stays_on_its_line() -> None:
     found = EventLog(log.events.with_columns(pl.lit(1).alias(hostile)), log.cases, log.offsets)
     listed = ReleasedColumn(name=hostile + "2", scope="event", treatment="keep", rule="*")
 
-    said = list(column_mismatches(found, a_plan(), (*released_columns(log, a_plan()), listed)))
+    said = list(
+        column_mismatches(
+            attributes_of(found), a_plan(), (*released_columns(log, a_plan()), listed)
+        )
+    )
 
     assert len(said) == 2 and all(line.isprintable() and "no\\nte" in line for line in said)
     (line,) = VerificationFailed([f"it holds '{hostile}'"]).mismatches

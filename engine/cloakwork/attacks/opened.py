@@ -2,6 +2,7 @@
 
 import zipfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -10,11 +11,13 @@ from cloakwork.errors import LogError, VerificationFailed
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import read_log
+from cloakwork.log.io.file_parts import whole_log
 from cloakwork.log.io.source import format_by_suffix
 from cloakwork.plan.model import Plan
-from cloakwork.publishing.archive import LOG_NAME, unpacked
+from cloakwork.publishing.archive import unpacked
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, read_document
+from cloakwork.publishing.log_files import found_log
 from cloakwork.publishing.verify_signature import read_statement
 
 
@@ -54,13 +57,10 @@ def opened_log(
 
 
 def _of_folder(folder: Path, named: Path) -> OpenedLog:
-    logs = sorted(path for path in folder.iterdir() if LOG_NAME.fullmatch(path.name))
-    if len(logs) != 1:
-        hint = "name a release folder, or the log file itself"
-        raise LogError(named, f"holds {len(logs)} logs where a release has one", hint=hint)
+    files = found_log(folder, named)
     plan = _plan_in(folder)
     timeless = plan is not None and TIMESTAMPS not in plan.released
-    log = read_log(logs[0], timeless=timeless)
+    log = whole_log(files.files, partial(read_log, timeless=timeless))
     return OpenedLog(log, named.name, plan, _id_in(folder))
 
 

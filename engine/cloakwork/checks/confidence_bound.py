@@ -4,7 +4,8 @@ The checker is a chain of joins. A *sequence* is what can be known of a case; a 
 subsequence of it that an attacker may know. A table holds every pair of a candidate and a sequence
 that it occurs in, with the earliest place at which it ends there. Joined with the places of the
 sequence behind that one, it gives all candidates of one event more. What a group of matching
-sequences holds is then added up.
+sequences holds is then added up. Which candidates there are follows from the distinct sequences of
+all batches, which TLKC leaves few of: so what merges is these, with what their cases hold.
 
 For background ``relative``, released times are taken as they are: the release has rounded them, and
 counted them from one origin. What the checker cannot see: whether the cases of the log are distinct
@@ -18,11 +19,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from cloakwork.checks.evidence import gathered
+from cloakwork.checks.known_sequences import KnownSequences, sequence_tables
 from cloakwork.errors import GuaranteeBroken
 from cloakwork.facts import Unit
 from cloakwork.guarantees import ConfidenceBound
-from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.naming import named, values_of
+from cloakwork.log.handle import LogHandle
+from cloakwork.log.naming import named
 
 MOST_ROWS: Final = 30_000_000
 """How many pairs of candidate and sequence, or of candidate and case, are held at once: about 3 GB.
@@ -65,7 +68,7 @@ class _Candidates:
 
 
 def worst_knowledge(
-    log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE
+    log: LogHandle, guarantee: ConfidenceBound, unit: Unit = _CASE
 ) -> WorstKnowledge | None:
     """What the worst knowledge of at most ``guarantee.L`` events, none included, finds; None for a
     log without cases.
@@ -75,15 +78,17 @@ def worst_knowledge(
     memory with the pairs. Raises ``GuaranteeBroken`` when the log lacks a column, or when there are
     more than ``MOST_ROWS`` pairs: nothing is then known about the guarantee.
     """
-    if log.cases.height == 0:
+    return worst_in(gathered(log, KnownSequences(guarantee, unit)), guarantee, unit)
+
+
+def worst_in(
+    merged: pl.DataFrame, guarantee: ConfidenceBound, unit: Unit = _CASE
+) -> WorstKnowledge | None:
+    """``worst_knowledge``, of the merged ``KnownSequences`` of a log."""
+    if merged.height == 0:
         return None
-    places, sequence_of_case = _known_sequences(log, guarantee)
-    owner = _owner_numbers(log, guarantee, unit)
-    cases = pl.DataFrame({"sequence": sequence_of_case, "owner": owner})
-    holders = _value_holders(
-        log, guarantee.attribute, cases, missing_is_value=guarantee.missing == "sensitive"
-    )
-    smallest, confidence = log.cases.height, 0.0
+    places, cases, holders = sequence_tables(merged)
+    smallest, confidence = int(cases["cases"].sum()), 0.0
     try:
         for candidates in _known_subsequences(places, cases, guarantee.L):
             found = [_worst_by_case(candidates, cases, holders)]
@@ -101,7 +106,7 @@ def worst_knowledge(
     return WorstKnowledge(smallest, confidence if guarantee.attribute else None)
 
 
-def check(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> None:
+def check(log: LogHandle, guarantee: ConfidenceBound, unit: Unit = _CASE) -> None:
     """Raise ``GuaranteeBroken`` unless ``log`` keeps ``guarantee``; an empty log does."""
     worst = worst_knowledge(log, guarantee, unit)
     if worst is None:
@@ -112,42 +117,6 @@ def check(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> None
     if worst.confidence is not None and worst.confidence > guarantee.C:
         observed = f"some knowledge tells a value with {worst.confidence:.1%} confidence"
         raise GuaranteeBroken(guarantee.sentence(), observed)
-
-
-def _known_sequences(log: EventLog, guarantee: ConfidenceBound) -> tuple[pl.DataFrame, pl.Series]:
-    """The places of each distinct sequence (``sequence``, ``place``, ``symbol``), and the sequence
-    of each case.
-    """
-    lists = _symbols_of_cases(log, guarantee)
-    # Cases without events have a sequence as well: a null.
-    every_case = pl.DataFrame({"case": np.arange(log.cases.height)})
-    every_case = every_case.join(lists, on="case", how="left")
-    sequences = every_case.group_by("symbol", maintain_order=True).agg("case")
-    sequences = sequences.with_row_index("sequence")
-    of_case = sequences.select("sequence", "case").explode("case").sort("case")["sequence"]
-    with_events = sequences.filter(pl.col("symbol").is_not_null()).select("sequence", "symbol")
-    place = pl.int_ranges(pl.col("symbol").list.len())
-    return with_events.with_columns(place=place).explode("symbol", "place"), of_case
-
-
-def _symbols_of_cases(log: EventLog, guarantee: ConfidenceBound) -> pl.DataFrame:
-    """What can be known of each case that has events: ``case``, and ``symbol``, a list of numbers,
-    equal for events that are known equally.
-    """
-    seen = [ACTIVITY, TIMESTAMP] if guarantee.background == "relative" else [ACTIVITY]
-    _require_columns(log.events, seen, guarantee)
-    seen_events = log.events.select(named(*seen))
-    symbols = seen_events.unique(maintain_order=True).with_row_index("symbol")
-    events = seen_events.with_columns(pl.Series("case", log.case_of))
-    events = events.join(
-        symbols, on=named(*seen), how="left", nulls_equal=True, maintain_order="left"
-    )
-    known = pl.col("symbol")
-    if guarantee.background == "set":
-        known = known.unique().sort()
-    elif guarantee.background == "multiset":
-        known = known.sort()
-    return events.group_by("case").agg(known)
 
 
 def _known_subsequences(
@@ -210,53 +179,6 @@ def _joined_within_limits(candidates: _Candidates, other: pl.DataFrame) -> pl.Da
     return candidates.rows.select(named(*candidates.by, "sequence")).join(other, on="sequence")
 
 
-def _owner_numbers(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
-    """A number for each case that the cases of one unit share; one of its own, at least 0, for a
-    case without the attribute, while units have numbers below 0.
-    """
-    own = pl.Series(np.arange(log.cases.height))
-    if unit.attribute is None:
-        return own
-    _require_columns(log.cases, [unit.attribute], guarantee)
-    shared = values_of(log.cases, unit.attribute).cast(pl.String).rank("dense").cast(pl.Int64)
-    return pl.select(pl.coalesce(-shared, own)).to_series()
-
-
-def _require_columns(table: pl.DataFrame, names: list[str], guarantee: ConfidenceBound) -> None:
-    """Raise ``GuaranteeBroken`` where ``table`` lacks one of the columns."""
-    for name in names:
-        if name not in table.columns:
-            observed = f"the log has no column '{name}' to count by"
-            raise GuaranteeBroken(guarantee.sentence(), observed)
-
-
-def _value_holders(
-    log: EventLog, attribute: str | None, cases: pl.DataFrame, *, missing_is_value: bool
-) -> pl.DataFrame:
-    """Which cases hold which values: ``sequence``, ``owner``, ``value``, one row for each value of
-    each case.
-
-    ``missing_is_value``: a case without any has one row, whose value is null.
-    """
-    every_case = np.arange(log.cases.height)
-    table, case = log.events, log.case_of
-    if attribute is not None and attribute.startswith(CASE_PREFIX):
-        table, case = log.cases, every_case
-    if attribute is None or attribute not in table.columns:
-        return pl.DataFrame(schema={**cases.schema, "value": pl.String})
-    values = values_of(table, attribute)
-    if values.dtype.is_float():
-        # -0.0 and 0.0 are one value with two spellings.
-        zero = pl.Series(np.zeros(len(values)), dtype=values.dtype)
-        values = zero.zip_with((values == 0).fill_null(False), values)
-    rows = pl.DataFrame({"case": case, "value": values.cast(pl.String)}).drop_nulls().unique()
-    if missing_is_value:
-        without_any = np.setdiff1d(every_case, rows["case"].to_numpy())
-        missing = pl.DataFrame({"case": without_any}).with_columns(value=pl.lit(None, pl.String))
-        rows = pl.concat([rows, missing])
-    return pl.concat([cases[rows["case"]], rows.select("value")], how="horizontal")
-
-
 def _worst_by_case(
     candidates: _Candidates, cases: pl.DataFrame, holders: pl.DataFrame
 ) -> tuple[int, float]:
@@ -264,10 +186,10 @@ def _worst_by_case(
     value.
     """
     by = candidates.by
-    counted = cases.group_by("sequence").agg(pl.len().alias("total"))
+    counted = cases.group_by("sequence").agg(pl.col("cases").sum().alias("total"))
     matching = _joined_within_limits(candidates, counted)
     total = matching.group_by(named(*by)).agg(pl.col("total").sum())
-    counted = holders.group_by("sequence", "value").agg(pl.len().alias("holders"))
+    counted = holders.group_by("sequence", "value").agg(pl.col("cases").sum().alias("holders"))
     holding = _joined_within_limits(candidates, counted)
     most = holding.group_by(named(*by, "value")).agg(pl.col("holders").sum())
     return int(total["total"].to_numpy().min()), _largest_share(most, total, by)
@@ -280,14 +202,13 @@ def _worst_by_unit(
     value.
     """
     by = candidates.by
-    is_unit = pl.col("owner") < 0
-    counts = [
-        pl.col("owner").filter(is_unit).n_unique().alias("units"),
-        pl.col("owner").n_unique().alias("owners"),
-    ]
-    matching = _joined_within_limits(candidates, cases.unique())
+    units = pl.col("unit").drop_nulls().n_unique()
+    # Each case without a unit is one of its own.
+    alone = pl.col("cases").filter(pl.col("unit").is_null()).sum()
+    counts = [units.alias("units"), (units + alone).alias("owners")]
+    matching = _joined_within_limits(candidates, cases)
     total = matching.group_by(named(*by)).agg(counts)
-    holding = _joined_within_limits(candidates, holders.unique())
+    holding = _joined_within_limits(candidates, holders)
     most = holding.group_by(named(*by, "value")).agg(counts)
     confidence = 0.0
     # Without the cases that have no unit, and with each of them as a unit of its own.

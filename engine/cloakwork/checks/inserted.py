@@ -1,8 +1,13 @@
 """What remains of a log for somebody who looks for inserted events: known only inside a run, never
 from a file.
+
+Which events show is said of the whole log, so batches are looked at twice: for what its kept events
+are like, and to leave out the inserted events that are not.
 """
 
-from dataclasses import replace
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -12,6 +17,9 @@ from numpy.typing import NDArray
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.naming import values_of
 
+Ints = NDArray[np.int64]
+Truths = NDArray[np.bool_]
+
 _HOUR: Final = 3_600_000_000
 _DAY: Final = 86_400_000_000
 _HALF_YEAR: Final = 182 * _DAY
@@ -20,146 +28,227 @@ _UNITS: Final = (3_600_000_000, 900_000_000, 60_000_000, 1_000_000, 1_000)
 _TIMES: Final = pl.List(pl.Int64())
 _QUARTERS: Final = 1
 """Where a quarter stands among the units."""
+_SCHEMA: Final = pl.Schema(
+    {
+        "activity": pl.String(),
+        "present": pl.String(),
+        "time": pl.Int64(),
+        "finest": pl.Int64(),
+        "events": pl.Int64(),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEvents:
+    """What the events of a log are like that are not inserted, by activity (String).
+
+    - One row for each set of attributes that events of the activity have: ``present`` (String, its
+      names as JSON, sorted).
+    - Where ``by_time``, and kept events have times, rows whose ``present`` is null: one for each
+      ``time`` (Int64, microseconds) of an activity that has two times of day at most in this batch,
+      on quarters of an hour; else one in all, whose time is null. ``finest`` (Int64): 0 for times
+      of whole hours, 1 for quarters, and so on; ``events``: how many there are.
+    """
+
+    by_time: bool = False
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """The kept events of one batch."""
+        kept = batch.keep_events(batch.kept) if batch.inserted is not None else batch
+        _, patterns = _patterns(kept)
+        tables = [patterns]
+        if self.by_time and TIMESTAMP in batch.events.columns:
+            tables.append(_counted_times(_time_rows(kept).filter("has_time")))
+        empty = pl.DataFrame(schema=_SCHEMA)
+        return pl.concat([empty, *tables], how="diagonal")
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Each row once; events are added up."""
+        by = ["activity", "present", "time"]
+        counts = [pl.col("finest").max(), pl.col("events").sum()]
+        return summaries.group_by(by).agg(counts)
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutVisibleInsertions:
+    """Leaves out the inserted events that show: no kept event of their activity lacks just the same
+    attributes.
+
+    ``kept``: the merged ``KeptEvents`` of the whole log. ``by_time``: times are released as they
+    are; then the inserted events, too, whose time is more precise than all those of kept events of
+    their activity, or, where these have one or two times of day only, that have another.
+    """
+
+    kept: pl.DataFrame
+    by_time: bool
+
+    def __call__(self, batch: EventLog) -> EventLog:
+        """The batch without them."""
+        if batch.inserted is None:
+            return batch
+        number, patterns = _patterns(batch)
+        of_kept = self.kept.filter(pl.col("present").is_not_null())
+        found = patterns.with_row_index("row").join(
+            of_kept, ["activity", "present"], how="semi", nulls_equal=True
+        )
+        is_plausible = np.isin(number, found["row"].to_numpy())
+        if self.by_time and TIMESTAMP in batch.events.columns:
+            is_plausible &= self._has_plausible_time(batch)
+        return batch.keep_events(batch.kept | is_plausible)
+
+    def _has_plausible_time(self, batch: EventLog) -> Truths:
+        """Whether an event's time may be one of the kept events of its activity; True where it has
+        no time.
+        """
+        kept = self.kept.filter(pl.col("present").is_null())
+        times_of_activity = _kept_times(kept)
+        identified = times_of_activity.filter(pl.col("times_of_day").is_not_null())
+        daily = kept.join(identified, "activity", how="semi", nulls_equal=True)
+        daily = daily.with_columns(time_of_day=pl.col("time") % _DAY)
+        seasons = _seasons(daily)
+        rows = _time_rows(batch)
+        for table in (times_of_activity, seasons):
+            rows = rows.join(table, "activity", how="left", nulls_equal=True, maintain_order="left")
+        times_of_day = pl.coalesce("times_of_season", "times_of_day")
+        is_plausible = (
+            pl.when(times_of_day.is_not_null())
+            .then(times_of_day.list.contains(pl.col("time_of_day")))
+            .otherwise(pl.col("fineness") <= pl.col("finest"))
+            .fill_null(value=False)
+        )
+        found = rows.select(is_plausible).to_series().to_numpy().copy()
+        in_season = daily.join(seasons, "activity", nulls_equal=True)
+        for members, agrees in _in_seasons(rows, in_season):
+            found[members] &= agrees
+        return np.asarray(found | ~rows["has_time"].to_numpy(), np.bool_)
 
 
 def without_visible_insertions(log: EventLog, *, by_time: bool = False) -> EventLog:
-    """``log`` without the inserted events that show: no kept event of their activity lacks just the
-    same attributes.
+    """``log`` without the inserted events that show (``WithoutVisibleInsertions``)."""
+    kept = KeptEvents(by_time)
+    return WithoutVisibleInsertions(kept.merge(kept.of(log)), by_time)(log)
 
-    ``by_time``: times are released as they are; then the inserted events, too, whose time is more
-    precise than all those of kept events of their activity, or, where these have one or two times
-    of day only, that have another.
+
+def _patterns(log: EventLog) -> tuple[Ints, pl.DataFrame]:
+    """A number for each event that events of one activity with the same attributes share, and of
+    each number its ``activity`` and ``present``, as in ``KeptEvents``.
     """
-    if log.inserted is None:
-        return log
-    # A number for each combination of an activity and the attributes that are missing: one bit more
-    # an attribute, renumbered each time, since the bits of many attributes would not fit.
-    pattern = _activity_numbers(log)
-    for name in log.events.columns:
-        if name == ACTIVITY:
-            continue
-        is_missing = values_of(log.events, name).is_null().to_numpy()
-        _, pattern = np.unique(2 * pattern + is_missing, return_inverse=True)
-    is_plausible = np.isin(pattern, pattern[log.kept])
-    if by_time and TIMESTAMP in log.events.columns:
-        is_plausible &= _has_plausible_time(log)
-    return log.keep_events(log.kept | is_plausible)
+    # One bit more an attribute, renumbered each time, since the bits of many attributes would not
+    # fit.
+    activity = values_of(log.events, ACTIVITY).cast(pl.String)
+    number = activity.rank("dense").fill_null(0).to_numpy().astype(np.int64)
+    number = np.unique(number, return_inverse=True)[1]
+    is_present = {}
+    for name in sorted(log.events.columns):
+        if name != ACTIVITY:
+            is_present[name] = values_of(log.events, name).is_not_null().to_numpy()
+            _, number = np.unique(2 * number + is_present[name], return_inverse=True)
+    _, example = np.unique(number, return_index=True)
+    present = [
+        json.dumps([name for name, has_value in is_present.items() if has_value[row]])
+        for row in example
+    ]
+    patterns = pl.DataFrame({"present": pl.Series(present, dtype=pl.String)})
+    return number, patterns.with_columns(activity=activity.gather(example))
 
 
-def _activity_numbers(log: EventLog) -> NDArray[np.int64]:
-    """A number for each event that events of one activity share: int64."""
-    activity = values_of(log.events, ACTIVITY).rank("dense").fill_null(0)
-    return activity.to_numpy().astype(np.int64)
-
-
-def _has_plausible_time(log: EventLog) -> NDArray[np.bool_]:
-    """Whether an event's time may be one of the kept events of its activity; True where it has no
-    time.
+def _time_rows(log: EventLog) -> pl.DataFrame:
+    """One row an event: ``activity``, ``time`` (microseconds; 0 where it has none), ``has_time``,
+    ``time_of_day`` and ``fineness`` (0 for whole hours, 1 for quarters, and so on).
     """
     stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
-    has_time = stamps.is_not_null().to_numpy()
-    rows = _time_rows(log, stamps.fill_null(0).to_numpy(), has_time & log.kept)
-    times_of_activity = _kept_times(rows)
-    kept_rows = rows.filter("kept").join(
-        times_of_activity.filter(pl.col("times_of_day").is_not_null()), "activity", how="semi"
-    )
-    seasons = _seasons(kept_rows)
-    joined = rows.join(times_of_activity, "activity", how="left", maintain_order="left")
-    joined = joined.join(seasons, "activity", how="left", maintain_order="left")
-    times_of_day = pl.coalesce("times_of_season", "times_of_day")
-    is_plausible = (
-        pl.when(times_of_day.is_not_null())
-        .then(times_of_day.list.contains(pl.col("time_of_day")))
-        .otherwise(pl.col("fineness") <= pl.col("finest"))
-        .fill_null(value=False)
-    )
-    found = joined.select(is_plausible).to_series().to_numpy() & _is_in_season(joined)
-    return np.asarray(found | ~has_time, np.bool_)
-
-
-def _time_rows(log: EventLog, time: NDArray[np.int64], is_kept: NDArray[np.bool_]) -> pl.DataFrame:
-    """One row an event: ``activity``, ``time`` (microseconds), ``time_of_day``, ``fineness`` (0 for
-    whole hours, 1 for quarters, and so on) and ``kept``.
-    """
+    time = stamps.fill_null(0).to_numpy()
     divides_time = [time % unit == 0 for unit in _UNITS]
     # The first unit that divides the time; one more than the last where none does.
     fineness = np.select(divides_time, range(len(_UNITS)), len(_UNITS))
     return pl.DataFrame(
         {
-            "activity": _activity_numbers(log),
+            "activity": values_of(log.events, ACTIVITY).cast(pl.String),
             "time": time,
+            "has_time": stamps.is_not_null(),
             "time_of_day": time % _DAY,
-            "fineness": fineness,
-            "kept": is_kept,
+            "fineness": fineness.astype(np.int64),
         }
     )
 
 
-def _kept_times(rows: pl.DataFrame) -> pl.DataFrame:
+def _counted_times(rows: pl.DataFrame) -> pl.DataFrame:
+    """Times of kept events as ``KeptEvents`` lists them."""
+    counts = [pl.col("fineness").max().alias("finest"), pl.len().cast(pl.Int64).alias("events")]
+    # Who has more times of day here, or finer ones, has so in the whole log.
+    times_of_day = pl.col("time_of_day").n_unique().over("activity")
+    finest = pl.col("fineness").max().over("activity")
+    is_daily = (times_of_day <= 2) & (finest <= _QUARTERS)
+    return pl.concat(
+        [
+            rows.filter(is_daily).group_by("activity", "time").agg(counts),
+            rows.filter(~is_daily).group_by("activity").agg(counts),
+        ],
+        how="diagonal",
+    )
+
+
+def _kept_times(kept: pl.DataFrame) -> pl.DataFrame:
     """For each activity of kept events ``finest``, the finest of their times, and ``times_of_day``,
     where these identify them; else null.
 
     Times of day identify events only where they are all on quarters of an hour, and on midnight of
     UTC or at three times as many events as times of day.
     """
-    kept = (
-        rows.filter("kept")
-        .group_by("activity")
-        .agg(
-            times_of_day=pl.col("time_of_day").unique(),
-            finest=pl.col("fineness").max(),
-            events=pl.len(),
-        )
+    found = kept.group_by("activity").agg(
+        times_of_day=(pl.col("time") % _DAY).drop_nulls().unique().sort(),
+        is_listed=pl.col("time").is_not_null().all(),
+        finest=pl.col("finest").max(),
+        events=pl.col("events").sum(),
     )
     times_of_day = pl.col("times_of_day").list.len()
     is_midnight = (times_of_day == 1) & (pl.col("times_of_day").list.first() == 0)
     is_repeated = (times_of_day <= 2) & (pl.col("events") >= 3 * times_of_day)
-    is_on_quarters = pl.col("finest") <= _QUARTERS
+    is_on_quarters = pl.col("is_listed") & (pl.col("finest") <= _QUARTERS)
     # Long lists become null before the join, since each event gets that of its activity.
     daily_times = pl.when((is_midnight | is_repeated) & is_on_quarters).then("times_of_day")
-    return kept.select("activity", "finest", times_of_day=daily_times)
+    return found.select("activity", "finest", times_of_day=daily_times)
 
 
-def _is_in_season(rows: pl.DataFrame) -> NDArray[np.bool_]:
-    """Whether the kept events of its season before and after each event have its time of day.
-    Elsewhere than in a season True.
+def _in_seasons(rows: pl.DataFrame, kept: pl.DataFrame) -> Iterator[tuple[Ints, Truths]]:
+    """For each season its events (their places in ``rows``), and whether the kept events of the
+    season before and after each have its time of day.
 
-    ``rows``: as ``_time_rows`` gives them, with ``season``.
+    ``rows``: as ``_time_rows`` gives them, with ``season``. ``kept``: times of kept events, with
+    ``season``.
     """
-    ordered = rows.with_row_index("row").sort("season", "time")
-    # At a time that a kept event has, the season is known.
-    time_of_kept = pl.when("kept").then("time_of_day").max()
-    ordered = ordered.with_columns(time_of_kept=time_of_kept.over("season", "time"))
-    ordered = ordered.with_columns(
-        before=pl.col("time_of_kept").forward_fill().over("season"),
-        after=pl.col("time_of_kept").backward_fill().over("season"),
-    )
-    # Before the first kept event, and behind the last, the other neighbour decides alone.
-    before = pl.col("before").fill_null(pl.col("after"))
-    after = pl.col("after").fill_null(pl.col("before"))
-    has_their_time = (before == pl.col("time_of_day")) & (after == pl.col("time_of_day"))
-    in_season = ordered.select("row", in_season=pl.col("season").is_null() | has_their_time)
-    return in_season.sort("row")["in_season"].to_numpy()
+    times_of_season = kept.sort("time").partition_by("season", as_dict=True)
+    members = rows.with_row_index("row").filter(pl.col("season").is_not_null())
+    for season, events in members.partition_by("season", as_dict=True).items():
+        times = times_of_season[season]["time"].to_numpy()
+        time, time_of_day = events["time"].to_numpy(), events["time_of_day"].to_numpy()
+        # Before the first kept event, and behind the last, the other neighbour decides alone.
+        before = np.maximum(np.searchsorted(times, time, "right") - 1, 0)
+        after = np.minimum(np.searchsorted(times, time, "left"), len(times) - 1)
+        agrees = (times[before] % _DAY == time_of_day) & (times[after] % _DAY == time_of_day)
+        yield events["row"].to_numpy().astype(np.int64), agrees
 
 
 def _seasons(kept: pl.DataFrame) -> pl.DataFrame:
     """The activities whose times of day follow a season: ``activity``, ``season``, a number that
     activities of one season share, and ``times_of_season``, its two times of day.
 
-    ``kept``: rows as ``_time_rows`` gives them, of kept events whose times of day identify them.
+    ``kept``: ``activity``, ``time``, ``time_of_day`` and ``events``, how many have that time, of
+    kept events whose times of day identify them.
     A season is one of all activities that have no other times of day than two an hour apart; where
     these change more often than seasons do, of each activity alone.
     """
     columns = {"activity": kept.schema["activity"], "season": pl.Int64(), "times_of_season": _TIMES}
     schema = pl.Schema(columns)
     found = pl.DataFrame(schema=schema)
-    counted = kept.group_by("time_of_day").len()
+    counted = kept.group_by("time_of_day").agg(pl.col("events").sum())
     # The season of the most events first.
-    frequent = counted.sort(-pl.col("len").cast(pl.Int64), "time_of_day")["time_of_day"]
+    frequent = counted.sort(-pl.col("events"), "time_of_day")["time_of_day"]
     groups = [kept.filter(_only_within_hour(earlier)) for earlier in frequent]
     groups += kept.partition_by("activity", maintain_order=True)
     for season, group in enumerate(groups):
-        unassigned = group.join(found, "activity", how="anti")
+        unassigned = group.join(found, "activity", how="anti", nulls_equal=True)
         if not _follows_season(unassigned):
             continue
         activities = unassigned["activity"].unique()

@@ -2,35 +2,129 @@
 
 The checker refines classes of cases event by event: two cases are in one class as long as
 everything seen of them so far is equal. The sizes of the classes that cases pass through are the
-prefix counts, the sizes of those in which they end the variant counts.
+prefix counts, the sizes of those in which they end the variant counts. Over several batches a class
+is known by its keyed hash (``checks.hashing`` gives the probability of a collision, by which two
+classes would count as one), and sizes add up; memory goes with the classes, and with the pairs of a
+class and a unit where units are counted.
 
 What it cannot see: whether the cases of the log are distinct real ones, which the release's lineage
 has to say; and events of equal time have the order of the file (a reader who sorts them otherwise
 sees other variants).
 """
 
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cloakwork.checks.classes import in_lists, numbered_rows, prefixes_of
+from cloakwork.checks.evidence import gathered
+from cloakwork.checks.hashing import HashKey
 from cloakwork.errors import GuaranteeBroken
 from cloakwork.facts import Unit
 from cloakwork.guarantees import KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog
-from cloakwork.log.naming import named, values_of
+from cloakwork.log.handle import LogHandle
+from cloakwork.log.naming import values_of
 
 Ints = NDArray[np.int64]
 
 _CASE: Unit = Unit()
-_NO_OWNER: Final = -1
-"""Stands for the owner of a case without a unit; it counts nowhere."""
+_CLASS: Final = ("class_1", "class_2")
+_CLASS_SIZES: Final = pl.Schema([(name, pl.UInt64()) for name in _CLASS] + [("size", pl.Int64())])
+_CLASS_UNITS: Final = pl.Schema(
+    [(name, pl.UInt64()) for name in _CLASS] + [("units", pl.List(pl.UInt64()))]
+)
 
 
-def smallest_group(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> int | None:
+@dataclass(frozen=True, slots=True)
+class ClassSizes:
+    """How many cases, or which units, the classes of a guarantee hold.
+
+    One row a class: ``class_1``, ``class_2`` (UInt64, its hash) and ``size`` (Int64, cases). Where
+    units count, which may have cases in several batches, ``units`` (List[UInt64], hashes) in place
+    of the size; cases without one add none, and of two whose hashes collide one is counted.
+    """
+
+    guarantee: KAnonymity
+    unit: Unit = _CASE
+    key: HashKey = field(default_factory=HashKey.fresh)
+
+    @property
+    def counts_units(self) -> bool:
+        """Whether rows are of units."""
+        return self.guarantee.count == "units" and self.unit.attribute is not None
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """The classes of one batch."""
+        if batch.cases.height == 0:
+            return pl.DataFrame(schema=_CLASS_UNITS if self.counts_units else _CLASS_SIZES)
+        of_events = [_event_column(name) for name in self.guarantee.over if not _is_of_cases(name)]
+        of_cases = [name for name in self.guarantee.over if _is_of_cases(name)]
+        for name in of_events:
+            if name in (ACTIVITY, TIMESTAMPS, METADATA):
+                self._require_column(batch.events, name)
+        found = prefixes_of(
+            batch.offsets,
+            numbered_rows(batch.events, of_events, self.key),
+            self.key,
+            numbered_rows(batch.cases, of_cases, self.key),
+        )
+        class_, case = found.of_case, np.arange(batch.cases.height)
+        if self.guarantee.scope == "prefixes":
+            # A case is in the class of each of its beginnings, that of no event included.
+            class_ = np.concatenate([found.at_start, found.of_event])
+            case = np.concatenate([case, batch.case_of])
+        if self.counts_units:
+            classes, units = self._distinct_units(batch, class_, case)
+            columns = [*_hash_columns(found.hashes[:, classes]), units.alias("units")]
+            return pl.DataFrame(columns, _CLASS_UNITS)
+        sizes = np.bincount(class_, minlength=found.hashes.shape[1])
+        classes = np.flatnonzero(sizes)
+        counted = pl.Series("size", sizes[classes], pl.Int64)
+        return pl.DataFrame([*_hash_columns(found.hashes[:, classes]), counted])
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Sizes of one class are added up; a unit counts once in a class."""
+        if self.counts_units:
+            units = pl.col("units").explode(empty_as_null=False).unique()
+            return summaries.group_by(_CLASS).agg(units)
+        return summaries.group_by(_CLASS).agg(pl.col("size").sum())
+
+    def smallest(self, merged: pl.DataFrame) -> int | None:
+        """Size of the smallest class; None where there is none."""
+        if merged.height == 0:
+            return None
+        sizes = merged["units"].list.len() if self.counts_units else merged["size"]
+        return int(sizes.to_numpy().min())
+
+    def _distinct_units(self, batch: EventLog, class_: Ints, case: Ints) -> tuple[Ints, pl.Series]:
+        """The classes that occur, and the distinct units of each."""
+        attribute = self.unit.attribute or ""
+        self._require_column(batch.cases, attribute)
+        numbered = numbered_rows(batch.cases, [attribute], self.key)
+        width = numbered.hashes.shape[1]
+        # Sorting is faster than numpy's table of distinct numbers.
+        pairs = np.sort(class_ * width + numbered.of_row[case])
+        is_first = np.diff(pairs, prepend=-1) > 0
+        classes, units = np.divmod(pairs[is_first], width)
+        is_missing = values_of(batch.cases, attribute).is_null().to_numpy()
+        has_unit = ~np.isin(units, numbered.of_row[is_missing][:1])
+        occurring = np.flatnonzero(np.bincount(classes))
+        lengths = np.bincount(classes[has_unit], minlength=occurring[-1] + 1)[occurring]
+        hashes = pl.Series(numbered.hashes[0][units[has_unit]])
+        return occurring, in_lists(hashes, lengths)
+
+    def _require_column(self, frame: pl.DataFrame, name: str) -> None:
+        if name not in frame.columns:
+            observed = f"the log has no column '{name}' to count by"
+            raise GuaranteeBroken(self.guarantee.sentence(), observed)
+
+
+def smallest_group(log: LogHandle, guarantee: KAnonymity, unit: Unit = _CASE) -> int | None:
     """Size of the smallest class of ``log`` in the sense of ``guarantee``; None for a log without
     cases.
 
@@ -40,19 +134,11 @@ def smallest_group(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> 
     ``count: units``: a case without one adds none. Raises ``GuaranteeBroken`` when the log lacks a
     column that is needed to count.
     """
-    if log.cases.height == 0:
-        return None
-    owner = _owner_numbers(log, guarantee, unit)
-    counts_complete_variants = guarantee.scope == "variants"
-    smallest = []
-    for cases, class_, have_ended in _classes_by_length(log, guarantee):
-        if len(cases) and have_ended == counts_complete_variants:
-            sizes = _class_sizes(class_, owner[cases])
-            smallest.append(int(sizes.min()))
-    return min(smallest)
+    sizes = ClassSizes(guarantee, unit)
+    return sizes.smallest(gathered(log, sizes))
 
 
-def check(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> None:
+def check(log: LogHandle, guarantee: KAnonymity, unit: Unit = _CASE) -> None:
     """Raise ``GuaranteeBroken`` unless every class of ``log`` holds at least ``guarantee.k``; an
     empty log holds.
     """
@@ -63,74 +149,8 @@ def check(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> None:
         )
 
 
-def _classes_by_length(log: EventLog, guarantee: KAnonymity) -> Iterator[tuple[Ints, Ints, bool]]:
-    """For each number of events, cases by what they agree in up to there: (cases, the class of
-    each, whether these are only the cases that end there).
-    """
-    event_columns = [_event_column(name) for name in guarantee.over if not _is_of_cases(name)]
-    case_columns = [name for name in guarantee.over if _is_of_cases(name)]
-    symbol = _row_numbers(log.events, _without_absent(log.events, event_columns), guarantee)
-    symbols = symbol.max(initial=0) + 1
-    # Before the first event, cases agree in what is of cases alone.
-    class_ = _row_numbers(log.cases, _without_absent(log.cases, case_columns), guarantee)
-    cases = np.arange(log.cases.height)
-    lengths = np.diff(log.offsets)
-    for length in range(int(lengths.max()) + 1):
-        yield cases, class_, False
-        ends = lengths[cases] == length
-        yield cases[ends], class_[ends], True
-        cases, class_ = cases[~ends], class_[~ends]
-        # Cases of one class stay in one class where their next events agree.
-        next_symbol = symbol[log.offsets[cases] + length]
-        _, class_ = np.unique(class_ * symbols + next_symbol, return_inverse=True)
-
-
-def _class_sizes(class_: Ints, owner: Ints) -> Ints:
-    """For each class that occurs, how many distinct owners it has; 0 where no case has one."""
-    occurring, number = np.unique(class_, return_inverse=True)
-    is_owned = owner != _NO_OWNER
-    owners = owner.max(initial=0) + 1
-    # Distinct pairs of a class and an owner, counted by class.
-    pairs = np.unique(number[is_owned] * owners + owner[is_owned])
-    return np.bincount(pairs // owners, minlength=len(occurring))
-
-
-def _owner_numbers(log: EventLog, guarantee: KAnonymity, unit: Unit) -> Ints:
-    """A number for each case that cases of one unit share; ``_NO_OWNER`` for a case without the
-    unit's attribute.
-    """
-    if guarantee.count == "cases" or unit.attribute is None:
-        return np.arange(log.cases.height)
-    shared = _row_numbers(log.cases, [unit.attribute], guarantee)
-    is_missing = values_of(log.cases, unit.attribute).is_null().to_numpy()
-    return np.where(is_missing, _NO_OWNER, shared)
-
-
-def _row_numbers(frame: pl.DataFrame, columns: list[str], guarantee: KAnonymity) -> Ints:
-    """A number for each row of ``frame`` that rows share if and only if they agree in ``columns``:
-    int64, dense.
-    """
-    for name in columns:
-        if name not in frame.columns:
-            observed = f"the log has no column '{name}' to count by"
-            raise GuaranteeBroken(guarantee.sentence(), observed)
-    if not columns:
-        return np.zeros(frame.height, np.int64)
-    # Numbered names, as two of the columns may be the same.
-    rows = pl.DataFrame(
-        [values_of(frame, name).alias(str(index)) for index, name in enumerate(columns)]
-    )
-    distinct = rows.unique(maintain_order=True).with_row_index("symbol")
-    joined = rows.join(
-        distinct, on=named(*rows.columns), how="left", nulls_equal=True, maintain_order="left"
-    )
-    return joined["symbol"].to_numpy().astype(np.int64)
-
-
-def _without_absent(frame: pl.DataFrame, columns: list[str]) -> list[str]:
-    """The columns without attributes that the log does not have: cases do not differ in them."""
-    required = (ACTIVITY, TIMESTAMPS, METADATA)
-    return [name for name in columns if name in frame.columns or name in required]
+def _hash_columns(hashes: NDArray[np.uint64]) -> list[pl.Series]:
+    return [pl.Series(name, words) for name, words in zip(_CLASS, hashes, strict=True)]
 
 
 def _is_of_cases(column: str) -> bool:

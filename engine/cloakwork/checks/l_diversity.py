@@ -6,39 +6,44 @@ shares of its values in nats: what that many equally frequent values would come 
 """
 
 import numpy as np
+import polars as pl
 
-from cloakwork.checks.values import grouped_values
+from cloakwork.checks.evidence import gathered
+from cloakwork.checks.values import GROUP, GroupedValues
 from cloakwork.errors import GuaranteeBroken
 from cloakwork.guarantees import LDiversity
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.handle import LogHandle
 
 _TOLERANCE = 1e-9
 
 
-def least_diversity(log: EventLog, guarantee: LDiversity) -> float | None:
+def least_diversity(log: LogHandle, guarantee: LDiversity) -> float | None:
     """The least diversity of values in any group; None where no group has a value. A missing value
     is none.
 
     Only the values of events that are not inserted count where the log says which are.
     """
-    found = grouped_values(log, guarantee.attribute, guarantee.classes)
-    found = found.restricted_to(found.has_value & found.kept)
-    if len(found.member) == 0:
+    values = GroupedValues(guarantee.attribute, guarantee.classes)
+    return least_in(gathered(log, values), guarantee)
+
+
+def least_in(counts: pl.DataFrame, guarantee: LDiversity) -> float | None:
+    """``least_diversity``, of the merged ``GroupedValues`` of a log."""
+    found = counts.filter(
+        pl.col("class_1").is_not_null(), pl.col("value").is_not_null(), pl.col("kept") > 0
+    )
+    if not found.height:
         return None
-    value = found.values.rank("dense").to_numpy().astype(np.int64)[found.member]
-    activity = found.activity[found.member]
-    # Values of a class are counted activity by activity: pairs of both are the groups.
-    class_and_activity = found.group * (found.activity.max() + 1) + activity
-    _, group = np.unique(class_and_activity, return_inverse=True)
-    values = np.int64(value.max() + 1)
-    group_and_value, count = np.unique(group * values + value, return_counts=True)
-    group_of_pair = group_and_value // values
+    found = found.sort(*GROUP, "value")
+    # Rows of one group follow one another, one for each value.
+    group = found.select(pl.struct(GROUP).rle_id()).to_series().to_numpy().astype(np.int64)
+    count = found["kept"].to_numpy()
     if guarantee.variety == "distinct":
-        distinct_values = np.bincount(group_of_pair)
+        distinct_values = np.bincount(group)
         return float(distinct_values.min())
     # exp(H), where each value adds -p log p to the entropy H of its group.
-    share = count / np.bincount(group)[group_of_pair]
-    entropy = np.bincount(group_of_pair, -share * np.log(share))
+    share = count / np.bincount(group, count)[group]
+    entropy = np.bincount(group, -share * np.log(share))
     return float(np.exp(entropy).min())
 
 
@@ -49,7 +54,7 @@ def is_diverse_enough(diversity: float | None, guarantee: LDiversity) -> bool:
     return diversity is None or diversity >= guarantee.l * (1 - _TOLERANCE)
 
 
-def check(log: EventLog, guarantee: LDiversity) -> None:
+def check(log: LogHandle, guarantee: LDiversity) -> None:
     """Raise ``GuaranteeBroken`` unless every group of ``log`` holds ``guarantee.l`` values; one
     without values holds.
     """

@@ -16,16 +16,19 @@ in [0, 1].
 """
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.checks.values import GroupedValues, grouped_values
+from cloakwork.checks.evidence import gathered
+from cloakwork.checks.values import GROUP, GroupedValues
 from cloakwork.errors import GuaranteeBroken
 from cloakwork.guarantees import TCloseness
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.handle import LogHandle
 
 TOLERANCE: Final = 1e-9
 """What floating-point sums may be off by."""
@@ -34,8 +37,34 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class _Weighted:
+    """Distinct positions in ascending order, and how often each occurs.
+
+    ``position``: float64, shape (n,), in [0, 1] for numbers, else any number for each different
+    value; ``weight``: int64, shape (n,), at least 1; ``missing``: how many values are missing.
+    """
+
+    position: Floats
+    weight: Ints
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The values of several groups: rows of a group, a position and how often it occurs there,
+    ascending by both; ``missing`` and ``size``: int64, shape (groups,), the latter of all values.
+    """
+
+    group: Ints
+    position: Floats
+    weight: Ints
+    missing: Ints
+    size: Ints
+
+
 def largest_distance(
-    log: EventLog, guarantee: TCloseness, *, missing_is_value: bool = True
+    log: LogHandle, guarantee: TCloseness, *, missing_is_value: bool = True
 ) -> float | None:
     """The largest distance of any group from the values of its activity; None where there is no
     value.
@@ -45,33 +74,43 @@ def largest_distance(
     of releases made by version 0.1.0: what is missing does not count. Raises ``GuaranteeBroken``
     for numbers that are not finite: no distance is defined for them.
     """
-    found = grouped_values(log, guarantee.attribute, guarantee.classes)
+    values = GroupedValues(guarantee.attribute, guarantee.classes)
+    return largest_in(gathered(log, values), guarantee, missing_is_value=missing_is_value)
+
+
+def largest_in(
+    counts: pl.DataFrame, guarantee: TCloseness, *, missing_is_value: bool = True
+) -> float | None:
+    """``largest_distance``, of the merged ``GroupedValues`` of a log."""
     if not missing_is_value:
-        found = found.restricted_to(found.has_value)
-    has_kept_value = (found.has_value & found.kept).any()
-    if not has_kept_value or not found.kept[found.member].any():
+        counts = counts.filter(pl.col("value").is_not_null())
+    members = counts.filter(pl.col("class_1").is_not_null())
+    reference = counts.filter(pl.col("class_1").is_null())
+    if not reference.height:
+        # Each value stands in one group: together they are all values.
+        reference = counts
+    kept_values = reference.filter(pl.col("value").is_not_null(), pl.col("kept") > 0)
+    if not kept_values.height or not (members["kept"] > 0).any():
         return None
-    if found.is_numeric and not found.values.drop_nulls().cast(pl.Float64).is_finite().all():
+    is_numeric = counts["value"].dtype.is_numeric()
+    present = reference["value"].drop_nulls()
+    if is_numeric and not present.cast(pl.Float64).is_finite().all():
         raise GuaranteeBroken(
             guarantee.sentence(), f"'{guarantee.attribute}' holds numbers that are not finite"
         )
-    positions = _positions_of_values(found, guarantee.scale)
-    distances_of_groups = _distances_of_numbers if found.is_numeric else _total_variation
     largest = 0.0
-    for activity in np.unique(found.activity[found.kept]):
-        # Values of inserted events are neither compared nor compared with.
-        compared = (found.activity == activity) & found.kept
-        is_member = compared[found.member]
-        if not is_member.any():
-            continue
-        _, group = np.unique(found.group[is_member], return_inverse=True)
-        values = positions[found.member[is_member]]
-        distances = distances_of_groups(positions[compared], values, group.astype(np.int64))
-        largest = max(largest, float(distances.max()))
+    for of_activity, all_values in _by_activity(members, reference):
+        if is_numeric:
+            places = _placed_numbers(all_values, present, guarantee.scale)
+            distances = _distances_of_numbers(*_compared(of_activity, all_values, places))
+        else:
+            places = _placed_texts(all_values)
+            distances = _total_variation(*_compared(of_activity, all_values, places))
+        largest = max(largest, float(distances.max(initial=0.0)))
     return largest
 
 
-def check(log: EventLog, guarantee: TCloseness) -> None:
+def check(log: LogHandle, guarantee: TCloseness) -> None:
     """Raise ``GuaranteeBroken`` unless every group of ``log`` lies within ``guarantee.t``; a log
     without values holds.
     """
@@ -88,52 +127,90 @@ def rounded_up(distance: float) -> float:
     return math.ceil((distance - TOLERANCE) * 1e4) / 1e4
 
 
-def _positions_of_values(found: GroupedValues, scale: str) -> Floats:
-    """The position of each value: in [0, 1] for numbers, and not a number where it is missing; else
-    a number for each different value, and -1 for a missing one.
+def _by_activity(
+    members: pl.DataFrame, reference: pl.DataFrame
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """For each activity the rows of its groups that hold kept values, and all values of it, each
+    once: ``value``, ``count``, ``kept``.
     """
-    if not found.is_numeric:
-        return found.values.rank("dense").cast(pl.Float64).fill_null(-1.0).to_numpy()
-    present = found.has_value
-    numbers = found.values.drop_nulls()
-    positions = np.full(len(present), np.nan)
+    counts = [pl.col("count").sum(), pl.col("kept").sum()]
+    every = reference.group_by("activity", "value").agg(counts).sort("activity", "value")
+    values_of_activity = every.partition_by("activity", as_dict=True, include_key=False)
+    kept = members.filter(pl.col("kept") > 0)
+    for activity, rows in kept.partition_by("activity", as_dict=True).items():
+        yield rows.sort(*GROUP[1:], "value"), values_of_activity[activity]
+
+
+def _placed_texts(all_values: pl.DataFrame) -> pl.DataFrame:
+    """``all_values`` with a ``position``, a number for each different value."""
+    position = pl.int_range(pl.len()).cast(pl.Float64)
+    return all_values.with_columns(position=pl.when(pl.col("value").is_not_null()).then(position))
+
+
+def _placed_numbers(all_values: pl.DataFrame, present: pl.Series, scale: str) -> pl.DataFrame:
+    """``all_values`` with a ``position`` in [0, 1]; null for a missing one.
+
+    ``rank``: F(x), the share of the activity's values that are smaller, and half of the share that
+    equals x. ``range``: where it lies between the least (0) and the largest (1) of ``present``.
+    """
+    is_present = all_values["value"].is_not_null().to_numpy()
+    numbers = all_values["value"].drop_nulls()
     if scale == "rank":
-        positions[present] = _shares_below(numbers, found.activity[present])
+        # Ascending, as they are sorted.
+        weight = all_values["count"].to_numpy()[is_present]
+        placed = (np.cumsum(weight) - weight / 2) / max(weight.sum(), 1)
     else:
-        positions[present] = _places_in_range(numbers.cast(pl.Float64).to_numpy())
-    return positions
+        # Halves, as the range itself may exceed the largest float.
+        bounds = present.cast(pl.Float64).to_numpy()
+        low, high = bounds.min() / 2, bounds.max() / 2
+        placed = (numbers.cast(pl.Float64).to_numpy() / 2 - low) / ((high - low) or 1.0)
+    positions = np.zeros(len(is_present))
+    positions[is_present] = placed
+    column = pl.Series("position", positions).set(pl.Series(~is_present), None)
+    return all_values.with_columns(column)
 
 
-def _shares_below(numbers: pl.Series, activity: Ints) -> Floats:
-    """F(x) of each number: the share of its activity's values that are smaller, and half of the
-    share that equals it.
+def _compared(
+    of_activity: pl.DataFrame, all_values: pl.DataFrame, places: pl.DataFrame
+) -> tuple[_Weighted, _Groups]:
+    """The kept values of an activity, and those of its groups, by their positions.
+
+    Values of inserted events are neither compared nor compared with.
     """
-    rows = pl.DataFrame({"activity": activity, "number": numbers})
-    # The average rank r of n values: F(x) = (r - 1/2) / n.
-    rank = pl.col("number").rank("average").over("activity")
-    share = (rank - 0.5) / pl.len().over("activity")
-    return rows.select(share=share).to_series().to_numpy()
+    kept = places.filter(pl.col("kept") > 0)
+    placed = kept.filter(pl.col("position").is_not_null())
+    missing = kept.filter(pl.col("position").is_null())["kept"].sum()
+    reference = _Weighted(placed["position"].to_numpy(), _ints(placed["kept"]), int(missing))
+    rows = of_activity.join(
+        kept.select("value", "position"),
+        on="value",
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    # Rows of one group follow one another, ascending by value.
+    group = _ints(rows.select(pl.struct(GROUP[1:]).rle_id()).to_series())
+    weight, is_missing = _ints(rows["kept"]), rows["position"].is_null().to_numpy()
+    groups = _Groups(
+        group[~is_missing],
+        rows["position"].drop_nulls().to_numpy(),
+        weight[~is_missing],
+        np.bincount(group, weight * is_missing).astype(np.int64),
+        np.bincount(group, weight).astype(np.int64),
+    )
+    return reference, groups
 
 
-def _places_in_range(numbers: Floats) -> Floats:
-    """Where each number lies between the least (0) and the largest (1) of them."""
-    # Halves, as the range itself may exceed the largest float.
-    low, high = numbers.min() / 2, numbers.max() / 2
-    half_range = (high - low) or 1.0
-    return np.asarray((numbers / 2 - low) / half_range, np.float64)
-
-
-def _distances_of_numbers(reference: Floats, values: Floats, group: Ints) -> Floats:
+def _distances_of_numbers(reference: _Weighted, groups: _Groups) -> Floats:
     """For each group of numbers the distance from ``reference``, what is missing included."""
-    is_missing = np.isnan(values)
-    share_missing = np.bincount(group, is_missing) / np.bincount(group)
-    share_in_reference = float(np.isnan(reference).mean())
+    share_missing = groups.missing / groups.size
+    share_in_reference = reference.missing / (reference.missing + reference.weight.sum())
     between_present = np.zeros(len(share_missing))
-    if not is_missing.all():
+    if len(groups.group):
         # Groups without any value drop out: the others are numbered anew.
-        with_values, renumbered = np.unique(group[~is_missing], return_inverse=True)
+        with_values, renumbered = np.unique(groups.group, return_inverse=True)
         between_present[with_values] = _earth_mover_distance(
-            reference[~np.isnan(reference)], values[~is_missing], renumbered.astype(np.int64)
+            reference, groups.position, groups.weight, renumbered
         )
     # |p - q| + min(1 - p, 1 - q) D, as the module says.
     present_in_both = np.minimum(1 - share_missing, 1 - share_in_reference)
@@ -141,49 +218,66 @@ def _distances_of_numbers(reference: Floats, values: Floats, group: Ints) -> Flo
     return np.asarray(difference + present_in_both * between_present, np.float64)
 
 
-def _earth_mover_distance(reference: Floats, values: Floats, group: Ints) -> Floats:
+def _earth_mover_distance(
+    reference: _Weighted, values: Floats, weight: Ints, group: Ints
+) -> Floats:
     """For each group the integral over u in [0, 1] of the distance between both quantile functions
     at u.
 
-    The i-th of n values of a group is its quantile for u in [i/n, (i+1)/n]. There the quantiles of
-    the reference lie below it up to the share of the reference that is at most that value, and
-    above it from there on.
+    A value that stands for the values i to j of n of a group is its quantile for u in [i/n, j/n].
+    There the quantiles of the reference lie below it up to the share of the reference that is at
+    most that value, and above it from there on. ``values``: ascending in each group.
     """
-    order = np.lexsort((values, group))
-    value, group = values[order], group[order]
-    size = np.bincount(group)
-    first_of_group = np.cumsum(size) - size
-    rank = np.arange(len(group)) - first_of_group[group]
-    begin = rank / size[group]
-    end = (rank + 1) / size[group]
-    ascending = np.sort(reference)
-    share_at_most = np.searchsorted(ascending, value, "right") / len(reference)
-    turn = np.clip(share_at_most, begin, end)
+    size = np.bincount(group, weight)[group]
+    upto = np.cumsum(weight)
+    before_group = (upto - weight)[np.searchsorted(group, group)]
+    begin = (upto - weight - before_group) / size
+    end = (upto - before_group) / size
+    quantiles = _Quantiles(reference)
+    turn = np.clip(quantiles.share_at_most(values), begin, end)
     # Up to the turn the reference's quantiles are the smaller ones, from there on the larger ones.
-    area_to_turn = _quantile_area(ascending, turn)
-    below = value * (turn - begin) - (area_to_turn - _quantile_area(ascending, begin))
-    above = (_quantile_area(ascending, end) - area_to_turn) - value * (end - turn)
+    area_to_turn = quantiles.area(turn)
+    below = values * (turn - begin) - (area_to_turn - quantiles.area(begin))
+    above = (quantiles.area(end) - area_to_turn) - values * (end - turn)
     return np.asarray(np.bincount(group, below + above), np.float64)
 
 
-def _quantile_area(ascending: Floats, upto: Floats) -> Floats:
-    """The integral of the quantile function of ``ascending`` from 0 to each of ``upto``."""
-    sums = np.concatenate([[0.0], np.cumsum(ascending)])
-    # Whole steps of the quantile function, and a part of the next one.
-    place = upto * len(ascending)
-    full = np.minimum(place.astype(np.int64), len(ascending) - 1)
-    area = sums[full] + (place - full) * ascending[full]
-    return np.asarray(area / len(ascending), np.float64)
+class _Quantiles:
+    """The quantile function of weighted positions."""
+
+    def __init__(self, of: _Weighted) -> None:
+        self._position = of.position
+        self._before = np.concatenate([[0], np.cumsum(of.weight)])
+        self._sums = np.concatenate([[0.0], np.cumsum(of.position * of.weight)])
+        self._total = self._before[-1]
+
+    def share_at_most(self, values: Floats) -> Floats:
+        """The share of the positions that are at most each of ``values``."""
+        place = np.searchsorted(self._position, values, "right")
+        return np.asarray(self._before[place] / self._total, np.float64)
+
+    def area(self, upto: Floats) -> Floats:
+        """The integral of the quantile function from 0 to each of ``upto``."""
+        # Whole steps of the quantile function, and a part of the next one.
+        place = upto * self._total
+        full = np.searchsorted(self._before, place, "right") - 1
+        full = np.minimum(full, len(self._position) - 1)
+        area = self._sums[full] + (place - self._before[full]) * self._position[full]
+        return np.asarray(area / self._total, np.float64)
 
 
-def _total_variation(reference: Floats, values: Floats, group: Ints) -> Floats:
-    """For each group by how much its values' shares exceed those of ``reference``, in all."""
-    distinct, count_in_reference = np.unique(reference, return_counts=True)
-    value = np.searchsorted(distinct, values)
-    # One number for each pair of a group and a value that it holds.
-    pair, count = np.unique(group * len(distinct) + value, return_counts=True)
-    group_of_pair, value_of_pair = np.divmod(pair, len(distinct))
-    share = count / np.bincount(group)[group_of_pair]
-    share_in_reference = count_in_reference[value_of_pair] / len(reference)
-    excess = np.maximum(share - share_in_reference, 0.0)
-    return np.asarray(np.bincount(group_of_pair, excess), np.float64)
+def _total_variation(reference: _Weighted, groups: _Groups) -> Floats:
+    """For each group by how much its values' shares exceed those of ``reference``, in all; a
+    missing value is one value.
+    """
+    total = reference.missing + reference.weight.sum()
+    in_reference = reference.weight[np.searchsorted(reference.position, groups.position)]
+    share = groups.weight / groups.size[groups.group]
+    excess = np.maximum(share - in_reference / total, 0.0)
+    among_values = np.bincount(groups.group, excess, minlength=len(groups.size))
+    of_missing = np.maximum(groups.missing / groups.size - reference.missing / total, 0.0)
+    return np.asarray(among_values + of_missing, np.float64)
+
+
+def _ints(values: pl.Series) -> Ints:
+    return values.to_numpy().astype(np.int64)

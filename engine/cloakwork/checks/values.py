@@ -11,81 +11,121 @@ since the case's previous event, which its first event does not have. A log with
 no values.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cloakwork.checks.classes import NumberedRows, Prefixes, numbered_rows, prefixes_of
+from cloakwork.checks.hashing import HashKey
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.naming import values_of
+from cloakwork.log.naming import named, values_of
 
 Ints = NDArray[np.int64]
+
+GROUP: Final = ("activity", "class_1", "class_2")
+"""The columns that tell groups of values apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedValues:
-    """All values of an attribute, and the groups of them.
+    """How often each value of an attribute stands in each group, and in the log as a whole.
 
-    - ``values``: n values, null where there is none: numbers as the log has them (times as their
-      number), or anything else as String. ``is_numeric`` says which.
-    - ``activity``: int64, shape (n,); the activity that each belongs to; 0 for an attribute of
-      cases.
-    - ``kept``: bool, shape (n,); not of an inserted event.
-    - ``member``, ``group``: int64, shape (m,); the value ``member[i]`` is in the group
-      ``group[i]``. Each value is in one group, apart from values of cases under ``prefixes``, which
-      are in one for every prefix of the case.
+    One row for each group and value:
+
+    - ``activity``, ``class_1``, ``class_2``: UInt64; hashes of the activity that a group is of (0
+      for an attribute of cases), and of its class;
+    - ``value``: null where there is none; numbers as the log has them (times as their number), or
+      anything else as String;
+    - ``count``, ``kept``: Int64; how many there are, and how many not of inserted events.
+
+    Each value stands in one group, but for values of cases under ``prefixes``, which stand in one
+    for every prefix of the case. So there each value has a row of its own besides, where the class
+    is null: how many cases hold it. Memory goes with the pairs of a group and a value.
     """
 
-    values: pl.Series
-    activity: Ints
-    kept: NDArray[np.bool_]
-    member: Ints
-    group: Ints
+    attribute: str
+    classes: Literal["variants", "prefixes"]
+    key: HashKey = field(default_factory=HashKey.fresh)
 
-    @property
-    def is_numeric(self) -> bool:
-        """Whether values are numbers, between which there are distances."""
-        return self.values.dtype.is_numeric()
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """Count the values of one batch."""
+        column = _comparable_values(_column_values(batch, self.attribute))
+        if self.attribute.startswith(CASE_PREFIX):
+            return self._of_cases(batch, column)
+        activities = _activities(batch, self.key)
+        found = prefixes_of(batch.offsets, activities, self.key)
+        class_ = found.of_event
+        if self.classes == "variants":
+            class_ = found.of_case[batch.case_of]
+        # One number for a class and an activity together.
+        width = activities.hashes.shape[1]
+        rows = pl.DataFrame(
+            {"group": class_ * width + activities.of_row, "value": column, "kept": batch.kept}
+        )
+        if self.attribute == TIMESTAMPS:
+            rows = rows.filter(pl.Series(_has_predecessor(batch)))
+        counted = _counted(rows)
+        classes, activity = np.divmod(counted["group"].to_numpy(), width)
+        return _table(counted, activities.hashes[0][activity], found.hashes[:, classes])
 
-    @property
-    def has_value(self) -> NDArray[np.bool_]:
-        """Which values are not missing: bool, shape (n,)."""
-        return self.values.is_not_null().to_numpy()
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Counts of one value in one group are added up."""
+        by = named(*GROUP, "value")
+        return summaries.group_by(by).agg(pl.col("count").sum(), pl.col("kept").sum())
 
-    def restricted_to(self, chosen: NDArray[np.bool_]) -> "GroupedValues":
-        """The values that are ``chosen`` (bool, shape (n,)), in their groups."""
-        new_index = np.cumsum(chosen) - 1
-        stays = chosen[self.member]
-        return GroupedValues(
-            self.values.filter(pl.Series(chosen)),
-            self.activity[chosen],
-            self.kept[chosen],
-            new_index[self.member[stays]],
-            self.group[stays],
+    def _of_cases(self, batch: EventLog, values: pl.Series) -> pl.DataFrame:
+        """The values of an attribute of cases, which are compared with one another all together."""
+        found = prefixes_of(batch.offsets, _activities(batch, self.key), self.key)
+        by_case = _all_kept(found.of_case, values)
+        if self.classes == "variants":
+            return _of_no_activity(_counted(by_case), found.hashes)
+        by_prefix = _all_kept(found.of_event, values.gather(batch.case_of))
+        every_case = _counted(by_case.with_columns(group=pl.lit(0, pl.Int64)))
+        reference = _of_no_activity(every_case, found.hashes)
+        no_class = [pl.lit(None, pl.UInt64).alias(name) for name in GROUP[1:]]
+        return pl.concat(
+            [_of_no_activity(_counted(by_prefix), found.hashes), reference.with_columns(no_class)]
         )
 
 
-def grouped_values(
-    log: EventLog, attribute: str, classes: Literal["variants", "prefixes"]
-) -> GroupedValues:
-    """The values of ``attribute`` in ``log`` by class and activity."""
-    prefix = prefixes(log)
-    column = _comparable_values(_column_values(log, attribute))
-    if attribute.startswith(CASE_PREFIX):
-        return _of_cases(log, column, prefix, classes)
-    activity = _dense_codes(log.events[ACTIVITY])
-    group = prefix
-    if classes == "variants":
-        # The prefix that the last event ends is the complete variant.
-        variant = last_of_case(log, prefix)[log.case_of]
-        group = variant * (activity.max(initial=0) + 1) + activity
-    found = GroupedValues(column, activity, log.kept, np.arange(log.events.height), group)
-    if attribute == TIMESTAMPS:
-        return found.restricted_to(_has_predecessor(log))
-    return found
+def _all_kept(group: Ints, values: pl.Series) -> pl.DataFrame:
+    rows = pl.DataFrame({"group": pl.Series(group, dtype=pl.Int64), "value": values})
+    return rows.with_columns(kept=pl.lit(True))
+
+
+def _counted(rows: pl.DataFrame) -> pl.DataFrame:
+    counts = [
+        pl.len().cast(pl.Int64).alias("count"),
+        pl.col("kept").sum().cast(pl.Int64).alias("kept"),
+    ]
+    return rows.group_by("group", "value").agg(counts)
+
+
+def _of_no_activity(counted: pl.DataFrame, hashes: NDArray[np.uint64]) -> pl.DataFrame:
+    nothing = np.zeros(counted.height, np.uint64)
+    return _table(counted, nothing, hashes[:, counted["group"].to_numpy()])
+
+
+def _table(
+    counted: pl.DataFrame, activity: NDArray[np.uint64], class_: NDArray[np.uint64]
+) -> pl.DataFrame:
+    columns = zip(GROUP, (activity, *class_), strict=True)
+    hashes = [pl.Series(name, words, pl.UInt64) for name, words in columns]
+    return pl.DataFrame([*hashes, counted["value"], counted["count"], counted["kept"]])
+
+
+def _activities(log: EventLog, key: HashKey) -> NumberedRows:
+    """The activities of the events; a missing one is an empty text."""
+    labels = log.events[ACTIVITY].cast(pl.String).fill_null("")
+    return numbered_rows(pl.DataFrame({ACTIVITY: labels}), [ACTIVITY], key)
+
+
+def _prefixes(log: EventLog, key: HashKey) -> Prefixes:
+    return prefixes_of(log.offsets, _activities(log, key), key)
 
 
 def _has_predecessor(log: EventLog) -> NDArray[np.bool_]:
@@ -94,41 +134,11 @@ def _has_predecessor(log: EventLog) -> NDArray[np.bool_]:
     return np.concatenate([[False], case[1:] == case[:-1]])[: len(case)]
 
 
-def _of_cases(log: EventLog, values: pl.Series, prefix: Ints, classes: str) -> GroupedValues:
-    """The values of an attribute of cases, which are compared with one another all together."""
-    cases = log.cases.height
-    if classes == "variants":
-        member, group = np.arange(cases), last_of_case(log, prefix)
-    else:
-        member, group = log.case_of, prefix
-    kept = np.ones(cases, np.bool_)
-    return GroupedValues(values, np.zeros(cases, np.int64), kept, member, group)
-
-
 def prefixes(log: EventLog) -> Ints:
     """A number for each event that events share if and only if their cases agree up to and with
     them: int64, (events,).
-
-    Cases are followed event by event: those that agreed so far get different numbers where their
-    next activities differ.
     """
-    symbol = _dense_codes(log.events[ACTIVITY])
-    numbers = np.zeros(log.events.height, np.int64)
-    lengths = np.diff(log.offsets)
-    cases = np.flatnonzero(lengths > 0)
-    # The prefix of each case that still has events, dense among those of one length.
-    prefix = np.zeros(len(cases), np.int64)
-    length, next_number = 0, 0
-    while len(cases):
-        events = log.offsets[cases] + length
-        longer = prefix * (symbol.max() + 1) + symbol[events]
-        distinct, prefix = np.unique(longer, return_inverse=True)
-        numbers[events] = next_number + prefix
-        next_number += len(distinct)
-        length += 1
-        goes_on = lengths[cases] > length
-        cases, prefix = cases[goes_on], prefix[goes_on].astype(np.int64)
-    return numbers
+    return _prefixes(log, HashKey.fresh()).of_event
 
 
 def last_of_case(log: EventLog, of_event: Ints) -> Ints:
@@ -144,7 +154,7 @@ def _column_values(log: EventLog, attribute: str) -> pl.Series:
         return _cycle_times(log)
     table = log.cases if attribute.startswith(CASE_PREFIX) else log.events
     if attribute not in table.columns:
-        return pl.Series([None] * table.height, dtype=pl.String)
+        return pl.Series([None] * table.height, dtype=pl.Null)
     return values_of(table, attribute)
 
 
@@ -152,19 +162,15 @@ def _cycle_times(log: EventLog) -> pl.Series:
     """Microseconds since the previous event of the case; null where either has no time."""
     if TIMESTAMP not in log.events.columns:
         return pl.Series([None] * log.events.height, dtype=pl.Int64)
-    rows = pl.DataFrame({"case": log.case_of, "time": log.events[TIMESTAMP].dt.timestamp("us")})
-    return rows.select(pl.col("time").diff().over("case")).to_series()
+    gaps = log.events[TIMESTAMP].dt.timestamp("us").diff()
+    return gaps.set(pl.Series(~_has_predecessor(log)), None)
 
 
 def _comparable_values(values: pl.Series) -> pl.Series:
-    """Numbers as they are, times as their number, everything else (truth values, too) as String."""
-    if values.dtype.is_numeric():
+    """Numbers as they are, times as their number, everything else (truth values, too) as String;
+    nothing where the log has no such column."""
+    if values.dtype.is_numeric() or values.dtype == pl.Null:
         return values
     if values.dtype.is_temporal():
         return values.to_physical()
     return values.cast(pl.String)
-
-
-def _dense_codes(labels: pl.Series) -> Ints:
-    """A number for each label: int64, dense."""
-    return labels.cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64) - 1

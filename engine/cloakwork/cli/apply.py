@@ -42,10 +42,9 @@ if TYPE_CHECKING:
 @window_option
 @click.option(
     "--engine",
-    type=click.Choice(["polars", "spark"]),
-    default="polars",
-    show_default=True,
-    help="Where the plan runs; spark: not in this version.",
+    type=click.Choice(["memory", "local", "spark", "polars"]),
+    help="Where the plan runs: in memory, in batches on disk (local), or on Spark; by default in "
+    "memory, and a log of more than 5 million events in batches. polars is memory.",
 )
 @click.option(
     "--signing-key",
@@ -75,7 +74,7 @@ def apply(
     ledger: str | None,
     columns: tuple[str, ...],
     window: str | None,
-    engine: str,
+    engine: str | None,
     signing_key: str | None,
     mining_seconds: float,
     require_approval: bool,
@@ -92,8 +91,6 @@ def apply(
 
     mapping = column_mapping(columns, log)
     plan = plan_from(policy_or_plan, window, ledger)
-    if engine == "spark":
-        raise click.UsageError("the spark engine is not part of this version; use --engine polars")
     require_log(log)
     book = open_ledger(ledger)
     with noting_remains(book, out), progress_of(plan, quiet=quiet) as reporter:
@@ -107,6 +104,7 @@ def apply(
             columns=mapping or None,
             mining_seconds=mining_seconds,
             require_approval=require_approval,
+            engine=engine,
         )
     if as_json:
         click.echo(json.dumps(_summary(published), indent=2, ensure_ascii=False))
@@ -128,7 +126,7 @@ def _summary(published: "Published") -> dict[str, Any]:
         "release": str(published.folder),
         "release_id": release.release_id,
         **of_window,
-        "log": {"cases": release.log.cases.height, "events": release.log.events.height},
+        "log": {"cases": release.log.case_count, "events": release.log.event_count},
         "guarantees": [claim.model_dump(mode="json") for claim in release.plan.claims],
         "exposed": [item.model_dump(mode="json") for item in release.plan.exposed],
         "charges": [charge.model_dump(mode="json") for charge in release.plan.charges],

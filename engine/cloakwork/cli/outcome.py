@@ -38,7 +38,7 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
     """The sections of the screen: what is unproven first, and what the raw log tells marked so."""
     release = published.release
     plan, log = release.plan, release.log
-    cases, events = counted(log.cases.height, "case"), counted(log.events.height, "event")
+    cases, events = counted(log.case_count, "case"), counted(log.event_count, "event")
     held = tuple(guarantee_line(each.claim, plan.facts.unit) for each in release.verdicts)
     return (
         *_unproven(plan),
@@ -66,7 +66,7 @@ def _unproven(plan: Plan) -> Iterator[ScreenSection]:
 def _empty(published: "Published") -> Iterator[str]:
     """What may have left nothing; from the policy alone, as nothing may be told of the log."""
     release = published.release
-    if release.log.events.height:
+    if release.log.event_count:
         return
     why = f"nothing occurs in enough cases for this guarantee; {_what_keeps_more(release.plan)}"
     if release.plan.facts.alphabet is not None:
@@ -77,7 +77,7 @@ def _empty(published: "Published") -> Iterator[str]:
     if (window := release.plan.facts.release_window) is not None:
         why = f"no case may start in window {window}, or {why}"
     # Cases without events may be left where a log holds such cases.
-    what = "cases" if not release.log.cases.height else "events"
+    what = "cases" if not release.log.case_count else "events"
     yield f"the release is EMPTY: 0 {what} were released; {why}"
 
 
@@ -116,7 +116,7 @@ def _absent(published: "Published") -> Iterator[str]:
     is_drawn = any(step.lineage.generates for step in plan.steps)
     if absent and not is_drawn:
         yield f"not in the log, so not released: {absent}; check how the policy spells them"
-    elif absent and log.events.height:
+    elif absent and log.event_count:
         yield (
             f"no value was released: {absent}; noise may have hidden them, or the log has none: "
             "check how the policy spells these names, and the values that it declares"

@@ -1,6 +1,6 @@
 """What an engine does: everything that touches rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -15,6 +15,9 @@ from cloakwork.noise.keyed import Addresses
 
 EVENTS_OF_A_BATCH: Final = 250_000
 """About how many events are in memory at a time, by each process."""
+
+_ROWS_MERGED: Final = 500_000
+"""How many rows of summaries are merged at a time, at least."""
 
 EVENTS_OF_A_PART: Final = 1_000_000
 """About how many events one file of a release holds; a smaller release is one file."""
@@ -72,6 +75,23 @@ class Engine(Protocol):
 def needs_all_cases(action: Rewrite) -> bool:
     """Whether a rewrite asks for the log in one batch."""
     return isinstance(action, MapCases) and action.together == "log"
+
+
+def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """The summary of batches of which these are the tables: a few are merged at a time, so that
+    never all of them are in memory.
+    """
+    waiting: list[pl.DataFrame] = []
+    rows, least = 0, _ROWS_MERGED
+    for table in tables:
+        waiting.append(table)
+        rows += table.height
+        if rows > least:
+            waiting = [aggregate.merge(pl.concat(waiting))]
+            rows = waiting[0].height
+            # What is merged again and again costs no more than twice what there is.
+            least = max(_ROWS_MERGED, 2 * rows)
+    return aggregate.merge(pl.concat(waiting))
 
 
 def summaries(log: LogHandle, aggregates: Sequence[Aggregate]) -> list[pl.DataFrame]:

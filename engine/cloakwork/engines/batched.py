@@ -2,8 +2,9 @@
 
 import secrets
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeVar
@@ -16,6 +17,7 @@ from cloakwork.arrays import Ints
 from cloakwork.engines.base import (
     EVENTS_OF_A_BATCH,
     EVENTS_OF_A_PART,
+    merged,
     needs_all_cases,
     order_keys,
     shuffled,
@@ -97,8 +99,12 @@ class BatchedLog:
 
     def each_batch(self, task: Callable[[int, EventLog], T]) -> list[T]:
         """See ``LogHandle``."""
+        return list(self.results(task))
+
+    def results(self, task: Callable[[int, EventLog], T]) -> Iterator[T]:
+        """As ``each_batch``, one after the other."""
         read = self._reader()
-        return list(self.executor.run(lambda place: task(place, read(place)), len(self.files)))
+        return self.executor.run(lambda place: task(place, read(place)), len(self.files))
 
     def with_columns_of(self, change: Change) -> "BatchedLog":
         """See ``LogHandle``."""
@@ -150,7 +156,7 @@ class BatchedEngine:
         task: Callable[[int], EventLog],
         places: int,
         *,
-        unit: str | None,
+        unit: str | None = None,
         notes: tuple[str, ...] = (),
     ) -> BatchedLog:
         """The log whose batches ``task`` makes."""
@@ -159,7 +165,11 @@ class BatchedEngine:
         return self.stored(tuple(files), unit=unit, notes=notes)
 
     def stored(
-        self, files: tuple[BatchFile, ...], *, unit: str | None, notes: tuple[str, ...] = ()
+        self,
+        files: tuple[BatchFile, ...],
+        *,
+        unit: str | None = None,
+        notes: tuple[str, ...] = (),
     ) -> BatchedLog:
         """The log of files that tasks wrote."""
         counted = sum(file.cases for file in files), sum(file.events for file in files)
@@ -206,7 +216,7 @@ class BatchedEngine:
         """See ``Engine``."""
         if aggregate is None:
             return pl.DataFrame()
-        return aggregate.merge(pl.concat(log.each_batch(lambda _, batch: aggregate.of(batch))))
+        return merged(aggregate, _batched(log).results(lambda _, batch: aggregate.of(batch)))
 
     def rewrite(self, log: LogHandle, action: Rewrite) -> LogHandle:
         """See ``Engine``. Raises MechanismError where an action asks for the log in one batch."""
@@ -214,7 +224,7 @@ class BatchedEngine:
         if isinstance(action, GenerateCases):
             return self._generated(action, batched)
         if isinstance(action, EnrichCases):
-            return self._written(map(action.apply, action.cases.batches()), batched.notes)
+            return self._enriched(action, batched)
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
         if needs_all_cases(action):
@@ -290,17 +300,14 @@ class BatchedEngine:
 
     def _generated(self, action: GenerateCases, log: BatchedLog) -> BatchedLog:
         ranges = list(action.ranges(self.batch_events)) or [(0, 0)]
+        make = partial(generated_cases, action)
+        return self.store(lambda place: make(*ranges[place]), len(ranges), notes=log.notes)
 
-        def made(place: int) -> EventLog:
-            return generated_cases(action, *ranges[place])
-
-        return self.store(made, len(ranges), unit=None, notes=log.notes)
-
-    def _written(self, batches: Iterable[EventLog], notes: tuple[str, ...]) -> BatchedLog:
-        """The log of batches that are made in this process, one after the other."""
-        new_path = new_paths(self.workspace)
-        files = tuple(write_batch(batch, new_path()) for batch in batches)
-        return self.stored(files, unit=None, notes=notes)
+    def _enriched(self, action: EnrichCases, log: BatchedLog) -> BatchedLog:
+        """In this process: the columns of all cases are not sent to others."""
+        path = new_paths(self.workspace)
+        files = [write_batch(action.apply(batch), path()) for batch in action.cases.batches()]
+        return self.stored(tuple(files), notes=log.notes)
 
 
 def keyed_hash(texts: pl.Series, key: int) -> NDArray[np.uint64]:

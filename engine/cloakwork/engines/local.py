@@ -1,8 +1,10 @@
 """The engine for logs that do not fit into memory: batches on this machine's disk."""
 
 import secrets
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -10,11 +12,13 @@ import polars as pl
 
 from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
 from cloakwork.engines.batch_files import BatchFile, write_batch
-from cloakwork.engines.batched import BatchedEngine, BatchedLog, new_paths
+from cloakwork.engines.batched import BatchedEngine, new_paths
 from cloakwork.engines.executors import Executor, InThisProcess
+from cloakwork.engines.partition import partition
 from cloakwork.engines.sources import BatchSource
 from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io.row_source import RowSource
 from cloakwork.mechanisms.base import Aggregate
 
 Change = Callable[[EventLog], EventLog]
@@ -40,33 +44,49 @@ class LocalEngine(BatchedEngine):
         )
 
     def open(self, source: object, prepare: Change, unit: str | None, seen: Aggregate) -> Opened:
-        """See ``Engine``. ``source``: what reads batches of whole cases, or an event log."""
-        if isinstance(source, EventLog):
-            source = _Slices.of(source, self.batch_events)
-        if not isinstance(source, BatchSource):
-            raise TypeError(f"the local engine opens no {type(source).__name__}")
-        load, new_path = source.load, new_paths(self.workspace)
+        """See ``Engine``. ``source``: rows of a log, batches of whole cases, or an event log."""
+        batches = self._batches_of(source)
+        load, new_path = batches.load, new_paths(self.workspace)
 
         def prepared(place: int) -> tuple[BatchFile, pl.DataFrame, tuple[str, ...]]:
             raw = load(place)
             log = prepare(raw)
             return write_batch(log, new_path()), seen.of(raw), log.notes
 
-        found = list(self.executor.run(prepared, source.places))
+        found = list(self.executor.run(prepared, len(batches)))
         notes = tuple(dict.fromkeys(note for _, _, own in found for note in own))
         log = self.stored(tuple(file for file, _, _ in found), unit=None, notes=notes)
         merged = seen.merge(pl.concat([table for _, table, _ in found]))
-        return Opened(self._with_units(self.numbered(log), unit), merged)
+        self._remove_parts()
+        numbered = self.numbered(log)
+        if unit is None:
+            return Opened(numbered, merged)
+        return Opened(self.by_unit(numbered, unit, secrets.randbits(64)), merged)
 
-    def _with_units(self, log: BatchedLog, unit: str | None) -> BatchedLog:
-        return log if unit is None else self.by_unit(log, unit, secrets.randbits(64))
+    def _batches_of(self, source: object) -> BatchSource:
+        if isinstance(source, EventLog):
+            return _Slices.of(source, self.batch_events)
+        if isinstance(source, RowSource):
+            folder = self._parts_folder()
+            folder.mkdir(mode=0o700)
+            return partition(source, folder, secrets.token_bytes(32))
+        if isinstance(source, BatchSource):
+            return source
+        raise TypeError(f"the local engine opens no {type(source).__name__}")
+
+    def _parts_folder(self) -> Path:
+        return self.workspace.path / "parts"
+
+    def _remove_parts(self) -> None:
+        """The raw rows are not needed once batches of cases are made of them."""
+        shutil.rmtree(self._parts_folder(), ignore_errors=True)
 
 
 class _Slices:
     """A log in memory as batches of its cases, which are few and lie as they come."""
 
     def __init__(self, log: EventLog, places: int) -> None:
-        self.places: Final = places
+        self._places: Final = places
         self._log = log
 
     @classmethod
@@ -75,7 +95,10 @@ class _Slices:
         indexed = replace(log, case_index=log.index_of_case)
         return cls(indexed, max(1, round(log.events.height / batch_events)))
 
+    def __len__(self) -> int:
+        return self._places
+
     def load(self, place: int) -> EventLog:
         """As ``BatchSource.load``."""
-        chosen = np.arange(place, self._log.cases.height, self.places)
+        chosen = np.arange(place, self._log.cases.height, self._places)
         return self._log.keep_cases(chosen)

@@ -13,8 +13,7 @@ class BatchSource(Protocol):
     the order of cases in the log follows from it.
     """
 
-    @property
-    def places(self) -> int:
+    def __len__(self) -> int:
         """How many parts there are."""
         ...
 

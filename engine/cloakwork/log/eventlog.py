@@ -5,7 +5,7 @@ together.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,15 +306,21 @@ def log_of_table(
     cases = table.cases()
     case_of = table.row_of_case(cases)
     source = table.spelling(case_of, exact)
-    notes = [
-        f"cases name several values of '{name}', of which the first counts (first in {place})"
-        for name, place in source.conflicts.items()
-    ]
-    if table.rows_left_out:
-        notes.insert(0, f"{table.rows_left_out} events without a case were left out")
+    notes = notes_on_cases(table.rows_left_out, source.conflicts)
     if zoneless := _without_zone(frame):
         notes.append(f"timestamps without a zone (taken as UTC): {zoneless}")
     return EventLog.build(table.event_columns(), cases, case_of, notes=tuple(notes), source=source)
+
+
+def notes_on_cases(rows_left_out: int, conflicts: Mapping[str, str]) -> list[str]:
+    """What is said of rows without a case, and of cases whose rows say different things."""
+    notes = [
+        f"cases name several values of '{name}', of which the first counts (first in {place})"
+        for name, place in conflicts.items()
+    ]
+    if rows_left_out:
+        notes.insert(0, f"{rows_left_out} events without a case were left out")
+    return notes
 
 
 def _without_zone(frame: pl.DataFrame) -> int:

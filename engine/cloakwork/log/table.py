@@ -67,8 +67,12 @@ class FlatTable:
         )
         return joined["row"].to_numpy().astype(np.int64)
 
-    def spelling(self, case_of: Ints, exact: frozenset[str]) -> SourceSpelling:
-        """What the columns of the cases no longer say. ``case_of``: as from ``row_of_case``."""
+    def spelling(
+        self, case_of: Ints, exact: frozenset[str], differing: frozenset[str] = frozenset()
+    ) -> SourceSpelling:
+        """What the columns of the cases no longer say. ``case_of``: as from ``row_of_case``;
+        ``differing``: attributes known to differ within cases, if not within these.
+        """
         of_cases = self.case_attributes
         texts = {name: text for name, text in self.texts.items() if name not in of_cases}
         rows: dict[str, pl.Series] = {}
@@ -81,13 +85,18 @@ class FlatTable:
             if name in self.texts:
                 texts[name] = first
             differs = values.ne_missing(first.gather(case_of))
-            if not differs.any():
+            if not differs.any() and name not in differing:
                 continue
             rows[name] = values.cast(pl.String)
             second_values = np.flatnonzero(differs & values.is_not_null())
             if len(second_values):
-                conflicts[name] = f"row {self.row_numbers[second_values[0]] + 1}"
+                conflicts[name] = row_place(int(self.row_numbers[second_values[0]]))
         return SourceSpelling(exact, texts, rows, conflicts)
+
+
+def row_place(row: int) -> str:
+    """What a row of a table (from 0) is called."""
+    return f"row {row + 1}"
 
 
 def first_of_each_case(values: pl.Series, case_of: Ints) -> pl.Series:

@@ -84,7 +84,7 @@ class Aggregate(Protocol):
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Combine the rows of several batches' summaries into one summary, in an order that does
-        not depend on theirs: sorted.
+        not depend on theirs: sorted. Summaries that were merged can be merged again.
         """
         ...
 

@@ -7,7 +7,6 @@ only where it is, byte for byte, what ``pack`` makes of its parts: that admits n
 entry of a name, a path, a link, an extra field, or anything hidden between entries.
 """
 
-import re
 import shutil
 import stat
 import struct
@@ -20,36 +19,35 @@ from typing import BinaryIO, Final
 
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE
-
-LOG_NAME: Final = re.compile(r"log\.(?:xes|csv|parquet|xes\.gz|csv\.gz)")
+from cloakwork.publishing.log_files import LOG_NAME, MOST_PARTS, files_of, names_of_log
 
 _END_RECORD: Final = struct.Struct("<4s4H2LH")
 """The last record of a ZIP file: signature, disks, entries, size and place of the list, comment."""
-_LIST_AT_MOST: Final = 4096
-"""Bytes that the list of three entries with short names stays below."""
+_LISTED_AT_MOST: Final = 128
+"""Bytes that the list has for each entry at most: names are short."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _PIECE: Final = 1 << 20
 
 
-def pack_folder(folder: Path, out: Path) -> None:
-    """Write the public parts of the release in ``folder`` to the ZIP file ``out``; the same parts
-    give the same bytes.
+def pack_folder(folder: Path, out: Path) -> list[str]:
+    """Write the public files of the release in ``folder`` to the ZIP file ``out``, and return their
+    names; the same files give the same bytes.
 
     Raises VerificationFailed where a part is missing or is no plain file, OutputError where ``out``
     cannot be written.
     """
-    plain = [path.name for path in folder.iterdir() if path.is_file() and not path.is_symlink()]
-    names = _public_files([name for name in plain if _is_part(name)])
+    names = _public_files(list(_plain_files(folder)))
     try:
         with zipfile.ZipFile(out, "x", zipfile.ZIP_STORED) as archive:
             for name in names:
-                _add_part(archive, folder / name)
+                _add_file(archive, folder / name, name)
     except FileExistsError:
         raise OutputError(
             f"{out}: exists already, and nothing is overwritten; name a new file"
         ) from None
     except OSError as error:
         raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
+    return names
 
 
 @contextmanager
@@ -98,7 +96,9 @@ def _unpack_parts(file: Path, folder: Path) -> None:
             for member in members:
                 _refuse_other_members(file, member)
             for member in members:
-                with archive.open(member) as part, (folder / member.filename).open("xb") as copy:
+                copied = folder / member.filename
+                copied.parent.mkdir(exist_ok=True)
+                with archive.open(member) as part, copied.open("xb") as copy:
                     shutil.copyfileobj(part, copy, _PIECE)
 
 
@@ -126,29 +126,38 @@ def _check_end(file: Path, source: BinaryIO) -> None:
         )
     source.seek(max(0, size - _END_RECORD.size - 20))
     large = source.read(4) == b"PK\x06\x07"  # sizes then stand in a record of their own
-    if entries != 3 or listed > _LIST_AT_MOST or (large and size < 0xFFFFFFFF - _LIST_AT_MOST):
-        raise VerificationFailed([_not_packed_by_us(file, "it does not hold three files")])
+    is_too_long = entries > MOST_PARTS + 2 or listed > entries * _LISTED_AT_MOST
+    if entries < 3 or is_too_long or (large and size < zipfile.ZIP64_LIMIT):
+        raise VerificationFailed([_not_packed_by_us(file, "it does not hold the files of one")])
     source.seek(0)
 
 
-def _is_part(name: str) -> bool:
-    return name in (PLAN_FILE, STATEMENT_FILE) or LOG_NAME.fullmatch(name) is not None
+def _plain_files(folder: Path) -> Iterator[str]:
+    """What stands in a release folder and is plain, by its path in the release."""
+    for path in folder.iterdir():
+        if path.name in (PLAN_FILE, STATEMENT_FILE) or LOG_NAME.fullmatch(path.name):
+            for file in files_of(path):
+                if file.is_file() and not file.is_symlink():
+                    yield file.relative_to(folder).as_posix()
 
 
 def _public_files(names: list[str]) -> list[str]:
-    """``names``, sorted; raises VerificationFailed unless they are a release's public parts, each
+    """``names``, sorted; raises VerificationFailed unless they are a release's public files, each
     once.
     """
-    logs = [name for name in names if LOG_NAME.fullmatch(name)]
-    if len(logs) != 1 or sorted(names) != sorted([PLAN_FILE, STATEMENT_FILE, *logs]):
+    of_log = names_of_log(names) or ()
+    if not of_log or sorted(names) != sorted([PLAN_FILE, STATEMENT_FILE, *of_log]):
         raise VerificationFailed(
-            [f"a release is one log, {PLAN_FILE} and {STATEMENT_FILE}, and nothing else"]
+            [
+                f"a release is one log, whole or in parts numbered from 1, {PLAN_FILE} and "
+                f"{STATEMENT_FILE}, and nothing else"
+            ]
         )
     return sorted(names)
 
 
-def _add_part(archive: zipfile.ZipFile, path: Path) -> None:
-    entry = zipfile.ZipInfo(path.name, _EPOCH)
+def _add_file(archive: zipfile.ZipFile, path: Path, name: str) -> None:
+    entry = zipfile.ZipInfo(name, _EPOCH)
     entry.create_system = 3  # Unix, so that the mode counts
     entry.external_attr = (stat.S_IFREG | 0o644) << 16
     entry.file_size = path.stat().st_size

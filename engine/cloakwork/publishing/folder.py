@@ -56,17 +56,24 @@ def read_document(path: Path) -> bytes:
     return content
 
 
-def check_file(path: Path, digest: str) -> Check:
-    """Whether the file is a plain one with this SHA-256 (hex)."""
+def check_file(folder: Path, name: str, digest: str) -> Check:
+    """Whether the file of the release in ``folder`` that is called ``name``, with the folder of
+    parts that it lies in, is a plain one with this SHA-256 (hex).
+    """
+    path = folder / name
+    above = path.parent
+    if above != folder and (above.is_symlink() or not above.is_dir()):
+        kind = "is not a folder of parts" if above.exists() else "is missing"
+        return Check(False, f"{above.name}: {kind}")
     if not path.exists() and not path.is_symlink():
-        return Check(False, f"{path.name}: is missing")
+        return Check(False, f"{name}: is missing")
     if path.is_symlink() or not path.is_file():
-        return Check(False, f"{path.name}: is not a plain file")
+        return Check(False, f"{name}: is not a plain file")
     try:
         same = file_digest(path) == digest
     except OSError as error:
-        return Check(False, f"{path.name}: cannot be read ({error.strerror})")
-    return digest_check(path.name, same)
+        return Check(False, f"{name}: cannot be read ({error.strerror})")
+    return digest_check(name, same)
 
 
 def digest_check(name: str, same: bool) -> Check:
@@ -76,25 +83,47 @@ def digest_check(name: str, same: bool) -> Check:
 
 
 def check_entries(folder: Path, signed: Collection[str]) -> Iterator[Check]:
-    """What stands in the folder beside the files ``signed``: unsigned files, links, and things
-    that are no files.
+    """What stands in the folder, and in a folder of parts, beside the files ``signed``: unsigned
+    files, links, and things that are no files.
 
     Files that nobody signed would be passed on as if they belonged to the release.
     """
-    try:
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except OSError as error:
-        yield Check(False, f"the folder cannot be listed ({error.strerror})")
-        return
-    for entry in found:
-        if entry.name == INTERNAL_FOLDER:
+    folders = {name.partition("/")[0] for name in signed if "/" in name}
+    for entry in _entries(folder):
+        if isinstance(entry, Check):
+            yield entry
+        elif entry.name == INTERNAL_FOLDER:
             if entry.is_symlink() or not entry.is_dir(follow_symlinks=False):
                 yield Check(False, f"{INTERNAL_FOLDER}: is not a folder; remove it")
+        elif entry.name in folders:
+            yield from _check_parts(entry, signed)
         elif entry.name not in {STATEMENT_FILE, *signed}:
             yield Check(False, f"{entry.name!a}: does not belong to the release; remove it")
         elif entry.name == STATEMENT_FILE and not entry.is_file(follow_symlinks=False):
             yield Check(False, f"{STATEMENT_FILE}: is not a plain file")
+
+
+def _check_parts(folder: "os.DirEntry[str]", signed: Collection[str]) -> Iterator[Check]:
+    """What stands in a folder of parts and was not signed; that it is one is checked with each of
+    them.
+    """
+    if folder.is_symlink() or not folder.is_dir(follow_symlinks=False):
+        return
+    for entry in _entries(Path(folder.path)):
+        if isinstance(entry, Check):
+            yield entry
+        elif f"{folder.name}/{entry.name}" not in signed:
+            name = f"{folder.name}/{entry.name}"
+            yield Check(False, f"{name!a}: does not belong to the release; remove it")
+
+
+def _entries(folder: Path) -> "Iterator[os.DirEntry[str] | Check]":
+    """The entries of a folder by name, or why they cannot be listed."""
+    try:
+        with os.scandir(folder) as entries:
+            yield from sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        yield Check(False, f"the folder cannot be listed ({error.strerror})")
 
 
 def holds_internal(folder: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.publishing.archive import pack_folder
-from cloakwork.publishing.folder import PLAN_FILE, check_entries, holds_internal
+from cloakwork.publishing.folder import check_entries, holds_internal
 from cloakwork.publishing.verify import Verification, verify
 
 
@@ -26,9 +26,8 @@ def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verifica
         raise OutputError(f"{out}: lies in the release itself; name a file outside it")
     draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
-        pack_folder(folder, draft)
-        logs = [path.name for path in folder.iterdir() if path.name.startswith("log.")]
-        checks = check_entries(folder, [*logs, PLAN_FILE])
+        names = pack_folder(folder, draft)
+        checks = check_entries(folder, names)
         wrong = [check.says for check in checks if not check.holds]
         if wrong:
             raise VerificationFailed(wrong)

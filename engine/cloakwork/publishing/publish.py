@@ -23,8 +23,9 @@ from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_signing_key
 from cloakwork.publishing.released import released_columns
-from cloakwork.publishing.stamp import EXTENSIONS, stamp
-from cloakwork.publishing.statement import FAMILY, PrivacyStatement, file_digest, statement_payload
+from cloakwork.publishing.stamp import stamp
+from cloakwork.publishing.statement import PrivacyStatement, file_digest, statement_payload
+from cloakwork.publishing.write_parts import write_parts
 from cloakwork.run.execute import failed
 from cloakwork.run.release import Release
 
@@ -45,7 +46,7 @@ def no_internal_files(
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A release that stands in its folder.
+    """A release that stands in its folder. ``log``: its file, or the folder of its parts.
 
     ``statement_digest``: SHA-256 (hex) of ``statement.json``, for the ledger. ``keyid``: whose key
     signed it. ``new_public_key``: the public half (PEM) of a signing key that was made on this
@@ -146,10 +147,12 @@ def _write_folder(
             recorded=release.recorded,
         )
         begun = perf_counter()
-        log = _write_log(release, statement, draft)
+        chosen = release.plan.policy.spec.output.format
+        said = () if statement.stamp == "none" else stamp(release.plan, statement)
+        digests = write_parts(release.log, draft, chosen, said)
         writing = perf_counter() - begun
         _write_file(draft / PLAN_FILE, plan_bytes(release.plan))
-        digests = {path.name: file_digest(path) for path in (log, draft / PLAN_FILE)}
+        digests[PLAN_FILE] = file_digest(draft / PLAN_FILE)
         _write_file(draft / STATEMENT_FILE, seal(statement_payload(statement, digests), key))
         reporter("checking what was written")
         verify_written(draft, key)
@@ -164,7 +167,7 @@ def _write_folder(
     with suppress(OSError):
         _sync_to_disk(target.parent)
     new = key.public_pem if key.new else None
-    return Published(release, out, out / log.name, statement, digest, key.keyid, new)
+    return Published(release, out, out / f"log.{chosen}", statement, digest, key.keyid, new)
 
 
 def _commit_entry(release: Release, published: Published) -> None:
@@ -274,16 +277,6 @@ def remove_leftovers(parent: Path) -> int:
                 lock.release()
                 removed += not leftover.exists()
     return removed
-
-
-def _write_log(release: Release, statement: PrivacyStatement, folder: Path) -> Path:
-    from cloakwork.log.io import write_log
-
-    chosen = release.plan.policy.spec.output.format
-    path = folder / f"log.{chosen}"
-    annotations = () if statement.stamp == "none" else stamp(release.plan, statement)
-    write_log(release.log, path, FAMILY[chosen], annotations=annotations, extensions=EXTENSIONS)
-    return path
 
 
 def _write_internal(files: Mapping[str, bytes], folder: Path) -> None:

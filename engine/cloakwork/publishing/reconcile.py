@@ -19,9 +19,9 @@ from cloakwork.accounting.records import FolderLocation, Record
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.facts import Unit, unit_name
 from cloakwork.lineage import TIMESTAMPS
-from cloakwork.publishing.archive import LOG_NAME
 from cloakwork.publishing.dsse import read_envelope, read_json
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, check_file, read_document
+from cloakwork.publishing.log_files import names_of_log
 from cloakwork.publishing.publish import remove_leftovers
 
 Outcome = Literal["agrees", "completed", "closed", "unknown", "differs", "in progress", "elsewhere"]
@@ -71,7 +71,7 @@ class _StatedRelease:
         """Which of the files that it signs are not in ``folder`` as they were signed, one line
         each.
         """
-        checks = [check_file(folder / name, digest) for name, digest in sorted(self.files.items())]
+        checks = [check_file(folder, name, digest) for name, digest in sorted(self.files.items())]
         return tuple(check.says for check in checks if not check.holds)
 
 
@@ -246,7 +246,7 @@ def _read_statement(folder: Path) -> _StatedRelease | str:
         document: Any = read_json(read_envelope(content).content())
         predicate = document["predicate"]
         files = {subject["name"]: subject["digest"]["sha256"] for subject in document["subject"]}
-        are_ours = all(name == PLAN_FILE or LOG_NAME.fullmatch(name) for name in files)
+        are_ours = set(files) == {PLAN_FILE, *(names_of_log(files) or ())}
         has_plan_and_log = PLAN_FILE in files and len(files) > 1
         release = predicate["release"]
         # Version 0.1.0 wrote the second name.

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.handle import LogHandle
 from cloakwork.log.naming import values_of
 from cloakwork.plan.claims import ConditionedOn
 from cloakwork.plan.model import RELEASED, Plan, TreatedAttribute
@@ -17,6 +18,9 @@ from cloakwork.policy.globs import is_glob
 from cloakwork.quantities import Frozen
 
 Family = Literal["xes", "csv", "parquet"]
+Scope = Literal["case", "event"]
+HeldAttributes = dict[tuple[Scope, str], bool]
+"""The attributes of a log, and whether they have a value."""
 Treatment = Literal["keep", "pseudonymise", "generalise", "protect", "replace"]
 
 _ROLES: Final = {ACTIVITY: CONTROL_FLOW, TIMESTAMP: TIMESTAMPS, CASE_ID: METADATA}
@@ -37,25 +41,52 @@ class ReleasedColumn(Frozen):
     ]
 
 
-def released_columns(log: EventLog, plan: Plan) -> tuple[ReleasedColumn, ...]:
+def released_columns(log: LogHandle, plan: Plan) -> tuple[ReleasedColumn, ...]:
     """Every attribute that the released ``log`` holds, case attributes first, each part in
     alphabetical order.
 
     Raises ValueError where an attribute follows no rule of ``plan`` that releases it.
     """
-    return tuple(_released_column(scope, name, plan) for scope, name in names_in(log, plan))
+    held = held_attributes(log)
+    return tuple(_released_column(scope, name, plan) for scope, name in names_in(held, plan))
 
 
-def names_in(log: EventLog, plan: Plan) -> Iterator[tuple[Literal["case", "event"], str]]:
-    """The attributes that a file with ``log`` holds: XES writes none that has no value, tables name
+def held_attributes(log: LogHandle) -> HeldAttributes:
+    """The attributes of all batches, and which of them have a value in some batch."""
+    return merged_attributes(log.each_batch(lambda _, batch: attributes_of(batch)))
+
+
+def attributes_of(batch: EventLog) -> HeldAttributes:
+    """The attributes of one batch, and which of them have a value there."""
+    return {
+        (scope, name): _has_value(values_of(table, name))
+        for scope, table in _tables(batch)
+        for name in table.columns
+    }
+
+
+def merged_attributes(found: Iterable[HeldAttributes]) -> HeldAttributes:
+    """The attributes of several batches: one that has a value in some batch has a value."""
+    merged: HeldAttributes = {}
+    for held in found:
+        for attribute, has_value in held.items():
+            merged[attribute] = merged.get(attribute, False) or has_value
+    return merged
+
+
+def _tables(log: EventLog) -> tuple[tuple[Scope, pl.DataFrame], ...]:
+    return ("case", log.cases), ("event", log.events)
+
+
+def names_in(held: HeldAttributes, plan: Plan) -> Iterator[tuple[Scope, str]]:
+    """The attributes that the files of a log hold: XES writes none that has no value, tables name
     them all.
     """
     tables = plan.policy.spec.output.format.startswith(("csv", "parquet"))
-    for scope, table in (("case", log.cases), ("event", log.events)):
-        for name in sorted(table.columns):
-            unreleased_time = name == TIMESTAMP and TIMESTAMPS not in plan.released
-            if _has_value(values_of(table, name)) or (tables and not unreleased_time):
-                yield ("case" if scope == "case" else "event"), name
+    for scope, name in sorted(held):
+        unreleased_time = name == TIMESTAMP and TIMESTAMPS not in plan.released
+        if held[scope, name] or (tables and not unreleased_time):
+            yield scope, name
 
 
 def _has_value(values: pl.Series) -> bool:
@@ -64,7 +95,7 @@ def _has_value(values: pl.Series) -> bool:
     return values.null_count() < len(values)
 
 
-def _released_column(scope: Literal["case", "event"], name: str, plan: Plan) -> ReleasedColumn:
+def _released_column(scope: Scope, name: str, plan: Plan) -> ReleasedColumn:
     """The entry for an attribute under the rule that it follows."""
     if name == CASE_ID:
         has_rule = any(item.attribute == CASE_ID for item in plan.attributes)
@@ -85,12 +116,14 @@ def _rule_of(name: str, plan: Plan) -> TreatedAttribute | None:
     return plan.treated(name)
 
 
-def column_mismatches(log: EventLog, plan: Plan, listed: Sequence[ReleasedColumn]) -> Iterator[str]:
+def column_mismatches(
+    held: HeldAttributes, plan: Plan, listed: Sequence[ReleasedColumn]
+) -> Iterator[str]:
     """Why the attributes of a released log are not those that its statement lists, or do not follow
     from the plan.
     """
     found = set()
-    for scope, name in names_in(log, plan):
+    for scope, name in names_in(held, plan):
         try:
             found.add(_released_column(scope, name, plan))
         except ValueError as error:

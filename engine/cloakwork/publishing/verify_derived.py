@@ -11,6 +11,7 @@ from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.privacy_event import Composed, PrivacyEvent, charges_anything
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, Check
 from cloakwork.publishing.from_plan import statement_of
+from cloakwork.publishing.log_files import LogFiles
 from cloakwork.publishing.statement import PrivacyStatement
 from cloakwork.records import stated
 
@@ -20,16 +21,16 @@ goals.
 """
 
 
-def derive_again(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+def derive_again(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
     """The checks that need no look into the log: its format, the statement's records, the proof."""
-    yield check_format(log, plan.policy.spec.output.format)
+    yield check_format(log.path, plan.policy.spec.output.format)
     yield from _check_statement(plan, predicate)
     yield from _check_recorded(plan, predicate)
     yield _check_proof(plan)
 
 
 def check_format(log: Path, planned: str) -> Check:
-    """Whether the file of the log has the format that its plan names."""
+    """Whether the log's file, or its folder of parts, has the format that its plan names."""
     as_planned = log.name == f"log.{planned}"
     verb = "is in" if as_planned else "is not in"
     return Check(as_planned, f"{log.name}: {verb} the format of the plan")

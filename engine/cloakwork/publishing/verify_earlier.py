@@ -50,7 +50,11 @@ def check_earlier_contents(folder: Path, content: bytes, signed: SignedEarlier) 
 
     statement = signed.envelope.predicate
     plan = read_earlier_plan(content)
-    log = signed_log(folder, signed.envelope)
+    files = signed_log(folder, signed.envelope)
+    if files.in_parts:
+        fault = f"{STATEMENT_FILE}: signs a log in parts, which version 0.1.0 did not write"
+        return ContentChecks(derived=(Check(False, fault),))
+    log = files.path
     derived = (
         check_format(log, plan.policy.spec.output.format),
         *check_same_claims(statement, plan),

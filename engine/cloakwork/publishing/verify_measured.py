@@ -10,15 +10,18 @@ from cloakwork.errors import GuaranteeBroken, LogError, first_line
 from cloakwork.facts import Unit
 from cloakwork.guarantees import short_description
 from cloakwork.lineage import TIMESTAMPS
+from cloakwork.log.naming import CASE_ID
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.folder import Check
-from cloakwork.publishing.released import column_mismatches
+from cloakwork.publishing.log_files import LogFiles
+from cloakwork.publishing.released import HeldAttributes, column_mismatches
 from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
 from cloakwork.publishing.statement import PrivacyStatement
 
 if TYPE_CHECKING:
     from cloakwork.guarantees import Guarantee
-    from cloakwork.log.eventlog import EventLog
+    from cloakwork.log.handle import LogHandle
+    from cloakwork.publishing.read_files import ReadFiles
 
 _SHOWS_UNITS: Final = ("keep", "pseudonymise")
 """After these treatments of the unit's attribute a released log shows which cases belong together.
@@ -28,77 +31,88 @@ _UNITS_HIDDEN: Final = (
 )
 
 
-def measure_again(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
-    """Everything that the released file shows by itself, each as a check."""
+def measure_again(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Everything that the released files show by themselves, each as a check. Of a log in parts one
+    is in memory at a time.
+    """
     yield from _check_stamp(log, plan, predicate)
     yield from _check_contents(log, plan, predicate)
 
 
-def _check_stamp(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
-    """Whether the log says of itself what the statement says."""
+def _check_stamp(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Whether each file of the log says of itself what the statement says."""
     if predicate.stamp == "none":
         yield Check(True, f"{log.name}: its format cannot hold a stamp, as the statement says")
         return
-    try:
-        wrong = differences(flat(stamp(plan, predicate)), read_stamp(log))
-    except LogError as error:
-        wrong = (first_line(error),)
+    expected = flat(stamp(plan, predicate))
+    wrong = [
+        f"{log.name_of(file)}: stamp: {line}"
+        for file in log.files
+        for line in _stamp_faults(file, expected)
+    ]
     for line in wrong:
-        yield Check(False, f"{log.name}: stamp: {line}")
+        yield Check(False, line)
     if not wrong:
-        yield Check(True, f"{log.name}: its stamp has this statement's digest and guarantees")
+        whose = "the stamp of each part" if log.in_parts else "its stamp"
+        yield Check(True, f"{log.name}: {whose} has this statement's digest and guarantees")
 
 
-def _check_contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
-    """Whether the log holds the attributes that the statement lists, and the guarantees that can be
-    measured on it.
-    """
-    from cloakwork.checks.measure import checker_of
-
-    measurable = [claim.guarantee for claim in plan.claims if checker_of(claim.guarantee)]
+def _stamp_faults(file: Path, expected: dict[str, str]) -> tuple[str, ...]:
     try:
-        as_values, as_written = _read_both_ways(log, plan, measurable)
+        return differences(expected, read_stamp(file))
+    except LogError as error:
+        return (first_line(error),)
+
+
+def _check_contents(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Whether the log holds the attributes that the statement lists, each case in one part, and the
+    guarantees that can be measured on it.
+    """
+    from cloakwork.checks.measure import check_of
+
+    unit = plan.facts.unit
+    measurable = [claim.guarantee for claim in plan.claims if check_of(claim.guarantee, unit)]
+    try:
+        found = _read_both_ways(log, plan, measurable)
+        yield from _check_columns(log, found.held, plan, predicate)
+        if found.cases_whole is not None:
+            yield found.cases_whole
+        for guarantee in measurable:
+            released = found.as_written if guarantee.quasi_identifiers() else found.as_values
+            yield from _measure_guarantee(released, guarantee, plan, found.held)
     except LogError as error:
         yield Check(False, f"{log.name}: cannot be read as an event log: {first_line(error)}")
-        return
-    yield from _check_columns(log, as_values, plan, predicate)
-    for guarantee in measurable:
-        released = as_written if guarantee.quasi_identifiers() else as_values
-        yield from _measure_guarantee(released, guarantee, plan)
 
 
-def _read_both_ways(
-    log: Path, plan: Plan, measurable: "list[Guarantee]"
-) -> "tuple[EventLog, EventLog]":
+def _read_both_ways(log: LogFiles, plan: Plan, measurable: "list[Guarantee]") -> "ReadFiles":
     """The log with its values, and with quasi-identifiers as they are written.
 
-    k-anonymity distinguishes values by their spelling, other guarantees by what they mean. The file
-    is read a second time only where an attribute is needed both ways.
+    k-anonymity distinguishes values by their spelling, other guarantees by what they mean.
     """
-    from cloakwork.log.io import read_log
+    from cloakwork.publishing.read_files import read_files
 
-    timeless = TIMESTAMPS not in plan.released
     spelled: set[str] = set()
     by_value: set[str] = set()
     for guarantee in measurable:
         quasi_identifiers = guarantee.quasi_identifiers()
         spelled.update(quasi_identifiers)
         by_value.update(set(guarantee.over) - set(quasi_identifiers))
-    both = spelled & by_value
-    as_values = read_log(log, timeless=timeless, text=spelled - both)
-    if not both:
-        return as_values, as_values
-    as_written = read_log(log, timeless=timeless, text=spelled, keep=spelled.__contains__)
-    return as_values, as_written
+    return read_files(
+        log,
+        timeless=TIMESTAMPS not in plan.released,
+        spelled=spelled,
+        by_value=by_value,
+        units={plan.facts.unit.attribute or CASE_ID},
+    )
 
 
 def _check_columns(
-    log: Path, released: "EventLog", plan: Plan, predicate: PrivacyStatement
+    log: LogFiles, held: HeldAttributes, plan: Plan, predicate: PrivacyStatement
 ) -> Iterator[Check]:
     """Whether the log's attributes are exactly those that the statement lists, each under a rule of
     the plan.
     """
-    mismatches = tuple(column_mismatches(released, plan, predicate.released))
+    mismatches = tuple(column_mismatches(held, plan, predicate.released))
     for mismatch in mismatches:
         yield Check(False, f"{log.name}: {mismatch}")
     if not mismatches:
@@ -106,14 +120,18 @@ def _check_columns(
         yield Check(True, f"{log.name}: its {listed} attributes are those that the statement lists")
 
 
-def _measure_guarantee(released: "EventLog", guarantee: "Guarantee", plan: Plan) -> Iterator[Check]:
-    """Where the file does not show units, cases count: a unit owns at least one, so fewer than k
-    cases are fewer than k units.
+def _measure_guarantee(
+    released: "LogHandle", guarantee: "Guarantee", plan: Plan, held: HeldAttributes
+) -> Iterator[Check]:
+    """Measure a guarantee on the released log, of which one part at a time is in memory.
+
+    Where the files do not show units, cases count: a unit owns at least one, so fewer than k cases
+    are fewer than k units.
     """
     from cloakwork.checks.measure import measure
 
     unit = plan.facts.unit
-    visible = _shows_units(released, plan)
+    visible = _shows_units(held, plan)
     try:
         found = measure(released, guarantee, unit if visible else Unit())
     except GuaranteeBroken as error:
@@ -125,12 +143,12 @@ def _measure_guarantee(released: "EventLog", guarantee: "Guarantee", plan: Plan)
     yield Check(found.holds, f"measured again: {short_description(guarantee)}: {found.seen}{note}")
 
 
-def _shows_units(released: "EventLog", plan: Plan) -> bool:
+def _shows_units(held: HeldAttributes, plan: Plan) -> bool:
     attribute = plan.facts.unit.attribute
     is_kept = any(
         item.attribute == attribute and item.treatment in _SHOWS_UNITS for item in plan.attributes
     )
-    return is_kept and attribute in released.cases.columns
+    return is_kept and attribute is not None and ("case", attribute) in held
 
 
 def _counts_units(guarantee: "Guarantee", unit: Unit) -> bool:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 from pydantic import ValidationError
 
 from cloakwork.errors import VerificationFailed
-from cloakwork.publishing.archive import LOG_NAME
 from cloakwork.publishing.dsse import Envelope, is_signed_by, read_json
 from cloakwork.publishing.earlier import EarlierStatement, SignedEarlier, is_earlier, read_earlier
 from cloakwork.publishing.folder import (
@@ -19,6 +18,7 @@ from cloakwork.publishing.folder import (
     read_document,
 )
 from cloakwork.publishing.keys import keyid_of, public_key, trusted_key
+from cloakwork.publishing.log_files import LogFiles, log_files, names_of_log
 from cloakwork.publishing.statement import (
     PREDICATE_TYPE,
     PrivacyStatement,
@@ -56,6 +56,8 @@ def read_statement(envelope: Envelope) -> Statement:
         raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not JSON"]) from error
     if not is_canonical:
         raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not in canonical form"])
+    if len(statement.digests()) != len(statement.subject):
+        raise VerificationFailed([f"{STATEMENT_FILE}: it signs a file twice"])
     return statement
 
 
@@ -103,15 +105,25 @@ def check_signature(envelope: Envelope, key: "Ed25519PublicKey | None") -> Check
 
 
 def check_signed_files(folder: Path, statement: SignsFiles) -> tuple[bytes, list[Check]]:
-    """The plan's bytes, and checks of the files that the statement signs: one log and one plan,
-    each with the signed digest.
+    """The plan's bytes, and checks of the files that the statement signs: one log, whole or in
+    parts, and one plan, each file with the signed digest.
     """
     digests = statement.digests()
-    logs = [name for name in digests if LOG_NAME.fullmatch(name)]
-    if len(logs) != 1 or set(digests) != {PLAN_FILE, *logs}:
-        return b"", [Check(False, f"{STATEMENT_FILE}: must sign one log and {PLAN_FILE}")]
+    log_names = names_of_log(digests) or ()
+    if not log_names or set(digests) != {PLAN_FILE, *log_names}:
+        fault = f"must sign one log and {PLAN_FILE}; parts of a log are numbered from 1"
+        return b"", [Check(False, f"{STATEMENT_FILE}: {fault}")]
     content, plan_check = _read_plan_file(folder / PLAN_FILE, digests[PLAN_FILE])
-    return content, [check_file(folder / logs[0], digests[logs[0]]), plan_check]
+    of_log = [check_file(folder, name, digests[name]) for name in log_names]
+    return content, [*_together(log_names, of_log), plan_check]
+
+
+def _together(names: tuple[str, ...], checks: list[Check]) -> list[Check]:
+    """One line for many parts that are all as they were signed."""
+    if len(names) == 1 or not all(check.holds for check in checks):
+        return [check for check in checks if len(names) == 1 or not check.holds]
+    log = names[0].partition("/")[0]
+    return [Check(True, f"{log}: its {len(names)} parts are the files that were signed")]
 
 
 def _read_plan_file(path: Path, digest: str) -> tuple[bytes, Check]:
@@ -124,9 +136,9 @@ def _read_plan_file(path: Path, digest: str) -> tuple[bytes, Check]:
     return content, digest_check(path.name, is_same)
 
 
-def signed_log(folder: Path, statement: SignsFiles) -> Path:
+def signed_log(folder: Path, statement: SignsFiles) -> LogFiles:
     """The log that the statement signs."""
-    return folder / next(name for name in statement.digests() if name != PLAN_FILE)
+    return log_files(folder, [name for name in statement.digests() if name != PLAN_FILE])
 
 
 def check_private(predicate: PrivacyStatement | EarlierStatement) -> Check:

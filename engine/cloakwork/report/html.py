@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from cloakwork.audit.times import PairTimes
 from cloakwork.audit.utility import Utility
 from cloakwork.plan.sentences import proof_in_words, treatment_in_words
+from cloakwork.publishing.log_files import log_path, names_of_log
 from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.quantities import rounded
 from cloakwork.report.curves import drawn
@@ -256,8 +257,10 @@ def percent(share: float | None) -> str:
 
 
 def log_name(files: Mapping[str, str]) -> str:
-    """The name of the released log among the signed files."""
-    return next((name for name in files if name.startswith("log.")), "")
+    """The name of the released log among the signed files, and how many parts it has."""
+    of_log = names_of_log(files) or ()
+    name = log_path(of_log[0]) if of_log else ""
+    return f"{name} ({len(of_log):,} parts)" if len(of_log) > 1 else name
 
 
 def moment(time: datetime) -> str:

@@ -1,5 +1,6 @@
 """Pictures of a released log by itself: what everybody who has the log can draw."""
 
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -30,13 +31,16 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
     from cloakwork.audit.whole_log import time_curves
     from cloakwork.errors import CloakworkError
     from cloakwork.log.io import read_log
+    from cloakwork.log.io.file_parts import whole_log
     from cloakwork.run.comparison import days_from
 
-    path = signed_log(folder, statement)
-    if path.is_symlink() or not path.is_file():
+    signed = signed_log(folder, statement)
+    if any(file.is_symlink() or not file.is_file() for file in signed.files):
         return None
+    timeless = TIMESTAMPS not in plan.released
+    read = partial(read_log, timeless=timeless, keep=_DRAWN.__contains__)
     try:
-        log = read_log(path, timeless=TIMESTAMPS not in plan.released, keep=_DRAWN.__contains__)
+        log = whole_log(signed.files, read)
         graph = flow_graph(log, log)
         curves = time_curves(log, log, days_from(plan.facts))
     except CloakworkError:

@@ -2,7 +2,7 @@
 the plan left open.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,7 +30,7 @@ from cloakwork.guarantees import MetricPrivacy, short_description
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.io.round_trip import as_read_back
+from cloakwork.log.io.round_trip import TypesReadBack
 from cloakwork.log.naming import without
 from cloakwork.mechanisms.base import (
     EnrichCases,
@@ -100,7 +100,7 @@ def execute(
     folder: Path | None = None,
     searches: SearchCache | None = None,
     details: Mapping[str, JsonValue] = MappingProxyType({}),
-    notes: tuple[str, ...] = (),
+    notes: Iterable[str] = (),
     require: Callable[[tuple[Entry, ...]], None] | None = None,
 ) -> Release:
     """The release that ``plan`` makes of ``log``: an event log, or another source that ``engine``
@@ -114,8 +114,8 @@ def execute(
     it is not private. ``compare`` sees the source and the finished log, and changes neither;
     ``observe`` sees the log before and after each step. ``searches``: where what a search without
     noise finds is kept, and found again. ``details`` and ``notes``: what the ledger's entry and the
-    internal report say beside the rest. ``require``: raises where the ledger's entries forbid the
-    release, in the transaction that reserves.
+    internal report say beside the rest; notes are taken once the log was read. ``require``: raises
+    where the ledger's entries forbid the release, in the transaction that reserves.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
@@ -143,8 +143,7 @@ def execute(
             searches=searches,
         )
         with watch.stage("finish"):
-            shuffled = engine.shuffle(result, noise.stream())
-            result = as_read_back(shuffled, plan.policy.spec.output.format)
+            result = finished(result, plan, engine, noise)
         with watch.stage("checks"):
             verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
     except BaseException as error:
@@ -342,6 +341,14 @@ def _marked(step: Step, action: MapCases) -> MapCases:
         return after
 
     return replace(action, apply=apply)
+
+
+def finished(log: LogHandle, plan: Plan, engine: Engine, noise: Noise) -> LogHandle:
+    """The cases under fresh ids in random order, as whoever reads the release will read them."""
+    shuffled = engine.shuffle(log, noise.stream())
+    types = TypesReadBack(plan.policy.spec.output.format)
+    found = engine.summarise(shuffled, types)
+    return shuffled.with_columns_of(partial(types.read_back, found=found))
 
 
 def without_hidden(log: EventLog, plan: Plan) -> EventLog:

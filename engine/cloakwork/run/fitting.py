@@ -16,14 +16,23 @@ def require_fitting(plan: Plan, log: LogHandle, engine: Engine, catalogue: Catal
     """Refuse, before any budget is spent, a plan with a step that needs all cases at once where
     there are too many for that on ``engine``: ``Infeasible``.
     """
-    if engine.name == "memory" or log.event_count <= AT_ONCE:
+    if engine.name == "memory":
         return
-    for step in plan.steps:
-        reason = getattr(catalogue[step.mechanism], "needs_all_cases", None)
-        if reason is not None:
+    for mechanism, reason in needs_all_cases(plan, catalogue).items():
+        if log.event_count > AT_ONCE:
             raise Infeasible(
-                step.mechanism,
+                mechanism,
                 f"needs all cases at once ({reason}), and the {engine.name} engine has at most "
                 f"{AT_ONCE:,} events at once; the log has {log.event_count:,}: use --engine "
                 "memory, or let the policy drop or noise what is filled",
             )
+
+
+def needs_all_cases(plan: Plan, catalogue: Catalogue) -> dict[str, str]:
+    """The mechanisms of a plan that need all cases at once, and why."""
+    reasons = {
+        step.mechanism: getattr(catalogue[step.mechanism], "needs_all_cases", None)
+        for step in plan.steps
+        if step.mechanism in catalogue
+    }
+    return {mechanism: reason for mechanism, reason in reasons.items() if reason is not None}

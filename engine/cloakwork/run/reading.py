@@ -1,15 +1,17 @@
 """Reading a log as its policy says."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 import polars as pl
 
 from cloakwork.errors import LogError
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io.options import InputOptions
 from cloakwork.log.io.reading import read_log
+from cloakwork.log.io.row_source import RowSource
+from cloakwork.log.io.streams import open_rows
 from cloakwork.log.limits import OnExcess
 from cloakwork.policy.model import Policy
 
@@ -31,20 +33,43 @@ def read_under(
     """The log at ``path``, read as ``spec.input`` and the roles of ``policy`` say; ``columns`` go
     before its own. Arguments and errors as of ``read_log``.
     """
+    return read_log(path, columns=columns, keep=keep, on_excess=on_excess, **_as_declared(policy))
+
+
+def rows_under(
+    policy: Policy,
+    path: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    keep: Callable[[str], bool] | None = None,
+    on_excess: OnExcess = "refuse",
+) -> RowSource:
+    """The rows of the log at ``path``, to be read in one pass and little memory, as ``read_under``
+    would read it all.
+    """
+    return open_rows(path, columns=columns, keep=keep, on_excess=on_excess, **_as_declared(policy))
+
+
+class _Declared(TypedDict):
+    """What a policy says of reading."""
+
+    options: InputOptions | None
+    text: Collection[str]
+    case_id: str
+    activity: str
+    timestamp: str
+    varying: Collection[str]
+
+
+def _as_declared(policy: Policy) -> _Declared:
     unit = policy.spec.unit
-    varying = {unit.attribute} if unit.attribute and unit.on_conflict == "split" else set()
-    text = {unit.attribute} if unit.attribute and policy.spec.input is not None else set()
-    return read_log(
-        path,
+    return _Declared(
         options=policy.spec.input,
-        columns=columns,
-        keep=keep,
-        text=text,
+        text={unit.attribute} if unit.attribute and policy.spec.input is not None else set(),
         case_id=policy.attribute_with("case-id") or CASE_ID,
         activity=policy.attribute_with("control-flow") or ACTIVITY,
         timestamp=policy.attribute_with("timestamp") or TIMESTAMP,
-        varying=varying,
-        on_excess=on_excess,
+        varying={unit.attribute} if unit.attribute and unit.on_conflict == "split" else set(),
     )
 
 
@@ -114,3 +139,28 @@ def _require_one_value_a_case(policy: Policy, log: EventLog, mapped: Mapping[str
                 f"'{name}', an attribute of cases",
                 hint="correct the table, or leave the column to the events",
             )
+
+
+class AttributesLeft:
+    """Which attributes of a log are read, and, once it was, a note of which are not, for inside.
+
+    A reader may ask about a name both as a case's and as an event's attribute, so names are noted
+    without the prefix.
+    """
+
+    def __init__(self, needs: Callable[[str], bool]) -> None:
+        self._needs = needs
+        self._read = set[str]()
+        self._left = set[str]()
+
+    def __call__(self, attribute: str) -> bool:
+        """Whether an attribute is read."""
+        needs = self._needs(attribute)
+        (self._read if needs else self._left).add(attribute.removeprefix(CASE_PREFIX))
+        return needs
+
+    def notes(self) -> Iterator[str]:
+        """One note, where a file was read."""
+        if self._read or self._left:
+            names = sorted(self._left - self._read - {ACTIVITY, TIMESTAMP})
+            yield f"attributes that were not read: {', '.join(names) or 'none'}"

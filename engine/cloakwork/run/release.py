@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Reservation
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.handle import LogHandle
 from cloakwork.notebook_html import listing, paragraph, shown, table
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.notebook import exposed_lines
@@ -67,7 +67,7 @@ class Release:
     nothing is claimed at all unless the plan says what is unproven instead.
     """
 
-    log: EventLog
+    log: LogHandle
     plan: Plan
     verdicts: tuple[Verdict, ...]
     release_id: str
@@ -87,7 +87,7 @@ class Release:
             (verdict.claim.guarantee.kind, verdict.claim.sentence, verdict.observed)
             for verdict in self.verdicts
         ]
-        counts = f"{self.log.cases.height:,} cases, {self.log.events.height:,} events"
+        counts = f"{self.log.case_count:,} cases, {self.log.event_count:,} events"
         where = "In memory: publish() writes it to a folder, signed."
         title = f"Release {self.release_id} of {describe_version(self.plan.policy)}"
         unproven = listing("Unproven", map(unproven_sentence, self.plan.unproven))

@@ -1,8 +1,7 @@
 """A plan tried on a log of which nothing is released: for figures of what would be left."""
 
-from cloakwork.engines.memory import MemoryEngine
+from cloakwork.engines.memory import MemoryEngine, in_memory
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.round_trip import as_read_back
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Noise
 from cloakwork.plan.model import Plan
@@ -10,6 +9,7 @@ from cloakwork.progress import silent
 from cloakwork.run.execute import (
     Observation,
     Stopwatch,
+    finished,
     take_steps,
     without_hidden,
 )
@@ -46,6 +46,5 @@ def trial(
         observe=observe,
         searches=searches,
     )
-    shuffled = engine.shuffle(result, noise.stream())
-    finished = as_read_back(shuffled, plan.policy.spec.output.format)
-    return prepared, without_hidden(finished, plan)
+    released = in_memory(finished(result, plan, engine, noise))
+    return prepared, without_hidden(released, plan)

@@ -72,7 +72,9 @@ class Irregularities:
 
 
 @dataclass
-class _Column:
+class ColumnRuns:
+    """What was found of one attribute, run by run."""
+
     kinds: set[Kind] = field(default_factory=set)
     rows: list[Ints] = field(default_factory=list)
     values: list[pl.Series] = field(default_factory=list)
@@ -102,7 +104,7 @@ class ColumnBuilder:
         self.on_excess = on_excess
         self._keep = keep
         self._kinds = kinds
-        self._columns: dict[str, _Column] = {}
+        self._columns: dict[str, ColumnRuns] = {}
         self._case_of: list[Ints] = []
         self._traces = 0
         self._events = 0
@@ -149,7 +151,7 @@ class ColumnBuilder:
         if name is None or not len(run.rows):
             return
         kind = self.kind_of(name, run.kind)
-        column = self._columns.setdefault(name, _Column())
+        column = self._columns.setdefault(name, ColumnRuns())
         if len(self._columns) > self.limits.attributes:
             raise TooManyKeys(name)
         column.kinds.add(kind)
@@ -163,8 +165,8 @@ class ColumnBuilder:
     def finish(self) -> EventLog:
         """The log, with notes. ``MixedKinds`` when an attribute came in more than one type."""
         self._refuse_mixed_kinds()
-        of_cases: dict[str, _Column] = {}
-        of_events: dict[str, _Column] = {}
+        of_cases: dict[str, ColumnRuns] = {}
+        of_events: dict[str, ColumnRuns] = {}
         for name, column in self._columns.items():
             table = of_cases if name.startswith(CASE_PREFIX) else of_events
             table[name] = column
@@ -179,23 +181,20 @@ class ColumnBuilder:
         return EventLog(events, cases, offsets, notes, source=source)
 
     def _refuse_mixed_kinds(self) -> None:
-        settled: dict[str, Kind] = {}
-        for name, column in self._columns.items():
-            if len(column.kinds) > 1:
-                settled[name] = "float" if column.kinds == {"int", "float"} else "text"
+        settled = settled_kinds({name: column.kinds for name, column in self._columns.items()})
         if settled:
             raise MixedKinds(settled)
 
-    def _time_order(self, times: "_Column | None", cases: pl.DataFrame) -> tuple[Ints | None, Ints]:
+    def _time_order(
+        self, times: "ColumnRuns | None", cases: pl.DataFrame
+    ) -> tuple[Ints | None, Ints]:
         """The order of the log's events, None for the file's, and the log's offsets: found before
         columns are laid out.
         """
         case_of = np.concatenate([np.zeros(0, np.int64), *self._case_of])
         columns = [pl.Series("row", np.arange(self._events))]
         if times is not None:
-            repeated = self.irregular.repeated
             columns.append(self._laid_out(times, Layout.of_rows(self._events, 1)).alias(TIMESTAMP))
-            self.irregular.repeated = repeated  # counted when the column itself is laid out
             # Laying out empties the column: it is given back what was laid out, one value a row.
             times.values = [columns[1]]
             times.rows = [np.arange(self._events)]
@@ -204,7 +203,7 @@ class ColumnBuilder:
         is_in_file_order = (np.diff(order) == 1).all()
         return (None if is_in_file_order else order), ordered.offsets
 
-    def _source_spelling(self, columns: dict[str, _Column], layout: "Layout") -> SourceSpelling:
+    def _source_spelling(self, columns: dict[str, ColumnRuns], layout: "Layout") -> SourceSpelling:
         """What the typed columns of one table will no longer say."""
         exact: set[str] = set()
         texts: dict[str, pl.Series] = {}
@@ -222,38 +221,20 @@ class ColumnBuilder:
             else:
                 rows = np.concatenate(column.rows)
                 texts[name] = place_values(pl.concat(spelt, rechunk=True), rows, layout)
-            place = _first_conflict(column, spelt) if name.startswith(CASE_PREFIX) else None
+            place = first_conflict(column, spelt) if name.startswith(CASE_PREFIX) else None
             if place:
                 conflicts[name] = place
             if name == CASE_ID:
-                repeated = _first_repeated_id(column, spelt)
+                repeated = first_repeated_id(column, spelt)
         return SourceSpelling(frozenset(exact), texts, conflicts=conflicts, repeated=repeated)
 
     def _typed_values(self, run: ValueRun, kind: Kind) -> pl.Series:
-        if kind == "text":
-            return run.values + ""  # a copy: views would keep the whole chunk of the file alive
-        typed = self._cast_to_kind(run.values, kind)
-        if typed.null_count():
-            typed = self._cast_to_kind(run.values.str.strip_chars(_BLANKS), kind)
-        if typed.null_count():
-            bad = int(typed.is_null().arg_max() or 0)
-            raise BadValue(kind, run.key, run.values[bad], run.lines[bad] if run.lines else None)
+        typed, zoneless = typed_values(run, kind)
+        self.irregular.zoneless += zoneless
         return typed
 
-    def _cast_to_kind(self, text: pl.Series, kind: Kind) -> pl.Series:
-        if kind == "int":
-            return text.cast(pl.Int64, strict=False)
-        if kind == "float":
-            return text.cast(pl.Float64, strict=False)
-        if kind == "boolean":
-            lowered = text.str.to_lowercase()
-            return lowered.replace_strict(_TRUTH, default=None, return_dtype=pl.Boolean)
-        times = parse_times(text)
-        self.irregular.zoneless += times.zoneless
-        return times.values
-
     def _table_of(
-        self, columns: dict[str, _Column], layout: "Layout", first: dict[str, pl.DataType]
+        self, columns: dict[str, ColumnRuns], layout: "Layout", first: dict[str, pl.DataType]
     ) -> pl.DataFrame:
         """One table: the standard columns, then the others as they first appear in the file."""
         table: list[pl.Series] = []
@@ -264,7 +245,7 @@ class ColumnBuilder:
                 table.append(pl.Series(name, [None] * layout.height, dtype=first[name]))
         return pl.DataFrame(table)
 
-    def _laid_out(self, column: _Column, layout: "Layout") -> pl.Series:
+    def _laid_out(self, column: ColumnRuns, layout: "Layout") -> pl.Series:
         """One value a row, null where the file gave none; of several for one row, the last."""
         values = pl.concat(column.values, rechunk=True)
         rows = np.concatenate(column.rows)
@@ -274,33 +255,97 @@ class ColumnBuilder:
 
     def _irregularity_notes(self, cases: pl.DataFrame, events: pl.DataFrame) -> Iterator[str]:
         ids = cases[CASE_ID].drop_nulls()
-        counts = self.irregular
-        counted = (
-            (
-                len(ids) - ids.n_unique(),
-                "cases with the id of an earlier case (such a log is read, and not released)",
-            ),
-            (cases[CASE_ID].null_count(), "cases without an id (each stays a case)"),
-            (events[ACTIVITY].null_count(), NO_ACTIVITY),
-            (events[TIMESTAMP].null_count(), NO_TIME),
-            (counts.zoneless, NO_ZONE),
-            (counts.stray_events, "events outside any case, left out"),
-            (counts.nested, "attributes nested inside other attributes, left out"),
-            (counts.lists, "lists and containers, left out"),
-            (counts.foreign, "elements that XES does not know, left out"),
-            (counts.reserved, f"event attributes whose name starts with '{CASE_PREFIX}', left out"),
-            (counts.oversized, OVERSIZED),
-            (
-                counts.repeated,
-                "values that the same case or event states again (the last one counts)",
-            ),
+        missing = MissingValues(
+            len(ids) - ids.n_unique(),
+            cases[CASE_ID].null_count(),
+            events[ACTIVITY].null_count(),
+            events[TIMESTAMP].null_count(),
         )
-        yield from (f"{what}: {count}" for count, what in counted if count)
-        for name, kind in sorted(self._kinds.items()):
-            yield f"attribute '{shown(name)}' is read as {kind}, whatever type its values state"
+        return irregularity_notes(self.irregular, missing, self._kinds)
 
 
-def _first_conflict(column: _Column, spelt: Sequence[pl.Series]) -> str | None:
+@dataclass(frozen=True, slots=True)
+class MissingValues:
+    """How many cases repeat an id or have none, and how many events lack an activity or a time."""
+
+    repeated_ids: int = 0
+    ids: int = 0
+    activities: int = 0
+    times: int = 0
+
+
+def irregularity_notes(
+    counts: Irregularities, missing: MissingValues, kinds: Mapping[str, Kind]
+) -> Iterator[str]:
+    """What is said of a file; ``kinds``: attributes that are read as one kind, whatever it
+    states.
+    """
+    counted = (
+        (
+            missing.repeated_ids,
+            "cases with the id of an earlier case (such a log is read, and not released)",
+        ),
+        (missing.ids, "cases without an id (each stays a case)"),
+        (missing.activities, NO_ACTIVITY),
+        (missing.times, NO_TIME),
+        (counts.zoneless, NO_ZONE),
+        (counts.stray_events, "events outside any case, left out"),
+        (counts.nested, "attributes nested inside other attributes, left out"),
+        (counts.lists, "lists and containers, left out"),
+        (counts.foreign, "elements that XES does not know, left out"),
+        (counts.reserved, f"event attributes whose name starts with '{CASE_PREFIX}', left out"),
+        (counts.oversized, OVERSIZED),
+        (
+            counts.repeated,
+            "values that the same case or event states again (the last one counts)",
+        ),
+    )
+    yield from (f"{what}: {count}" for count, what in counted if count)
+    for name, kind in sorted(kinds.items()):
+        yield f"attribute '{shown(name)}' is read as {kind}, whatever type its values state"
+
+
+def settled_kinds(found: Mapping[str, set[Kind]]) -> dict[str, Kind]:
+    """The kind that fits all values of each attribute that came in more than one."""
+    mixed = {name: kinds for name, kinds in found.items() if len(kinds) > 1}
+    return {name: "float" if kinds == {"int", "float"} else "text" for name, kinds in mixed.items()}
+
+
+def typed_values(run: ValueRun, kind: Kind) -> tuple[pl.Series, int]:
+    """The values of a run as ``kind``, and how many times name no zone. ``BadValue`` for one that
+    is not of it.
+    """
+    typed, zoneless = read_kind(run.values, kind)
+    if typed.null_count():
+        bad = int(typed.is_null().arg_max() or 0)
+        raise BadValue(kind, run.key, run.values[bad], run.lines[bad] if run.lines else None)
+    return typed, zoneless
+
+
+def read_kind(text: pl.Series, kind: Kind) -> tuple[pl.Series, int]:
+    """Texts (String) as ``kind``, null where one is none; and how many times name no zone."""
+    if kind == "text":
+        return text + "", 0  # a copy: views would keep the whole chunk of the file alive
+    typed, zoneless = _cast_to_kind(text, kind)
+    if typed.null_count() == text.null_count():
+        return typed, zoneless
+    typed, more = _cast_to_kind(text.str.strip_chars(_BLANKS), kind)
+    return typed, zoneless + more
+
+
+def _cast_to_kind(text: pl.Series, kind: Kind) -> tuple[pl.Series, int]:
+    if kind == "int":
+        return text.cast(pl.Int64, strict=False), 0
+    if kind == "float":
+        return text.cast(pl.Float64, strict=False), 0
+    if kind == "boolean":
+        lowered = text.str.to_lowercase()
+        return lowered.replace_strict(_TRUTH, default=None, return_dtype=pl.Boolean), 0
+    times = parse_times(text)
+    return times.values, times.zoneless
+
+
+def first_conflict(column: ColumnRuns, spelt: Sequence[pl.Series]) -> str | None:
     """Where a trace first states another value than before; None where none does.
 
     ``Conflicting`` where the reader does not know its lines.
@@ -316,7 +361,7 @@ def _first_conflict(column: _Column, spelt: Sequence[pl.Series]) -> str | None:
     return _line_of_value(column, differs["place"][0])
 
 
-def _first_repeated_id(column: _Column, spelt: Sequence[pl.Series]) -> str:
+def first_repeated_id(column: ColumnRuns, spelt: Sequence[pl.Series]) -> str:
     """Where a trace first states the id of an earlier trace; empty where none does.
 
     ``Conflicting`` where the reader does not know its lines.
@@ -332,7 +377,7 @@ def _first_repeated_id(column: _Column, spelt: Sequence[pl.Series]) -> str:
     return _line_of_value(column, again["place"][0])
 
 
-def _line_of_value(column: _Column, place: int) -> str:
+def _line_of_value(column: ColumnRuns, place: int) -> str:
     """The line of the column's value at ``place``. ``Conflicting`` where the reader does not know
     its lines.
     """

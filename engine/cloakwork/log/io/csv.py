@@ -18,7 +18,13 @@ from cloakwork.log.io.column_layout import round_trips
 from cloakwork.log.io.column_names import column_names
 from cloakwork.log.io.csv_grammar import CsvFault, Records, find_records, split_fields
 from cloakwork.log.io.encodings import decoded
-from cloakwork.log.io.flat import FileTable, flat_table, log_of_file, within_value_size
+from cloakwork.log.io.flat import (
+    FileTable,
+    counted_notes,
+    flat_table,
+    log_of_file,
+    within_value_size,
+)
 from cloakwork.log.io.output import open_output
 from cloakwork.log.io.request import TableRequest
 from cloakwork.log.io.source import LogStream, empty_file, first_line, shown
@@ -27,7 +33,7 @@ from cloakwork.log.limits import Limits, raising
 from cloakwork.log.naming import values_of
 
 _SEPARATORS: Final = ",;\t"
-_BOM: Final = b"\xef\xbb\xbf"
+BOM: Final = b"\xef\xbb\xbf"
 _IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
@@ -38,7 +44,7 @@ _DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+),[0
 _POINTS_ALONE: Final = r"^-?[0-9]+(?:\.[0-9]+)+$"
 
 _PROBED: Final = 32
-_CORRECTION: Final = "correct that line, or export the file again"
+CORRECTION: Final = "correct that line, or export the file again"
 
 
 def read_csv(path: Path, request: TableRequest) -> EventLog:
@@ -53,17 +59,17 @@ def read_csv(path: Path, request: TableRequest) -> EventLog:
         data = decoded(path, stream.read_all(), options.encoding)
     if not data.strip():
         raise empty_file(path)
-    separator = options.delimiter or _most_frequent_separator(data)
+    separator = options.delimiter or most_frequent_separator(data)
     try:
         found = find_records(data, separator)
     except CsvFault as fault:
         raise LogError(
-            path, f"the table cannot be read ({fault})", line=fault.line, hint=_CORRECTION
+            path, f"the table cannot be read ({fault})", line=fault.line, hint=CORRECTION
         ) from None
-    header = _read_header(path, found, separator, limits)
+    header = read_header(path, found, separator, limits)
     named = [name for name in header if name.strip()]
     names = column_names(path, named, request)
-    table, rows = _read_table(path, found, separator, header)
+    table, rows = read_table(path, found, separator, header)
 
     def line_of(row: int) -> int:
         return found.line(int(rows[row]))
@@ -74,12 +80,12 @@ def read_csv(path: Path, request: TableRequest) -> EventLog:
     as_text: set[str] = set()
     if options.decimal == ",":
         # With a decimal comma ``1.234`` is a code, or a thousand: no number to be inferred.
-        as_text = {name for name in free if _has_points_alone(values_of(checked, name))}
-        checked = _with_decimal_points(checked, free)
+        as_text = {name for name in free if has_points_alone(values_of(checked, name))}
+        checked = with_decimal_points(checked, free)
     typed, exact, texts = infer_types(checked, [name for name in free if name not in as_text])
     exact |= as_text
     blank_lines = int(found.blank.sum()) if len(header) > 1 else 0
-    notes = _counted_notes(
+    notes = counted_notes(
         (len(header) - len(named), "columns without a name, left out"),
         (blank_lines, "blank lines, left out"),
     )
@@ -98,25 +104,25 @@ def split_table(
     while True:
         try:
             found = find_records(data, separator)
-            header = _read_header(path, found, separator, limits)
-            table, _ = _read_table(path, found, separator, header)
+            header = read_header(path, found, separator, limits)
+            table, _ = read_table(path, found, separator, header)
         except CsvFault as fault:
             shorter = data[: data.rfind(b"\n", 0, len(data) - 1) + 1]
             if partial and len(shorter) > len(data) // 2:
                 data = shorter
                 continue
             raise LogError(
-                path, f"the table cannot be read ({fault})", line=fault.line, hint=_CORRECTION
+                path, f"the table cannot be read ({fault})", line=fault.line, hint=CORRECTION
             ) from None
         return [name for name in header if name.strip()], table
 
 
-def _has_points_alone(values: pl.Series) -> bool:
+def has_points_alone(values: pl.Series) -> bool:
     """Whether some value has digits and points, and no comma."""
     return bool(values.str.contains(_POINTS_ALONE).any())
 
 
-def _with_decimal_points(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+def with_decimal_points(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """The table with a decimal point in each value of ``names`` that is a number with a decimal
     comma: each value by itself, whatever the others are.
     """
@@ -150,11 +156,7 @@ def infer_types(
     return typed, exact, texts
 
 
-def _counted_notes(*counts: tuple[int, str]) -> tuple[str, ...]:
-    return tuple(f"{what}: {count}" for count, what in counts if count)
-
-
-def _most_frequent_separator(data: bytes) -> str:
+def most_frequent_separator(data: bytes) -> str:
     """The separator that the first line holds most often outside quotes."""
     end = data.find(b"\n")
     first = data[:end] if end >= 0 else data
@@ -162,7 +164,7 @@ def _most_frequent_separator(data: bytes) -> str:
     return max(_SEPARATORS, key=lambda char: line.count(char.encode()))
 
 
-def _read_header(path: Path, found: Records, separator: str, limits: Limits) -> list[str]:
+def read_header(path: Path, found: Records, separator: str, limits: Limits) -> list[str]:
     """The column names in file order."""
     if found.blank[0]:
         raise LogError(path, "the first line is empty", line=1, hint="name the columns there")
@@ -186,7 +188,7 @@ def _read_header(path: Path, found: Records, separator: str, limits: Limits) -> 
     return header
 
 
-def _read_table(
+def read_table(
     path: Path, found: Records, separator: str, header: list[str]
 ) -> tuple[pl.DataFrame, Ints]:
     """All fields as text, null where empty, columns called as in ``header``; and the record that
@@ -200,14 +202,14 @@ def _read_table(
     broken = np.flatnonzero((found.separators != width - 1) & ~blank)
     if len(broken):
         said = f"the row has {found.separators[broken[0]] + 1} fields, the header {width}"
-        raise LogError(path, said, line=found.line(int(broken[0])), hint=_CORRECTION)
+        raise LogError(path, said, line=found.line(int(broken[0])), hint=CORRECTION)
     columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
     rows = np.flatnonzero(~blank)[1:]
     if not len(rows):
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), rows
     first = int(found.starts[rows[0]])
     # polars would take the mark for the beginning of a file, and leave it out.
-    if found.data.startswith(_BOM, first):
+    if found.data.startswith(BOM, first):
         said = "a byte order mark stands at the beginning of a row"
         raise LogError(
             path,
@@ -226,11 +228,11 @@ def _read_table(
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise LogError(
-            path, f"the table cannot be read ({first_line(error)})", hint=_CORRECTION
+            path, f"the table cannot be read ({first_line(error)})", hint=CORRECTION
         ) from None
     if table.shape != (len(rows), width):
         said = f"the file has {len(rows):,} rows, and {table.height:,} can be read"
-        raise LogError(path, said, hint=_CORRECTION)
+        raise LogError(path, said, hint=CORRECTION)
     table.columns = columns
     # polars reads an empty field as null, and an empty quoted one as the empty text.
     if b'""' in body:

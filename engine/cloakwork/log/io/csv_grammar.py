@@ -27,6 +27,7 @@ from cloakwork.log.arrays import Bytes, Ints, Marks
 _BLOCK: Final = 16 << 20  # bytes at a time
 _QUOTE, _CR, _LF = 34, 13, 10
 _LONE_RETURN: Final = "a carriage return stands alone; end lines by LF or CRLF"
+OPEN_QUOTE: Final = "a quote opens a field and nothing closes it"
 _QUOTED: Final = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')
 
 
@@ -38,6 +39,14 @@ class CsvFault(Exception):
         super().__init__(message)
 
 
+class OpenQuote(CsvFault):
+    """A quote that nothing closes, ``at`` this byte: in a stretch of a file the rest may."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.at = at
+        super().__init__(data, at, OPEN_QUOTE)
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
     """The records of one file.
@@ -47,12 +56,15 @@ class Records:
     - ``starts``, ``ends``: int64, shape (records,): each record is ``data[start:end]``, without its
       line's end.
     - ``separators``: int64, shape (records,): how many stand in each record, outside quotes.
+    - ``lines_before``: how many lines of the file come before the data's first, less those of a
+      header that was put in front.
     """
 
     data: bytes
     starts: Ints
     ends: Ints
     separators: Ints
+    lines_before: int = 0
 
     @property
     def blank(self) -> Marks:
@@ -62,7 +74,7 @@ class Records:
 
     def line(self, record: int) -> int:
         """The line, from 1, on which ``record`` starts."""
-        return line_at(self.data, int(self.starts[record]))
+        return self.lines_before + line_at(self.data, int(self.starts[record]))
 
 
 def line_at(data: bytes, place: int) -> int:
@@ -155,7 +167,7 @@ def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
         if quote == 0 or data[quote - 1] in starts:
             quoted = _QUOTED.match(data, quote)
             if quoted is None:
-                raise CsvFault(data, quote, "a quote opens a field and nothing closes it")
+                raise OpenQuote(data, quote)
             done = quoted.end()
             if done < len(data) and data[done] not in ends:
                 raise CsvFault(

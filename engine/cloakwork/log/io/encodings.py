@@ -1,5 +1,8 @@
 """The bytes of a text file as UTF-8, from the encoding that a policy names."""
 
+import codecs
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -15,20 +18,57 @@ def decoded(path: Path, data: bytes, encoding: Encoding | None) -> bytes:
     that is none of ``encoding`` (None: UTF-8).
     """
     if encoding is None or encoding == "utf-8":
-        return _checked(path, data.removeprefix(_BOM))
+        return require_utf8(path, data.removeprefix(_BOM))
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise LogError(
-            path,
-            f"the file is not in {encoding}",
-            line=_line(data[: error.start].decode(encoding, "replace")),
-            hint="correct spec.input.encoding, or save the file as UTF-8",
-        ) from None
+        line = _line(data[: error.start].decode(encoding, "replace"))
+        raise _not_in(path, encoding, line) from None
     return text.removeprefix("\ufeff").encode("utf-8", "surrogatepass")
 
 
-def _checked(path: Path, data: bytes) -> bytes:
+def decoded_pieces(
+    path: Path, pieces: Iterable[bytes], encoding: Encoding | None
+) -> Iterator[bytes]:
+    """The same of a file in pieces, but that what claims to be UTF-8 is not checked here:
+    ``require_utf8`` is for whole lines.
+    """
+    waiting = iter(pieces)
+    start = next(waiting, b"")
+    if encoding is None or encoding == "utf-8":
+        yield start.removeprefix(_BOM)
+        yield from waiting
+        return
+    if encoding == "utf-16":
+        encoding = "utf-16-be" if start.startswith(_WIDE_MARKS[1]) else "utf-16-le"
+        start = start.removeprefix(_WIDE_MARKS[0]).removeprefix(_WIDE_MARKS[1])
+    decoder = codecs.getincrementaldecoder(encoding)()
+    line, is_first = 1, True
+    for piece in chain([start], waiting, [None]):
+        try:
+            text = decoder.decode(piece or b"", final=piece is None)
+        except UnicodeDecodeError as error:
+            before = error.object[: error.start].decode(encoding, "replace")
+            raise _not_in(path, encoding, line + before.count("\n")) from None
+        line += text.count("\n")
+        if is_first and text:
+            text, is_first = text.removeprefix("\ufeff"), False
+        yield text.encode("utf-8", "surrogatepass")
+
+
+def _not_in(path: Path, encoding: str, line: int) -> LogError:
+    return LogError(
+        path,
+        f"the file is not in {encoding}",
+        line=line,
+        hint="correct spec.input.encoding, or save the file as UTF-8",
+    )
+
+
+def require_utf8(path: Path, data: bytes, first_line: int = 1) -> bytes:
+    """``data``, which starts on ``first_line`` of a file. ``LogError`` with its line at the first
+    byte that is not UTF-8.
+    """
     try:
         if not data.isascii():
             data.decode()
@@ -36,7 +76,7 @@ def _checked(path: Path, data: bytes) -> bytes:
         raise LogError(
             path,
             "the file is not in UTF-8",
-            line=data.count(b"\n", 0, error.start) + 1,
+            line=data.count(b"\n", 0, error.start) + first_line,
             hint=f"save it as UTF-8, or say encoding: {likely_encoding(data)} under spec.input",
         ) from None
     return data

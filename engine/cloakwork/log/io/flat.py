@@ -27,7 +27,7 @@ from cloakwork.log.io.written_times import ISO_TIMES, WrittenTimes
 from cloakwork.log.limits import Limits, OnExcess
 from cloakwork.log.naming import values_of
 
-_EXACT_DIGITS: Final = 15  # what a floating-point number keeps of a decimal one
+EXACT_DIGITS: Final = 15  # what a floating-point number keeps of a decimal one
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ class FileTable:
 
     ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes``: what the reader
     did about irregularities. ``texts`` and ``exact``: what the file says where ``frame`` holds no
-    text (``SourceSpelling``).
+    text (``SourceSpelling``). ``first_row``: where the first row stands in the file, of which this
+    may be a stretch.
     """
 
     path: Path
@@ -45,6 +46,7 @@ class FileTable:
     notes: tuple[str, ...] = ()
     texts: Mapping[str, pl.Series] = field(default_factory=dict)
     exact: frozenset[str] = frozenset()
+    first_row: int = 0
 
     def line(self, row: int) -> int | None:
         """The line of a row, None where rows have none."""
@@ -57,7 +59,7 @@ def log_of_file(table: FileTable, names: ColumnNames, request: TableRequest) -> 
     the options took from a column.
     """
     path, kept = table.path, names.kept
-    renamed, left_out = _with_simple_types(path, table.frame.rename(kept), request)
+    renamed, of_types = _with_simple_types(path, table.frame.rename(kept), request)
     timed, irregular = _with_times(table, renamed, request)
     full = {kept[name]: text for name, text in table.texts.items()}
     full |= _texts_of_decimals(table.frame.rename(kept), timed)
@@ -68,14 +70,18 @@ def log_of_file(table: FileTable, names: ColumnNames, request: TableRequest) -> 
     exact = frozenset(kept[name] for name in table.exact)
     log = log_of_table(timed, full, exact - {request.timestamp})
     events = log.events
-    counts = (
+    counted = counted_notes(
         (events[ACTIVITY].null_count() if has_activity else 0, NO_ACTIVITY),
         (_missing_times(log, request), NO_TIME),
         *irregular,
     )
-    counted = tuple(f"{what}: {count}" for count, what in counts if count)
-    log = _standard_first(log)
-    return replace(log, notes=(*names.notes, *table.notes, *left_out, *log.notes, *counted))
+    log = standard_first(log)
+    return replace(log, notes=(*names.notes, *table.notes, *of_types, *log.notes, *counted))
+
+
+def counted_notes(*counts: tuple[int, str]) -> tuple[str, ...]:
+    """What there is of each, where there is any."""
+    return tuple(f"{what}: {count}" for count, what in counts if count)
 
 
 def _missing_times(log: EventLog, request: TableRequest) -> int:
@@ -101,18 +107,21 @@ def _require_one_value_a_case(
         other = rows.filter(pl.col("value") != pl.col("value").first().over("case"))
         if other.height:
             row = int(other["row"][0])
-            column = next(of for of, full in names.kept.items() if full == name)
-            line = table.line(row)
-            said = f"column '{shown(column)}' names two values in one case"
-            if line is None:
-                said += f" (row {row + 1:,})"
-            raise LogError(
-                table.path,
-                f"{said}, and spec.input or --column makes it '{shown(name)}', an attribute of "
-                "cases",
-                line=line,
-                hint="correct the file, or leave the column to the events",
-            )
+            raise two_values(table.path, names, name, row, table.line(row))
+
+
+def two_values(path: Path, names: ColumnNames, name: str, row: int, line: int | None) -> LogError:
+    """The refusal of an attribute of cases (by its full name) of which one names two values."""
+    column = next(of for of, full in names.kept.items() if full == name)
+    said = f"column '{shown(column)}' names two values in one case"
+    if line is None:
+        said += f" (row {row + 1:,})"
+    return LogError(
+        path,
+        f"{said}, and spec.input or --column makes it '{shown(name)}', an attribute of cases",
+        line=line,
+        hint="correct the file, or leave the column to the events",
+    )
 
 
 def _with_simple_types(
@@ -127,24 +136,33 @@ def _with_simple_types(
         else to_simple_type(path, name, values_of(frame, name), request.times)
         for name in frame.columns
     }
-    missing = [name for name in (CASE_ID, ACTIVITY) if name in columns and columns[name] is None]
-    if missing:
-        said = f"the column for the {MEANING[missing[0]]} holds {frame.schema[missing[0]]}"
-        raise LogError(path, said, hint="convert it to text, or name another column")
     kept = {name: column for name, column in columns.items() if column is not None}
-    notes = tuple(
-        f"column '{shown(name)}' holds {frame.schema[name]}, left out"
-        for name in columns
-        if name not in kept
-    )
-    return pl.DataFrame(kept), notes
+    dropped = {name: frame.schema[name] for name in columns if name not in kept}
+    return pl.DataFrame(kept), left_out(path, dropped)
+
+
+def left_out(path: Path, dropped: Mapping[str, pl.DataType]) -> tuple[str, ...]:
+    """Notes on columns that are left out for their type; ``LogError`` where a log needs one."""
+    for name in (CASE_ID, ACTIVITY):
+        if name in dropped:
+            said = f"the column for the {MEANING[name]} holds {dropped[name]}"
+            raise LogError(path, said, hint="convert it to text, or name another column")
+    return tuple(f"column '{shown(name)}' holds {kind}, left out" for name, kind in dropped.items())
 
 
 def to_simple_type(
-    path: Path, name: str, column: pl.Series, times: WrittenTimes = ISO_TIMES
+    path: Path,
+    name: str,
+    column: pl.Series,
+    times: WrittenTimes = ISO_TIMES,
+    first_row: int = 0,
+    *,
+    exact: bool | None = None,
 ) -> pl.Series | None:
     """The values of a column as String, Int64, Float64, Boolean or UTC time; None when they are
-    none of these. ``times`` says of which zone times are that name none.
+    none of these. ``times`` says of which zone times are that name none; ``first_row``: where the
+    first value stands in the file. ``exact``: whether the values stay numbers, where ``column`` is
+    a piece of one (``is_exact``).
     """
     dtype = column.dtype
     if dtype in (pl.String, pl.Null) or name == TIMESTAMP:
@@ -155,18 +173,24 @@ def to_simple_type(
         return column.cast(pl.String) if spelt else None
     if dtype == pl.Boolean:
         return column
-    if dtype.is_integer():
-        narrow = column.cast(pl.Int64, strict=False)
-        all_fit = narrow.null_count() == column.null_count()
-        return narrow if all_fit else column.cast(pl.String)
-    if isinstance(dtype, pl.Decimal):
-        is_exact = _most_digits(column) <= _EXACT_DIGITS
-        return column.cast(pl.Float64 if is_exact else pl.String)
+    if dtype.is_integer() or isinstance(dtype, pl.Decimal):
+        stays = is_exact(column) if exact is None else exact
+        number = pl.Int64 if dtype.is_integer() else pl.Float64
+        return column.cast(number if stays else pl.String)
     if dtype.is_numeric():
         return column.cast(pl.Float64)
     if dtype in (pl.Date, pl.Datetime):
-        return _as_utc(path, name, column, times).values
+        return _as_utc(path, name, column, times, first_row).values
     return column.cast(pl.String) if dtype in (pl.Categorical, pl.Enum, pl.Time) else None
+
+
+def is_exact(column: pl.Series) -> bool:
+    """Whether every value of a column of whole or decimal numbers is one that a log holds as a
+    number: in 64 bits, or with at most 15 digits.
+    """
+    if isinstance(column.dtype, pl.Decimal):
+        return most_digits(column) <= EXACT_DIGITS
+    return column.cast(pl.Int64, strict=False).null_count() == column.null_count()
 
 
 def _texts_of_decimals(given: pl.DataFrame, read: pl.DataFrame) -> dict[str, pl.Series]:
@@ -180,20 +204,22 @@ def _texts_of_decimals(given: pl.DataFrame, read: pl.DataFrame) -> dict[str, pl.
     }
 
 
-def _most_digits(decimals: pl.Series) -> int:
+def most_digits(decimals: pl.Series) -> int:
     """The most digits that one of the numbers is written with."""
     digits = decimals.cast(pl.String).str.count_matches(r"\d")
     return int(digits.max() or 0)  # type: ignore[arg-type]  # a number
 
 
-def _as_utc(path: Path, name: str, times: pl.Series, written: WrittenTimes) -> ParsedTimes:
+def _as_utc(
+    path: Path, name: str, times: pl.Series, written: WrittenTimes, first_row: int
+) -> ParsedTimes:
     """Days and times as UTC microseconds.
 
     ``LogError`` for a time outside the years 1 to 9999, which no writer and no Python can say.
     """
     outside = outside_calendar(times)
     if outside.any():
-        row = int(outside.fill_null(False).arg_max() or 0) + 1
+        row = first_row + int(outside.fill_null(False).arg_max() or 0) + 1
         said = f"'{shown(name)}' holds a time outside the years 1 to 9999 in row {row:,}"
         raise LogError(path, said, hint=TIME_HINT)
     if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone:
@@ -201,7 +227,8 @@ def _as_utc(path: Path, name: str, times: pl.Series, written: WrittenTimes) -> P
     return written.localised(times)
 
 
-def _standard_first(log: EventLog) -> EventLog:
+def standard_first(log: EventLog) -> EventLog:
+    """The log with the activities and the times before the other columns of events."""
     events = log.events.select(ACTIVITY, TIMESTAMP, pl.exclude(ACTIVITY, TIMESTAMP))
     return replace(log, events=events)
 
@@ -216,23 +243,26 @@ def _with_times(
     for name in (TIMESTAMP, request.timestamp):
         if name not in frame.columns or frame.schema[name] == TIME_TYPE:
             continue
-        read = _read_times(table, name, values_of(frame, name), request)
+        read = read_times(table, name, values_of(frame, name), request)
         frame = frame.with_columns(read.values.cast(TIME_TYPE).alias(name))
-        zone = request.options.time_zone
-        taken = NO_ZONE if zone is None else f"timestamps without a zone (taken as {zone})"
-        irregular += [
-            (read.zoneless, taken),
-            (read.repeated, "timestamps that clocks showed twice (taken as the first)"),
-            (read.skipped, "timestamps that clocks skipped (taken by the clock before)"),
-        ]
+        irregular += irregular_times(read, request)
     if TIMESTAMP not in frame.columns:
         frame = frame.with_columns(pl.lit(None, TIME_TYPE).alias(TIMESTAMP))
     return frame, irregular
 
 
-def _read_times(
-    table: FileTable, name: str, times: pl.Series, request: TableRequest
-) -> ParsedTimes:
+def irregular_times(read: ParsedTimes, request: TableRequest) -> list[tuple[int, str]]:
+    """How many times of a column were read by a rule that the author should know of."""
+    zone = request.options.time_zone
+    taken = NO_ZONE if zone is None else f"timestamps without a zone (taken as {zone})"
+    return [
+        (read.zoneless, taken),
+        (read.repeated, "timestamps that clocks showed twice (taken as the first)"),
+        (read.skipped, "timestamps that clocks skipped (taken by the clock before)"),
+    ]
+
+
+def read_times(table: FileTable, name: str, times: pl.Series, request: TableRequest) -> ParsedTimes:
     """A column of times in UTC; ``LogError`` for a value that is none."""
     written = request.times
     if times.dtype.is_integer() and written.form in EPOCHS:
@@ -244,10 +274,10 @@ def _read_times(
         bad = (read.values.is_null() & times.is_not_null()).arg_true()
         if len(bad):
             row = int(bad[0])
-            raise unreadable_time(table.path, table.line(row), times, row, written)
+            raise unreadable_time(table.path, table.line(row), times, row, written, table.first_row)
         return read
     if times.dtype in (pl.Date, pl.Datetime):
-        return _as_utc(table.path, name, times, written)
+        return _as_utc(table.path, name, times, written, table.first_row)
     if times.dtype != pl.Null:
         raise LogError(
             table.path,
@@ -267,6 +297,20 @@ def within_value_size(
     """The same table, texts over the limit missing, and a note on how many were; ``LogError`` where
     they are refused.
     """
+    checked, count = texts_within(path, frame, limits, on_excess, line_of)
+    return checked, counted_notes((count, OVERSIZED))
+
+
+def texts_within(
+    path: Path,
+    frame: pl.DataFrame,
+    limits: Limits,
+    on_excess: OnExcess,
+    line_of: Callable[[int], int] | None = None,
+) -> tuple[pl.DataFrame, int]:
+    """The same table, texts over the limit missing, and how many were; ``LogError`` where they are
+    refused.
+    """
     within: dict[str, pl.Series] = {}
     count = 0
     for name, dtype in frame.schema.items():
@@ -282,8 +326,7 @@ def within_value_size(
             raise too_long(path, name, limits, line_of(row) if line_of else None)
         within[name] = values.set(over.fill_null(False), None)
         count += int(over.sum())
-    notes = (f"{OVERSIZED}: {count}",) if count else ()
-    return pl.DataFrame(within), notes
+    return pl.DataFrame(within), count
 
 
 def flat_table(log: EventLog, path: Path) -> pl.DataFrame:

@@ -1,6 +1,5 @@
 """Reading and writing Parquet: one row an event, case attributes repeated."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +13,10 @@ from cloakwork.log.io.column_names import column_names
 from cloakwork.log.io.flat import FileTable, flat_table, log_of_file, within_value_size
 from cloakwork.log.io.request import TableRequest
 from cloakwork.log.io.source import LogStream, empty_file, first_line
-from cloakwork.log.io.subprocess_reader import fault_of
+from cloakwork.log.io.subprocess_reader import any_zone, fault_of
 from cloakwork.log.limits import RATIO_FROM, Limits, raising, size_text
 from cloakwork.log.naming import values_of
 
-_ANY_ZONE: Final = "POLARS_IGNORE_TIMEZONE_PARSE_ERROR"
 _VALUE_BYTES: Final = 16
 """What a value takes in memory, at least and about, whatever the file packs it into."""
 _RATIO_FROM: Final = 4 * RATIO_FROM
@@ -30,12 +28,23 @@ def read_parquet(path: Path, request: TableRequest) -> EventLog:
 
     ``LogError`` when it is damaged, a standard column is missing or the file is over a limit.
     """
+    require_bytes(path)
+    with as_unreadable(path), any_zone():
+        return _read_table(path, request)
+
+
+def require_bytes(path: Path) -> None:
+    """Refuse a file that is empty, or cannot be opened."""
     with LogStream(path) as stream:
         if not stream.read(1):
             raise empty_file(path)
+
+
+@contextmanager
+def as_unreadable(path: Path) -> Iterator[None]:
+    """Tell what libraries say of a file as a ``LogError``."""
     try:
-        with _any_zone():
-            return _read_table(path, request)
+        yield
     except (
         pl.exceptions.PolarsError,
         pl.exceptions.PanicException,
@@ -53,10 +62,10 @@ def read_parquet(path: Path, request: TableRequest) -> EventLog:
 def _read_table(path: Path, request: TableRequest) -> EventLog:
     """As ``read_parquet``, with polars' own errors."""
     header = list(pl.read_parquet_schema(path))
-    _refuse_width(path, len(header), request.limits)
+    refuse_width(path, len(header), request.limits)
     named = [name for name in header if name.strip()]
     names = column_names(path, named, request)
-    _refuse_size(path, len(names.kept), request.limits)
+    refuse_size(path, len(names.kept), request.limits)
     places = [place for place, name in enumerate(header) if name in names.kept]
     fault = fault_of(path, places)
     if fault:
@@ -64,8 +73,8 @@ def _read_table(path: Path, request: TableRequest) -> EventLog:
     frame = pl.read_parquet(path, columns=places)
     read: dict[str, pl.Series] = {}
     for name in frame.columns:
-        values = _in_utc(values_of(frame, name))
-        if names.kept[name] in request.text and _has_one_spelling(values.dtype):
+        values = in_utc(values_of(frame, name))
+        if names.kept[name] in request.text and has_one_spelling(values.dtype):
             values = values.cast(pl.String)
         read[name] = values
     checked, oversized = within_value_size(
@@ -76,23 +85,7 @@ def _read_table(path: Path, request: TableRequest) -> EventLog:
     return log_of_file(FileTable(path, checked, notes=(*notes, *oversized)), names, request)
 
 
-@contextmanager
-def _any_zone() -> Iterator[None]:
-    """Let polars read times of zones that it does not know, such as ``+05:30``: the times
-    themselves are in UTC.
-    """
-    before = os.environ.get(_ANY_ZONE)
-    os.environ[_ANY_ZONE] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_ANY_ZONE]
-        else:
-            os.environ[_ANY_ZONE] = before
-
-
-def _in_utc(column: pl.Series) -> pl.Series:
+def in_utc(column: pl.Series) -> pl.Series:
     """The same column; times with a zone as times in UTC, which is how Parquet keeps them."""
     if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
         zoneless = column.to_physical().cast(pl.Datetime(column.dtype.time_unit))
@@ -100,18 +93,19 @@ def _in_utc(column: pl.Series) -> pl.Series:
     return column
 
 
-def _has_one_spelling(dtype: pl.DataType) -> bool:
+def has_one_spelling(dtype: pl.DataType) -> bool:
     """Whether values of the type have one obvious spelling."""
     return not (dtype.is_nested() or dtype in (pl.Binary, pl.Duration, pl.Object))
 
 
-def _refuse_width(path: Path, width: int, limits: Limits) -> None:
+def refuse_width(path: Path, width: int, limits: Limits) -> None:
+    """Refuse more columns than the limit."""
     if width > limits.attributes:
         said = f"the file has {width:,} columns, the limit is {limits.attributes:,}"
         raise LogError(path, said, hint=raising("attributes", width))
 
 
-def _refuse_size(path: Path, width: int, limits: Limits) -> None:
+def refuse_size(path: Path, width: int, limits: Limits) -> None:
     """A few bytes of Parquet can stand for any number of rows."""
     values = pl.scan_parquet(path).select(pl.len()).collect().item() * width
     if values * _VALUE_BYTES > limits.unpacked_size:

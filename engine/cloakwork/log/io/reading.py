@@ -65,26 +65,29 @@ def read_log(
     limit.
     """
     file = Path(path)
-    limits = limits or current_limits()
-    options = _with_columns(file, options or _NO_OPTIONS, columns)
-    form: InputFormat = options.format or format_of(file)
-    _require_meant(file, form, options)
-    if form == "xes":
-        return read_xes(file, keep, text, limits=limits, on_excess=on_excess)
-    if case_id != CASE_ID and form in _TABULAR and CASE_ID not in options.columns:
-        options = _with_columns(file, options, {CASE_ID: case_id})
-    request = TableRequest(
-        options,
-        keep,
-        frozenset(text),
-        activity,
-        timestamp,
-        timeless,
-        limits,
-        on_excess,
-        frozenset(varying),
+    form, request = asked_of(
+        file,
+        options=options,
+        columns=columns,
+        keep=keep,
+        text=text,
+        case_id=case_id,
+        activity=activity,
+        timestamp=timestamp,
+        varying=varying,
+        timeless=timeless,
+        limits=limits,
+        on_excess=on_excess,
     )
+    return read_file(file, form, request)
+
+
+def read_file(file: Path, form: InputFormat, request: TableRequest) -> EventLog:
+    """The log of one file, in memory; errors as of ``read_log``."""
     match form:
+        case "xes":
+            limits, on_excess = request.limits, request.on_excess
+            return read_xes(file, request.keep, request.text, limits=limits, on_excess=on_excess)
         case "csv":
             return read_csv(file, request)
         case "parquet":
@@ -97,6 +100,42 @@ def read_log(
             from cloakwork.log.io.ocel import read_ocel
 
             return read_ocel(file, form, request)
+
+
+def asked_of(
+    file: Path,
+    *,
+    options: InputOptions | None,
+    columns: Mapping[str, str] | None,
+    keep: Callable[[str], bool] | None,
+    text: Collection[str],
+    case_id: str,
+    activity: str,
+    timestamp: str,
+    varying: Collection[str],
+    timeless: bool,
+    limits: Limits | None,
+    on_excess: OnExcess,
+) -> tuple[InputFormat, TableRequest]:
+    """The format of a file, and all that is asked of its reader; arguments as for ``read_log``.
+    Raises ``LogError`` for a format that is none, and for options that are not for it.
+    """
+    options = _with_columns(file, options or _NO_OPTIONS, columns)
+    form: InputFormat = options.format or format_of(file)
+    _require_meant(file, form, options)
+    if case_id != CASE_ID and form in _TABULAR and CASE_ID not in options.columns:
+        options = _with_columns(file, options, {CASE_ID: case_id})
+    return form, TableRequest(
+        options,
+        keep,
+        frozenset(text),
+        activity,
+        timestamp,
+        timeless,
+        limits or current_limits(),
+        on_excess,
+        frozenset(varying),
+    )
 
 
 def _with_columns(

@@ -83,6 +83,11 @@ class LogStream:
         """All bytes that are left."""
         return b"".join(iter(lambda: self.read(_BLOCK), b""))
 
+    @property
+    def taken(self) -> int:
+        """How many bytes of the file, as it is packed, were read so far, about."""
+        return self._raw.tell()
+
     def __enter__(self) -> Self:
         return self
 

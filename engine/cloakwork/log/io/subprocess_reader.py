@@ -11,7 +11,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -34,9 +35,27 @@ for line in sys.stdin:
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     print(json.dumps(said), flush=True)
 """
+ANY_ZONE: Final = "POLARS_IGNORE_TIMEZONE_PARSE_ERROR"
+ENDED: Final = "it is damaged so badly that reading it ends the reader"
 _ASKING = Lock()
 _readers: dict[int, "subprocess.Popen[str]"] = {}
 """By the id of the process that asks: a fork starts its own."""
+
+
+@contextmanager
+def any_zone() -> Iterator[None]:
+    """Let polars read times of zones that it does not know, such as ``+05:30``: the times
+    themselves are in UTC.
+    """
+    before = os.environ.get(ANY_ZONE)
+    os.environ[ANY_ZONE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[ANY_ZONE]
+        else:
+            os.environ[ANY_ZONE] = before
 
 
 def fault_of(path: Path, places: Sequence[int]) -> str | None:
@@ -65,7 +84,7 @@ def _answer(question: list[object]) -> str | None:
             answer = ""
         if not answer:
             _end_reader()
-            return "it is damaged so badly that reading it ends the reader"
+            return ENDED
     return json.loads(answer) or None
 
 

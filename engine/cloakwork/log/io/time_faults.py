@@ -82,12 +82,19 @@ def _reads(form: str, values: pl.Series) -> bool:
 
 
 def unreadable_time(
-    path: Path, line: int | None, texts: pl.Series, row: int, written: WrittenTimes
+    path: Path,
+    line: int | None,
+    texts: pl.Series,
+    row: int,
+    written: WrittenTimes,
+    first_row: int = 0,
 ) -> LogError:
-    """The refusal of the text at ``row`` (from 0) of a column of times."""
+    """The refusal of the text at ``row`` (from 0) of a column of times, of which ``texts`` are a
+    stretch from ``first_row`` on.
+    """
     value = shown(texts[row])
     as_written = f" as {written.form}" if written.form else ""
-    place = "" if line is not None else f" in row {row + 1:,}"
+    place = "" if line is not None else f" in row {first_row + row + 1:,}"
     message = f"the timestamp '{value}'{place} cannot be read{as_written}"
     return LogError(path, message, line=line, hint=_remedy(texts, written))
 

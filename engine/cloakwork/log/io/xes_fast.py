@@ -50,20 +50,27 @@ def read_fast(stream: LogStream, builder: ColumnBuilder) -> EventLog:
     Raises ``Declined`` for a file that is not plain (well-formed or not), ``MixedKinds`` as
     ``ColumnBuilder.finish`` does, ``LogError`` when the bytes cannot be read.
     """
+    for _ in fast_chunks(stream, builder):
+        pass
+    try:
+        return builder.finish()
+    except Conflicting as conflict:
+        raise Declined("two values for one case, whose lines must be named") from conflict
+
+
+def fast_chunks(stream: LogStream, builder: ColumnBuilder) -> Iterator[None]:
+    """Hand a plain log to ``builder``, chunk by chunk. Raises as ``read_fast`` does."""
     reader = _FastReader(builder)
     try:
         for chunk in _quote_cycles(stream, _start_of_traces(stream)):
             reader.read_chunk(chunk)
+            yield
     except BadValue as bad:
         raise Declined("a value that is not of its type") from bad
     except TooManyKeys as many:
         raise Declined("more attributes than the limit") from many
     if not reader.ended:
         raise Declined("a log without its end")
-    try:
-        return builder.finish()
-    except Conflicting as conflict:
-        raise Declined("two values for one case, whose lines must be named") from conflict
 
 
 def _start_of_traces(stream: LogStream) -> bytes:

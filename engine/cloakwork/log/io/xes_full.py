@@ -8,6 +8,7 @@ never read.
 """
 
 import codecs
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -242,12 +243,20 @@ def read_full(stream: LogStream, builder: ColumnBuilder) -> EventLog:
     Raises ``LogError`` for a file that is not a well-formed log (with its line), ``MixedKinds`` as
     ``ColumnBuilder.finish`` does.
     """
+    for _ in full_chunks(stream, builder):
+        pass
+    return builder.finish()
+
+
+def full_chunks(stream: LogStream, builder: ColumnBuilder) -> Iterator[None]:
+    """Hand any XES log to ``builder``, chunk by chunk. Raises as ``read_full`` does."""
     xml = LogXml(stream.path, builder)
     started = False
     try:
         while data := stream.read(_CHUNK):
             started = True
             xml.feed(data)
+            yield
         if not started:
             raise empty_file(stream.path)
         xml.feed(b"", last=True)
@@ -277,7 +286,6 @@ def read_full(stream: LogStream, builder: ColumnBuilder) -> EventLog:
             line=1,
             hint="save the file as UTF-8",
         ) from None
-    return builder.finish()
 
 
 def _not_well_formed(path: Path, error: expat.ExpatError) -> LogError:

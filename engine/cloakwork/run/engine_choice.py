@@ -1,0 +1,158 @@
+"""Which engine a log is worked on by, and what that engine opens."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from cloakwork.engines.base import Engine
+from cloakwork.engines.executors import Executor, InThisProcess, Processes
+from cloakwork.engines.memory import MemoryEngine
+from cloakwork.errors import CloakworkError
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io.row_source import RowSource
+from cloakwork.log.limits import OnExcess
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.plan.model import Plan
+from cloakwork.policy.model import Policy
+from cloakwork.progress import Reporter
+from cloakwork.run.fitting import needs_all_cases
+from cloakwork.run.reading import log_in_memory, read_under, rows_under
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENGINES: Final = ("memory", "local", "spark")
+ALIASES: Final = {"polars": "memory"}
+
+IN_MEMORY: Final = 5_000_000
+"""Events up to which a log is worked on in memory where nobody says otherwise: about 1 GB."""
+
+PROCESSES: Final = "CLOAKWORK_PROCESSES"
+"""The environment's name for how many processes work on batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An engine, and what it opens. ``because``: why it was chosen, where nobody named it."""
+
+    engine: Engine
+    source: object
+    because: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a log is read: arguments of ``read_under``."""
+
+    columns: Mapping[str, str] | None
+    keep: Callable[[str], bool] | None
+    on_excess: OnExcess
+
+    def log(self, policy: Policy, path: str | Path) -> EventLog:
+        """The log at ``path``, read at once."""
+        return read_under(
+            policy, path, columns=self.columns, keep=self.keep, on_excess=self.on_excess
+        )
+
+    def rows(self, policy: Policy, path: str | Path) -> RowSource:
+        """Its rows, to be read in little memory."""
+        return rows_under(
+            policy, path, columns=self.columns, keep=self.keep, on_excess=self.on_excess
+        )
+
+
+def choice_for(
+    engine: str | None,
+    log: object,
+    plan: Plan,
+    columns: dict[str, str] | None,
+    keep: Callable[[str], bool],
+    reporter: Reporter,
+) -> Choice:
+    """The engine, and what it opens of a log in memory, at a path or in a table; LogError for what
+    is none of these.
+    """
+    if isinstance(log, EventLog):
+        return _choice_in_memory(engine, log)
+    if isinstance(log, str | Path):
+        reporter(f"reading {log}")
+        chosen = _choice_of_file(engine, log, plan, Reading(columns, keep, _on_excess(plan)))
+        _say_of_objects(plan, chosen.source, reporter)
+        return chosen
+    if type(log).__module__.partition(".")[0] == "pm4py":
+        return _choice_in_memory(engine, EventLog.from_pandas(cast("pd.DataFrame", log)))
+    return _choice_in_memory(engine, log_in_memory(plan.policy, log, columns))
+
+
+def _choice_of_file(name: str | None, path: str | Path, plan: Plan, reading: Reading) -> Choice:
+    """Without a name ``memory``, or ``local`` for a log of more than ``IN_MEMORY`` events, unless a
+    step of the plan needs all cases at once.
+    """
+    policy, named = plan.policy, engine_name(name)
+    if named == "spark":
+        from cloakwork.run.spark_reading import opened_by_spark
+
+        return Choice(*opened_by_spark(policy, path, reading))
+    if named == "memory":
+        return Choice(MemoryEngine(), reading.log(policy, path))
+    rows = reading.rows(policy, path)
+    if named == "local":
+        return Choice(local_engine(), rows)
+    events = rows.expected_rows()
+    if events <= IN_MEMORY or needs_all_cases(plan, catalogue()):
+        return Choice(MemoryEngine(), reading.log(policy, path))
+    because = f"about {events:,} events: worked on in batches on disk (engine local)"
+    return Choice(local_engine(), rows, because)
+
+
+def _say_of_objects(plan: Plan, log: object, reporter: Reporter) -> None:
+    """What was made of an object-centric log."""
+    options = plan.policy.spec.input
+    if options is not None and options.object_type is not None and isinstance(log, EventLog):
+        for note in log.notes:
+            reporter(f"internal, never publish: {note}")
+
+
+def _on_excess(plan: Plan) -> OnExcess:
+    """Under a claim that noise pays for, one case's value must not decide whether there is a
+    release.
+    """
+    return "drop" if any(claim.cost is not None for claim in plan.claims) else "refuse"
+
+
+def _choice_in_memory(name: str | None, log: EventLog) -> Choice:
+    """The engine called ``name`` with a log in memory; by default ``memory``."""
+    named = engine_name(name) or "memory"
+    if named == "memory":
+        return Choice(MemoryEngine(), log)
+    if named == "local":
+        return Choice(local_engine(), log)
+    from cloakwork.engines.spark import spark_engine
+
+    return Choice(spark_engine(), log)
+
+
+def engine_name(name: str | None) -> str | None:
+    """The name of an engine, of which it may be another; CloakworkError for one that is none."""
+    named = ALIASES.get(name, name) if name is not None else None
+    if named is not None and named not in ENGINES:
+        raise CloakworkError(f"there is no engine '{name}'; there are {', '.join(ENGINES)}")
+    return named
+
+
+def local_engine() -> Engine:
+    """The engine ``local``, with as many processes as ``CLOAKWORK_PROCESSES`` says; one by
+    default.
+    """
+    from cloakwork.engines.local import LocalEngine
+
+    return LocalEngine(executor=_executor())
+
+
+def _executor() -> Executor:
+    text = os.environ.get(PROCESSES, "1")
+    if not text.isdecimal() or not 1 <= int(text) <= 256:
+        raise CloakworkError(f"{PROCESSES}: must be a number from 1 to 256 (got {text!a})")
+    return InThisProcess() if int(text) == 1 else Processes(int(text))

@@ -1,0 +1,63 @@
+"""What Spark is to read, as a policy says."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from cloakwork.engines.spark_rows import SparkSource, label_of
+from cloakwork.errors import LogError
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
+from cloakwork.log.io.options import InputOptions
+from cloakwork.log.io.reading import asked_of
+from cloakwork.log.limits import OnExcess
+from cloakwork.policy.model import Policy
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROW_KEY: Final = "row"
+"""Beside the attributes, what ``columns`` may name: the column that numbers the rows."""
+
+
+def spark_source(
+    policy: Policy,
+    location: "str | Path | DataFrame",
+    *,
+    columns: Mapping[str, str] | None = None,
+    keep: Callable[[str], bool] | None = None,
+    on_excess: OnExcess = "refuse",
+) -> SparkSource:
+    """The log at ``location``, a path, ``spark:TABLE`` or a DataFrame, to be read as ``spec.input``
+    and the roles of ``policy`` say; other arguments and errors as of ``read_under``. ``columns``
+    may name the column that numbers the rows: ``row``.
+    """
+    given = dict(columns or {})
+    row = given.pop(ROW_KEY, None)
+    label = label_of(location)
+    options = policy.spec.input or InputOptions()
+    if options.format is None:
+        options = options.model_copy(update={"format": "parquet"})
+    unit = policy.spec.unit
+    varies = unit.attribute is not None and unit.on_conflict == "split"
+    form, request = asked_of(
+        Path(label),
+        options=options,
+        columns=given,
+        keep=keep,
+        text={unit.attribute} if unit.attribute and policy.spec.input is not None else set(),
+        case_id=policy.attribute_with("case-id") or CASE_ID,
+        activity=policy.attribute_with("control-flow") or ACTIVITY,
+        timestamp=policy.attribute_with("timestamp") or TIMESTAMP,
+        varying={unit.attribute} if varies and unit.attribute else set(),
+        timeless=False,
+        limits=None,
+        on_excess=on_excess,
+    )
+    if form != "parquet":
+        raise LogError(
+            label,
+            f"spec.input says that the log is {form}, and the engine spark reads Parquet and "
+            "tables",
+            hint="use --engine local",
+        )
+    return SparkSource(location, request, row)

@@ -1,0 +1,51 @@
+"""A log in several batches, in memory: the smallest thing that is a ``LogHandle``."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloakwork.engines.batches import in_batches
+from cloakwork.log.eventlog import EventLog
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class LogInParts:
+    """Its batches, one after the other."""
+
+    parts: tuple[EventLog, ...]
+
+    @classmethod
+    def of(cls, log: EventLog, part_of_case: NDArray[np.int64], count: int) -> "LogInParts":
+        """``log`` in ``count`` parts, some of which may be empty."""
+        return cls(tuple(in_batches(log, part_of_case, count)))
+
+    @classmethod
+    def evenly(cls, log: EventLog, count: int) -> "LogInParts":
+        """Case ``i`` lies in part ``i % count``."""
+        return cls.of(log, np.arange(log.cases.height) % count, count)
+
+    @property
+    def case_count(self) -> int:
+        return sum(part.case_count for part in self.parts)
+
+    @property
+    def event_count(self) -> int:
+        return sum(part.event_count for part in self.parts)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.parts[0].notes
+
+    def batches(self) -> Iterator[EventLog]:
+        yield from self.parts
+
+    def each_batch(self, task: Callable[[int, EventLog], T]) -> list[T]:
+        return [task(number, part) for number, part in enumerate(self.parts)]
+
+    def with_columns_of(self, change: Callable[[EventLog], EventLog]) -> "LogInParts":
+        return LogInParts(tuple(change(part) for part in self.parts))
