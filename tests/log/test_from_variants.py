@@ -1,8 +1,8 @@
 """Cases of variants, made range by range."""
 
-import numpy as np
 from itertools import pairwise
 
+import numpy as np
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
