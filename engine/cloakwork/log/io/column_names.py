@@ -2,6 +2,7 @@
 
 import difflib
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -249,3 +250,15 @@ def _refuse_collisions(path: Path, kept: Mapping[str, str]) -> None:
                 hint="remove or rename one of them",
             )
         by_name[full] = name
+
+
+def require_own_names(path: Path, header: Sequence[str]) -> None:
+    """Raise ``LogError`` where two columns of a file have one name; empty names are none."""
+    repeated = [name for name, count in Counter(header).items() if count > 1 and name.strip()]
+    if repeated:
+        raise LogError(
+            path,
+            f"two columns are called '{shown(repeated[0])}'",
+            line=1,
+            hint="give each column a name of its own",
+        )
