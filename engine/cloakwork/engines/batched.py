@@ -219,7 +219,7 @@ class BatchedEngine:
         return merged(aggregate, _batched(log).results(lambda _, batch: aggregate.of(batch)))
 
     def rewrite(self, log: LogHandle, action: Rewrite) -> LogHandle:
-        """See ``Engine``. Raises MechanismError where an action asks for the log in one batch."""
+        """See ``Engine``. What asks for the log in one batch gets it, in this process."""
         batched = _batched(log)
         if isinstance(action, GenerateCases):
             return self._generated(action, batched)
@@ -229,10 +229,8 @@ class BatchedEngine:
             action = action.mapping(self.summarise(log, action.aggregate))
         if needs_all_cases(action):
             batched = self._in_one_batch(batched)
-        elif action.together == "unit" and action.unit != batched.unit:
-            raise MechanismError(
-                self.name, f"cases of one '{action.unit}' lie in several batches; use memory"
-            )
+        elif action.together == "unit" and action.unit not in (None, batched.unit):
+            batched = self.by_unit(batched, action.unit, secrets.randbits(64))
         apply = action.apply
         return batched.changed_by(lambda batch: kept_cases(batch, apply(batch)))
 

@@ -12,6 +12,7 @@ import polars as pl
 from pydantic import TypeAdapter
 
 from cloakwork.engines.batches import in_batches
+from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
@@ -153,15 +154,31 @@ class MechanismContract(AskingContract):
                 assert before.offsets.tolist() == log.offsets.tolist()
 
     def test_batches_change_nothing(self) -> None:
-        """Over random batches the decision, and the release to the last value and type, are the
-        same.
+        """Over random batches, in memory and on disk, the decision, and the release to the last
+        value and type, are the same.
         """
         for batches in (1, 4, 60):
             for params in self.offers():
                 in_one_batch = self.run(params, BATCH_LOG, reproducible(1))
-                engine = MemoryEngine(batches, random_batches(batches))
-                in_batches = self.run_on(engine, params, BATCH_LOG, reproducible(1))
-                assert_same_log(in_one_batch, in_batches)
+                in_memory = MemoryEngine(batches, random_batches(batches))
+                on_disk = LocalEngine(batch_events=max(1, BATCH_LOG.events.height // batches))
+                for engine in (in_memory, on_disk):
+                    in_batches = self.run_on(engine, params, BATCH_LOG, reproducible(1))
+                    assert_same_log(in_one_batch, in_batches)
+
+    def test_summaries_can_be_merged_in_any_grouping(self) -> None:
+        """What was merged is merged again where a log has many batches."""
+        for params in self.offers():
+            grant = Grant.of(self.mechanism, params, self.facts)
+            aggregate = aggregate_of(self.mechanism, params, grant)
+            if aggregate is None:
+                continue
+            batches = in_batches(BATCH_LOG, random_batches(5)(BATCH_LOG.cases.height), 5)
+            tables = [aggregate.of(batch) for batch in batches]
+            some = aggregate.merge(pl.concat(tables[:3]))
+            others = aggregate.merge(pl.concat(tables[3:]))
+            in_groups = aggregate.merge(pl.concat([others, some]))
+            assert in_groups.equals(aggregate.merge(pl.concat(tables)))
 
     def test_a_rewrite_draws_the_same_again(self) -> None:
         """A batch that is computed twice, as after a failure, is released once: nothing is drawn
