@@ -247,7 +247,7 @@ def _append(file: io.BufferedWriter, table: pl.DataFrame) -> Piece:
     if not table.height:
         return Piece()
     start = file.tell()
-    table.write_ipc_stream(file, compression="lz4", compat_level=pl.CompatLevel.oldest())
+    table.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
     return Piece(start, file.tell() - start)
 
 
