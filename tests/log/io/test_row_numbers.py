@@ -44,7 +44,8 @@ def write(frame: pl.DataFrame, path: Path) -> Path:
 def in_parts(path: Path, folder: Path, **options: object) -> EventLog:
     """The log, read in three parts."""
     folder.mkdir()
-    parted = partition(open_rows(path, **options), folder, b"k" * 16, parts=3)  # type: ignore[arg-type]
+    source = open_rows(path, **options)  # type: ignore[arg-type]
+    parted = partition(source, folder, b"k" * 16, part_count=3)
     return put_together([parted.load(place) for place in range(len(parted))])
 
 

@@ -237,21 +237,21 @@ class _Collector(ColumnBuilder):
         for name, column in self._waiting.items():
             if name.startswith(CASE_PREFIX) != bool(scope) or not column.rows:
                 continue
-            whole = self._split(name, column, end)
-            if not len(whole.rows[0]):
+            runs = self._split(name, column, end)
+            if not len(runs.rows[0]):
                 continue
             if scope:
-                self._note_conflict(name, whole)
-            rows = whole.rows[0] - start
+                self._note_conflict(name, runs)
+            rows = runs.rows[0] - start
             self.irregular.repeated += int((np.diff(rows) == 0).sum())
-            values = place_values(whole.values[0], rows, layout)
+            values = place_values(runs.values[0], rows, layout)
             table[self._evidence.of(name).number] = values
         return table
 
     def _split(self, name: str, column: ColumnRuns, end: int) -> ColumnRuns:
         """What a column says of rows before ``end``; the rest stays in waiting."""
-        whole = self._in_file_order(column)
-        rows, values, lines = whole.rows[0], whole.values[0], whole.lines[0]
+        runs = self._in_file_order(column)
+        rows, values, lines = runs.rows[0], runs.values[0], runs.lines[0]
         held = int(np.searchsorted(rows, end))
         before, behind = (None, None) if lines is None else (lines[:held], lines[held:])
         rest = ColumnRuns(rows=[rows[held:]], values=[values[held:]], lines=[behind])
