@@ -28,7 +28,7 @@ from cloakwork.log.io.row_source import (
 )
 from cloakwork.log.io.source import LogStream
 from cloakwork.log.io.xes_full import full_chunks
-from cloakwork.log.naming import values_of
+from cloakwork.log.naming import named, values_of
 from cloakwork.log.spelling import SourceSpelling
 
 _STANDARD_CASES: Final = {CASE_ID: pl.String()}
@@ -133,7 +133,7 @@ def _nulls(kind: pl.DataType, height: int) -> pl.Series:
 
 
 def _in_order(table: pl.DataFrame, by: str) -> pl.DataFrame:
-    return table if table[by].is_sorted() else table.sort(by)
+    return table if values_of(table, by).is_sorted() else table.sort(named(by))
 
 
 def place_in_file(file: str, place: str) -> str:
