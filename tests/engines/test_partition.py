@@ -43,7 +43,7 @@ def test_parts_hold_whole_cases(path: Path, tmp_path: Path) -> None:
     """Whatever the key is; another key parts otherwise."""
     owners = []
     for key in (b"one key of tests", b"another key here"):
-        parted = partition(open_rows(path), in_folder(tmp_path / key.hex()), key, parts=6)
+        parted = partition(open_rows(path), in_folder(tmp_path / key.hex()), key, part_count=6)
         ids = [set(parted.load(place).cases[CASE_ID]) for place in range(len(parted))]
         assert len(parted) == 6
         assert min(map(len, ids)) > 0
@@ -59,7 +59,7 @@ def test_what_is_written_at_once_makes_no_difference(
     expected = read_log(path)
     monkeypatch.setattr(partitioning, "_SORTED_ROWS", 100)
     monkeypatch.setattr(partitioning, "_BUFFERED_CELLS", 4_000)
-    parted = partition(open_rows(path), in_folder(tmp_path / "parts"), KEY, parts=3)
+    parted = partition(open_rows(path), in_folder(tmp_path / "parts"), KEY, part_count=3)
     assert_same_log(expected, put_together([parted.load(place) for place in range(3)]))
 
 
@@ -74,7 +74,7 @@ def test_parts_that_are_too_large_are_parted_again(
     monkeypatch.setattr(type(source), "expected_rows", lambda _: 801)
     folder = in_folder(tmp_path / "parts")
     parted = partition(source, folder, KEY)
-    assert max(part.events for part in parted.parts) <= 800
+    assert max(part.events for part in parted.files) <= 800
     assert len(list(folder.iterdir())) == len(parted)
     assert parted.events == expected.events.height
     found = [parted.load(place) for place in range(len(parted))]
@@ -95,15 +95,15 @@ def test_parts_are_so_many_that_each_fits(
 
 def test_parts_are_loaded_elsewhere(path: Path, tmp_path: Path) -> None:
     """What says where they are survives being pickled."""
-    parted = partition(open_rows(path), in_folder(tmp_path / "parts"), KEY, parts=2)
+    parted = partition(open_rows(path), in_folder(tmp_path / "parts"), KEY, part_count=2)
     again = pickle.loads(pickle.dumps(parted))
     assert_same_log(parted.load(1), again.load(1))
 
 
 def test_rows_of_the_ids_that_are_needed(path: Path, tmp_path: Path) -> None:
     """A part's rows can be read in part."""
-    parted = partition(open_rows(path), in_folder(tmp_path / "parts"), KEY, parts=1)
-    rows = parted.parts[0].read_rows(["1"])
+    parted = partition(open_rows(path), in_folder(tmp_path / "parts"), KEY, part_count=1)
+    rows = parted.files[0].read_rows(["1"])
     assert rows.columns == ["1", ROW]
     assert sorted(rows[ROW]) == list(range(parted.events))
 
@@ -114,7 +114,7 @@ def test_a_log_in_memory_is_parted_too(log: EventLog, parts: int, tmp_path: Path
     ids = pl.Series([None if place % 3 == 0 else f"c{place // 2}" for place in range(9)])
     some = log.keep_cases(np.arange(9))
     some = EventLog(some.events, some.cases.with_columns(ids.alias(CASE_ID)), some.offsets)
-    parted = partition(open_rows(some), in_folder(tmp_path / "parts"), KEY, parts=parts)
+    parted = partition(open_rows(some), in_folder(tmp_path / "parts"), KEY, part_count=parts)
     found = [parted.load(place) for place in range(len(parted))]
     assert_same_log(some, put_together(found))
     for value in ("c2", "c3"):

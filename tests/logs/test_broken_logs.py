@@ -39,11 +39,11 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
             read_log(tmp_path / name)
 
 
-def test_a_folder_is_refused(tmp_path: Path) -> None:
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     """A folder may be called like a log."""
     for name in ("folder.xes", "folder.csv", "folder.parquet", "folder"):
         (tmp_path / name).mkdir()
-        with pytest.raises(LogError, match="this is a folder; name one log file inside it"):
+        with pytest.raises(LogError, match="the folder holds no log; check the path"):
             read_log(tmp_path / name)
 
 

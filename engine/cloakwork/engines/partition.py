@@ -48,7 +48,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CaseFile:
     """A file of whole cases. ``pieces``: what was written at once, in order: rows, and the cases
     that the file says more of than rows do.
     """
@@ -59,8 +59,8 @@ class Part:
 
     def read_rows(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Its rows; of them ``columns`` and ``ROW``, or all."""
-        wanted = None if columns is None else [*columns, ROW]
-        return self._read([rows for rows, _ in self.pieces], wanted)
+        requested = None if columns is None else [*columns, ROW]
+        return self._read([rows for rows, _ in self.pieces], requested)
 
     def read_cases(self) -> pl.DataFrame | None:
         """Its cases, where the file says more of them than rows do."""
@@ -82,35 +82,35 @@ class Partitioned:
     parts may be loaded in other processes.
     """
 
-    parts: tuple[Part, ...]
+    files: tuple[CaseFile, ...]
     assembler: Assembler
 
     def __len__(self) -> int:
-        return len(self.parts)
+        return len(self.files)
 
     @property
     def events(self) -> int:
         """How many events there are."""
-        return sum(part.events for part in self.parts)
+        return sum(part.events for part in self.files)
 
     def load(self, place: int) -> EventLog:
         """The log of one part; ``case_index`` as from ``Assembler.log_of``."""
-        part = self.parts[place]
+        part = self.files[place]
         return self.assembler.log_of(part.read_rows(), part.read_cases())
 
 
 def partition(
-    source: RowSource, folder: Path, key: bytes, *, parts: int | None = None
+    source: RowSource, folder: Path, key: bytes, *, part_count: int | None = None
 ) -> Partitioned:
     """Read ``source`` once, and part it into files in ``folder``, which is empty and private.
 
     ``key``: at least 16 secret bytes, for the hash of case ids: who wrote the log cannot say what
-    meets in a part. ``parts``: how many; by default so many that each has some
+    meets in a part. ``part_count``: how many; by default so many that each has some
     ``EVENTS_A_PART`` events, ``MOST_PARTS`` at most. Raises ``LogError`` as ``read_log`` does.
     """
     while True:
         try:
-            found = _written(source, folder, key, parts)
+            found = _written(source, folder, key, part_count)
             break
         except ReadAgain:
             for each in folder.iterdir():
@@ -126,27 +126,31 @@ def partition(
     return Partitioned(found, assembler)
 
 
-def _written(source: RowSource, folder: Path, key: bytes, parts: int | None) -> tuple[Part, ...]:
+def _written(
+    source: RowSource, folder: Path, key: bytes, part_count: int | None
+) -> tuple[CaseFile, ...]:
     writer: _Writer | None = None
     for chunk in source.chunks():
         if writer is None:
-            wanted = -(-source.expected_rows() // EVENTS_A_PART) if parts is None else parts
-            writer = _Writer(folder, "part", key[:8], max(1, min(wanted, MOST_PARTS)))
+            requested = (
+                -(-source.expected_rows() // EVENTS_A_PART) if part_count is None else part_count
+            )
+            writer = _Writer(folder, "part", key[:8], max(1, min(requested, MOST_PARTS)))
         writer.take(chunk)
     writer = writer or _Writer(folder, "part", key[:8], 1)
     return tuple(
         smaller
         for part in writer.finished()
-        for smaller in (_split(part, key[8:16], writer.case_id) if parts is None else [part])
+        for smaller in (_split(part, key[8:16], writer.case_id) if part_count is None else [part])
     )
 
 
-def _split(part: Part, key: bytes, case_id: str | None) -> Sequence[Part]:
+def _split(part: CaseFile, key: bytes, case_id: str | None) -> Sequence[CaseFile]:
     """A part that is too large in several, by another hash: there were more rows than expected."""
     if part.events <= _TOO_LARGE * EVENTS_A_PART:
         return [part]
-    wanted = min(-(-part.events // EVENTS_A_PART), MOST_PARTS)
-    writer = _Writer(part.path.parent, part.path.stem, key, wanted)
+    requested = min(-(-part.events // EVENTS_A_PART), MOST_PARTS)
+    writer = _Writer(part.path.parent, part.path.stem, key, requested)
     for piece in part.pieces:
         some = replace(part, pieces=(piece,))
         writer.take(RawChunk(some.read_rows(), case_id, some.read_cases()))
@@ -157,10 +161,12 @@ def _split(part: Part, key: bytes, case_id: str | None) -> Sequence[Part]:
 class _Writer:
     """Parts chunks, and appends what it has of each part to its file once there is enough."""
 
-    def __init__(self, folder: Path, name: str, key: bytes, parts: int) -> None:
+    def __init__(self, folder: Path, name: str, key: bytes, part_count: int) -> None:
         self.case_id: str | None = None
         self._seed = int.from_bytes(key, "little")
-        self._parts = [Part(folder / f"{name}-{place:05}.arrows") for place in range(parts)]
+        self._files = [
+            CaseFile(folder / f"{name}-{place:05}.arrows") for place in range(part_count)
+        ]
         self._rows: list[_Grouped] = []
         self._cases: list[_Grouped] = []
         self._cells = 0
@@ -172,32 +178,32 @@ class _Writer:
             of_row = self._part_of(_keys(chunk.rows, chunk.case_id))
         else:
             of_case = self._part_of(_keys(chunk.cases, chunk.case_id))
-            self._cases += _grouped(chunk.cases, of_case, len(self._parts))
+            self._cases += _grouped(chunk.cases, of_case, len(self._files))
             places = chunk.cases[PLACE].to_numpy()
             of_row = of_case[np.searchsorted(places, chunk.rows[PLACE].to_numpy())]
-        self._rows += _grouped(chunk.rows, of_row, len(self._parts))
+        self._rows += _grouped(chunk.rows, of_row, len(self._files))
         for table in (chunk.rows, chunk.cases):
             if table is not None:
                 self._cells += table.height * table.width
         if self._cells >= _BUFFERED_CELLS:
             self._flush()
 
-    def finished(self) -> tuple[Part, ...]:
+    def finished(self) -> tuple[CaseFile, ...]:
         """The parts, all written."""
         self._flush()
-        return tuple(self._parts)
+        return tuple(self._files)
 
     def _part_of(self, keys: pl.Series) -> Ints:
         hashes = keys.hash(self._seed).to_numpy()
-        return (hashes % np.uint64(len(self._parts))).astype(np.int64)
+        return (hashes % np.uint64(len(self._files))).astype(np.int64)
 
     def _flush(self) -> None:
-        for place, part in enumerate(self._parts):
+        for place, part in enumerate(self._files):
             rows, cases = _of_part(self._rows, place), _of_part(self._cases, place)
             with part.path.open("ab") as file:
                 piece = _append(file, rows), _append(file, cases)
             events = part.events + rows.height
-            self._parts[place] = Part(part.path, events, (*part.pieces, piece))
+            self._files[place] = CaseFile(part.path, events, (*part.pieces, piece))
         self._rows, self._cases, self._cells = [], [], 0
 
 
@@ -209,13 +215,13 @@ class _Grouped:
     starts: Ints
 
 
-def _grouped(table: pl.DataFrame, part_of: Ints, parts: int) -> Iterator[_Grouped]:
+def _grouped(table: pl.DataFrame, part_of: Ints, part_count: int) -> Iterator[_Grouped]:
     """The rows by part, stretch by stretch: so many rows stay in the processor's cache."""
     for first in range(0, table.height, _SORTED_ROWS):
         owner = part_of[first : first + _SORTED_ROWS]
         # 16 bits are sorted by radix, in linear time.
         order = np.argsort(owner.astype(np.uint16), kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=parts))])
+        starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=part_count))])
         yield _Grouped(table.slice(first, _SORTED_ROWS)[order], starts)
 
 
@@ -247,7 +253,7 @@ def _append(file: io.BufferedWriter, table: pl.DataFrame) -> Piece:
     if not table.height:
         return Piece()
     start = file.tell()
-    table.write_ipc_stream(file, compression="lz4", compat_level=pl.CompatLevel.oldest())
+    table.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
     return Piece(start, file.tell() - start)
 
 

@@ -25,7 +25,7 @@ spec:
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("columns", {"concept:nam": "x"}, "none of case, activity, timestamp and case:NAME"),
+        ("columns", {"concept:nam": "x"}, "none of case, activity, timestamp, row and case:NAME"),
         ("columns", {"case": "x", "case:concept:name": "y"}, "twice"),
         ("columns", {"case": "x", "activity": "x"}, "the column 'x' twice"),
         ("delimiter", "a", "one sign"),

@@ -40,7 +40,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def in_parts(source: object, folder: Path, parts: int, key: bytes, **options: object) -> EventLog:
     """The log, read in so many parts and put together."""
     folder.mkdir()
-    found = partition(open_rows(source, **options), folder, key, parts=parts)  # type: ignore[arg-type]
+    rows = open_rows(source, **options)  # type: ignore[arg-type]
+    found = partition(rows, folder, key, part_count=parts)
     return put_together([found.load(place) for place in range(len(found))])
 
 
@@ -151,7 +152,8 @@ def test_encodings(encoding: str, tmp_path: Path, small_chunks: None) -> None:
     rows = [f"ä{place % 3},prüfen é{place},{DAY}" for place in range(30)]
     path = tmp_path / "log.csv"
     path.write_text("\n".join([HEAD, *rows]), encoding=encoding)
-    assert_read_alike(path, tmp_path, options=InputOptions(encoding=encoding))  # type: ignore[arg-type]
+    options = InputOptions(encoding=encoding)  # type: ignore[arg-type]
+    assert_read_alike(path, tmp_path, options=options)
 
 
 @pytest.mark.parametrize(

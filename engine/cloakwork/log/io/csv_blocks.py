@@ -34,6 +34,7 @@ class CsvBlocks:
         self._header = b""
         self._header_lines = 0
         self._line = 1  # on which the next block starts
+        self._read = self._given = 0  # bytes
 
     def __iter__(self) -> Iterator[Records]:
         """Raises ``LogError`` with its line for bytes that are no such file."""
@@ -43,17 +44,24 @@ class CsvBlocks:
         rest = b""
         for piece, is_last in _with_last(pieces):
             data = rest + piece
+            self._read += len(piece)
             if not self._header and not data.strip():
                 rest = data
                 continue
             found, end = self._records(data, is_last=is_last)
             if found is not None:
+                self._given += end
                 yield found
             elif len(data) > most:
                 raise self._endless(data, most)
             rest = data[end:]
         if not self._header:
             raise empty_file(self._path)
+
+    @property
+    def bytes_given(self) -> int:
+        """How many bytes of the file, as it is packed, the blocks so far stand for, about."""
+        return self._stream.taken * self._given // max(1, self._read)
 
     def _records(self, data: bytes, *, is_last: bool) -> tuple[Records | None, int]:
         """The whole records at the beginning of ``data``, behind the header, and where they end;

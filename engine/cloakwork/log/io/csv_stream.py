@@ -33,6 +33,7 @@ class _Stretch:
     found: Records
     table: pl.DataFrame
     rows: Ints
+    bytes_given: int
 
     def line_of(self, row: int) -> int:
         """The line of a row (from 0)."""
@@ -66,7 +67,7 @@ class CsvSource:
             with LogStream(path, self._request.limits) as stream:
                 first_row = 0
                 for stretch in _stretches(stream, self._request):
-                    self._bytes_read = before + stream.taken
+                    self._bytes_read = before + stretch.bytes_given
                     evidence = self._evidence_of(path, stretch, is_first=not first_row)
                     yield self._chunk(path, stretch, evidence, first_row)
                     first_row += stretch.table.height
@@ -143,7 +144,7 @@ def _stretches(stream: LogStream, request: TableRequest) -> Iterator[_Stretch]:
     for found in blocks:
         header = header or read_header(stream.path, found, blocks.separator, request.limits)
         table, rows = read_table(stream.path, found, blocks.separator, header)
-        yield _Stretch(header, found, table, np.asarray(rows, np.int64))
+        yield _Stretch(header, found, table, np.asarray(rows, np.int64), blocks.bytes_given)
 
 
 def _free_columns(names: ColumnNames, request: TableRequest) -> list[str]:
