@@ -31,7 +31,7 @@ MOST_ROWS: Final = 30_000_000
 """How many pairs of candidate and sequence are held at once: about 3 GB."""
 MOST_JOINED: Final = 1_000_000_000
 """How many pairs of candidate and unit are counted, some at a time: a quarter of an hour."""
-_SLICE: Final = 5_000_000
+_SLICE: Final = 1_000_000
 """How many rows a join makes at a time."""
 
 _CASE: Unit = Unit()
