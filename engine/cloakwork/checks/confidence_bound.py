@@ -28,9 +28,10 @@ from cloakwork.log.handle import LogHandle
 from cloakwork.log.naming import named
 
 MOST_ROWS: Final = 30_000_000
-"""How many pairs of candidate and sequence, or of candidate and case, are held at once: about 3 GB.
-"""
-_SLICE: Final = 5_000_000
+"""How many pairs of candidate and sequence are held at once: about 3 GB."""
+MOST_JOINED: Final = 1_000_000_000
+"""How many pairs of candidate and unit are counted, some at a time: a quarter of an hour."""
+_SLICE: Final = 1_000_000
 """How many rows a join makes at a time."""
 
 _CASE: Unit = Unit()
@@ -167,16 +168,31 @@ def _joinable_slices(rows: pl.DataFrame, places: pl.DataFrame) -> Iterator[pl.Da
         begin = int(end)
 
 
-def _joined_within_limits(candidates: _Candidates, other: pl.DataFrame) -> pl.DataFrame:
-    """The candidates joined with what ``other`` holds for their sequences.
+def _candidate_slices(
+    candidates: _Candidates, *tables: pl.DataFrame
+) -> Iterator[tuple[pl.DataFrame, ...]]:
+    """``tables`` joined with the candidates by ``sequence``, for some candidates at a time: those
+    that make about ``_SLICE`` rows, at least one.
 
-    Raises ``_TooManyMatches`` before a join that cannot be held.
+    Raises ``_TooManyMatches`` before joins that take too long.
     """
-    width = other.group_by("sequence").agg(pl.len().alias("width"))
-    widths = candidates.rows.select("sequence").join(width, on="sequence")["width"]
-    if (widths.cast(pl.Int64).sum() or 0) > MOST_ROWS:
+    sequences = pl.concat([table.select("sequence") for table in tables])
+    width = sequences.group_by("sequence").agg(pl.len().cast(pl.Int64).alias("width"))
+    by = candidates.by
+    rows = candidates.rows.select(named(*by, "sequence")).sort(by)
+    widths = rows.join(width, on="sequence", how="left", maintain_order="left")["width"]
+    rows_made = np.cumsum(widths.to_numpy())
+    if rows_made[-1] > MOST_JOINED:
         raise _TooManyMatches
-    return candidates.rows.select(named(*candidates.by, "sequence")).join(other, on="sequence")
+    # All rows of a candidate are in the slice of its first one.
+    candidate = rows.select(pl.struct(by).rle_id()).to_series().to_numpy()
+    first_row = np.searchsorted(candidate, candidate)
+    slice_number = rows_made[first_row] // _SLICE
+    begin = 0
+    for end in [*np.flatnonzero(np.diff(slice_number)) + 1, rows.height]:
+        some = rows[begin:end]
+        yield tuple(some.join(table, on="sequence") for table in tables)
+        begin = int(end)
 
 
 def _worst_by_case(
@@ -185,14 +201,16 @@ def _worst_by_case(
     """The fewest cases that match some candidate, and the largest share of them that holds one
     value.
     """
-    by = candidates.by
-    counted = cases.group_by("sequence").agg(pl.col("cases").sum().alias("total"))
-    matching = _joined_within_limits(candidates, counted)
-    total = matching.group_by(named(*by)).agg(pl.col("total").sum())
-    counted = holders.group_by("sequence", "value").agg(pl.col("cases").sum().alias("holders"))
-    holding = _joined_within_limits(candidates, counted)
-    most = holding.group_by(named(*by, "value")).agg(pl.col("holders").sum())
-    return int(total["total"].to_numpy().min()), _largest_share(most, total, by)
+    by, fewest, confidence = candidates.by, int(cases["cases"].sum()), 0.0
+    count = pl.col("cases").sum()
+    of_value = holders.select("sequence", "value", "cases")
+    of_all = cases.select("sequence", "cases")
+    for matching, holding in _candidate_slices(candidates, of_all, of_value):
+        total = matching.group_by(named(*by)).agg(count.alias("total"))
+        most = holding.group_by(named(*by, "value")).agg(count.alias("holders"))
+        fewest = min(fewest, int(total["total"].to_numpy().min()))
+        confidence = max(confidence, _largest_share(most, total, by))
+    return fewest, confidence
 
 
 def _worst_by_unit(
@@ -201,25 +219,30 @@ def _worst_by_unit(
     """The same for distinct units: those that match, and those of which a matching case holds the
     value.
     """
-    by = candidates.by
-    units = pl.col("unit").drop_nulls().n_unique()
-    # Each case without a unit is one of its own.
-    alone = pl.col("cases").filter(pl.col("unit").is_null()).sum()
-    counts = [units.alias("units"), (units + alone).alias("owners")]
-    matching = _joined_within_limits(candidates, cases)
-    total = matching.group_by(named(*by)).agg(counts)
-    holding = _joined_within_limits(candidates, holders)
-    most = holding.group_by(named(*by, "value")).agg(counts)
-    confidence = 0.0
-    # Without the cases that have no unit, and with each of them as a unit of its own.
-    for counted in (pl.col("units"), pl.col("owners")):
-        share = _largest_share(
-            most.select(named(*by, "value"), counted.alias("holders")),
-            total.select(named(*by), counted.alias("total")),
-            by,
-        )
-        confidence = max(confidence, share)
-    return int(total["units"].to_numpy().min()), confidence
+    by, fewest, confidence = candidates.by, int(cases["cases"].sum()), 0.0
+    units = pl.col("unit").drop_nulls().n_unique().cast(pl.Int64)
+    counts = [units.alias("units"), (units + pl.col("alone").sum()).alias("owners")]
+    for matching, holding in _candidate_slices(candidates, _unit_rows(cases), _unit_rows(holders)):
+        total = matching.group_by(named(*by)).agg(counts)
+        most = holding.group_by(named(*by, "value")).agg(counts)
+        fewest = min(fewest, int(total["units"].to_numpy().min()))
+        # Without the cases that have no unit, and with each of them as a unit of its own.
+        for counted in ("units", "owners"):
+            share = _largest_share(
+                most.select(named(*by, "value"), pl.col(counted).alias("holders")),
+                total.select(named(*by), pl.col(counted).alias("total")),
+                by,
+            )
+            confidence = max(confidence, share)
+    return fewest, confidence
+
+
+def _unit_rows(counted: pl.DataFrame) -> pl.DataFrame:
+    """A row for each ``unit``, and one, whose unit is null, for the cases that are ``alone``."""
+    others = counted.drop("cases", "units").with_columns(unit=pl.lit(None, pl.UInt64))
+    units = counted.drop("cases", "alone").explode("units", empty_as_null=False)
+    units = units.rename({"units": "unit"}).with_columns(alone=pl.lit(0, pl.Int64))
+    return pl.concat([others, units], how="diagonal")
 
 
 def _largest_share(most: pl.DataFrame, total: pl.DataFrame, by: list[str]) -> float:

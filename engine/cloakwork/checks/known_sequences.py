@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 _CASE: Unit = Unit()
 _CLASS: Final = ("class_1", "class_2")
-_HOLDERS: Final = ("sequence", "unit", "value", "cases")
+_COUNTS: Final = ("cases", "alone", "units")
 _SCHEMA: Final = pl.Schema(
     {
         "class_1": pl.UInt64(),
@@ -29,9 +29,10 @@ _SCHEMA: Final = pl.Schema(
         "activity": pl.List(pl.String()),
         "time": pl.List(pl.Int64()),
         "holds": pl.Boolean(),
-        "unit": pl.UInt64(),
         "value": pl.String(),
         "cases": pl.Int64(),
+        "alone": pl.Int64(),
+        "units": pl.List(pl.UInt64()),
     }
 )
 
@@ -42,10 +43,10 @@ class KnownSequences:
 
     - One row for each distinct sequence: ``class_1``, ``class_2`` (UInt64, its hash), ``activity``
       (List[String]) and ``time`` (List[Int64], microseconds; null where times are not known).
-    - Rows that have ``cases`` (Int64), how many: for each sequence and ``unit`` (UInt64, a hash;
-      null without one, or where cases count), where ``holds`` is false; and for each ``value``
-      (String) besides that they hold, where it is true; null for none, where that is sensitive,
-      and ``holds`` is null where the batch lacks the column.
+    - One row for each sequence, where ``holds`` is false, and for each ``value`` (String) besides
+      that its cases hold, where it is true; null for none, where that is sensitive, and ``holds``
+      is null where the batch lacks the column: ``cases`` and ``alone`` (Int64), how many of these
+      cases there are, and how many without a unit; ``units`` (List[UInt64], hashes), of the others.
     """
 
     guarantee: ConfidenceBound
@@ -67,11 +68,16 @@ class KnownSequences:
             cases,
             missing_is_value=self.guarantee.missing == "sensitive",
         )
-        count = pl.len().cast(pl.Int64).alias("cases")
+        unit = pl.col("unit")
+        counts = [
+            pl.len().cast(pl.Int64).alias("cases"),
+            unit.null_count().cast(pl.Int64).alias("alone"),
+            unit.drop_nulls().unique().alias("units"),
+        ]
         counted = pl.concat(
             [
-                cases.group_by("class", "unit").agg(count).with_columns(holds=False),
-                holders.group_by("class", "unit", "value", "holds").agg(count),
+                cases.group_by("class").agg(counts).with_columns(holds=False),
+                holders.group_by("class", "value", "holds").agg(counts),
             ],
             how="diagonal",
         )
@@ -87,8 +93,12 @@ class KnownSequences:
         """Each sequence once; cases are added up."""
         is_sequence = pl.col("cases").is_null()
         sequences = summaries.filter(is_sequence).unique(_CLASS, keep="any")
-        by = [*_CLASS, "holds", "unit", "value"]
-        counted = summaries.filter(~is_sequence).group_by(by).agg(pl.col("cases").sum())
+        counts = [
+            pl.col("cases").sum(),
+            pl.col("alone").sum(),
+            pl.col("units").explode(empty_as_null=False).unique(),
+        ]
+        counted = summaries.filter(~is_sequence).group_by(*_CLASS, "holds", "value").agg(counts)
         return pl.concat([sequences, counted], how="diagonal")
 
     def _units(self, batch: EventLog) -> pl.Series:
@@ -148,8 +158,8 @@ def _known_events(log: EventLog, guarantee: ConfidenceBound, key: HashKey) -> _K
 
 
 def sequence_tables(merged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """The places of each sequence (``sequence``, ``place``, ``symbol``), and how many cases of
-    which units have it (``sequence``, ``unit``, ``cases``), and by the ``value`` that they hold.
+    """The places of each sequence (``sequence``, ``place``, ``symbol``); its ``cases``, those that
+    are ``alone``, and the ``units`` of the others; and the same by ``value`` of those who hold it.
     """
     is_sequence = pl.col("cases").is_null()
     sequences = merged.filter(is_sequence).with_row_index("sequence")
@@ -169,7 +179,8 @@ def sequence_tables(merged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, p
     if not holders["holds"].any():
         # No batch has the column: nobody holds a value, or lacks one.
         holders = holders.clear()
-    return places, cases.select("sequence", "unit", "cases"), holders.select(_HOLDERS)
+    held = holders.select("sequence", "value", *_COUNTS)
+    return places, cases.select("sequence", *_COUNTS), held
 
 
 def _require_columns(table: pl.DataFrame, names: list[str], guarantee: ConfidenceBound) -> None:
