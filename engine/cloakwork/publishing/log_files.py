@@ -64,12 +64,12 @@ def names_of_log(names: Collection[str]) -> tuple[str, ...] | None:
     if single := [name for name in names if LOG_NAME.fullmatch(name)]:
         in_parts = any(_PART_NAME.fullmatch(name) for name in names)
         return None if in_parts or len(single) > 1 else (single[0],)
-    parts = sorted(name for name in names if _PART_NAME.fullmatch(name))
-    if not 2 <= len(parts) <= MOST_PARTS:
+    part_names = sorted(name for name in names if _PART_NAME.fullmatch(name))
+    if not 2 <= len(part_names) <= MOST_PARTS:
         return None
-    output = log_path(parts[0]).removeprefix("log.")
-    expected = [part_name(output, number) for number in range(1, len(parts) + 1)]
-    return tuple(parts) if parts == expected else None
+    output = log_path(part_names[0]).removeprefix("log.")
+    expected = [part_name(output, number) for number in range(1, len(part_names) + 1)]
+    return tuple(part_names) if part_names == expected else None
 
 
 def log_path(name: str) -> str:
