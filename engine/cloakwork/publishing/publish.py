@@ -49,8 +49,8 @@ class Published:
     """A release that stands in its folder. ``log``: its file, or the folder of its parts.
 
     ``statement_digest``: SHA-256 (hex) of ``statement.json``, for the ledger. ``keyid``: whose key
-    signed it. ``part_count``: files that the log consists of. ``new_public_key``: the public half (PEM)
-    of a signing key that was made on this occasion, to be given to whoever verifies; None
+    signed it. ``part_count``: files that the log consists of. ``new_public_key``: the public half
+    (PEM) of a signing key that was made on this occasion, to be given to whoever verifies; None
     otherwise. ``release``: what was published, in memory.
     """
 
