@@ -16,9 +16,9 @@ from cloakwork.errors import LogError
 LOG_NAME: Final = re.compile(r"log\.(?P<format>xes|csv|parquet|xes\.gz|csv\.gz)")
 """The name of a released log, a file or a folder of parts."""
 
-MOST_PARTS: Final = 60_000
-"""Parts of one release; a packed release with its other files then has fewer entries than a ZIP
-file can count in 16 bits.
+MOST_PARTS: Final = 10_000
+"""Parts of one release: as many files as ``read_log`` takes of a folder, and fewer than a ZIP file
+can count in 16 bits.
 """
 
 _PART_NAME: Final = re.compile(LOG_NAME.pattern + r"/part-[0-9]{5}\.(?P=format)")
