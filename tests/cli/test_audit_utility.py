@@ -33,4 +33,5 @@ def test_a_log_compared_with_itself_has_lost_nothing() -> None:
 
 def test_a_missing_log_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "utility", HOSPITAL, str(tmp_path / "none.xes")]) == 1
-    assert capsys.readouterr().err == f"{tmp_path / 'none.xes'}: there is no such file\n"
+    said = capsys.readouterr().err
+    assert said == f"{tmp_path / 'none.xes'}: there is no such file or folder\n"

@@ -132,14 +132,14 @@ def test_a_failure_after_the_reservation_says_what_stays_spent(
 ) -> None:
     """As for the loser of two runs that aim at one folder; not where no budget was asked for."""
     out = tmp_path / "out"
-    write = publish._write_log
+    write = publish.write_parts
 
-    def overtaken(*arguments: object) -> Path:
+    def overtaken(*arguments: object) -> dict[str, str]:
         out.mkdir()
         (out / "other").write_text("")
         return write(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(publish, "_write_log", overtaken)
+    monkeypatch.setattr(publish, "write_parts", overtaken)
     code, said = apply(told, out, policy)
     assert code == 1
     assert said.startswith(f"{out}: ")

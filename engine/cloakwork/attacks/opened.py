@@ -2,7 +2,6 @@
 
 import zipfile
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -11,7 +10,6 @@ from cloakwork.errors import LogError, VerificationFailed
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import read_log
-from cloakwork.log.io.file_parts import whole_log
 from cloakwork.log.io.source import format_by_suffix
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.archive import unpacked
@@ -61,7 +59,7 @@ def _of_folder(folder: Path, named: Path) -> OpenedLog:
     files = found_log(folder, named)
     plan = _plan_in(folder)
     timeless = plan is not None and TIMESTAMPS not in plan.released
-    log = whole_log(files.files, partial(read_log, timeless=timeless))
+    log = read_log(files.path, timeless=timeless)
     return OpenedLog(log, named.name, plan, _id_in(folder))
 
 

@@ -10,6 +10,7 @@ from cloakwork.cli.options import column_mapping, column_option, json_option, re
 from cloakwork.cli.progress import progress_of
 from cloakwork.cli.screen import block
 from cloakwork.cli.screen import columns as screen_width
+from cloakwork.errors import LogError
 
 if TYPE_CHECKING:
     from cloakwork.audit.utility import Utility
@@ -38,6 +39,8 @@ def utility(
     from cloakwork.run.comparison import utility_of_logs
 
     require_log(source)
+    if not release.exists():
+        raise LogError(release, "there is no such file or folder")
     mapping = column_mapping(columns, source)
     with progress_of(quiet=quiet) as reporter:
         reporter("reading both logs")

@@ -124,7 +124,7 @@ def _absent(published: "Published") -> Iterator[str]:
 
 
 def _public_files(published: "Published") -> str:
-    in_parts = f" ({published.parts:,} parts)" if published.parts > 1 else ""
+    in_parts = f" ({published.part_count:,} parts)" if published.part_count > 1 else ""
     return f"log{in_parts}, plan.json, statement.json (key {published.keyid[:16]})"
 
 

@@ -128,7 +128,9 @@ def _check_end(file: Path, source: BinaryIO) -> None:
     large = source.read(4) == b"PK\x06\x07"  # sizes then stand in a record of their own
     is_too_long = entries > MOST_PARTS + 2 or listed > entries * _LISTED_AT_MOST
     if entries < 3 or is_too_long or (large and size < zipfile.ZIP64_LIMIT):
-        raise VerificationFailed([_not_packed_by_us(file, "it does not hold the files of one")])
+        raise VerificationFailed(
+            [_not_packed_by_us(file, "it does not hold the files of a release")]
+        )
     source.seek(0)
 
 

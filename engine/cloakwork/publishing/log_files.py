@@ -16,9 +16,9 @@ from cloakwork.errors import LogError
 LOG_NAME: Final = re.compile(r"log\.(?P<format>xes|csv|parquet|xes\.gz|csv\.gz)")
 """The name of a released log, a file or a folder of parts."""
 
-MOST_PARTS: Final = 60_000
-"""Parts of one release; a packed release with its other files then has fewer entries than a ZIP
-file can count in 16 bits.
+MOST_PARTS: Final = 10_000
+"""Parts of one release: as many files as ``read_log`` takes of a folder, and fewer than a ZIP file
+can count in 16 bits.
 """
 
 _PART_NAME: Final = re.compile(LOG_NAME.pattern + r"/part-[0-9]{5}\.(?P=format)")
@@ -64,12 +64,12 @@ def names_of_log(names: Collection[str]) -> tuple[str, ...] | None:
     if single := [name for name in names if LOG_NAME.fullmatch(name)]:
         in_parts = any(_PART_NAME.fullmatch(name) for name in names)
         return None if in_parts or len(single) > 1 else (single[0],)
-    parts = sorted(name for name in names if _PART_NAME.fullmatch(name))
-    if not 2 <= len(parts) <= MOST_PARTS:
+    part_names = sorted(name for name in names if _PART_NAME.fullmatch(name))
+    if not 2 <= len(part_names) <= MOST_PARTS:
         return None
-    output = log_path(parts[0]).removeprefix("log.")
-    expected = [part_name(output, number) for number in range(1, len(parts) + 1)]
-    return tuple(parts) if parts == expected else None
+    output = log_path(part_names[0]).removeprefix("log.")
+    expected = [part_name(output, number) for number in range(1, len(part_names) + 1)]
+    return tuple(part_names) if part_names == expected else None
 
 
 def log_path(name: str) -> str:

@@ -49,8 +49,8 @@ class Published:
     """A release that stands in its folder. ``log``: its file, or the folder of its parts.
 
     ``statement_digest``: SHA-256 (hex) of ``statement.json``, for the ledger. ``keyid``: whose key
-    signed it. ``parts``: files that the log consists of. ``new_public_key``: the public half (PEM)
-    of a signing key that was made on this occasion, to be given to whoever verifies; None
+    signed it. ``part_count``: files that the log consists of. ``new_public_key``: the public half
+    (PEM) of a signing key that was made on this occasion, to be given to whoever verifies; None
     otherwise. ``release``: what was published, in memory.
     """
 
@@ -61,7 +61,7 @@ class Published:
     statement_digest: str
     keyid: str
     new_public_key: str | None = None
-    parts: int = 1
+    part_count: int = 1
 
     def _repr_html_(self) -> str:
         says = [(each.guarantee.kind, each.sentence) for each in self.statement.guarantees]
@@ -175,7 +175,7 @@ def _write_folder(
         statement_digest=digest,
         keyid=key.keyid,
         new_public_key=key.public_pem if key.new else None,
-        parts=len(digests) - 1,
+        part_count=len(digests) - 1,
     )
 
 

@@ -50,22 +50,22 @@ def read_files(
     both = set(spelled) & set(by_value)
     spelled_only = set(spelled) - both
     if not log.in_parts:
-        whole = read_log(log.path, timeless=timeless, text=spelled_only)
-        written = whole
+        of_file = read_log(log.path, timeless=timeless, text=spelled_only)
+        written = of_file
         if both:
             keep = set(spelled).__contains__
             written = read_log(log.path, timeless=timeless, text=spelled, keep=keep)
-        return ReadFiles(attributes_of(whole), whole, written)
+        return ReadFiles(attributes_of(of_file), of_file, written)
     read = partial(read_log, timeless=timeless, text=spelled_only)
     seen = _survey(log, FileParts(log.files, read))
     needed = {*spelled, *by_value, *units}
     kinds = _kinds_of_some(seen.kinds, needed)
-    parts = FileParts(log.files, partial(read, keep=needed.__contains__), kinds)
-    written_parts = parts
+    of_parts = FileParts(log.files, partial(read, keep=needed.__contains__), kinds)
+    written_parts = of_parts
     if both:
         as_text = partial(read_log, timeless=timeless, text=spelled, keep=needed.__contains__)
-        written_parts = FileParts(log.files, as_text, _as_texts(parts.kinds, spelled))
-    return ReadFiles(seen.held, parts, written_parts, seen.cases_whole)
+        written_parts = FileParts(log.files, as_text, _as_texts(of_parts.kinds, spelled))
+    return ReadFiles(seen.held, of_parts, written_parts, seen.cases_whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,13 @@ class _Glance:
     ids: Hashes
 
 
-def _survey(log: LogFiles, parts: FileParts) -> _Survey:
+def _survey(log: LogFiles, reader: FileParts) -> _Survey:
     key = secrets.randbits(64)
-    glances = parts.each_batch(lambda _, batch: _glance(batch, key))
+    glances = reader.each_batch(lambda _, batch: _glance(batch, key))
     return _Survey(
         held=merged_attributes(glance.held for glance in glances),
         kinds=kinds_together(log.files, [glance.kinds for glance in glances]),
-        cases_whole=_check_cases(log, parts, [glance.ids for glance in glances], key),
+        cases_whole=_check_cases(log, reader, [glance.ids for glance in glances], key),
     )
 
 
@@ -106,7 +106,7 @@ def _hashed_ids(batch: EventLog, key: int) -> Hashes:
     return batch.cases[CASE_ID].drop_nulls().hash(key).to_numpy()
 
 
-def _check_cases(log: LogFiles, parts: FileParts, ids: Sequence[Hashes], key: int) -> Check:
+def _check_cases(log: LogFiles, reader: FileParts, ids: Sequence[Hashes], key: int) -> Check:
     """Whether no case id stands in two parts.
 
     Two ids have one hash by chance for n^2 / 2^65 of the logs with n cases, and nobody who wrote a
@@ -116,7 +116,7 @@ def _check_cases(log: LogFiles, parts: FileParts, ids: Sequence[Hashes], key: in
     suspects = hashes[counts > 1]
     if len(suspects):
         found: dict[str, str] = {}
-        for file, batch in zip(log.files, parts.batches(), strict=True):
+        for file, batch in zip(log.files, reader.batches(), strict=True):
             chosen = np.isin(_hashed_ids(batch, key), suspects)
             for case_id in batch.cases[CASE_ID].drop_nulls().filter(pl.Series(chosen)):
                 if case_id in found:

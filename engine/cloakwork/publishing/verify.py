@@ -96,7 +96,7 @@ def verify_written(folder: Path, key: SigningKey) -> None:
     signature = check_signature(envelope, key.private.public_key())
     statement = read_statement(envelope)
     plan_content, files = check_signed_files(folder, statement)
-    checks = [signature, *files]
+    checks = [signature, *files, *check_entries(folder, statement.digests())]
     if all(check.holds for check in checks):
         contents = _check_contents(folder, plan_content, statement)
         checks += [*contents.derived, *contents.measured]

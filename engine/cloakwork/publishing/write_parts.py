@@ -1,6 +1,7 @@
 """Writing the log of a release: one file for each of its batches that holds a case."""
 
 import secrets
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,9 +53,7 @@ def write_parts(
         names = [part_name(output, number) for number in range(1, len(kept) + 1)]
     for (number, _), name in zip(kept, names, strict=True):
         write.place_of(number).rename(folder / name)
-    for attempt in written.iterdir():
-        attempt.unlink()
-    written.rmdir()
+    shutil.rmtree(written)
     return {name: digest for name, (_, digest) in zip(names, kept, strict=True)}
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log, write_log
-from cloakwork.log.io.file_parts import FileParts, kinds_of, kinds_together, whole_log
+from cloakwork.log.io.file_parts import FileParts, kinds_of, kinds_together
 from cloakwork.log.io.round_trip import as_read_back
 from cloakwork.log.io.source import Format
 from conftest import runs
@@ -73,7 +73,7 @@ def test_files_have_the_types_of_one_file(
     whole = tmp_path_factory.mktemp("whole") / f"log.{form}"
     write_log(log, whole, form)
     expected = read_log(whole, timeless=True)
-    joined = whole_log(parts.files, parts.read)
+    joined = read_log(parts.files[0].parent, timeless=True)
     names = sorted(expected.columns)
     assert_same_log(_in_order(expected, names), _in_order(joined, names), notes=False)
     for batch in parts.batches():
@@ -103,11 +103,3 @@ def test_tables_of_other_columns_are_no_log(tmp_path: Path) -> None:
             [tmp_path / "one.csv", tmp_path / "two.csv"],
             [{("event", "text"): "text"}, {("event", "text"): "text", ("event", "extra"): "empty"}],
         )
-
-
-def test_a_case_id_stands_in_one_file(tmp_path: Path) -> None:
-    for name in ("one.csv", "two.csv"):
-        write_log(a_log(["x"], [1.0]), tmp_path / name, "csv")
-
-    with pytest.raises(LogError, match="one case id stands in two parts"):
-        whole_log([tmp_path / "one.csv", tmp_path / "two.csv"], partial(read_log, timeless=True))

@@ -5,13 +5,12 @@ settle them otherwise. So the columns of all files are looked at first, and each
 what they say together, the same as if all stood in one file.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-import numpy as np
 import polars as pl
 
 from cloakwork.errors import LogError
@@ -139,31 +138,6 @@ def with_kinds(file: Path, log: EventLog, kinds: ColumnKinds) -> EventLog:
         ]
         tables[scope] = pl.DataFrame([*standard, *others])
     return replace(log, events=tables["event"], cases=tables["case"])
-
-
-def whole_log(files: Sequence[Path], read: Callable[[Path], EventLog]) -> EventLog:
-    """The log of all ``files`` together, in memory: ``read`` reads one of them. Raises LogError
-    where two of them hold a case of one id, or columns that are not those of one log.
-    """
-    if len(files) == 1:
-        return read(files[0])
-    logs = [read(file) for file in files]
-    kinds = kinds_together(files, map(kinds_of, logs))
-    logs = [with_kinds(file, log, kinds) for file, log in zip(files, logs, strict=True)]
-    heights = np.cumsum([0, *(log.event_count for log in logs)])
-    # The last offset of a part is the first of the next one.
-    offsets = [log.offsets[:-1] + row for log, row in zip(logs, heights[:-1], strict=True)]
-    cases = pl.concat([log.cases for log in logs])
-    ids = cases[CASE_ID].drop_nulls()
-    if ids.n_unique() != len(ids):
-        said = "one case id stands in two parts, and a case lies in one"
-        raise LogError(files[0].parent, said, hint="copy the release again")
-    return EventLog(
-        events=pl.concat([log.events for log in logs]),
-        cases=cases,
-        offsets=np.concatenate([*offsets, heights[-1:]]).astype(np.int64),
-        notes=tuple(dict.fromkeys(note for log in logs for note in log.notes)),
-    )
 
 
 def _kind(log: EventLog, name: str, values: pl.Series) -> TextKind:
