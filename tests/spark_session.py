@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-ATTEMPTS = 4
+ATTEMPTS = 2
 """How often Spark runs a task that fails, at most."""
 
 

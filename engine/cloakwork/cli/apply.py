@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("policy_or_plan")
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log")
 @click.option(
     "--out",
     required=True,
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 @json_option
 def apply(
     policy_or_plan: str,
-    log: Path,
+    log: str,
     out: Path,
     ledger: str | None,
     columns: tuple[str, ...],
@@ -86,12 +86,15 @@ def apply(
 
     POLICY_OR_PLAN: a policy's file, a shipped policy's name, NAME@VERSION of the registry, or a
     plan that 'cloakwork plan --out' wrote.
+
+    LOG: a file; on Spark also a folder or an address that Spark reads (Parquet), or spark:TABLE.
     """
     from cloakwork import api
 
-    mapping = column_mapping(columns, log)
+    mapping = column_mapping(columns, Path(log))
     plan = plan_from(policy_or_plan, window, ledger)
-    require_log(log)
+    if engine != "spark":
+        require_log(Path(log))
     book = open_ledger(ledger)
     with noting_remains(book, out), progress_of(plan, quiet=quiet) as reporter:
         published = api.release(

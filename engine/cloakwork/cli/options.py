@@ -8,7 +8,7 @@ import click
 
 from cloakwork.cli.progress import progress
 from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
-from cloakwork.log.io.options import ROLES, standard_name
+from cloakwork.log.io.options import ROLES, ROW_NUMBER, standard_name
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import replan, require_window
@@ -33,7 +33,7 @@ column_option = click.option(
     multiple=True,
     metavar="NAME=COLUMN",
     help="Which column of a table holds what: case=PatientNo, activity=Step, timestamp=At, or "
-    "case:NAME=COLUMN for an attribute of cases.",
+    "case:NAME=COLUMN for an attribute of cases; row=COLUMN, on Spark: what numbers the rows.",
 )
 
 
@@ -55,10 +55,11 @@ def column_mapping(pairs: tuple[str, ...], log: Path) -> dict[str, str]:
         name, sign, column = pair.partition("=")
         if not (name and sign and column):
             raise click.BadParameter(f"'{pair}' is not NAME=COLUMN", param_hint="--column")
-        full = standard_name(name)
+        full = name if name == ROW_NUMBER else standard_name(name)
         if full is None:
             raise click.BadParameter(
-                f"'{name}' is none of {', '.join((*ROLES, *ROLES.values()))}, case:NAME",
+                f"'{name}' is none of {', '.join((*ROLES, *ROLES.values()))}, {ROW_NUMBER}, "
+                "case:NAME",
                 param_hint="--column",
             )
         if column in found.values():

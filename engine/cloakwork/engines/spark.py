@@ -87,7 +87,8 @@ class SparkEngine(BatchedEngine):
         rows = rows_of(self.session, source)
         places = max(1, -(-rows.count // self.batch_events))
         folder = self.workspace.path
-        making = BatchMaking(source.label, rows.names, source.request, rows.as_text, prepare, seen)
+        request = replace(source.request, keep=None)  # columns are chosen; it may hold anything
+        making = BatchMaking(source.label, rows.names, request, rows.as_text, prepare, seen)
 
         def write_batches(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
             for place, frame in tables_by_place(batches):

@@ -177,7 +177,7 @@ def _table(session: "SparkSession", source: SparkSource) -> "DataFrame":
             hint="use --engine local, or convert it to Parquet",
         )
     for folder, kind in _TABLE_FORMATS.items():
-        if _is_there(session, f"{location.rstrip('/')}/{folder}"):
+        if _is_there(session, location, folder):
             name = f"{TABLE_PREFIX}{kind.lower()}.`{location}`"
             raise LogError(
                 location,
@@ -187,9 +187,13 @@ def _table(session: "SparkSession", source: SparkSource) -> "DataFrame":
     return session.read.parquet(location)
 
 
-def _is_there(session: "SparkSession", path: str) -> bool:
+def _is_there(session: "SparkSession", folder: str, name: str) -> bool:
+    """Whether a folder, here or at an address that Spark reads, has an entry of this name."""
     from pyspark.errors import AnalysisException
 
+    if Path(folder).is_dir():
+        return (Path(folder) / name).exists()
+    path = f"{folder.rstrip('/')}/{name}"
     try:
         session.read.format("binaryFile").load(path).schema  # noqa: B018 - Spark looks only now
     except AnalysisException:

@@ -13,6 +13,9 @@ from cloakwork.publishing.log_files import MOST_PARTS, part_name
 from cloakwork.publishing.stamp import EXTENSIONS
 from cloakwork.publishing.statement import FAMILY, file_digest
 
+UNSEEN: Final = "unseen"
+"""In place of a digest: a task of another machine does not see the folder of the release."""
+
 _WRITTEN: Final = ".written"
 
 
@@ -23,13 +26,18 @@ def write_parts(
     cases, else as a folder of parts. The SHA-256 (hex) of each file, by its path in ``folder``.
 
     Where a log holds no case, the file says which columns it has. Batches are written where the log
-    is: in several processes at a time, and again where one was lost. A file gets its name when it
+    is: in several processes at a time, and again where one was lost; or by this process, where they
+    do not see the folder. A file gets its name when it
     is complete, and what an attempt left behind is removed. Raises OutputError.
     """
     written = folder / _WRITTEN
     written.mkdir()
     write = PartWriter(written, output, annotations)
     digests = log.each_batch(write)
+    if UNSEEN in digests:
+        for number, batch in enumerate(log.batches()):
+            if digests[number] == UNSEEN:
+                digests[number] = write(number, batch)
     kept = [(number, digest) for number, digest in enumerate(digests) if digest is not None]
     if not kept:
         kept = [(0, write.write(0, next(iter(log.batches()))))]
@@ -61,8 +69,12 @@ class PartWriter:
     annotations: tuple[Attribute, ...]
 
     def __call__(self, number: int, batch: EventLog) -> str | None:
-        """The SHA-256 (hex) of what was written; None for a batch without cases."""
-        return self.write(number, batch) if batch.case_count else None
+        """The SHA-256 (hex) of what was written; None for a batch without cases, ``UNSEEN`` where
+        the folder is not on this machine: then the process that asks writes the batch.
+        """
+        if not batch.case_count:
+            return None
+        return self.write(number, batch) if self.folder.is_dir() else UNSEEN
 
     def write(self, number: int, batch: EventLog) -> str:
         """Write the batch, whatever it holds; the SHA-256 (hex) of its file."""

@@ -92,9 +92,17 @@ def _choice_of_file(name: str | None, path: str | Path, plan: Plan, reading: Rea
     """
     policy, named = plan.policy, engine_name(name)
     if named == "spark":
-        from cloakwork.run.spark_reading import opened_by_spark
+        from cloakwork.engines.spark import spark_engine
+        from cloakwork.run.spark_reading import spark_source
 
-        return Choice(*opened_by_spark(policy, path, reading))
+        source = spark_source(
+            policy,
+            path,
+            columns=reading.columns,
+            keep=reading.keep,
+            on_excess=reading.on_excess,
+        )
+        return Choice(spark_engine(), source)
     if named == "memory":
         return Choice(MemoryEngine(), reading.log(policy, path))
     rows = reading.rows(policy, path)

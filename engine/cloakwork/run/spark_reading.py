@@ -2,21 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cloakwork.engines.spark_rows import SparkSource, label_of
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
-from cloakwork.log.io.options import InputOptions
+from cloakwork.log.io.options import ROW_NUMBER, InputOptions
 from cloakwork.log.io.reading import asked_of
 from cloakwork.log.limits import OnExcess
 from cloakwork.policy.model import Policy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-ROW_KEY: Final = "row"
-"""Beside the attributes, what ``columns`` may name: the column that numbers the rows."""
 
 
 def spark_source(
@@ -32,7 +29,7 @@ def spark_source(
     may name the column that numbers the rows: ``row``.
     """
     given = dict(columns or {})
-    row = given.pop(ROW_KEY, None)
+    row = given.pop(ROW_NUMBER, None)
     label = label_of(location)
     options = policy.spec.input or InputOptions()
     if options.format is None:
