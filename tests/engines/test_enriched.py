@@ -1,5 +1,6 @@
 """Steps that add columns to cases which were made of noisy answers."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
@@ -7,7 +8,9 @@ import polars as pl
 import pytest
 from pydantic import BaseModel
 
+from cloakwork.engines.enriched import ColumnsOfCases
 from cloakwork.engines.enriched import enriched as with_columns
+from cloakwork.engines.local import LocalEngine
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.kernel import Clip, Entries, Laplace
@@ -17,6 +20,8 @@ from cloakwork.mechanisms.values import Enrichment, Listed, Numbers, Times
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.runs import run_step
+from log_equality import assert_same_log
+from log_in_parts import LogInParts
 
 HOUR = 3_600_000_000
 NOISE, CLIP = Laplace(4.0), Clip("l1", 8, 8)
@@ -74,6 +79,31 @@ def test_columns_are_added_to_the_cases_that_were_made():
     assert after.events["time:timestamp"].diff()[3] % timedelta(hours=1) == timedelta(0)
     assert after.events["cost"].to_list()[0] is None
     assert after.cases["case:kind"].to_list() == [None, "a", "b"]
+
+
+@pytest.mark.parametrize("engine", [None, LocalEngine(batch_events=2)])
+def test_cases_that_lie_in_batches_get_the_same_columns(engine):
+    """In whatever order they lie there."""
+    log, whole = log_of([("x", "y")] * 200), log_of_variants([("p",), ("q", "r")], np.array([5, 6]))
+    parts = LogInParts.of(whole, np.array([2, 0, 2, 1, 0, 1, 1, 0, 2, 2, 0]), 4)
+
+    def made(released, engine):
+        return run_step(
+            MeanGap(), NoParams(), log, reproducible(1), engine=engine, released=released
+        )
+
+    assert_same_log(made(parts, engine), made(whole, None))
+
+
+def test_columns_are_for_the_cases_that_they_were_made_for():
+    """A batch of other cases, or of cases with other events, is refused."""
+    index, offsets = np.array([3, 5]), np.array([0, 1, 3])
+    columns = ColumnsOfCases.of({"cost": Numbers(np.array([1.0, 2.0, 3.0]))}, index, offsets)
+    batch = replace(log_of([("p", "q")]), case_index=np.array([5]))
+    assert columns.added(batch).events["cost"].to_list() == [2.0, 3.0]
+    for other in (replace(batch, case_index=np.array([3])), log_of([("p", "q")])):
+        with pytest.raises(ValueError, match="other cases"):
+            columns.added(other)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,12 @@
 """The variant histogram."""
 
-import polars as pl
+from dataclasses import replace
 
+import numpy as np
+import polars as pl
+from polars.testing import assert_frame_equal
+
+from cloakwork.engines.batches import in_batches
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA, VariantCounts
 from contracts.sample_logs import log_of
 
@@ -35,3 +40,31 @@ def test_empty_log_has_an_empty_summary() -> None:
 def test_a_log_of_empty_cases() -> None:
     """One variant, the empty one."""
     assert counted(VariantCounts().of(log_of([[], [], []]))) == {(): 3}
+
+
+def persons_of(summary: pl.DataFrame) -> dict[tuple[str, ...], dict[str | None, int]]:
+    """How many cases of each variant each person has."""
+    rows = summary.select("variant", "unit", "cases_of_unit").rows()
+    return {tuple(v): dict(zip(units, cases, strict=True)) for v, units, cases in rows}
+
+
+def test_a_variant_is_one_row_whoever_its_cases_are_of() -> None:
+    """Units and how many cases they have, those of none among them; the same from any batches."""
+    log = log_of([["a"], ["b"], ["a"], ["a"], ["b"], []])
+    persons = pl.Series("case:P", ["x", "y", None, "x", None, "y"], dtype=pl.String)
+    log = replace(log, cases=log.cases.with_columns(persons))
+    counting = VariantCounts("case:P", indexed=True)
+
+    whole = counting.merge(counting.of(log))
+
+    assert whole.columns == ["variant", "cases", "unit", "cases_of_unit", "index"]
+    assert persons_of(whole) == {(): {"y": 1}, ("a",): {None: 1, "x": 2}, ("b",): {None: 1, "y": 1}}
+    assert whole["index"].to_list() == [[5], [0, 2, 3], [1, 4]]
+    of_case = np.array([2, 0, 1, 0, 2, 1])
+    parts = [counting.of(batch) for batch in in_batches(log, of_case, 4)]
+    assert_frame_equal(counting.merge(pl.concat(parts)), whole)
+    assert_frame_equal(counting.merge(pl.concat(parts[::-1])), whole)
+    nobody = VariantCounts("case:Q")
+    assert persons_of(nobody.of(log)) == {(): {None: 1}, ("a",): {None: 3}, ("b",): {None: 2}}
+    empty = counting.of(log_of([]))
+    assert_frame_equal(counting.merge(empty), empty)

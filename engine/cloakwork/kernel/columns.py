@@ -38,7 +38,9 @@ class Column:
     @classmethod
     def of_times(cls, microseconds: Ints, is_missing: Bools) -> "Column":
         """Times, or what lies between them."""
-        return cls(microseconds, is_missing, np.full(len(microseconds), -1))
+        # One number in memory, for all of them.
+        no_text = np.broadcast_to(np.int64(-1), microseconds.shape)
+        return cls(microseconds, is_missing, no_text)
 
     def at(self, rows: Any) -> "Column":
         """The values at ``rows`` (places, or marks)."""

@@ -1,6 +1,6 @@
 """A random sample of the cases of a log that may be too large to look at as a whole."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -51,7 +51,7 @@ def sampled_cases(log: LogHandle, most_events: int = MOST_EVENTS) -> CaseSample:
     events = log.event_count
     share = min(most_events / max(events, 1), _MOST_CASES / max(cases, 1))
     if share >= 1:
-        return CaseSample(joined_batches(list(log.batches())), cases)
+        return CaseSample(_in_order(list(log.batches())), cases)
 
     def chosen(place: int, batch: EventLog) -> EventLog:
         numbers = batch.case_index
@@ -59,7 +59,15 @@ def sampled_cases(log: LogHandle, most_events: int = MOST_EVENTS) -> CaseSample:
             numbers = (place << _PLACE) + np.arange(batch.cases.height)
         return batch.keep_cases(np.flatnonzero(_are_chosen(numbers, share)))
 
-    return CaseSample(joined_batches(log.each_batch(chosen)), cases)
+    return CaseSample(_in_order(log.each_batch(chosen)), cases)
+
+
+def _in_order(batches: list[EventLog]) -> EventLog:
+    """End to end; where cases have indexes, in their order."""
+    log = joined_batches(batches)
+    if all(batch.case_index is None for batch in batches):
+        return replace(log, case_index=None)
+    return log.keep_cases(np.argsort(log.index_of_case, kind="stable"))
 
 
 def _are_chosen(numbers: Ints, share: float) -> Marks:

@@ -83,9 +83,9 @@ def _units_of_rows(pairs: pl.DataFrame) -> pl.DataFrame:
     """The columns ``unit`` and ``cases_of_unit``, of entries (row, unit, cases of the unit)."""
     added = pairs.group_by(_ROW, UNIT).agg(pl.col(CASES_OF_UNIT).sum().cast(pl.Int64))
     listed = added.sort(_ROW, UNIT).group_by(_ROW, maintain_order=True).agg(UNIT, CASES_OF_UNIT)
-    # Of no rows at all, lists have no type.
-    types = {UNIT: pl.List(pl.String), CASES_OF_UNIT: pl.List(pl.Int64)}
-    return listed.drop(_ROW).cast(types)
+    return listed.select(
+        pl.col(UNIT).cast(pl.List(pl.String)), pl.col(CASES_OF_UNIT).cast(pl.List(pl.Int64))
+    )
 
 
 @dataclass(frozen=True, slots=True)
