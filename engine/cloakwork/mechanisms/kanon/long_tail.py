@@ -42,8 +42,8 @@ def solve_long_tail(
 ) -> tuple[Solution, Mapping[str, JsonValue]]:
     """An answer that moves whole variants, found block by block, and a bound from near pairs."""
     begun = deadline.clock()
-    searching = deadline.within(_SHARE_FOR_SEARCH * seconds)
-    found = search_in_blocks(problem, _SHARE_FOR_SEARCH * seconds, searching)
+    share = deadline.share(_SHARE_FOR_SEARCH)
+    found = search_in_blocks(problem, _SHARE_FOR_SEARCH * seconds, share)
     bound = certify_near_bound(
         problem, (1 - _SHARE_FOR_SEARCH) * seconds, deadline, split_cases=split_cases
     )
