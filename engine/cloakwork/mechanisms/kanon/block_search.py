@@ -24,12 +24,13 @@ from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, RateLimitedProg
 
 PAIRS_PER_SECOND: Final = 6_000_000
 """Pairs of variants that a slow machine compares, merges and moves in a second."""
-_SHARE_FOR_FIRST_ANSWER: Final = 0.4
+_SHARE_FOR_FIRST_ANSWER: Final = 0.2
 _SMALLEST_BLOCK: Final = 32
-_LARGEST_BLOCK: Final = 1024
+_LARGEST_BLOCK: Final = 512
+_LARGEST_CLIMBING_BLOCK: Final = 1024
 _CLIMBING_BLOCK: Final = 256
-_PAIRS_OF_A_CLIMBING_VARIANT: Final = 4_000
-"""How many comparisons take as long as what climbing does for one variant."""
+_PAIRS_OF_A_CLIMB: Final = 16
+"""How many comparisons take as long as what climbing does for a pair of variants."""
 _CELLS_AT_ONCE: Final = 1 << 21
 _WASTE_WEIGHT: Final = 2.0
 _GROWTH: Final = 4
@@ -112,12 +113,15 @@ class _BlockSearch:
             self.progress.report(f"{self.cost.sum():,} edits")
             if before - int(self.cost.sum()) <= _LEAST_GAIN * before:
                 break
+        size = _CLIMBING_BLOCK
         while self._may_go_on() and not self.has_converged:
             round_ += 1
             before = int(self.cost.sum())
-            is_complete = self._climb_in_blocks(round_)
+            is_complete = self._climb_in_blocks(size, round_)
             gain = before - int(self.cost.sum())
-            self.has_converged = is_complete and gain <= _LEAST_GAIN * before
+            if is_complete and gain <= _LEAST_GAIN * before:
+                self.has_converged = size >= min(_LARGEST_CLIMBING_BLOCK, len(self.target))
+                size *= 2
 
     def stop_reason(self) -> str:
         """Why the search ended."""
@@ -246,18 +250,18 @@ class _BlockSearch:
     def _members(self, classes: Ints, by_class: Ints, start: Ints, end: Ints) -> Ints:
         return np.sort(np.concatenate([by_class[start[c] : end[c]] for c in classes]))
 
-    def _climb_in_blocks(self, round_: int) -> bool:
+    def _climb_in_blocks(self, size: int, round_: int) -> bool:
         """Improve block after block, a class at a time, the costliest blocks first; whether all
         were reached.
         """
         if not self._may_go_on():
             return False
-        blocks = self._blocks_of_classes(_CLIMBING_BLOCK, round_)
+        blocks = self._blocks_of_classes(size, round_)
         blocks.sort(key=lambda block: -float(self.cost[block].mean()))
         for block in blocks:
             if not self._may_go_on():
                 return False
-            if len(block) <= 2 * _CLIMBING_BLOCK:
+            if len(block) <= 2 * size:
                 self._climb(block)
                 self.progress.report(f"improving an answer of {self.cost.sum():,} edits")
         return True
@@ -268,7 +272,7 @@ class _BlockSearch:
         is_inside = np.isin(self.target[block], block)
         if not is_inside.all():
             return
-        self.work_left -= _PAIRS_OF_A_CLIMBING_VARIANT * len(block)
+        self.work_left -= _PAIRS_OF_A_CLIMB * len(block) ** 2
         part = part_of(problem, block)
         costs = MoveCosts.of(part, "kanon/optimal")
         start = np.searchsorted(block, self.target[block])

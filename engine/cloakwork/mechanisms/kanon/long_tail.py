@@ -23,7 +23,8 @@ from cloakwork.mechanisms.kanon.whole_variants import MOST_VARIANTS
 _ALWAYS_COMPARED: Final = 500
 _ALL_PAIRS_PER_SECOND: Final = 1_000_000
 """Pairs of all variants that a second suffices for: distances, bounds, programs over them."""
-_SHARE_FOR_BOUND: Final = 0.25
+_SHARE_FOR_SEARCH: Final = 0.75
+"""Of the time; the bound has what is left."""
 
 
 def compares_all_pairs(problem: KAnonymityProblem, seconds: float) -> bool:
@@ -41,13 +42,11 @@ def solve_long_tail(
 ) -> tuple[Solution, Mapping[str, JsonValue]]:
     """An answer that moves whole variants, found block by block, and a bound from near pairs."""
     begun = deadline.clock()
+    share = deadline.share(_SHARE_FOR_SEARCH)
+    found = search_in_blocks(problem, _SHARE_FOR_SEARCH * seconds, share)
     bound = certify_near_bound(
-        problem,
-        _SHARE_FOR_BOUND * seconds,
-        deadline.share(_SHARE_FOR_BOUND),
-        split_cases=split_cases,
+        problem, (1 - _SHARE_FOR_SEARCH) * seconds, deadline, split_cases=split_cases
     )
-    found = search_in_blocks(problem, (1 - _SHARE_FOR_BOUND) * seconds, deadline)
     assignment = Assignment.of_targets(problem, found.target)
     above = relative_gap(edit_cost(problem, assignment), bound.value) or 0.0
     reason = f"{found.stop_reason} ({seconds:.3g} s), within {above:.0%} of the least possible"

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from cloakwork.mechanisms.kanon.deadline import Deadline
-from cloakwork.mechanisms.kanon.near_pairs import NearPairs, find_near_pairs
+from cloakwork.mechanisms.kanon.near_pairs import NearPairs, find_near_pairs, no_near_pairs
 from cloakwork.mechanisms.kanon.open_variants import CoverConstraints, choose_open_variants
 from cloakwork.mechanisms.kanon.problem import Ints, KAnonymityProblem
 
@@ -46,16 +46,19 @@ def certify_near_bound(
 ) -> NearBound:
     """The best bound that some choices of T and some subgradient steps find, computed in whole
     numbers, from ``seconds`` worth of work, or less where ``deadline`` is over.
+
+    Whatever the time, it is at least what follows from this alone: different variants are an edit
+    apart or more, and no more than one case in k stays on a variant of fewer than k.
     """
+    constraints = CoverConstraints.of(problem, split_cases=split_cases)
+    nothing_near = no_near_pairs(problem)
+    value = _NearRelaxation(problem, constraints, nothing_near).best_bound(1.0, 1, deadline)
     near = find_near_pairs(problem, seconds, deadline)
-    relaxation = _NearRelaxation(
-        problem, CoverConstraints.of(problem, split_cases=split_cases), near
-    )
-    value = 0
+    relaxation = _NearRelaxation(problem, constraints, near)
     for multiple in _MULTIPLES:
-        if value and deadline.is_over:
+        if deadline.is_over:
             break
-        value = max(value, relaxation.best_bound(multiple, deadline))
+        value = max(value, relaxation.best_bound(multiple, _STEPS, deadline))
     return NearBound(value, len(near.source) // 2, int(near.beyond.max(initial=1)))
 
 
@@ -76,8 +79,8 @@ class _NearRelaxation:
         self.move_cost = distance[placed] * problem.cases[self.source] * _GRID
         self.mass = problem.mass[self.source]
 
-    def best_bound(self, multiple: float, deadline: Deadline) -> int:
-        """The best bound with T at that multiple, in edits."""
+    def best_bound(self, multiple: float, steps: int, deadline: Deadline) -> int:
+        """The best bound of so many steps with T at that multiple, in edits."""
         problem = self.problem
         beyond = problem.cases * self.near.beyond * _GRID
         wanted = int(multiple * int(self.near.beyond.max(initial=1)) * _GRID / problem.k)
@@ -85,7 +88,7 @@ class _NearRelaxation:
         most = beyond - problem.mass * most_mass_dual
         most = np.where(self.constraints.must_be_placed, most, 0)
         duals, best = most, 0
-        for step in range(_STEPS):
+        for step in range(steps):
             value, times_placed = self._evaluate(duals, most_mass_dual)
             best = max(best, value)
             slope = 1 - times_placed

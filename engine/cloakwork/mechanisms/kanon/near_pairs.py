@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cloakwork.mechanisms.kanon.deadline import Deadline
+from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.problem import Ints, KAnonymityProblem
 
 Hashes = NDArray[np.uint64]
@@ -26,6 +26,7 @@ _HASHES_PER_SECOND: Final = 400_000
 _PAIRS_PER_SECOND: Final = 400_000
 _MOST_PAIRS: Final = 8_000_000
 _SEQUENCES_AT_ONCE: Final = 4_096
+_PAIRS_AT_ONCE: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +47,26 @@ def find_near_pairs(problem: KAnonymityProblem, seconds: float, deadline: Deadli
     """The pairs at most 2 edits apart of variants that are short enough for it, and at most 1 edit
     of others, as far as ``seconds`` worth of work suffice.
     """
-    variants = len(problem.texts)
-    none = np.zeros(0, np.int64)
-    beyond = np.ones(variants, np.int64)
-    found = NearPairs(none, none, none, beyond)
+    found = no_near_pairs(problem)
+    variants, beyond = len(problem.texts), found.beyond
     lengths = np.array([len(text) for text in problem.texts], np.int64)
     most_hashes = int(min(_MOST_HASHES, seconds * _HASHES_PER_SECOND))
     most_pairs = int(min(_MOST_PAIRS, seconds * _PAIRS_PER_SECOND))
     for edits in (1, 2):
         longest = _longest_within(lengths, edits, most_hashes)
         rows = np.flatnonzero(lengths <= longest)
-        if deadline.is_over or not len(rows):
+        if not len(rows):
             break
-        candidates = _sharing_a_hash(*_hashes_of(problem, rows, edits), variants, most_pairs)
-        if candidates is None:
+        try:
+            hashes, owner = _hashes_of(problem, rows, edits, deadline)
+            candidates = _sharing_a_hash(hashes, owner, variants, most_pairs)
+            if candidates is None:
+                break
+            first, second = candidates
+            # What shares a hash may be farther apart; what is near enough shares one.
+            distance = _distances_of(problem, first, second, deadline)
+        except OutOfTime:
             break
-        first, second = candidates
-        # What shares a hash may be farther apart; what is near enough shares one.
-        distance = problem.distances.pairs(first, second)
         is_near = (distance <= edits) & (distance > 0)
         first, second, distance = first[is_near], second[is_near], distance[is_near]
         # Whatever is so near to these is no longer than the longest that was hashed.
@@ -77,6 +80,23 @@ def find_near_pairs(problem: KAnonymityProblem, seconds: float, deadline: Deadli
             beyond,
         )
     return found
+
+
+def no_near_pairs(problem: KAnonymityProblem) -> NearPairs:
+    """What is known without looking: different variants are an edit apart at least."""
+    none = np.zeros(0, np.int64)
+    return NearPairs(none, none, none, np.ones(len(problem.texts), np.int64))
+
+
+def _distances_of(
+    problem: KAnonymityProblem, first: Ints, second: Ints, deadline: Deadline
+) -> Ints:
+    parts = [np.zeros(0, np.int64)]
+    for start in range(0, len(first), _PAIRS_AT_ONCE):
+        deadline.require_time()
+        some = slice(start, start + _PAIRS_AT_ONCE)
+        parts.append(problem.distances.pairs(first[some], second[some]))
+    return np.concatenate(parts)
 
 
 def _joined(known: NearPairs, first: Ints, second: Ints, distance: Ints) -> tuple[Ints, ...]:
@@ -107,7 +127,9 @@ def _longest_within(lengths: Ints, edits: int, most_hashes: int) -> int:
     return int(lengths[in_order[fitting]]) - 1
 
 
-def _hashes_of(problem: KAnonymityProblem, rows: Ints, edits: int) -> tuple[Hashes, Ints]:
+def _hashes_of(
+    problem: KAnonymityProblem, rows: Ints, edits: int, deadline: Deadline
+) -> tuple[Hashes, Ints]:
     """The hash of each text of ``rows`` with at most ``edits`` (1 or 2) events left out, and whose
     it is.
     """
@@ -118,6 +140,7 @@ def _hashes_of(problem: KAnonymityProblem, rows: Ints, edits: int) -> tuple[Hash
     borders = np.flatnonzero(np.diff(lengths[by_length])) + 1
     for group in np.split(by_length, borders):
         for start in range(0, len(group), _SEQUENCES_AT_ONCE):
+            deadline.require_time()
             some = rows[group[start : start + _SEQUENCES_AT_ONCE]]
             length = len(problem.texts[some[0]])
             terms = _terms([problem.texts[row] for row in some], length)

@@ -18,6 +18,7 @@ from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeC
 from cloakwork.mechanisms.kanon.local_search import improve_by_neighbourhoods, merge_classes
 from cloakwork.mechanisms.kanon.long_tail import compares_all_pairs, solve_long_tail
 from cloakwork.mechanisms.kanon.lower_bound import CertifiedBound
+from cloakwork.mechanisms.kanon.near_bound import certify_near_bound
 from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
@@ -183,6 +184,12 @@ class _OptimalSearch:
         problem = self.problem
         certificate = self._certify()
         self.integer_bound = self._raise_bound(certificate.value)
+        if not self.bound:
+            # Prices take many steps to say anything: what no step is needed for says more.
+            near = certify_near_bound(
+                problem, 0, self.deadline, split_cases=self.params.split_cases
+            )
+            self.integer_bound = self._raise_bound(near.value)
         # Where the relaxed problem sends variants is seldom an answer, and a good start for one.
         self._try_suggested(certificate.relaxed_targets())
         count = max(_COLUMNS_OF_A_VARIANT * len(problem.texts), _FEWEST_COLUMNS)

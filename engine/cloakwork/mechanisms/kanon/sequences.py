@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -41,14 +42,16 @@ def encode_sequences(sequences: pl.Series) -> CodedSequences:
     in them.
     """
     # A sequence without labels explodes to a null.
-    labels_in_order = sequences.explode().drop_nulls().unique().sort()
+    labels = sequences.explode().drop_nulls()
+    labels_in_order = labels.unique().sort()
     alphabet = tuple(labels_in_order.to_list())
-    character = {label: chr(position_to_code(position)) for position, label in enumerate(alphabet)}
-    texts = []
-    for labels in sequences.to_list():
-        characters = [character[label] for label in labels]
-        texts.append("".join(characters))
-    return CodedSequences(alphabet, tuple(texts))
+    position = labels.cast(pl.Enum(labels_in_order)).to_physical().to_numpy().astype(np.uint32)
+    # All texts as one, cut where sequences end: much faster than a join for each.
+    codes = np.where(position < _FIRST_SURROGATE, position, position + _NUMBER_OF_SURROGATES)
+    characters = codes.astype("<u4").tobytes().decode("utf-32-le")
+    borders = [0, *np.cumsum(sequences.list.len().to_numpy()).tolist()]
+    texts = tuple(characters[start:end] for start, end in pairwise(borders))
+    return CodedSequences(alphabet, texts)
 
 
 def position_to_code(position: int) -> int:

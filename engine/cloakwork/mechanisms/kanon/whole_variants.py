@@ -132,13 +132,13 @@ def _require_comparable(problem: KAnonymityProblem, mechanism: str) -> None:
         raise MechanismError(
             mechanism,
             f"it compares all pairs of variants, of which the log has {variants:,}; "
-            f"it takes {MOST_VARIANTS:,} at most (kanon/pretsa takes any number)",
+            f"it takes {MOST_VARIANTS:,} at most (kanon/optimal and kanon/pretsa take any number)",
         )
     if max(map(len, problem.texts), default=0) > MOST_EVENTS:
         raise MechanismError(
             mechanism,
             f"it takes cases of {MOST_EVENTS:,} events at most, and the log holds a longer one "
-            "(kanon/pretsa takes any length)",
+            "(kanon/optimal and kanon/pretsa take any length)",
         )
 
 

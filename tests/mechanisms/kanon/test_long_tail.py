@@ -1,0 +1,106 @@
+"""Logs of more variants than can all be compared, and searches whose time is over."""
+
+import numpy as np
+import pytest
+
+from cloakwork.mechanisms.kanon import long_tail
+from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
+from cloakwork.mechanisms.kanon.auto import Auto, AutoParams
+from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams
+from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
+from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
+from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams
+from cloakwork.mechanisms.kanon.problem import (
+    KAnonymityProblem,
+    Scope,
+    Solution,
+    edit_cost,
+    smallest_class,
+)
+from mechanisms.kanon.problems import random_problem
+from mechanisms.kanon.test_deadline import StepClock
+
+
+@pytest.fixture
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred variants are more than can be compared."""
+    monkeypatch.setattr(long_tail, "_ALWAYS_COMPARED", 50)
+    monkeypatch.setattr(long_tail, "_ALL_PAIRS_PER_SECOND", 1)
+
+
+def check_solution(problem: KAnonymityProblem, solution: Solution) -> int:
+    """k-anonymous, complete, no cheaper than its bound says; its cost."""
+    assignment = solution.assignment
+    assert (smallest_class(problem, assignment) or 0) >= problem.k
+    placed = np.bincount(assignment.source, assignment.cases, len(problem.texts))
+    assert np.array_equal(placed, problem.cases)
+    cost = edit_cost(problem, assignment)
+    assert solution.bound is None or solution.bound <= cost
+    return cost
+
+
+@pytest.mark.usefixtures("few_are_many")
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+def test_many_variants_have_an_answer_and_a_bound_the_same_each_time(scope: Scope) -> None:
+    """By the optimal search block by block alone; the report says how it was proved."""
+    problem = random_problem(120, 4, scope)
+    params = AutoParams(k=4, scope=scope, seconds=0.2)
+    (one, figures), (other, _) = (
+        Auto().solve_within(params, problem, Deadline()) for _ in range(2)
+    )
+    cost = check_solution(problem, one)
+    assert 0 < (one.bound or 0) < cost
+    assert np.array_equal(one.assignment.target, other.assignment.target)
+    assert figures["algorithm"] == "kanon/optimal"
+    assert figures["others"] == {}
+    assert "the time was used up" not in one.stop_reason
+    _, told = Optimal().solve_within(OptimalParams(k=4, seconds=1), problem, Deadline())
+    assert "edits apart" in str(told["bound_proved"])
+
+
+def test_what_is_compared_follows_from_size_and_seconds() -> None:
+    """Up to 500 variants always, up to 6,000 where the time suffices."""
+    short = random_problem(40, 4)
+    assert long_tail.compares_all_pairs(short, 0.001)
+    texts = [f"{number:x}" for number in range(1001)]
+    many = KAnonymityProblem.of(texts, [1] * 1001, 2, "variants")
+    assert not long_tail.compares_all_pairs(many, 1.0)
+    assert long_tail.compares_all_pairs(many, 1.1)
+    too_many = KAnonymityProblem.of(
+        [f"{number:x}" for number in range(6001)], [1] * 6001, 2, "variants"
+    )
+    assert not long_tail.compares_all_pairs(too_many, 86_400)
+
+
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+@pytest.mark.parametrize("looks", [0, 1, 3, 10, 40])
+def test_whenever_the_time_is_over_there_is_an_answer(scope: Scope, looks: int) -> None:
+    """The clock is over at the n-th look at it, wherever that is."""
+    problem = random_problem(60, 4, scope)
+    for mechanism, params in (
+        (Optimal(), OptimalParams(k=4, scope=scope, split_cases=True)),
+        (AStar(), AStarParams(k=4, scope=scope)),
+        (Auto(), AutoParams(k=4, scope=scope)),
+    ):
+        deadline = Deadline(looks / 1000, StepClock(0.001))
+        solution, _ = mechanism.solve_within(params, problem, deadline)
+        check_solution(problem, solution)
+
+
+def test_what_has_no_answer_yet_says_so() -> None:
+    """Two that search greedily have one at the end only."""
+    problem = random_problem(60, 4)
+    over = Deadline.after(0)
+    with pytest.raises(OutOfTime):
+        BestFirst().solve_within(BestFirstParams(k=4), problem, over)
+    with pytest.raises(OutOfTime):
+        Pretsa().solve_within(PretsaParams(k=4), problem, over)
+
+
+def test_where_one_algorithm_is_allowed_it_runs_to_its_end() -> None:
+    """A policy that allows PRETSA alone gets its answer, later than it asked for."""
+    problem = random_problem(60, 4)
+    params = AutoParams(k=4, among=("kanon/pretsa",))
+    solution, figures = Auto().solve_within(params, problem, Deadline.after(0))
+    check_solution(problem, solution)
+    assert figures["algorithm"] == "kanon/pretsa"
