@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import LogError
 from cloakwork.log.arrays import Ints
+from cloakwork.log.handle import T
 from cloakwork.log.naming import (
     ACTIVITY,
     CASE_ID,

@@ -64,7 +64,7 @@ class Reading:
 
 
 def choice_for(
-    engine: str | None,
+    engine: str | Engine | None,
     log: object,
     plan: Plan,
     columns: dict[str, str] | None,
@@ -72,8 +72,13 @@ def choice_for(
     reporter: Reporter,
 ) -> Choice:
     """The engine, and what it opens of a log in memory, at a path or in a table; LogError for what
-    is none of these.
+    is none of these. ``engine``: a name, or an engine of Spark.
     """
+    if not isinstance(engine, str | None) or type(log).__module__.startswith("pyspark."):
+        from cloakwork.run.spark_reading import opened_by_spark
+
+        reading = Reading(columns, keep, _on_excess(plan))
+        return Choice(*opened_by_spark(engine, log, plan.policy, reading))
     if isinstance(log, EventLog):
         return _choice_in_memory(engine, log)
     if isinstance(log, str | Path):
@@ -92,9 +97,17 @@ def _choice_of_file(name: str | None, path: str | Path, plan: Plan, reading: Rea
     """
     policy, named = plan.policy, engine_name(name)
     if named == "spark":
-        from cloakwork.run.spark_reading import opened_by_spark
+        from cloakwork.engines.spark import spark_engine
+        from cloakwork.run.spark_reading import spark_source
 
-        return Choice(*opened_by_spark(policy, path, reading))
+        source = spark_source(
+            policy,
+            path,
+            columns=reading.columns,
+            keep=reading.keep,
+            on_excess=reading.on_excess,
+        )
+        return Choice(spark_engine(), source)
     if named == "memory":
         return Choice(MemoryEngine(), reading.log(policy, path))
     rows = reading.rows(policy, path)

@@ -364,7 +364,7 @@ def without_hidden(log: EventLog, plan: Plan) -> EventLog:
     return replace(log, events=events, cases=cases, inserted=None)
 
 
-def _verdict(claim: Claim, log: EventLog, plan: Plan) -> Verdict:
+def _verdict(claim: Claim, log: LogHandle, plan: Plan) -> Verdict:
     """Measure what can be measured; a guarantee that fails stops the release."""
     raw = any(step.lineage.fills and TIMESTAMPS in step.lineage.writes for step in plan.steps)
     found = measured_on(log, claim.guarantee, plan.facts.unit, raw_times=raw)
