@@ -45,7 +45,11 @@ class LogInParts:
         yield from self.parts
 
     def each_batch(self, task: Callable[[int, EventLog], T]) -> list[T]:
-        return [task(number, part) for number, part in enumerate(self.parts)]
+        return list(self.results(task))
+
+    def results(self, task: Callable[[int, EventLog], T]) -> Iterator[T]:
+        for number, part in enumerate(self.parts):
+            yield task(number, part)
 
     def with_columns_of(self, change: Callable[[EventLog], EventLog]) -> "LogInParts":
         return LogInParts(tuple(change(part) for part in self.parts))

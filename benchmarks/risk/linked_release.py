@@ -11,22 +11,22 @@ import sys
 from pathlib import Path
 
 import cloakwork
-from cloakwork.engines import memory
+from cloakwork.engines import base
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.noise import Addresses, Stream
+from cloakwork.noise import Stream
 
 
 def main(policy: str, log: str, folder: str) -> None:
     """Make the release and note the links."""
     links: list[tuple[str, str]] = []
-    shuffled = memory.shuffled
+    fresh = base.with_fresh_ids
 
-    def noted(made: EventLog, stream: Stream) -> EventLog:
-        addresses = Addresses.of_cases(made.index_of_case)
-        links.extend(zip(stream.part("ids").names(addresses), made.cases[CASE_ID], strict=True))
-        return shuffled(made, stream)
+    def noted(before: EventLog, stream: Stream) -> EventLog:
+        after = fresh(before, stream)
+        links.extend(zip(after.cases[CASE_ID], before.cases[CASE_ID], strict=True))
+        return after
 
-    memory.shuffled = noted
+    base.with_fresh_ids = noted
     out = Path(folder)
     out.mkdir(parents=True)
     cloakwork.release(policy, log, out / "release", ledger=str(out / "ledger.db"))

@@ -1,6 +1,6 @@
 """Release a log on Spark: Parquet files, two cores of this machine.
 
-    python examples/spark/release.py OUT
+python examples/spark/release.py OUT
 """
 
 import os

@@ -98,7 +98,7 @@ def test_what_is_no_backup(tmp_path: Path) -> None:
         with pytest.raises(LedgerError):
             restore(tmp_path / file, str(tmp_path / "new.db"))
     assert not (tmp_path / "new.db").exists()
-    with pytest.raises(OutputError, match="stands already"):
+    with pytest.raises(OutputError, match="exists already"):
         back_up(altered, tmp_path / "copy.db")
     with pytest.raises(LedgerError, match="does not exist"):
         back_up(str(tmp_path / "none.db"), tmp_path / "again.db")

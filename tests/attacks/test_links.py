@@ -85,3 +85,31 @@ def test_values_that_cases_keep_tell_them_apart() -> None:
     links.sharpness = 0.0
     assert links.posterior(0) == pytest.approx([0, 0, 0, 1], abs=0.01)
     assert links.posterior(1) == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0], abs=0.01)
+
+
+def test_links_are_tried_on_sequences_as_the_release_has_them() -> None:
+    """Events that a case keeps have the times of the source, others none; a case that the release
+    cannot hold is left out.
+    """
+    hours = [np.array([0.0, 2.0, 4.0]), np.array([1.0, 5.0]), np.array([7.0]), np.array([8.0])]
+    source, released = code_logs(
+        _log([list("abc"), list("ab"), ["x"], ["x"]], hours),
+        _log([list("ac"), list("ab"), ["x"]], [hours[1], hours[1], hours[2]]),
+    )
+    links = Links(source, released, 1)
+    changed, became = links.in_sequences_of_release(np.random.default_rng(2))
+    assert changed.alphabet == source.alphabet
+    for case, row in enumerate(became.tolist()):
+        if row < 0:
+            assert case in (0, 2, 3)
+            continue
+        events = changed.events_of(row)
+        assert tuple(changed.codes[events].tolist()) in released.sequences
+        if case == 0:
+            assert changed.clock[events].tolist() == source.clock[[0, 2]].tolist()
+        elif case == 1:
+            assert changed.clock[events].tolist() == source.clock[3:5].tolist()
+    draws = [links.in_sequences_of_release(np.random.default_rng(seed))[1] for seed in range(60)]
+    left_out = np.mean([became < 0 for became in draws], axis=0)
+    assert left_out[1] == 0
+    assert all(0 < share < 1 for share in left_out[[0, 2, 3]])

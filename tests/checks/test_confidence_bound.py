@@ -2,10 +2,8 @@
 Python.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
-from itertools import combinations
 from typing import Any
 
 import polars as pl
@@ -13,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checks.by_definition import ILLNESS, PERSON, plainly
 from cloakwork.checks import confidence_bound
 from cloakwork.checks.confidence_bound import WorstKnowledge, check, worst_knowledge
 from cloakwork.errors import GuaranteeBroken
 from cloakwork.facts import Unit
 from cloakwork.guarantees import ConfidenceBound
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
-from contracts.sample_logs import BEGIN, courses_of, log_of, times_of_cases
+from contracts.sample_logs import BEGIN, log_of
 
-PERSON, ILLNESS = "case:Person", "case:Illness"
 BACKGROUNDS = ("set", "multiset", "sequence", "relative")
 SEQUENCES = st.lists(st.text("abc", max_size=5), max_size=14)
 
@@ -53,38 +51,6 @@ def log_with(
         ),
         log.offsets,
     )
-
-
-def plainly(log: EventLog, goal: ConfidenceBound, *, persons: bool) -> WorstKnowledge | None:
-    """What every single piece of knowledge of at most L events finds."""
-    matching: dict[tuple[Any, ...], set[int]] = defaultdict(set)
-    times = times_of_cases(log)
-    for case, sequence in enumerate(courses_of(log)):
-        timed = list(zip(sequence, times[case], strict=True))
-        known = {
-            "set": sorted(set(sequence)),
-            "multiset": sorted(sequence),
-            "sequence": sequence,
-            "relative": timed,
-        }
-        for size in range(goal.L + 1):
-            for knowledge in combinations(known[goal.background], size):
-                matching[knowledge].add(case)
-    if not log.cases.height:
-        return None
-    everybody = range(log.cases.height)
-    owner = [log.cases[PERSON][case] or case for case in everybody] if persons else everybody
-    named = {case for case in everybody if not persons or log.cases[PERSON][case]}
-    smallest = min(len({owner[case] for case in cases & named}) for cases in matching.values())
-    confidence = 0.0
-    for cases in matching.values():
-        for value in set(log.cases[ILLNESS][list(cases)].drop_nulls()):
-            holders = {case for case in cases if log.cases[ILLNESS][case] == value}
-            confidence = max(confidence, len(holders) / len(cases))
-            for some in (set(everybody), named):
-                of, among = ({owner[case] for case in which & some} for which in (holders, cases))
-                confidence = max(confidence, len(of) / len(among) if among else 0)
-    return WorstKnowledge(smallest, confidence if goal.attribute else None)
 
 
 @pytest.mark.parametrize("background", BACKGROUNDS)

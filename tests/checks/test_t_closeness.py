@@ -1,20 +1,17 @@
 """The checks of t-closeness and l-diversity against slow and obvious ones, on small logs."""
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ot import emd2
-from scipy.stats import wasserstein_distance
 
+from checks.by_definition import by_rank, plain_distance, plain_groups
 from cloakwork.checks import l_diversity, t_closeness
 from cloakwork.checks.measure import measure
 from cloakwork.errors import GuaranteeBroken
@@ -22,74 +19,8 @@ from cloakwork.facts import Unit
 from cloakwork.guarantees import LDiversity, TCloseness
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.io import read_log, write_log
-from contracts.sample_logs import BEGIN, courses_of, log_of
+from contracts.sample_logs import BEGIN, log_of
 from contracts.value_logs import CLASSES, KINDS, logs_with_values, with_values
-
-Groups = list[tuple[list[Any], list[Any]]]
-
-
-def plain_groups(log: EventLog, attribute: str, classes: str) -> Groups:
-    """Each group of values beside all values of its activity, as the definition tells it, case by
-    case.
-    """
-    members: dict[Any, list[Any]] = defaultdict(list)
-    whole: dict[Any, list[Any]] = defaultdict(list)
-    for row, sequence in enumerate(courses_of(log)):
-        if attribute.startswith("case:"):
-            value = log.cases[attribute][row]
-            whole[None].append(value)
-            ends = [len(sequence)] if classes == "variants" else range(1, len(sequence) + 1)
-            for end in ends:
-                members[sequence[:end], None].append(value)
-            continue
-        for step, activity in enumerate(sequence):
-            value = log.events[attribute][int(log.offsets[row]) + step]
-            whole[activity].append(value)
-            members[sequence if classes == "variants" else sequence[: step + 1], activity].append(
-                value
-            )
-    return [(values, whole[activity]) for (_, activity), values in members.items()]
-
-
-Places = Callable[[Any, list[Any]], float]
-"""Where a number lies, given all values of its activity."""
-
-
-def by_rank(value: Any, whole: list[Any]) -> float:
-    """The share of the numbers that are smaller, and half of those that are equal."""
-    numbers = [other for other in whole if other is not None]
-    return (
-        sum(other < value for other in numbers) + sum(other == value for other in numbers) / 2
-    ) / len(numbers)
-
-
-def plain_distance(part: list[Any], whole: list[Any], place: Places) -> tuple[float, float]:
-    """The earth mover's distance of two lists of values, None being one, and the bound that is
-    measured.
-
-    The first by a linear program over all pairs of different values; the second by moving the
-    difference in what is missing, and the other values in proportion.
-    """
-    values = list(dict.fromkeys([*whole, *part]))
-    one, other = ([Counter(side)[value] / len(side) for value in values] for side in (part, whole))
-    numeric = all(
-        isinstance(value, int | float) and not isinstance(value, bool)
-        for value in values
-        if value is not None
-    )
-
-    def apart(x: Any, y: Any) -> float:
-        if x is None or y is None or not numeric:
-            return float(x != y)
-        return abs(place(x, whole) - place(y, whole))
-
-    exact = float(emd2(one, other, np.array([[apart(x, y) for y in values] for x in values])))
-    if not numeric:
-        return exact, exact
-    sides = [[place(value, whole) for value in side if value is not None] for side in (part, whole)]
-    shares = [len(there) / len(side) for there, side in zip(sides, (part, whole), strict=True)]
-    between = float(wasserstein_distance(*sides)) if all(sides) else 0.0
-    return exact, abs(shares[0] - shares[1]) + min(shares) * between
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,7 +11,7 @@ from cloakwork.engines.measured import measured_of
 from cloakwork.noise import reproducible
 
 SCHEMA = {"variant": pl.List(pl.String), "cases": pl.Int64}
-BY_UNIT = {**SCHEMA, "unit": pl.String}
+BY_UNIT = {**SCHEMA, "unit": pl.List(pl.String), "cases_of_unit": pl.List(pl.Int64)}
 
 VARIANTS = st.lists(st.sampled_from(["a", "b", "a b", ""]), min_size=1, max_size=2).map(tuple)
 
@@ -47,7 +47,7 @@ def test_units_own_their_cases(rows):
     by_row = Counter()
     for variant, cases, unit in rows:
         by_row[variant, unit] += cases
-    seen = of([(list(v), cases, unit) for (v, unit), cases in by_row.items()], BY_UNIT)
+    seen = of([(list(v), cases, [unit], [cases]) for (v, unit), cases in by_row.items()], BY_UNIT)
     variants, owners = seen.cases.variants(), seen.owners
     assert counts_of(seen) == sum_by(lambda variant, unit: variant, by_row)
     owned = {}

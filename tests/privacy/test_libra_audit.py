@@ -53,12 +53,19 @@ def estimates(
     person = pl.DataFrame(
         {
             "variant": variant,
-            "unit": [f"person {run}" for run in range(runs)],
             "cases": [own] * runs,
+            "unit": [[f"person {run}"] for run in range(runs)],
+            "cases_of_unit": [[own]] * runs,
         }
     )
     rest = pl.DataFrame(
-        {"variant": variant, "unit": [None] * runs, "cases": [others] * runs}, schema=person.schema
+        {
+            "variant": variant,
+            "cases": [others] * runs,
+            "unit": [[None]] * runs,
+            "cases_of_unit": [[others]] * runs,
+        },
+        schema=person.schema,
     )
     summary = pl.concat([person, rest]).filter(pl.col("cases") > 0)
     kept = release(LIBRA, params, summary, noise).table["cases"].to_numpy()

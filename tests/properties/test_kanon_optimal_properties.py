@@ -5,9 +5,11 @@ import random
 import numpy as np
 import pytest
 
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
 from cloakwork.mechanisms.kanon.local_search import merge_classes
 from cloakwork.mechanisms.kanon.lower_bound import certify_bound
+from cloakwork.mechanisms.kanon.near_bound import certify_near_bound
 from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, Scope, edit_cost, smallest_class
@@ -60,6 +62,26 @@ def test_optimal_is_what_trying_everything_finds(scope: Scope, kind: str) -> Non
         )
         compared += 1
     assert compared > INSTANCES / 2
+
+
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+@pytest.mark.parametrize("kind", ["together", "split", "units"])
+def test_a_bound_from_near_pairs_is_never_above_the_least_cost(scope: Scope, kind: str) -> None:
+    """And says something: it is above 0 wherever much is to be moved."""
+    above_zero = 0
+    for seed in range(INSTANCES):
+        split_cases = kind == "split"
+        problem = small_problem(seed, scope, 3 if split_cases else 5, units=kind == "units")
+        if not problem.is_feasible:
+            continue
+        least = least_cost(
+            problem.texts, problem.cases, problem.mass, problem.k, scope, split_cases=split_cases
+        )  # type: ignore[arg-type]
+        assert least is not None
+        bound = certify_near_bound(problem, seed % 2, Deadline(), split_cases=split_cases)
+        assert bound.value <= least
+        above_zero += bound.value > 0
+    assert above_zero > INSTANCES / 5
 
 
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])

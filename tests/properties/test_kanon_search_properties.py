@@ -51,7 +51,7 @@ def problems(draw: st.DrawFn, scope: Scope, most: int = 5) -> KAnonymityProblem:
 
 
 def optimum(problem: KAnonymityProblem) -> int | None:
-    cases, mass, metric = problem.cases.tolist(), problem.mass.tolist(), problem.distances._metric
+    cases, mass, metric = problem.cases.tolist(), problem.mass.tolist(), problem.distances.metric
     return least_cost(problem.texts, cases, mass, problem.k, problem.scope, metric=metric)
 
 

@@ -336,3 +336,14 @@ def test_only_a_complete_folder_of_parts_is_opened(
 
     with pytest.raises(LogError, match="neither a plain file nor a folder of parts"):
         opened_log(four_parts)
+
+
+def test_a_packed_release_may_be_larger_than_two_gigabytes(
+    four_parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python then writes sizes and places into records of their own, as here from 200 bytes on."""
+    monkeypatch.setattr("zipfile.ZIP64_LIMIT", 200)
+
+    pack(four_parts, tmp_path / "release.zip")
+
+    assert verify(tmp_path / "release.zip").checks == verify(four_parts).checks

@@ -23,6 +23,7 @@ from cloakwork.accounting._tables import (
 from cloakwork.accounting.entries import Entry, first_break
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import LedgerError, OutputError
+from cloakwork.new_files import require_new
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
@@ -50,10 +51,7 @@ def back_up(ledger: Ledger | str | None, out: Path) -> LedgerCopy:
     ledger cannot be read, is none, or was altered.
     """
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    if os.path.lexists(out):
-        raise OutputError(f"{out}: stands already; name a new file")
-    if not out.parent.is_dir():
-        raise OutputError(f"{out}: there is no folder {out.parent}")
+    require_new(out)
     with book.journal.reading(snapshot=True) as connection:
         if connection is None:
             raise LedgerError(book.url, "does not exist yet: there is nothing to back up")

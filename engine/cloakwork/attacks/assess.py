@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
@@ -296,7 +297,7 @@ class _Assessment:
         if plan is not None:
             links.scales = scales_of(plan)
             if links.scales is not None:
-                links.rehearsed = rehearsed_times(plan, self.source, self.seed)
+                links.rehearse = partial(rehearsed_times, plan, seed=self.seed)
             if _is_made_up(plan):
                 self._note(
                     "the cases of this release are made up, nobody's is in it: after it, a share "

@@ -182,7 +182,7 @@ def _prefix(target: Target, searched: Searched) -> BestFit:
 
 
 def _activities(target: Target, searched: Searched) -> BestFit:
-    known = np.zeros(searched.log.letters, np.bool_)
+    known = np.zeros(len(searched.log.alphabet), np.bool_)
     known[list(target.sequence)] = True
     return BestFit(variants=_highest(-((searched.log.counts > 0) != known).sum(axis=1)))
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -10,7 +11,7 @@ import polars as pl
 
 from cloakwork.arrays import Bools, Ints
 from cloakwork.errors import LogError
-from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
 
 SECOND: Final = 1_000_000
@@ -23,7 +24,7 @@ DAY: Final = 24 * HOUR
 class CodedLog:
     """A log whose cases all have events.
 
-    - ``log``: the log itself. ``letters``: how many activities the shared alphabet has.
+    - ``log``: the log itself. ``alphabet``: the activities that several logs share, by code.
     - ``codes``: int64, shape (events,); activities. ``times``: int64, microseconds since 1970, or
       None where the log has none; an event without a time has that of the event before it.
     - ``variant``: int64, shape (cases,). ``sequences``: the codes of each variant.
@@ -31,7 +32,7 @@ class CodedLog:
     """
 
     log: EventLog
-    letters: int
+    alphabet: tuple[str, ...]
     codes: Ints
     times: Ints | None
     variant: Ints
@@ -71,8 +72,8 @@ class CodedLog:
 
     @cached_property
     def counts(self) -> Ints:
-        """How often each variant has each activity: int64, shape (variants, letters)."""
-        counts = np.zeros((len(self.sequences), self.letters), np.int64)
+        """How often each variant has each activity: int64, shape (variants, activities)."""
+        counts = np.zeros((len(self.sequences), len(self.alphabet)), np.int64)
         for row, sequence in enumerate(self.sequences):
             np.add.at(counts[row], list(sequence), 1)
         return counts
@@ -143,6 +144,21 @@ def code_logs(*logs: EventLog) -> tuple[CodedLog, ...]:
     return tuple(_code_log(log, text, alphabet) for log, text in zip(kept, labels, strict=True))
 
 
+def code_cases(
+    sequences: Sequence[Sequence[int]], times: Sequence[int | None], alphabet: Sequence[str]
+) -> CodedLog:
+    """The log of cases, none of them empty, by the codes of each; ``times``: of all events, in
+    microseconds.
+    """
+    codes = np.fromiter(chain.from_iterable(sequences), np.int64)
+    labels = pl.Series(alphabet, dtype=pl.String)
+    clock = pl.Series(times, dtype=pl.Int64).cast(TIME_TYPE)
+    events = pl.DataFrame({ACTIVITY: labels[codes], TIMESTAMP: clock})
+    cases = pl.DataFrame({CASE_ID: np.arange(len(sequences))}).cast(pl.String)
+    offsets = np.cumsum([0, *map(len, sequences)])
+    return _code_log(EventLog(events, cases, offsets), events[ACTIVITY], labels)
+
+
 def at_other_times(log: CodedLog, seed: int) -> CodedLog:
     """The same cases some whole weeks earlier or later, inside the span of the log (of a short log,
     some eighths of it), and each step longer or shorter by a third or so: cases like those of the
@@ -171,7 +187,7 @@ def _code_log(log: EventLog, labels: pl.Series, alphabet: pl.Series) -> CodedLog
     sequences = tuple(tuple(shared[found[row]].tolist()) for row in range(len(found)))
     return CodedLog(
         log=log,
-        letters=len(alphabet),
+        alphabet=tuple(alphabet),
         codes=codes,
         times=_filled_times(log),
         variant=found.of_case,

@@ -10,7 +10,7 @@ right on average wherever the distribution is; ``benchmarks/risk`` compares it w
 true links are known.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ from rapidfuzz.distance import LCSseq, Levenshtein
 from rapidfuzz.process import cdist
 
 from cloakwork.arrays import Floats, Ints
-from cloakwork.attacks.coded import CodedLog
+from cloakwork.attacks.coded import CodedLog, code_cases
 from cloakwork.attacks.scales import Moved, Scales
 
 PER_EDIT: Final = 2.0
@@ -57,8 +57,8 @@ class Links:
     """For a case of ``source``, which case of ``released`` is likely to be the same; both coded by
     one alphabet.
 
-    ``scales`` and ``rehearsed``: how far the plan moves times, and the times of the source under
-    such noise, if they are known. ``kept_values``: attributes that cases keep, coded alike, of both
+    ``scales`` and ``rehearse``: how far the plan moves times, and the times of a log under such
+    noise, if they are known. ``kept_values``: attributes that cases keep, coded alike, of both
     logs: int64, shape (cases, attributes).
     """
 
@@ -66,7 +66,7 @@ class Links:
     released: CodedLog
     seed: int
     scales: Scales | None = None
-    rehearsed: Ints | None = None
+    rehearse: Callable[[CodedLog], Ints | None] | None = None
     kept_values: tuple[Ints, Ints] | None = None
     sharpness: float = field(init=False, default=1.0)
 
@@ -300,38 +300,67 @@ class Links:
         """The power of the likelihood at which the best guess is right as often as claimed.
 
         Restoring the order of times makes errors of one case alike, so a product over its times
-        claims to know more than it does; that no two cases become one is not used in full. All
-        cases of the source are given noise of ``scales``: of these it is known whose they are.
+        claims to know more than it does; that no two cases become one is not used in full. The
+        cases of the source get sequences as the release has them and noise of ``scales``: of these
+        it is known whose they are.
         """
         noise = np.random.default_rng(self.seed)
-        times = self.rehearsed
+        changed, became = self.in_sequences_of_release(noise)
+        times = None if self.rehearse is None else self.rehearse(changed)
         if times is None:
-            cases = [self.source.events_of(case) for case in range(self.source.cases)]
-            moved = [scales.moved(self.source.clock[rows], noise) for rows in cases]
+            cases = [changed.events_of(case) for case in range(changed.cases)]
+            moved = [scales.moved(changed.clock[rows], noise) for rows in cases]
             times = np.concatenate(moved).astype(np.int64)
-        trial = Links(self.source, replace(self.source, times=times), self.seed, scales)
+        trial = Links(self.source, replace(changed, times=times), self.seed, scales)
         trial.note_origins()
         number = _SIMULATED if self.source.cases <= _MANY else _SIMULATED // 8
         chosen = noise.permutation(self.source.cases)[:number].tolist()
         low, high = np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1])
         for _ in range(_HALVINGS):
             trial.sharpness = float(np.exp((low + high) / 2))
-            if trial.overclaims(chosen) > 0:
+            if trial.overclaims(chosen, became) > 0:
                 high = (low + high) / 2
             else:
                 low = (low + high) / 2
         return float(np.exp((low + high) / 2))
 
-    def overclaims(self, cases: Sequence[int]) -> float:
+    def in_sequences_of_release(self, draws: np.random.Generator) -> tuple[CodedLog, Ints]:
+        """The cases of the source in sequences of the release, each drawn as likely as it is that
+        the case has it; and which of them each case became, -1 where it is left out: int64, shape
+        (cases,).
+
+        An event that is not of the source has no time.
+        """
+        became = np.full(self.source.cases, -1)
+        sequences: list[tuple[int, ...]] = []
+        times: list[int | None] = []
+        for case, variant in enumerate(self.source.variant.tolist()):
+            rows, absent = self._prior_of(variant)
+            shares = np.array([*(share for _, share in rows), absent])
+            drawn = int(draws.choice(len(shares), p=shares / shares.sum()))
+            if drawn == len(rows):
+                continue
+            row = rows[drawn][0]
+            ours, theirs = self.aligned(variant, row)
+            before = self.source.clock[self.source.events_of(case)]
+            kept = dict(zip(theirs.tolist(), before[ours].tolist(), strict=True))
+            became[case] = len(sequences)
+            sequences.append(self.released.sequences[row])
+            times += [kept.get(place) for place in range(len(sequences[-1]))]
+        if not any(time is not None for time in times):
+            return self.source, np.arange(self.source.cases)
+        return code_cases(sequences, times, self.source.alphabet), became
+
+    def overclaims(self, cases: Sequence[int], became: Ints) -> float:
         """By how much the best guess is claimed to be right more often than it is, where case i of
-        the release is case i of the source.
+        the source became case ``became[i]`` of the release.
         """
         self._claims.clear()
         total = 0.0
         for case in cases:
             posterior = self.posterior(case)
             best = np.flatnonzero(posterior == posterior.max())
-            total += float(posterior[best[0]]) - float((best == case).mean())
+            total += float(posterior[best[0]]) - float((best == became[case]).mean())
         return total
 
 

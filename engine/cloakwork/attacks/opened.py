@@ -17,7 +17,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.publishing.archive import unpacked
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, read_document
-from cloakwork.publishing.log_files import found_log
+from cloakwork.publishing.log_files import LOG_NAME, found_log
 from cloakwork.publishing.verify_signature import read_statement
 
 
@@ -44,7 +44,8 @@ def opened_log(
         return OpenedLog(source, "log")
     path = Path(source)
     if path.is_dir():
-        return _of_folder(path, path)
+        is_log = LOG_NAME.fullmatch(path.name) and (path.parent / STATEMENT_FILE).exists()
+        return _of_folder(path.parent if is_log else path, path)
     if path.is_file() and zipfile.is_zipfile(path) and format_by_suffix(path) is None:
         try:
             with unpacked(path) as folder:

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import polars as pl
 
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
+
+_ROWS_MERGED: Final = 250_000
+"""How many rows of evidence are merged at a time, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,8 @@ class GuaranteeCheck:
 
     def measured_on(self, log: LogHandle) -> Observation:
         """What the check sees on ``log``, of which one batch at a time is in memory."""
-        looked = log.each_batch(partial(_look, self.evidence))
-        public = self.judge(_merged(self.evidence, [table for table, _ in looked]))
-        has_inserted_events = any(inserted for _, inserted in looked)
+        merged, has_inserted_events = _taken(log, self.evidence)
+        public = self.judge(merged)
         if not public.holds or not has_inserted_events or self.for_recogniser is None:
             return public
         marks = pl.DataFrame() if self.marks is None else gathered(log, self.marks)
@@ -90,8 +92,27 @@ class GuaranteeCheck:
 
 
 def gathered(log: LogHandle, evidence: Evidence) -> pl.DataFrame:
-    """The evidence of all batches, merged."""
-    return _merged(evidence, [table for table, _ in log.each_batch(partial(_look, evidence))])
+    """The evidence of all batches, merged: a few at a time, so that not all of them are in memory.
+
+    Between two merges as many rows come as were left of the first, and ``_ROWS_MERGED`` at least.
+    """
+    merged, _ = _taken(log, evidence)
+    return merged
+
+
+def _taken(log: LogHandle, evidence: Evidence) -> tuple[pl.DataFrame, bool]:
+    """The merged evidence, and whether there are inserted events."""
+    waiting: list[pl.DataFrame] = []
+    rows, most_rows, has_inserted_events = 0, _ROWS_MERGED, False
+    for table, inserted in log.results(partial(_look, evidence)):
+        waiting.append(table)
+        has_inserted_events |= inserted
+        rows += table.height
+        if rows > most_rows:
+            waiting = [_merged(evidence, waiting)]
+            rows = waiting[0].height
+            most_rows = max(_ROWS_MERGED, 2 * rows)
+    return _merged(evidence, waiting), has_inserted_events
 
 
 def _look(evidence: Evidence, index: int, batch: EventLog) -> tuple[pl.DataFrame, bool]:

@@ -26,21 +26,22 @@ _LABEL: Final = 54
 def utility(
     source: Path, release: Path, columns: tuple[str, ...], quiet: bool, as_json: bool
 ) -> None:
-    """Compare the log RELEASE with the log SOURCE, which it was made from: how much is left.
+    """Compare RELEASE, a release folder, a packed release or a log, with the log SOURCE, which it
+    was made from: how much is left.
 
     The figures of the internal report, without a plan; times and attributes as distributions.
     --column is for SOURCE. They read the raw log: never publish them, and choose no release by
     them.
     """
+    from cloakwork.attacks.opened import opened_log
     from cloakwork.log.io import read_log
     from cloakwork.run.comparison import utility_of_logs
 
-    for log in (source, release):
-        require_log(log)
+    require_log(source)
     mapping = column_mapping(columns, source)
     with progress_of(quiet=quiet) as reporter:
         reporter("reading both logs")
-        before, after = read_log(source, columns=mapping), read_log(release)
+        before, after = read_log(source, columns=mapping), opened_log(release).log
         reporter("comparing them")
         found = utility_of_logs(before, after)
     click.echo(found.model_dump_json(indent=2) if as_json else "\n".join(_lines(found)))

@@ -16,7 +16,6 @@ from cloakwork.cli.options import (
 )
 from cloakwork.cli.progress import progress_of
 from cloakwork.cli.screen import columns as screen_columns
-from cloakwork.errors import OutputError
 
 
 @click.command()
@@ -75,6 +74,7 @@ def compare(
     from cloakwork.cli.compare_screen import print_comparison
     from cloakwork.comparing.compare import compare as compare_settings
     from cloakwork.comparing.page import comparison_html
+    from cloakwork.report.out import check_file, write_file
 
     if log.suffix in (".yaml", ".yml"):
         raise click.UsageError(f"{log} looks like a policy; the log comes first, then the policies")
@@ -84,7 +84,7 @@ def compare(
     paid_for = None if profile is None else read_profile(profile)
     require_log(log)
     if html is not None:
-        _require_place(html)
+        check_file(html)
     with progress_of(quiet=quiet) as reporter:
         found = compare_settings(
             log,
@@ -98,31 +98,10 @@ def compare(
             reporter=reporter,
         )
     if html is not None:
-        _write(html, comparison_html(found, log.name))
+        write_file(html, comparison_html(found, log.name).encode(), private=True)
     if as_json:
         click.echo(found.model_dump_json(indent=2))
         return
     print_comparison(found, log.name, screen_columns(), show_all=show_all)
     if html is not None:
         click.echo(f"\nPage written to {html}")
-
-
-def _require_place(path: Path) -> None:
-    """Refuse a place where no page can be, before any work is done."""
-    if path.is_dir():
-        raise OutputError(f"{path}: is a folder; name a file in it")
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: cannot be written, there is no folder {path.parent}")
-    if (path.parent / "statement.json").exists():
-        raise OutputError(f"{path}: lies in a release, whose files are signed; name another place")
-
-
-def _write(path: Path, page: str) -> None:
-    """The whole page or none."""
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        draft.write_text(page, "utf-8")
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error

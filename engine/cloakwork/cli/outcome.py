@@ -49,7 +49,7 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
         ScreenSection("Warning", purpose_lines(plan.policy.metadata.purpose)),
         ScreenSection("Outcome", tuple(inside_lines(release.internal))),
         ScreenSection("Check", tuple(_absent(published))),
-        ScreenSection("Public", (f"log, plan.json, statement.json (key {published.keyid[:16]})",)),
+        ScreenSection("Public", (_public_files(published),)),
         ScreenSection("Never publish", tuple(_internal_files(release.internal))),
     )
 
@@ -121,6 +121,11 @@ def _absent(published: "Published") -> Iterator[str]:
             f"no value was released: {absent}; noise may have hidden them, or the log has none: "
             "check how the policy spells these names, and the values that it declares"
         )
+
+
+def _public_files(published: "Published") -> str:
+    in_parts = f" ({published.parts:,} parts)" if published.parts > 1 else ""
+    return f"log{in_parts}, plan.json, statement.json (key {published.keyid[:16]})"
 
 
 def _internal_files(internal: "Internal") -> Iterator[str]:

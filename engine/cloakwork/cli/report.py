@@ -77,7 +77,7 @@ def report(
             param_hint="DIR",
         )
     if out is not None:
-        check_file(out, folder)
+        check_file(out)
     elif format_ == "pdf" and is_terminal():
         raise click.UsageError("a PDF is not for a terminal: name a file with --out FILE")
     book = Ledger(ledger)

@@ -16,7 +16,6 @@ from cloakwork.cli.options import (
 from cloakwork.cli.progress import progress_of
 from cloakwork.cli.screen import block, printable
 from cloakwork.cli.screen import columns as screen_width
-from cloakwork.errors import OutputError
 
 if TYPE_CHECKING:
     from cloakwork.report.risk_figures import RiskReport, Share
@@ -82,10 +81,12 @@ def risk(
         raise click.UsageError("--other names a second release: name the first, RELEASE, too")
     require_log(original)
     mapping = column_mapping(columns, original)
-    if html is not None and html.exists():
-        raise OutputError(f"{html}: exists already, and nothing is overwritten; name a new file")
     from cloakwork.attacks.assess import risk as assess
+    from cloakwork.attacks.page import risk_page
+    from cloakwork.report.out import check_file, write_file
 
+    if html is not None:
+        check_file(html)
     with progress_of(quiet=quiet) as reporter:
         found = assess(
             original,
@@ -100,18 +101,9 @@ def risk(
             reporter=reporter,
         )
     if html is not None:
-        _write_page(found, html)
+        write_file(html, risk_page(found).encode(), private=True)
     lines = found.model_dump_json(indent=2) if as_json else "\n".join(_lines(found, show_all))
     click.echo(lines)
-
-
-def _write_page(found: "RiskReport", path: Path) -> None:
-    from cloakwork.attacks.page import risk_page
-
-    try:
-        path.write_text(risk_page(found), "utf-8")
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _lines(found: "RiskReport", show_all: bool) -> list[str]:

@@ -15,6 +15,7 @@ from cloakwork.accounting.ledger import Ledger
 from cloakwork.console.jobs import Job, JobProgress, JobResult, Jobs
 from cloakwork.console.workplace import Workplace
 from cloakwork.errors import CloakworkError
+from cloakwork.report.templates_of import templates_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -169,15 +170,7 @@ async def form_of(request: Request) -> dict[str, tuple[str, ...]]:
 @cache
 def page_templates() -> "Environment":
     """The templates of the console; everything that they are given is escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("cloakwork.console"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates_of("cloakwork.console")
     environment.globals["address"] = address
     environment.filters["shown"] = shown
     return environment

@@ -16,6 +16,7 @@ from cloakwork.log.handle import LogHandle
 from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.aggregates import (
     CASES,
+    CASES_OF_UNIT,
     COLUMN,
     INDEX,
     UNIT,
@@ -134,7 +135,9 @@ def _coded_cases(labels: pl.Series, offsets: Ints) -> Cases:
 def _owners_of(summary: pl.DataFrame, shuffled: pl.DataFrame) -> Owners:
     """Units of each distinct case; a case without a unit is its own unit."""
     rows = shuffled.select(VARIANT).with_row_index("row")
-    return _owners(summary.join(rows, on=VARIANT, how="left", maintain_order="left"))
+    found = summary.join(rows, on=VARIANT, how="left", maintain_order="left")
+    listed = found.select("row", UNIT, pl.col(CASES_OF_UNIT).alias(CASES))
+    return _owners(listed.explode(UNIT, CASES))
 
 
 def _owners(listed: pl.DataFrame) -> Owners:

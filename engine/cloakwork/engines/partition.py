@@ -25,47 +25,54 @@ from cloakwork.log.io.row_source import (
     RowSource,
     joined_findings,
 )
+from cloakwork.log.naming import values_of
 
 EVENTS_A_PART: Final = 250_000
 MOST_PARTS: Final = 256
 _BUFFERED_CELLS: Final = 4_000_000
 _SORTED_ROWS: Final = 1 << 16
-_KEY: Final = "key"
+_TOO_LARGE: Final = 2
+"""Times the events of a part."""
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An Arrow IPC stream inside a part's file: the bytes from ``start`` on, ``size`` of them."""
+    """An Arrow IPC stream inside a part's file: ``size`` bytes from ``start`` on; none where it has
+    no rows.
+    """
 
-    start: int
-    size: int
+    start: int = 0
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file of whole cases: the pieces of its ``rows`` and of its ``cases``, in order."""
+    """A file of whole cases. ``pieces``: what was written at once, in order: rows, and the cases
+    that the file says more of than rows do.
+    """
 
     path: Path
     events: int = 0
-    rows: tuple[Piece, ...] = ()
-    cases: tuple[Piece, ...] = ()
+    pieces: tuple[tuple[Piece, Piece], ...] = ()
 
     def read_rows(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Its rows; of them ``columns`` and ``ROW``, or all."""
         wanted = None if columns is None else [*columns, ROW]
-        return self._read(self.rows, wanted)
+        return self._read([rows for rows, _ in self.pieces], wanted)
 
     def read_cases(self) -> pl.DataFrame | None:
         """Its cases, where the file says more of them than rows do."""
-        return self._read(self.cases, None) if self.cases else None
+        pieces = [cases for _, cases in self.pieces]
+        return self._read(pieces, None) if any(piece.size for piece in pieces) else None
 
     def _read(self, pieces: Sequence[Piece], columns: list[str] | None) -> pl.DataFrame:
-        if not pieces:
+        held = [piece for piece in pieces if piece.size]
+        if not held:
             return pl.DataFrame(schema={ROW: pl.Int64, PLACE: pl.Int64})
         with self.path.open("rb") as file:
-            found = [_read_piece(file, piece, columns) for piece in pieces]
+            found = [_read_piece(file, piece, columns) for piece in held]
         return pl.concat(found, how="diagonal") if len(found) > 1 else found[0]
 
 
@@ -101,13 +108,13 @@ def partition(
     meets in a part. ``parts``: how many; by default so many that each has some
     ``EVENTS_A_PART`` events, ``MOST_PARTS`` at most. Raises ``LogError`` as ``read_log`` does.
     """
-    try:
-        writer = _written(source, folder, key, parts)
-    except ReadAgain:
-        for each in folder.iterdir():
-            each.unlink()
-        writer = _written(source, folder, key, parts)
-    found = writer.finished()
+    while True:
+        try:
+            found = _written(source, folder, key, parts)
+            break
+        except ReadAgain:
+            for each in folder.iterdir():
+                each.unlink()
     assembler = source.assembler()
     columns = assembler.surveyed
     if columns is not None:
@@ -119,37 +126,59 @@ def partition(
     return Partitioned(found, assembler)
 
 
-def _written(source: RowSource, folder: Path, key: bytes, parts: int | None) -> "_Writer":
+def _written(source: RowSource, folder: Path, key: bytes, parts: int | None) -> tuple[Part, ...]:
     writer: _Writer | None = None
     for chunk in source.chunks():
         if writer is None:
             wanted = -(-source.expected_rows() // EVENTS_A_PART) if parts is None else parts
-            writer = _Writer(folder, key, max(1, min(wanted, MOST_PARTS)))
+            writer = _Writer(folder, "part", key[:8], max(1, min(wanted, MOST_PARTS)))
         writer.take(chunk)
-    return writer or _Writer(folder, key, 1)
+    writer = writer or _Writer(folder, "part", key[:8], 1)
+    return tuple(
+        smaller
+        for part in writer.finished()
+        for smaller in (_split(part, key[8:16], writer.case_id) if parts is None else [part])
+    )
+
+
+def _split(part: Part, key: bytes, case_id: str | None) -> Sequence[Part]:
+    """A part that is too large in several, by another hash: there were more rows than expected."""
+    if part.events <= _TOO_LARGE * EVENTS_A_PART:
+        return [part]
+    wanted = min(-(-part.events // EVENTS_A_PART), MOST_PARTS)
+    writer = _Writer(part.path.parent, part.path.stem, key, wanted)
+    for piece in part.pieces:
+        some = replace(part, pieces=(piece,))
+        writer.take(RawChunk(some.read_rows(), case_id, some.read_cases()))
+    part.path.unlink()
+    return writer.finished()
 
 
 class _Writer:
     """Parts chunks, and appends what it has of each part to its file once there is enough."""
 
-    def __init__(self, folder: Path, key: bytes, parts: int) -> None:
-        self._seed = int.from_bytes(key[:8], "little")
-        self._parts = [Part(folder / f"part-{place:05}.arrows") for place in range(parts)]
+    def __init__(self, folder: Path, name: str, key: bytes, parts: int) -> None:
+        self.case_id: str | None = None
+        self._seed = int.from_bytes(key, "little")
+        self._parts = [Part(folder / f"{name}-{place:05}.arrows") for place in range(parts)]
         self._rows: list[_Grouped] = []
         self._cases: list[_Grouped] = []
         self._cells = 0
 
     def take(self, chunk: RawChunk) -> None:
         """The next rows of the log."""
+        self.case_id = chunk.case_id or self.case_id
         if chunk.cases is None:
-            of_row = self._part_of(chunk.key)
+            of_row = self._part_of(_keys(chunk.rows, chunk.case_id))
         else:
-            of_case = self._part_of(_key_of_each(chunk.key, chunk.cases))
+            of_case = self._part_of(_keys(chunk.cases, chunk.case_id))
             self._cases += _grouped(chunk.cases, of_case, len(self._parts))
             places = chunk.cases[PLACE].to_numpy()
             of_row = of_case[np.searchsorted(places, chunk.rows[PLACE].to_numpy())]
         self._rows += _grouped(chunk.rows, of_row, len(self._parts))
-        self._cells += chunk.rows.height * chunk.rows.width
+        for table in (chunk.rows, chunk.cases):
+            if table is not None:
+                self._cells += table.height * table.width
         if self._cells >= _BUFFERED_CELLS:
             self._flush()
 
@@ -166,12 +195,9 @@ class _Writer:
         for place, part in enumerate(self._parts):
             rows, cases = _of_part(self._rows, place), _of_part(self._cases, place)
             with part.path.open("ab") as file:
-                self._parts[place] = replace(
-                    part,
-                    rows=(*part.rows, *_append(file, rows)),
-                    cases=(*part.cases, *_append(file, cases)),
-                    events=part.events + rows.height,
-                )
+                piece = _append(file, rows), _append(file, cases)
+            events = part.events + rows.height
+            self._parts[place] = Part(part.path, events, (*part.pieces, piece))
         self._rows, self._cases, self._cells = [], [], 0
 
 
@@ -205,24 +231,24 @@ def _of_part(grouped: Sequence[_Grouped], place: int) -> pl.DataFrame:
     return pl.concat(held, how="diagonal", rechunk=True) if len(held) > 1 else held[0]
 
 
-def _key_of_each(keys: pl.Series, cases: pl.DataFrame) -> pl.Series:
-    """The keys of cases; where one has none, its place: it is a case of its own."""
+def _keys(table: pl.DataFrame, case_id: str | None) -> pl.Series:
+    """The ids of cases; where one has none, its place: it is a case of its own."""
+    if case_id is None or case_id not in table.columns:
+        return table[PLACE].cast(pl.String)
+    keys = values_of(table, case_id)
     if not keys.null_count():
         return keys
-    return (
-        pl.DataFrame({_KEY: keys, PLACE: cases[PLACE]})
-        .select(pl.coalesce(pl.col(_KEY), pl.col(PLACE).cast(pl.String)))
-        .to_series()
-    )
+    places = pl.DataFrame({"key": keys, PLACE: table[PLACE]})
+    return places.select(pl.coalesce("key", pl.col(PLACE).cast(pl.String))).to_series()
 
 
-def _append(file: io.BufferedWriter, table: pl.DataFrame) -> tuple[Piece, ...]:
+def _append(file: io.BufferedWriter, table: pl.DataFrame) -> Piece:
     """Write a table at the end of a file; nothing for an empty one."""
     if not table.height:
-        return ()
+        return Piece()
     start = file.tell()
     table.write_ipc_stream(file, compression="lz4", compat_level=pl.CompatLevel.oldest())
-    return (Piece(start, file.tell() - start),)
+    return Piece(start, file.tell() - start)
 
 
 def _read_piece(file: io.BufferedReader, piece: Piece, columns: list[str] | None) -> pl.DataFrame:

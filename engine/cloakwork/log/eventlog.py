@@ -88,6 +88,10 @@ class EventLog:
         """What ``task`` returns of the log."""
         return [task(0, self)]
 
+    def results(self, task: "Callable[[int, EventLog], T]") -> Iterator[T]:
+        """What ``task`` returns of the log."""
+        yield task(0, self)
+
     def with_columns_of(self, change: "Callable[[EventLog], EventLog]") -> "EventLog":
         """The same cases and events with other columns."""
         return change(self)
@@ -298,12 +302,15 @@ def _require_columns(frame: object, **named: str) -> None:
 
 
 def log_of_table(
-    frame: pl.DataFrame, texts: Mapping[str, pl.Series] = _NONE, exact: frozenset[str] = frozenset()
+    frame: pl.DataFrame,
+    texts: Mapping[str, pl.Series] = _NONE,
+    exact: frozenset[str] = frozenset(),
+    row_numbers: Ints | None = None,
 ) -> EventLog:
     """The log of a flat table under standard names; ``texts`` and ``exact`` as in
-    ``SourceSpelling``, one text a row.
+    ``SourceSpelling``, one text a row; ``row_numbers``: what rows are called, from 0.
     """
-    table = FlatTable.read(frame, texts)
+    table = FlatTable.read(frame, texts, row_numbers)
     cases = table.cases()
     case_of = table.row_of_case(cases)
     source = table.spelling(case_of, exact)

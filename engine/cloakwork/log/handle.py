@@ -43,6 +43,10 @@ class LogHandle(Protocol):
         """
         ...
 
+    def results(self, task: "Callable[[int, EventLog], T]") -> Iterator[T]:
+        """As ``each_batch``, one after the other, for results that are not small together."""
+        ...
+
     def with_columns_of(self, change: "Callable[[EventLog], EventLog]") -> "LogHandle":
         """The same cases and events with other columns: ``change`` of each batch, as often as it is
         read.

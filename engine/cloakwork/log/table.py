@@ -26,7 +26,12 @@ class FlatTable:
     rows_left_out: int
 
     @classmethod
-    def read(cls, frame: pl.DataFrame, texts: Mapping[str, pl.Series]) -> "FlatTable":
+    def read(
+        cls,
+        frame: pl.DataFrame,
+        texts: Mapping[str, pl.Series],
+        row_numbers: Ints | None = None,
+    ) -> "FlatTable":
         """Raises LogError for case ids that are neither text nor whole numbers, and for times that
         are none.
         """
@@ -34,11 +39,12 @@ class FlatTable:
             raise not_text("table", CASE_ID, frame.schema[CASE_ID])
         frame = frame.with_columns(pl.col(CASE_ID).cast(pl.String))
         rows_left_out = frame[CASE_ID].null_count()
-        row_numbers = np.arange(frame.height)
+        if row_numbers is None:
+            row_numbers = np.arange(frame.height)
         if rows_left_out:
-            row_numbers = np.flatnonzero(frame[CASE_ID].is_not_null())
-            frame = frame[row_numbers]
-            texts = {name: text.gather(row_numbers) for name, text in texts.items()}
+            held = np.flatnonzero(frame[CASE_ID].is_not_null())
+            frame, row_numbers = frame[held], row_numbers[held]
+            texts = {name: text.gather(held) for name, text in texts.items()}
         if TIMESTAMP in frame.columns:
             frame = frame.with_columns(_as_utc(frame[TIMESTAMP]))
         return cls(frame, row_numbers, texts, rows_left_out)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.limits import current_limits
-from cloakwork.log.naming import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, named, values_of
+from cloakwork.log.naming import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, values_of
 from cloakwork.log.spelling import keeps_spelling
 from cloakwork.log.variants import Variants, variants_of
 
@@ -20,7 +20,9 @@ UNIT: Final = "unit"
 INDEX: Final = "index"
 COLUMN: Final = "column:"
 """Before the name of a column that was granted."""
+CASES_OF_UNIT: Final = "cases_of_unit"
 _ROW: Final = "row"
+_PLACE: Final = "place"
 VARIANT_COUNTS_SCHEMA: Final = pl.Schema([(VARIANT, pl.List(pl.String())), (CASES, pl.Int64())])
 
 
@@ -31,8 +33,9 @@ class VariantCounts:
     A summary has one row a variant: ``variant`` (List[String], the activity labels in order; empty
     for a case without events) and ``cases`` (Int64, at least 1). Merged, it is sorted by variant.
 
-    With ``unit``, a case attribute, there is one row for each variant and value of it, and a column
-    ``unit`` (String; null where cases have none, or the log has no such attribute).
+    With ``unit``, a case attribute, a column ``unit`` (List[String]) has the values of it that
+    these cases have, each once, ascending (first a null, where some have none, or the log has no
+    such attribute), and ``cases_of_unit`` (List[Int64]) how many of the cases have each.
 
     With ``indexed`` a column ``index`` (List[Int64], ascending) says where these cases stand in the
     whole log.
@@ -45,31 +48,42 @@ class VariantCounts:
         """Count the variants of one batch of whole cases."""
         variants = variants_of(batch)
         labels = _label_lists(variants)
-        if self.unit is None and not self.indexed:
-            histogram = {VARIANT: labels, CASES: variants.counts}
-            return pl.DataFrame(histogram, schema=VARIANT_COUNTS_SCHEMA)
-        rows = pl.DataFrame(
-            {_ROW: variants.of_case, INDEX: batch.index_of_case},
-            schema={_ROW: pl.Int64, INDEX: pl.Int64},
+        counted = pl.DataFrame(
+            {VARIANT: labels, CASES: variants.counts}, schema=VARIANT_COUNTS_SCHEMA
         )
-        by = [_ROW]
         if self.unit is not None:
-            rows = rows.with_columns(case_texts(batch, self.unit).alias(UNIT))
-            by.append(UNIT)
-        figures = [pl.len().cast(pl.Int64).alias(CASES)]
+            texts = case_texts(batch, self.unit)
+            cases = pl.DataFrame({_ROW: variants.of_case, UNIT: texts, CASES_OF_UNIT: 1})
+            counted = counted.hstack(_units_of_rows(cases))
         if self.indexed:
-            figures.append(pl.col(INDEX).sort())
-        counted = rows.group_by(by, maintain_order=True).agg(figures)
-        labels_of_row = labels.gather(counted[_ROW]).alias(VARIANT)
-        return counted.select(labels_of_row, pl.all().exclude(_ROW))
+            cases = pl.DataFrame({_ROW: variants.of_case, INDEX: batch.index_of_case})
+            by_row = cases.sort(_ROW, INDEX).group_by(_ROW, maintain_order=True).agg(INDEX)
+            counted = counted.with_columns(by_row[INDEX].cast(pl.List(pl.Int64)))
+        return counted
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same variant."""
-        by = [name for name in (VARIANT, UNIT) if name in summaries.columns]
-        figures = [pl.col(CASES).sum()]
+        figures = [pl.col(CASES).sum(), pl.col(_PLACE)]
         if INDEX in summaries.columns:
             figures.append(pl.col(INDEX).explode(empty_as_null=False, keep_nulls=False).sort())
-        return summaries.group_by(named(*by)).agg(figures).sort(named(*by))
+        numbered = summaries.with_row_index(_PLACE)
+        grouped = numbered.group_by(VARIANT).agg(figures).sort(VARIANT)
+        merged = grouped.drop(_PLACE)
+        if UNIT not in summaries.columns:
+            return merged
+        # Which row of the merged table a row of the batches goes to.
+        rows = grouped.with_row_index(_ROW).select(_ROW, _PLACE).explode(_PLACE).sort(_PLACE)[_ROW]
+        of_batches = summaries.select(pl.lit(rows).alias(_ROW), UNIT, CASES_OF_UNIT)
+        return merged.hstack(_units_of_rows(of_batches.explode(UNIT, CASES_OF_UNIT))).select(
+            summaries.columns
+        )
+
+
+def _units_of_rows(pairs: pl.DataFrame) -> pl.DataFrame:
+    """The columns ``unit`` and ``cases_of_unit``, of entries (row, unit, cases of the unit)."""
+    added = pairs.group_by(_ROW, UNIT).agg(pl.col(CASES_OF_UNIT).sum().cast(pl.Int64))
+    listed = added.sort(_ROW, UNIT).group_by(_ROW, maintain_order=True).agg(UNIT, CASES_OF_UNIT)
+    return listed.drop(_ROW)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,9 @@ class Published:
     """A release that stands in its folder. ``log``: its file, or the folder of its parts.
 
     ``statement_digest``: SHA-256 (hex) of ``statement.json``, for the ledger. ``keyid``: whose key
-    signed it. ``new_public_key``: the public half (PEM) of a signing key that was made on this
-    occasion, to be given to whoever verifies; None otherwise. ``release``: what was published, in
-    memory.
+    signed it. ``parts``: files that the log consists of. ``new_public_key``: the public half (PEM)
+    of a signing key that was made on this occasion, to be given to whoever verifies; None
+    otherwise. ``release``: what was published, in memory.
     """
 
     release: Release = field(repr=False, compare=False)
@@ -61,6 +61,7 @@ class Published:
     statement_digest: str
     keyid: str
     new_public_key: str | None = None
+    parts: int = 1
 
     def _repr_html_(self) -> str:
         says = [(each.guarantee.kind, each.sentence) for each in self.statement.guarantees]
@@ -166,8 +167,16 @@ def _write_folder(
     # The release stands; a parent that may not be listed cannot be synced.
     with suppress(OSError):
         _sync_to_disk(target.parent)
-    new = key.public_pem if key.new else None
-    return Published(release, out, out / f"log.{chosen}", statement, digest, key.keyid, new)
+    return Published(
+        release=release,
+        folder=out,
+        log=out / f"log.{chosen}",
+        statement=statement,
+        statement_digest=digest,
+        keyid=key.keyid,
+        new_public_key=key.public_pem if key.new else None,
+        parts=len(digests) - 1,
+    )
 
 
 def _commit_entry(release: Release, published: Published) -> None:

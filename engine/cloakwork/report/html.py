@@ -26,6 +26,7 @@ from cloakwork.report.model import (
     PublicStep,
     public_steps,
 )
+from cloakwork.report.templates_of import templates_of
 from cloakwork.report.texts import (
     duration,
     guarantee_line,
@@ -275,15 +276,7 @@ def page(template: str, **content: object) -> str:
 
 @cache
 def _environment() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("cloakwork.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates_of("cloakwork.report")
     environment.filters |= {"price": price, "figure": figure, "moment": moment}
     environment.filters |= {"rounded": rounded, "drawn": drawn, "flows": drawn_flows}
     environment.filters |= {"percent": percent, "seconds": seconds_text}

@@ -26,12 +26,15 @@ class ReleasedPictures(Frozen):
 
 
 def released_pictures(folder: Path, statement: Statement, plan: Plan) -> ReleasedPictures | None:
-    """Pictures of the signed log in ``folder``; None where it is not there, or cannot be read."""
+    """Pictures of the signed log in ``folder``; None where it is not there, or cannot be read. Of
+    several files one is in memory at a time: times are then those of a sample of the cases.
+    """
     from cloakwork.audit.flow import flow_graph
+    from cloakwork.audit.utility import SeenLog
     from cloakwork.audit.whole_log import time_curves
     from cloakwork.errors import CloakworkError
     from cloakwork.log.io import read_log
-    from cloakwork.log.io.file_parts import whole_log
+    from cloakwork.log.io.file_parts import FileParts
     from cloakwork.run.comparison import days_from
 
     signed = signed_log(folder, statement)
@@ -40,8 +43,10 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
     timeless = TIMESTAMPS not in plan.released
     read = partial(read_log, timeless=timeless, keep=_DRAWN.__contains__)
     try:
-        log = whole_log(signed.files, read)
-        graph = flow_graph(log, log)
+        files = signed.files
+        seen = SeenLog.of(read(files[0]) if len(files) == 1 else FileParts(files, read))
+        log = seen.sample.log
+        graph = flow_graph(log, log, variants=(seen.variants, seen.variants))
         curves = time_curves(log, log, days_from(plan.facts))
     except CloakworkError:
         return None

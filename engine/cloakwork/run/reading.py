@@ -8,7 +8,7 @@ import polars as pl
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.io.options import InputOptions
+from cloakwork.log.io.options import ROW_NUMBER, InputOptions
 from cloakwork.log.io.reading import read_log
 from cloakwork.log.io.row_source import RowSource
 from cloakwork.log.io.streams import open_rows
@@ -84,6 +84,9 @@ def log_in_memory(policy: Policy, table: object, columns: Mapping[str, str] | No
         )
     frame = cast("pl.DataFrame | pd.DataFrame", table)
     requested = _requested(policy, columns)
+    if ROW_NUMBER in requested:
+        said = "the rows of a table in memory have the order of the table"
+        raise LogError("log", said, hint=f"sort it by '{requested[ROW_NUMBER]}', and leave out row")
     held = [*map(str, getattr(frame, "columns", ()))]
     main = {
         _PARAMETERS[full]: column

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.local_search import improve_by_neighbourhoods, merge_classes
 from cloakwork.mechanisms.kanon.problem import (
     Scope,
@@ -20,7 +21,7 @@ def test_local_search_improves_and_never_breaks(scope: Scope, split_cases: bool)
     start = Solution(merge_classes(problem), None, "merged")
     told: list[int] = []
     found = improve_by_neighbourhoods(
-        problem, start, 60.0, split_cases=split_cases, on_improvement=told.append
+        problem, start, Deadline.after(60), split_cases=split_cases, on_improvement=told.append
     )
     assert edit_cost(problem, found.assignment) < edit_cost(problem, start.assignment)
     assert told == sorted(told, reverse=True)

@@ -2,12 +2,14 @@
 
 import difflib
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cloakwork.errors import LogError
+from cloakwork.log.io.options import ROW_NUMBER
 from cloakwork.log.io.request import TableRequest
 from cloakwork.log.io.source import shown
 from cloakwork.log.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
@@ -48,11 +50,19 @@ MEANING: Final = {CASE_ID: "case id", ACTIVITY: "activity", TIMESTAMP: "timestam
 class ColumnNames:
     """Which columns of a table are read (``kept``: the file's name -> the full name), and what was
     guessed about them. ``mapped``: attributes of cases whose columns the options name.
+    ``row_number``: the column that numbers the rows, which is no attribute; None: they have the
+    order of the file.
     """
 
     kept: dict[str, str]
     notes: tuple[str, ...]
     mapped: frozenset[str] = frozenset()
+    row_number: str | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read, as the file calls them."""
+        return [*self.kept] if self.row_number is None else [*self.kept, self.row_number]
 
 
 def column_names(path: Path, header: Sequence[str], request: TableRequest) -> ColumnNames:
@@ -62,7 +72,11 @@ def column_names(path: Path, header: Sequence[str], request: TableRequest) -> Co
     need not be there. ``timeless``: a table without a column called ``time:timestamp`` has no
     times. ``LogError`` when one is missing.
     """
-    requested = request.options.columns
+    requested = dict(request.options.columns)
+    row_number = requested.pop(ROW_NUMBER, None)
+    if row_number is not None:
+        _require_column(path, ROW_NUMBER, row_number, header)
+        header = [name for name in header if name != row_number]
     name_of: dict[str, str] = {}
     notes: list[str] = []
     for standard in _required(header, request):
@@ -82,7 +96,7 @@ def column_names(path: Path, header: Sequence[str], request: TableRequest) -> Co
     _refuse_collisions(path, kept)
     _require_roles(path, kept, header, request)
     mapped = frozenset(full for full in requested if full not in _COMMON)
-    return ColumnNames(kept, tuple(notes), mapped)
+    return ColumnNames(kept, tuple(notes), mapped, row_number)
 
 
 def _required(header: Sequence[str], request: TableRequest) -> Iterator[str]:
@@ -236,3 +250,15 @@ def _refuse_collisions(path: Path, kept: Mapping[str, str]) -> None:
                 hint="remove or rename one of them",
             )
         by_name[full] = name
+
+
+def require_own_names(path: Path, header: Sequence[str]) -> None:
+    """Raise ``LogError`` where two columns of a file have one name; empty names are none."""
+    repeated = [name for name, count in Counter(header).items() if count > 1 and name.strip()]
+    if repeated:
+        raise LogError(
+            path,
+            f"two columns are called '{shown(repeated[0])}'",
+            line=1,
+            hint="give each column a name of its own",
+        )

@@ -3,7 +3,6 @@ if all of it does.
 """
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,7 @@ from cloakwork.errors import LogError
 from cloakwork.log.arrays import Ints, Marks
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.column_layout import round_trips
-from cloakwork.log.io.column_names import column_names
+from cloakwork.log.io.column_names import column_names, require_own_names
 from cloakwork.log.io.csv_grammar import CsvFault, Records, find_records, split_fields
 from cloakwork.log.io.encodings import decoded
 from cloakwork.log.io.flat import (
@@ -27,7 +26,7 @@ from cloakwork.log.io.flat import (
 )
 from cloakwork.log.io.output import open_output
 from cloakwork.log.io.request import TableRequest
-from cloakwork.log.io.source import LogStream, empty_file, first_line, shown
+from cloakwork.log.io.source import LogStream, empty_file, first_line
 from cloakwork.log.io.times import parse_times
 from cloakwork.log.limits import Limits, raising
 from cloakwork.log.naming import values_of
@@ -89,7 +88,16 @@ def read_csv(path: Path, request: TableRequest) -> EventLog:
         (len(header) - len(named), "columns without a name, left out"),
         (blank_lines, "blank lines, left out"),
     )
-    read = FileTable(path, typed, line_of, (*notes, *oversized), texts, frozenset(exact))
+    numbers = None if names.row_number is None else values_of(table, names.row_number)
+    read = FileTable(
+        path,
+        typed,
+        line_of,
+        (*notes, *oversized),
+        texts,
+        frozenset(exact),
+        numbers=numbers,
+    )
     return log_of_file(read, names, request)
 
 
@@ -177,14 +185,7 @@ def read_header(path: Path, found: Records, separator: str, limits: Limits) -> l
             hint=raising("attributes", width),
         )
     header = [name.decode() for name in split_fields(found.data[: found.ends[0]], separator)]
-    repeated = [name for name, count in Counter(header).items() if count > 1 and name.strip()]
-    if repeated:
-        raise LogError(
-            path,
-            f"two columns are called '{shown(repeated[0])}'",
-            line=1,
-            hint="give each column a name of its own",
-        )
+    require_own_names(path, header)
     return header
 
 

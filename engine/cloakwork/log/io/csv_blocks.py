@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -42,12 +41,12 @@ class CsvBlocks:
         most = _LONGEST_RECORD * stream.limits.value_size + _BLOCK
         pieces = decoded_pieces(self._path, _pieces(stream, _BLOCK), self._encoding)
         rest = b""
-        for piece in chain(pieces, [None]):
-            data = rest + (piece or b"")
+        for piece, is_last in _with_last(pieces):
+            data = rest + piece
             if not self._header and not data.strip():
                 rest = data
                 continue
-            found, end = self._records(data, is_last=piece is None)
+            found, end = self._records(data, is_last=is_last)
             if found is not None:
                 yield found
             elif len(data) > most:
@@ -102,6 +101,15 @@ class CsvBlocks:
 def _pieces(stream: LogStream, size: int) -> Iterator[bytes]:
     while piece := stream.read(size):
         yield piece
+
+
+def _with_last(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Each piece, and whether it is the last one; one piece at least."""
+    piece = next(pieces, b"")
+    for following in pieces:
+        yield piece, False
+        piece = following
+    yield piece, True
 
 
 def _likely_end(data: bytes) -> int:

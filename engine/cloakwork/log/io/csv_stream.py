@@ -1,7 +1,7 @@
 """CSV files as rows, in one pass and little memory."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +80,7 @@ class CsvSource:
             (self._unnamed, "columns without a name, left out"),
             (self._blank_lines, "blank lines, left out"),
         )
-        line_of = CsvLines(self._request)
+        line_of = CsvLines(replace(self._request, keep=None))
         refusal_of = TwoValues(evidence.names, self._files, tuple(self._first_rows), line_of)
         return evidence.assembler(self._files[0], notes, refusal_of)
 
@@ -113,7 +113,10 @@ class CsvSource:
                 names.kept[name] for name in free if has_points_alone(values_of(checked, name))
             }
             checked = with_decimal_points(checked, free)
-        table = FileTable(path, checked, stretch.line_of, first_row=first_row)
+        numbers = None
+        if names.row_number is not None:
+            numbers = values_of(stretch.table, names.row_number)
+        table = FileTable(path, checked, stretch.line_of, first_row=first_row, numbers=numbers)
         return evidence.take(table)
 
 

@@ -8,7 +8,6 @@ units or activities apart.
 import lzma
 import zipfile
 import zlib
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,7 @@ import polars as pl
 
 from cloakwork.errors import LogError, MissingExtra, UnsaidInput
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.column_names import column_names
+from cloakwork.log.io.column_names import column_names, require_own_names
 from cloakwork.log.io.flat import FileTable, log_of_file, within_value_size
 from cloakwork.log.io.request import TableRequest
 from cloakwork.log.io.source import LogStream, empty_file, first_line, shown
@@ -130,6 +129,9 @@ def _read_sheet(path: Path, book: "ExcelReader", request: TableRequest) -> Event
     header, absolute, first_line_number = _header(path, book, sheet, request.limits)
     named = [name for name in header if name.strip()]
     names = column_names(path, named, request)
+    if names.row_number is not None:
+        said = "the rows of a workbook have the order of the sheet"
+        raise LogError(path, said, hint="do not name a column for row, or export the sheet as CSV")
     places = [place for place, name in enumerate(header) if name in names.kept]
     kept, used = [header[place] for place in places], [absolute[place] for place in places]
     typed = book.load_sheet(
@@ -191,14 +193,7 @@ def _header(
         said = f"the sheet has {first.width:,} columns, the limit is {limits.attributes:,}"
         raise LogError(path, said, line=1, hint=raising("attributes", first.width))
     header = [str(cell or "") for cell in first.row(0)]
-    repeated = [name for name, count in Counter(header).items() if count > 1 and name.strip()]
-    if repeated:
-        raise LogError(
-            path,
-            f"two columns are called '{shown(repeated[0])}'",
-            line=1,
-            hint="give each column a name of its own",
-        )
+    require_own_names(path, header)
     return header, [column.absolute_index for column in read.selected_columns], _row_of(book, sheet)
 
 

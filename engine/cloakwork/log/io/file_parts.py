@@ -73,7 +73,12 @@ class FileParts:
 
     def each_batch(self, task: Callable[[int, EventLog], T]) -> list[T]:
         """What ``task`` returns of each file and its number, one after the other."""
-        return [task(number, self._batch(file)) for number, file in enumerate(self.files)]
+        return list(self.results(task))
+
+    def results(self, task: Callable[[int, EventLog], T]) -> Iterator[T]:
+        """As ``each_batch``, one after the other."""
+        for number, file in enumerate(self.files):
+            yield task(number, self._batch(file))
 
     def with_columns_of(self, change: Callable[[EventLog], EventLog]) -> "FileParts":
         """The same files; ``change`` of each log that is read of them."""

@@ -19,6 +19,13 @@ from cloakwork.log.eventlog import (
 from cloakwork.log.io.column_names import MEANING, ColumnNames
 from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE, OVERSIZED
 from cloakwork.log.io.request import TableRequest
+from cloakwork.log.io.row_numbers import (
+    first_numbers,
+    least_repeated,
+    numbered_alike,
+    repeated_number,
+    whole_numbers,
+)
 from cloakwork.log.io.source import shown, too_long
 from cloakwork.log.io.time_faults import unreadable_time
 from cloakwork.log.io.time_patterns import EPOCHS
@@ -37,7 +44,7 @@ class FileTable:
     ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes``: what the reader
     did about irregularities. ``texts`` and ``exact``: what the file says where ``frame`` holds no
     text (``SourceSpelling``). ``first_row``: where the first row stands in the file, of which this
-    may be a stretch.
+    may be a stretch. ``numbers``: those of the rows, where a column numbers them.
     """
 
     path: Path
@@ -47,6 +54,36 @@ class FileTable:
     texts: Mapping[str, pl.Series] = field(default_factory=dict)
     exact: frozenset[str] = frozenset()
     first_row: int = 0
+    numbers: pl.Series | None = None
+
+    def in_order(self, names: ColumnNames) -> "FileTable":
+        """The rows in the order of their numbers, where they have any; ``LogError`` for numbers
+        that leave it open.
+        """
+        if self.numbers is None or names.row_number is None:
+            return self
+        numbers = whole_numbers(self.path, names.row_number, self.numbers)
+        case_id = next(name for name, full in names.kept.items() if full == CASE_ID)
+        case_ids = values_of(self.frame, case_id)
+        again = repeated_number(case_ids, numbers)
+        if again is None:
+            again = least_repeated(first_numbers(case_ids, numbers))
+        if again is not None:
+            raise numbered_alike(self.path, names.row_number, again)
+        order = numbers.arg_sort()
+        return replace(
+            self,
+            frame=self.frame[order],
+            line_of=None,
+            texts={name: text.gather(order) for name, text in self.texts.items()},
+            numbers=numbers.gather(order),
+        )
+
+    def number(self, row: int) -> int:
+        """What a row is called, from 0: its number less one, where rows have numbers."""
+        if self.numbers is not None:
+            return int(self.numbers[row]) - 1
+        return self.first_row + row
 
     def line(self, row: int) -> int | None:
         """The line of a row, None where rows have none."""
@@ -58,6 +95,7 @@ def log_of_file(table: FileTable, names: ColumnNames, request: TableRequest) -> 
     a text in the time column is no time, or a case names two values of an attribute of cases that
     the options took from a column.
     """
+    table = table.in_order(names)
     path, kept = table.path, names.kept
     renamed, of_types = _with_simple_types(path, table.frame.rename(kept), request)
     timed, irregular = _with_times(table, renamed, request)
@@ -68,7 +106,8 @@ def log_of_file(table: FileTable, names: ColumnNames, request: TableRequest) -> 
     if not has_activity:
         timed = timed.with_columns(pl.lit(None, pl.String).alias(ACTIVITY))
     exact = frozenset(kept[name] for name in table.exact)
-    log = log_of_table(timed, full, exact - {request.timestamp})
+    numbers = None if table.numbers is None else table.numbers.to_numpy() - 1
+    log = log_of_table(timed, full, exact - {request.timestamp}, numbers)
     events = log.events
     counted = counted_notes(
         (events[ACTIVITY].null_count() if has_activity else 0, NO_ACTIVITY),
@@ -107,7 +146,7 @@ def _require_one_value_a_case(
         other = rows.filter(pl.col("value") != pl.col("value").first().over("case"))
         if other.height:
             row = int(other["row"][0])
-            raise two_values(table.path, names, name, row, table.line(row))
+            raise two_values(table.path, names, name, table.number(row), table.line(row))
 
 
 def two_values(path: Path, names: ColumnNames, name: str, row: int, line: int | None) -> LogError:

@@ -116,7 +116,8 @@ class InputOptions(Frozen):
         Field(
             description=(
                 "Which column holds what: case, activity, timestamp, "
-                "or case:NAME for a column that says something of the whole case"
+                "case:NAME for a column that says something of the whole case, "
+                "or row for one that numbers the rows"
             ),
             exclude_if=is_unset,
         ),
@@ -194,9 +195,9 @@ def mapped_columns(columns: Mapping[str, str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name, column in columns.items():
-        full = standard_name(name)
+        full = name if name == ROW_NUMBER else standard_name(name)
         if full is None:
-            words = ", ".join(ROLES)
+            words = ", ".join((*ROLES, ROW_NUMBER))
             raise ValueError(f"has the key '{name}', which is none of {words} and case:NAME")
         if full in found:
             raise ValueError(f"names the column of '{full}' twice")

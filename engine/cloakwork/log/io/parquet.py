@@ -65,14 +65,14 @@ def _read_table(path: Path, request: TableRequest) -> EventLog:
     refuse_width(path, len(header), request.limits)
     named = [name for name in header if name.strip()]
     names = column_names(path, named, request)
-    refuse_size(path, len(names.kept), request.limits)
-    places = [place for place, name in enumerate(header) if name in names.kept]
+    refuse_size(path, len(names.columns), request.limits)
+    places = [place for place, name in enumerate(header) if name in names.columns]
     fault = fault_of(path, places)
     if fault:
         raise ValueError(fault)
     frame = pl.read_parquet(path, columns=places)
     read: dict[str, pl.Series] = {}
-    for name in frame.columns:
+    for name in names.kept:
         values = in_utc(values_of(frame, name))
         if names.kept[name] in request.text and has_one_spelling(values.dtype):
             values = values.cast(pl.String)
@@ -82,7 +82,9 @@ def _read_table(path: Path, request: TableRequest) -> EventLog:
     )
     unnamed = len(header) - len(named)
     notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
-    return log_of_file(FileTable(path, checked, notes=(*notes, *oversized)), names, request)
+    numbers = None if names.row_number is None else values_of(frame, names.row_number)
+    table = FileTable(path, checked, notes=(*notes, *oversized), numbers=numbers)
+    return log_of_file(table, names, request)
 
 
 def in_utc(column: pl.Series) -> pl.Series:

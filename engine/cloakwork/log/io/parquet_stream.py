@@ -1,8 +1,9 @@
 """Parquet files as rows, in one pass and little memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -31,6 +32,9 @@ from cloakwork.log.io.table_stream import (
 )
 from cloakwork.log.naming import values_of
 
+LEAST_ROWS: Final = 4096
+"""In a chunk, however wide the table is."""
+
 
 class ParquetSource:
     """Parquet files of one set of columns, in this order."""
@@ -51,14 +55,14 @@ class ParquetSource:
         named = [name for name in self._header if name.strip()]
         self._unnamed = len(self._header) - len(named)
         self._names = column_names(self._files[0], named, request)
-        self._types = _common_types(self._files, schemas, self._names.kept)
+        self._types = _common_types(self._files, schemas, self._names.columns)
         self._places = [
-            [place for place, name in enumerate(schema) if name in self._names.kept]
+            [place for place, name in enumerate(schema) if name in self._names.columns]
             for schema in schemas
         ]
         for path in self._files:
             with as_unreadable(path):
-                refuse_size(path, len(self._names.kept), request.limits)
+                refuse_size(path, len(self._names.columns), request.limits)
         self._evidence = TableEvidence(self._names, request)
 
     def expected_rows(self) -> int:
@@ -68,7 +72,7 @@ class ParquetSource:
     def chunks(self) -> Iterator[RawChunk]:
         """The rows of all files. Errors as of ``read_parquet``."""
         self._evidence = TableEvidence(self._names, self._request)
-        most = max(4096, min(MOST_ROWS, CELLS // len(self._names.kept)))
+        most = max(LEAST_ROWS, min(MOST_ROWS, CELLS // len(self._names.columns)))
         rows = ParquetRows()
         try:
             for path, places, height in zip(self._files, self._places, self._heights, strict=True):
@@ -94,7 +98,10 @@ class ParquetSource:
     def _stretch(self, path: Path, frame: pl.DataFrame, first_row: int) -> FileTable:
         """Some rows, as texts where they are asked for so."""
         read: dict[str, pl.Series] = {}
+        row_number = self._names.row_number
         for name, kind in self._types.items():
+            if name == row_number:
+                continue
             values = in_utc(values_of(frame, name))
             if values.dtype == pl.Null and kind != pl.Null:
                 values = values.cast(kind)
@@ -104,11 +111,12 @@ class ParquetSource:
         limits, on_excess = self._request.limits, self._request.on_excess
         checked, oversized = texts_within(path, pl.DataFrame(read), limits, on_excess)
         self._evidence.oversized += oversized
-        return FileTable(path, checked, first_row=first_row)
+        numbers = None if row_number is None else values_of(frame, row_number)
+        return FileTable(path, checked, first_row=first_row, numbers=numbers)
 
 
 def _common_types(
-    files: Sequence[Path], schemas: Sequence[Mapping[str, pl.DataType]], kept: Mapping[str, str]
+    files: Sequence[Path], schemas: Sequence[Mapping[str, pl.DataType]], kept: Collection[str]
 ) -> dict[str, pl.DataType]:
     """The type of each column that is read; ``LogError`` where the files do not agree on columns
     and types.

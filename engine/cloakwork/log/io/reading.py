@@ -7,6 +7,7 @@ from typing import Final
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.csv import read_csv
+from cloakwork.log.io.folders import files_of
 from cloakwork.log.io.options import InputFormat, InputOptions
 from cloakwork.log.io.parquet import read_parquet
 from cloakwork.log.io.request import TableRequest
@@ -62,7 +63,8 @@ def read_log(
     ``log.limits.current_limits()``. ``on_excess``: a value larger than ``limits.value_size``
     refuses the file or, with ``drop``, is missing; every other limit refuses it. Raises
     ``LogError`` when the file is not a log, is written otherwise than ``options`` say, or is over a
-    limit.
+    limit. A folder is one log, whose files are of one format and one set of columns; their rows
+    count in the order of their names.
     """
     file = Path(path)
     form, request = asked_of(
@@ -79,6 +81,10 @@ def read_log(
         limits=limits,
         on_excess=on_excess,
     )
+    if file.is_dir():
+        from cloakwork.log.io.streams import folder_log
+
+        return folder_log(file, form, request)
     return read_file(file, form, request)
 
 
@@ -121,7 +127,7 @@ def asked_of(
     Raises ``LogError`` for a format that is none, and for options that are not for it.
     """
     options = _with_columns(file, options or _NO_OPTIONS, columns)
-    form: InputFormat = options.format or format_of(file)
+    form: InputFormat = options.format or format_of(files_of(file)[0])
     _require_meant(file, form, options)
     if case_id != CASE_ID and form in _TABULAR and CASE_ID not in options.columns:
         options = _with_columns(file, options, {CASE_ID: case_id})

@@ -8,6 +8,7 @@ from typing import Final, Protocol, runtime_checkable
 
 import polars as pl
 
+from cloakwork.log.arrays import Ints
 from cloakwork.log.eventlog import EventLog
 
 ROW: Final = "row"
@@ -27,13 +28,13 @@ class RawChunk:
     """Some rows of a file, one an event, and their cases.
 
     - ``rows``: one row an event; ``ROW``, and columns called by numbers, which the assembler knows.
-    - ``key``: what tells cases apart, not null: one value a row of ``cases`` or, without these, of
-      ``rows``. Cases of equal ids have equal keys.
+    - ``case_id``: the column of ``cases`` or, without these, of ``rows`` that holds case ids; not
+      null in ``rows``. None: no case has one, and each is its own.
     - ``cases``: one row a case with ``PLACE``, which ``rows`` have too. None: rows say all of it.
     """
 
     rows: pl.DataFrame
-    key: pl.Series
+    case_id: str | None
     cases: pl.DataFrame | None = None
 
 
@@ -45,21 +46,15 @@ class Findings:
     - ``conflicts``: case attributes of which one case names two values: the row (from 0) where one
       first does.
     - ``repeated_ids``: how many cases have the id of an earlier one.
+    - ``repeated_number``: where rows have numbers: the least that two rows of one case have.
+    - ``first_numbers``: those of the cases' first rows.
     """
 
     differing: frozenset[str] = frozenset()
     conflicts: dict[str, int] = field(default_factory=dict)
     repeated_ids: int = 0
-
-    def joined(self, other: "Findings") -> "Findings":
-        """What is found in two parts together."""
-        names = self.conflicts.keys() | other.conflicts.keys()
-        first = {
-            name: min(each.conflicts[name] for each in (self, other) if name in each.conflicts)
-            for name in names
-        }
-        repeated_ids = self.repeated_ids + other.repeated_ids
-        return Findings(self.differing | other.differing, first, repeated_ids)
+    repeated_number: int | None = None
+    first_numbers: tuple[Ints, ...] = ()
 
 
 class Assembler(Protocol):
@@ -109,10 +104,18 @@ class RowSource(Protocol):
 
 def joined_findings(found: Sequence[Findings]) -> Findings:
     """What is found in all parts together."""
-    joined = Findings()
+    conflicts: dict[str, int] = {}
     for each in found:
-        joined = joined.joined(each)
-    return joined
+        for name, row in each.conflicts.items():
+            conflicts[name] = min(row, conflicts.get(name, row))
+    numbers = [each.repeated_number for each in found if each.repeated_number is not None]
+    return Findings(
+        frozenset[str]().union(*(each.differing for each in found)),
+        conflicts,
+        sum(each.repeated_ids for each in found),
+        min(numbers, default=None),
+        tuple(some for each in found for some in each.first_numbers),
+    )
 
 
 class ReadAgain(Exception):

@@ -1,8 +1,10 @@
 """Opening a log to be read in one pass and little memory: one file, several, or a folder."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -15,10 +17,20 @@ from cloakwork.log.io.options import InputFormat, InputOptions
 from cloakwork.log.io.parquet_stream import ParquetSource
 from cloakwork.log.io.reading import asked_of, read_file
 from cloakwork.log.io.request import TableRequest
-from cloakwork.log.io.row_source import PLACE, ROW, Findings, RawChunk, RowSource
+from cloakwork.log.io.row_source import (
+    PLACE,
+    ROW,
+    Findings,
+    RawChunk,
+    ReadAgain,
+    RowSource,
+)
 from cloakwork.log.io.xes_stream import XesSource
 from cloakwork.log.limits import Limits, OnExcess
 from cloakwork.log.naming import ACTIVITY, TIMESTAMP
+
+_ID: Final = "0"
+"""The column of the ids of cases that lie in memory."""
 
 
 def open_rows(
@@ -57,6 +69,10 @@ def open_rows(
         limits=limits,
         on_excess=on_excess,
     )
+    return _source_of(files, form, request)
+
+
+def _source_of(files: Sequence[Path], form: InputFormat, request: TableRequest) -> RowSource:
     match form:
         case "parquet":
             return ParquetSource(files, request)
@@ -68,12 +84,33 @@ def open_rows(
             return WholeSource(_only_file(files, form, request))
 
 
+def folder_log(folder: Path, form: InputFormat, request: TableRequest) -> EventLog:
+    """The log of a folder's files, in memory; errors as of ``read_log``."""
+    source = _source_of(files_of(folder), form, request)
+    chunks = _all_chunks(source)
+    rows = pl.DataFrame(schema={ROW: pl.Int64, PLACE: pl.Int64})
+    if chunks:
+        rows = pl.concat([chunk.rows for chunk in chunks], how="diagonal")
+    of_cases = [chunk.cases for chunk in chunks if chunk.cases is not None]
+    cases = pl.concat(of_cases, how="diagonal") if of_cases else None
+    assembler = source.assembler()
+    if assembler.surveyed is not None:
+        assembler = assembler.settled(assembler.findings(rows, cases))
+    return replace(assembler.log_of(rows, cases), case_index=None)
+
+
 def _only_file(files: Sequence[Path], form: InputFormat, request: TableRequest) -> EventLog:
     """The log of a workbook or an object-centric one, of which there is one alone."""
     if len(files) > 1:
         said = f"a log of several files is XES, CSV or Parquet, and this is {form}"
         raise LogError(files[0], said, hint="give one file")
     return read_file(files[0], form, request)
+
+
+def _all_chunks(source: RowSource) -> list[RawChunk]:
+    while True:
+        with suppress(ReadAgain):
+            return list(source.chunks())
 
 
 class WholeSource:
@@ -95,8 +132,9 @@ class WholeSource:
                 PLACE: np.arange(log.cases.height)[log.case_of],
             }
         )
-        cases = pl.DataFrame({PLACE: np.arange(log.cases.height)})
-        yield RawChunk(rows, log.cases[CASE_ID], cases)
+        ids = log.cases[CASE_ID].alias(_ID)
+        cases = pl.DataFrame({PLACE: np.arange(log.cases.height), _ID: ids})
+        yield RawChunk(rows, _ID, cases)
 
     def assembler(self) -> "WholeAssembler":
         """What takes cases out of the log."""

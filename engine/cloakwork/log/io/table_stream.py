@@ -37,6 +37,13 @@ from cloakwork.log.io.flat import (
     two_values,
 )
 from cloakwork.log.io.request import TableRequest
+from cloakwork.log.io.row_numbers import (
+    first_numbers,
+    least_repeated,
+    numbered_alike,
+    repeated_number,
+    whole_numbers,
+)
 from cloakwork.log.io.row_source import ROW, Findings, RawChunk
 from cloakwork.log.io.source import shown
 from cloakwork.log.io.type_evidence import TextKind, gives_texts_back, kind_of_texts, read_as
@@ -73,13 +80,14 @@ class TableAssembler:
     rows_left_out: int
     refusal_of: Callable[[str, int], LogError] = field(repr=False)
     required: frozenset[str] = frozenset()
+    numbered: tuple[Path, str] | None = None
     found: Findings = field(default_factory=Findings)
 
     @property
     def surveyed(self) -> tuple[str, ...] | None:
         """The columns of cases."""
         numbers = [each.number for each in self.columns if each.name.startswith(CASE_PREFIX)]
-        return tuple(numbers) if len(numbers) > 1 else None
+        return tuple(numbers) if len(numbers) > 1 or self.numbered is not None else None
 
     def findings(self, rows: pl.DataFrame | None, cases: pl.DataFrame | None = None) -> Findings:
         """Which attributes of cases differ within one, and where."""
@@ -90,13 +98,33 @@ class TableAssembler:
         conflicts = {
             name: int(place.removeprefix("row ")) - 1 for name, place in source.conflicts.items()
         }
-        return Findings(frozenset(source.rows), conflicts)
+        if self.numbered is None:
+            return Findings(frozenset(source.rows), conflicts)
+        case_ids, numbers = table.frame[CASE_ID], pl.Series(table.row_numbers) + 1
+        return Findings(
+            frozenset(source.rows),
+            conflicts,
+            repeated_number=repeated_number(case_ids, numbers),
+            first_numbers=(first_numbers(case_ids, numbers),),
+        )
 
     def settled(self, found: Findings) -> "TableAssembler":
-        """Raises LogError where one case names two values of an attribute that must have one."""
+        """Raises LogError where one case names two values of an attribute that must have one, or
+        numbers of rows leave their order open.
+        """
+        if self.numbered is not None:
+            self._require_distinct(self.numbered, found)
         for name in sorted(self.required & found.conflicts.keys()):
             raise self.refusal_of(name, found.conflicts[name])
         return replace(self, found=found)
+
+    @staticmethod
+    def _require_distinct(numbered: tuple[Path, str], found: Findings) -> None:
+        again = found.repeated_number
+        if again is None and found.first_numbers:
+            again = least_repeated(np.concatenate(found.first_numbers))
+        if again is not None:
+            raise numbered_alike(*numbered, again)
 
     def log_of(self, rows: pl.DataFrame, cases: pl.DataFrame | None = None) -> EventLog:
         """The log of whole cases; ``case_index``: the row of each case's first event."""
@@ -121,16 +149,21 @@ class TableAssembler:
         return replace(standard_first(log), notes=notes, case_index=table.row_numbers[first])
 
     def _table(self, rows: pl.DataFrame) -> tuple[FlatTable, frozenset[str]]:
-        """Those of the columns that ``rows`` have, by their names, in the order of the file."""
+        """Those of the columns that ``rows`` have, by their names, in the order of the file; all
+        of them, empty, where there are no rows.
+        """
         if not rows[ROW].is_sorted():
             rows = rows.sort(ROW)
         frame: dict[str, pl.Series] = {}
         texts: dict[str, pl.Series] = {}
         exact: set[str] = set()
         for column in self.columns:
-            if column.number not in rows.columns:
+            if column.number in rows.columns:
+                values = values_of(rows, column.number)
+            elif rows.height:
                 continue
-            values = values_of(rows, column.number)
+            else:
+                values = pl.Series(dtype=column.dtype)
             frame[column.name] = values if column.kind is None else read_as(values, column.kind)
             if column.has_texts:
                 texts[column.name] = values
@@ -166,6 +199,8 @@ class TwoValues:
 
     def __call__(self, name: str, row: int) -> LogError:
         """Of the attribute called ``name`` in full, at ``row`` (from 0) of all files."""
+        if self.names.row_number is not None:
+            return two_values(self.files[0], self.names, name, row, None)
         place = bisect_right(self.first_rows, row) - 1
         path, row = self.files[place], row - self.first_rows[place]
         line = self.line_of(path, row) if self.line_of else None
@@ -208,6 +243,8 @@ class TableEvidence:
         first_row = self.rows
         self.rows += frame.height
         numbers = pl.int_range(first_row, self.rows, dtype=pl.Int64, eager=True)
+        if table.numbers is not None and self.names.row_number is not None:
+            numbers = whole_numbers(table.path, self.names.row_number, table.numbers) - 1
         return self._with_cases(pl.DataFrame({**stored, ROW: numbers}))
 
     def columns(self) -> tuple[StoredColumn, ...]:
@@ -231,6 +268,7 @@ class TableEvidence:
             self._without_case,
             refusal_of,
             self.names.mapped - self.request.varying,
+            None if self.names.row_number is None else (path, self.names.row_number),
         )
 
     def _stored(self, table: FileTable, name: str, values: pl.Series) -> pl.Series | None:
@@ -273,7 +311,7 @@ class TableEvidence:
         time = self.request.timestamp if self.request.timestamp in self._numbers else TIMESTAMP
         is_there = time in self._numbers
         self._no_time += self._missing(rows, time) if is_there else rows.height
-        return RawChunk(rows, values_of(rows, case_id))
+        return RawChunk(rows, case_id)
 
     def _missing(self, rows: pl.DataFrame, name: str) -> int:
         number = self._numbers.get(name)

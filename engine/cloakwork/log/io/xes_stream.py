@@ -69,6 +69,7 @@ class _Evidence:
     missing: MissingValues = field(default_factory=MissingValues)
     traces: int = 0
     events: int = 0
+    is_unordered: bool = False
 
     def of(self, name: str) -> _Attribute:
         """The attribute of this full name."""
@@ -124,12 +125,14 @@ class XesSource:
                     is_begun = True
                     yield chunk
             before += path.stat().st_size
+        if self._evidence.is_unordered:
+            self._kinds = {**self._settled(), **self._kinds}
+            raise ReadAgain
 
     def assembler(self) -> "XesAssembler":
         """What makes logs of the rows."""
         evidence = self._evidence
-        kinds = {name: each.kinds for name, each in evidence.attributes.items()}
-        settled = settled_kinds(kinds)
+        settled = self._settled()
         columns = [
             _settled_column(name, each, settled) for name, each in evidence.attributes.items()
         ]
@@ -141,9 +144,14 @@ class XesSource:
             evidence.missing,
             {**settled, **self._kinds},
             self._files,
-            self._request,
+            replace(self._request, keep=None),
             evidence.conflicts,
         )
+
+    def _settled(self) -> dict[str, Kind]:
+        """The kinds of attributes that came in several."""
+        attributes = self._evidence.attributes
+        return settled_kinds({name: each.kinds for name, each in attributes.items()})
 
     def _chunks_of(self, path: Path, before: int) -> Iterator[RawChunk]:
         request = self._request
@@ -231,7 +239,9 @@ class _Collector(ColumnBuilder):
             activities=missing.activities + self._column(rows, ACTIVITY).null_count(),
             times=missing.times + self._column(rows, TIMESTAMP).null_count(),
         )
-        return RawChunk(rows, ids, cases)
+        attribute = self._evidence.attributes.get(CASE_ID)
+        is_there = attribute is not None and attribute.number in cases.columns
+        return RawChunk(rows, attribute.number if attribute and is_there else None, cases)
 
     def _column(self, table: pl.DataFrame, name: str) -> pl.Series:
         attribute = self._evidence.attributes.get(name)
@@ -261,17 +271,33 @@ class _Collector(ColumnBuilder):
 
     def _split(self, name: str, column: ColumnRuns, end: int) -> ColumnRuns:
         """What a column says of rows before ``end``; the rest stays in waiting."""
+        whole = self._in_file_order(column)
+        rows, values, lines = whole.rows[0], whole.values[0], whole.lines[0]
+        held = int(np.searchsorted(rows, end))
+        before, behind = (None, None) if lines is None else (lines[:held], lines[held:])
+        rest = ColumnRuns(rows=[rows[held:]], values=[values[held:]], lines=[behind])
+        self._waiting[name] = rest if held < len(rows) else ColumnRuns()
+        return ColumnRuns(rows=[rows[:held]], values=[values[:held]], lines=[before])
+
+    def _in_file_order(self, column: ColumnRuns) -> ColumnRuns:
+        """The runs of a column as one. Values of several kinds come in a run each: where one row
+        has some of two, their order is known only to a reader that was told their kind.
+        """
         rows = np.concatenate(column.rows)
         values = pl.concat(column.values, rechunk=True)
-        held = int(np.searchsorted(rows, end))
-        lines: list[Sequence[int] | None] = [None]
-        left: list[Sequence[int] | None] = [None]
+        lines = None
         if all(known is not None for known in column.lines):
-            known_lines = [line for run in column.lines for line in run or ()]
-            lines, left = [known_lines[:held]], [known_lines[held:]]
-        rest = ColumnRuns(rows=[rows[held:]], values=[values[held:]], lines=left)
-        self._waiting[name] = rest if held < len(rows) else ColumnRuns()
-        return ColumnRuns(rows=[rows[:held]], values=[values[:held]], lines=lines)
+            lines = np.concatenate([np.asarray(known, np.int64) for known in column.lines])
+        if (np.diff(rows) < 0).any():
+            order = np.argsort(rows, kind="stable")
+            run_of = np.repeat(np.arange(len(column.rows)), [len(run) for run in column.rows])
+            again = (np.diff(rows[order]) == 0) & (np.diff(run_of[order]) != 0)
+            self._evidence.is_unordered |= bool(again.any())
+            rows, values = rows[order], values.gather(order)
+            lines = None if lines is None else lines[order]
+        return ColumnRuns(
+            rows=[rows], values=[values], lines=[None if lines is None else lines.tolist()]
+        )
 
     def _note_conflict(self, name: str, column: ColumnRuns) -> None:
         if name in self._evidence.conflicts:

@@ -6,7 +6,6 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from time import monotonic
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
@@ -15,6 +14,8 @@ from pydantic import Field, JsonValue
 
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.best_first import PAPER, search_best_first
+from cloakwork.mechanisms.kanon.block_search import search_in_blocks
+from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
 from cloakwork.mechanisms.kanon.problem import Assignment, Ints, KAnonymityProblem, Solution
@@ -34,6 +35,7 @@ from cloakwork.mechanisms.kanon.whole_variants import (
 
 FIRST_STEPS: Final = 200
 LATER_STEPS: Final = 30
+_SHARE_FOR_START: Final = 0.3
 """Most subgradient steps for the multipliers of the first state, and of each later one."""
 
 MIB: Final = 2**20
@@ -98,16 +100,19 @@ class AStar(Anonymiser[AStarParams]):
     )
     Params = AStarParams
 
-    def solve(
-        self, params: AStarParams, problem: KAnonymityProblem
+    def solve_within(
+        self, params: AStarParams, problem: KAnonymityProblem, deadline: Deadline
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Start from kanon/best-first's answer; prove it, or improve it, within ``seconds`` and
-        ``memory``.
+        ``memory``. Where the time does not suffice for that answer, from one made block by block.
         """
-        until = monotonic() + params.seconds
         costs = MoveCosts.of(problem, self.name)
-        start = improve_by_hill_climbing(costs, search_best_first(costs), until)
-        search = _AStarSearch(costs, start, until)
+        try:
+            greedy = search_best_first(costs, deadline.share(_SHARE_FOR_START))
+        except OutOfTime:
+            greedy = search_in_blocks(problem, params.seconds, deadline).target
+        start = improve_by_hill_climbing(costs, greedy, deadline)
+        search = _AStarSearch(costs, start, deadline)
         stop_reason = search.run(params.memory)
         bound = min(search.cost, search.least_bound)
         solution = Solution(Assignment.of_targets(problem, search.target), bound, stop_reason)
@@ -143,10 +148,10 @@ class _QueueEntry:
 class _AStarSearch:
     """The queue and the best answer so far. ``least_bound``: on every answer not yet seen."""
 
-    def __init__(self, costs: MoveCosts, target: Ints, until: float) -> None:
-        self.costs, self.until = costs, until
+    def __init__(self, costs: MoveCosts, target: Ints, deadline: Deadline) -> None:
+        self.costs, self.deadline = costs, deadline
         self.target, self.cost = target, costs.total_cost(target)
-        self.relaxation = Relaxation(costs)
+        self.relaxation = Relaxation(costs, deadline)
         self.queue: list[_QueueEntry] = []
         # Downwards: of states with one bound, the latest comes first, which goes deep early.
         self.sequence_numbers = count(0, -1)
@@ -161,11 +166,17 @@ class _AStarSearch:
         # A waiting state holds its multipliers and keeps those of the states that it came from: no
         # more of these than of it.
         most_states = max(1, memory * MIB // (2 * (8 * variants + _BYTES_OF_A_STATE)))
+        try:
+            return self._expand_states(most_states)
+        except OutOfTime:
+            return "the time was used up"
+
+    def _expand_states(self, most_states: int) -> str:
         start = _State(None, _NO_CLASS, _NO_CLASS, True, self._initial_multipliers())
         self._enqueue_state(start, 0, FIRST_STEPS)
         while self.queue and self.queue[0].lower_bound < self.cost:
             self.least_bound = self.queue[0].lower_bound
-            if monotonic() > self.until:
+            if self.deadline.is_over:
                 return "the time was used up"
             if len(self.queue) >= most_states:
                 return "the memory was used up"
@@ -205,7 +216,7 @@ class _AStarSearch:
         # Climbing takes long: worth it at the start, and where the steps met a better answer.
         is_worth_climbing = state.parent is None or self.cost < cost_before
         if found is not None and is_worth_climbing:
-            self._keep_if_better(improve_by_hill_climbing(self.costs, found, self.until))
+            self._keep_if_better(improve_by_hill_climbing(self.costs, found, self.deadline))
         if bound < self.cost:
             kept = replace(state, multipliers=ascent.multipliers)
             number = next(self.sequence_numbers)
@@ -317,7 +328,7 @@ class _MultiplierAscent:
             squared_length = int(slope @ slope)
             is_first = step == 0
             self._record_choice(relaxed, 1.0 if is_first else _SHARE_OF_A_STEP)
-            if bound >= search.cost or squared_length == 0 or monotonic() > search.until:
+            if bound >= search.cost or squared_length == 0 or search.deadline.is_over:
                 break
             if idle_steps > patience:
                 pace, idle_steps = pace / 2, 0

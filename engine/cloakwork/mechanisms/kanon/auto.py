@@ -1,7 +1,6 @@
 """The whole family, and the best of what it finds: picks by size and time limit, and says why."""
 
 from collections.abc import Mapping
-from time import perf_counter
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, JsonValue
@@ -9,15 +8,15 @@ from pydantic import Field, JsonValue
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
+from cloakwork.mechanisms.kanon.long_tail import compares_all_pairs
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Solution,
     edit_cost,
     relative_gap,
 )
-from cloakwork.mechanisms.kanon.sequences import MOST_EVENTS
-from cloakwork.mechanisms.kanon.whole_variants import MOST_VARIANTS
 from cloakwork.progress import say
 
 Algorithm = Literal["kanon/pretsa", "kanon/best-first", "kanon/a-star", "kanon/optimal"]
@@ -33,8 +32,17 @@ more.
 
 A_STAR_VARIANTS: Final = 60
 """Variants up to which ``kanon/a-star`` is tried: beyond, it seldom ends."""
-A_STAR_SHARE: Final = 0.05
-"""Share of the time limit that ``kanon/a-star`` may take for its comparison."""
+TIME_SHARES: Final[Mapping[str, float]] = {
+    "kanon/pretsa": 0.1,
+    "kanon/best-first": 0.25,
+    "kanon/a-star": 0.05,
+    "kanon/optimal": 1.0,
+}
+"""Share of the time left that each may take, unless it is the last one."""
+
+
+WITH_TIME_LIMIT: Final = ("kanon/a-star", "kanon/optimal")
+"""Those that have an answer whenever the time is over."""
 
 
 class AutoParams(FamilyParams):
@@ -105,13 +113,13 @@ class Auto(Anonymiser[AutoParams]):
         names = ", ".join(name.removeprefix("kanon/") for name in params.among)
         return f", by the best of {names} within {params.seconds:g} s"
 
-    def solve(
-        self, params: AutoParams, problem: KAnonymityProblem
+    def solve_within(
+        self, params: AutoParams, problem: KAnonymityProblem, deadline: Deadline
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """The best answer of those that were tried; which, why, and what the others would have
         changed.
         """
-        tried = _try_algorithms(params, problem)
+        tried = _try_algorithms(params, problem, deadline)
         distances = {
             name: edit_cost(problem, solution.assignment) for name, solution in tried.items()
         }
@@ -129,15 +137,28 @@ class Auto(Anonymiser[AutoParams]):
         }
 
 
-def _try_algorithms(params: AutoParams, problem: KAnonymityProblem) -> dict[str, Solution]:
-    """What each applicable algorithm finds, as long as time is left; at least one of them."""
-    begun = perf_counter()
+def _try_algorithms(
+    params: AutoParams, problem: KAnonymityProblem, deadline: Deadline
+) -> dict[str, Solution]:
+    """What each applicable algorithm finds, as long as time is left; at least one of them.
+
+    Those that only compare have a share of the time; what they have not found by then is left out.
+    """
+    names = _applicable_algorithms(params, problem)
     tried: dict[str, Solution] = {}
-    for name in _applicable_algorithms(params, problem):
-        seconds_left = params.seconds - (perf_counter() - begun)
-        if tried and seconds_left <= 0:
+    for name in names:
+        is_last = name == names[-1]
+        if tried and deadline.is_over:
             break
-        tried[name] = _run_algorithm(name, params, problem, max(seconds_left, 0.0))
+        share = deadline if is_last else deadline.share(TIME_SHARES[name])
+        # Somebody must answer: the last one has no other to rely on, whatever the time.
+        if is_last and not tried and name not in WITH_TIME_LIMIT:
+            share = Deadline()
+        try:
+            tried[name] = _run_algorithm(name, params, problem, share)
+        except OutOfTime:
+            say(f"{name}: stopped without an answer")
+            continue
         say(f"{name}: {edit_cost(problem, tried[name].assignment):,} edits")
     return tried
 
@@ -156,35 +177,33 @@ def _best_bound(tried: Mapping[str, Solution], *, cases_may_split: bool) -> int 
 
 
 def _applicable_algorithms(params: AutoParams, problem: KAnonymityProblem) -> tuple[str, ...]:
-    """The algorithms that a problem of this size allows; at least one of ``among``.
+    """The algorithms that a problem of this size allows in this time; at least one of ``among``.
 
-    Only ``kanon/pretsa`` does without all distances at once, of up to ``MOST_VARIANTS`` variants of
-    up to ``MOST_EVENTS`` events.
+    ``kanon/optimal`` alone ends in time however many variants there are.
     """
     variants = len(problem.texts)
-    longest = max(map(len, problem.texts), default=0)
-    fits_matrix = variants <= MOST_VARIANTS and longest <= MOST_EVENTS
+    compares_all = compares_all_pairs(problem, params.seconds)
     is_applicable = {
-        "kanon/pretsa": True,
-        "kanon/best-first": fits_matrix,
-        "kanon/a-star": fits_matrix and variants <= A_STAR_VARIANTS,
-        "kanon/optimal": fits_matrix,
+        "kanon/pretsa": compares_all,
+        "kanon/best-first": compares_all,
+        "kanon/a-star": compares_all and variants <= A_STAR_VARIANTS,
+        "kanon/optimal": True,
     }
     chosen = tuple(name for name in params.among if is_applicable[name])
     return chosen or params.among[:1]
 
 
 def _run_algorithm(
-    name: str, params: AutoParams, problem: KAnonymityProblem, seconds: float
+    name: str, params: AutoParams, problem: KAnonymityProblem, deadline: Deadline
 ) -> Solution:
     """What one algorithm finds, with those of the options that it has."""
     from cloakwork.mechanisms.registry import catalogue
 
     mechanism = catalogue()[name]
     assert isinstance(mechanism, Anonymiser)  # noqa: S101 - the family's names are its members'
-    share = A_STAR_SHARE if name == "kanon/a-star" else 1
     options: dict[str, object] = {
-        "seconds": max(0.1, seconds * share),
+        # Of the whole: what the size allows does not depend on what others took.
+        "seconds": params.seconds,
         "gap": params.gap,
         "split_cases": params.split_cases,
     }
@@ -199,7 +218,8 @@ def _run_algorithm(
         "unit": params.unit,
         "distance": params.distance,
     }
-    solution, _ = mechanism.solve(mechanism.Params.model_validate(goal | known), problem)
+    solver_params = mechanism.Params.model_validate(goal | known)
+    solution, _ = mechanism.solve_within(solver_params, problem, deadline)
     return solution
 
 
@@ -212,4 +232,5 @@ def _explain_choice(
         return f"{size}; the one that changes least was kept; nothing is proved about better ones"
     if gap == 0:
         return f"{size}; the one kept changes as little as possible"
-    return f"{size}; the one kept changes at most {100 * gap:.2g}% more than the least possible"
+    more = f"{100 * gap:.2g}" if gap < 1 else f"{100 * gap:,.0f}"
+    return f"{size}; the one kept changes at most {more}% more than the least possible"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from cloakwork.mechanisms.base import Theorem
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
 from cloakwork.mechanisms.kanon.problem import Assignment, Ints, KAnonymityProblem, Solution
@@ -21,6 +22,7 @@ PAPER: Final = (
     "privacy-preserving process mining, Data & Knowledge Engineering, 2023"
 )
 _NO_VARIANT: Final = -1
+_NO_LIMIT: Final = Deadline()
 _FAR: Final = np.iinfo(np.int64).max // 4
 """Cost where there is no variant to move to; sums of a few of them still fit."""
 
@@ -70,29 +72,32 @@ class BestFirst(Anonymiser[BestFirstParams]):
     )
     Params = BestFirstParams
 
-    def solve(
-        self, params: BestFirstParams, problem: KAnonymityProblem
+    def solve_within(
+        self, params: BestFirstParams, problem: KAnonymityProblem, deadline: Deadline
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Search greedily, then improve; the report also tells the distance that the greedy search
-        alone reached.
+        alone reached. Raises ``OutOfTime`` where ``deadline``, which ``kanon/auto`` may set, is
+        over before the greedy search has ended.
         """
         costs = MoveCosts.of(problem, self.name)
-        greedy = search_best_first(costs)
-        solution = Solution(
-            Assignment.of_targets(problem, improve_by_hill_climbing(costs, greedy)),
-            None,
-            "no single change of a class made it better",
-        )
+        greedy = search_best_first(costs, deadline)
+        improved = improve_by_hill_climbing(costs, greedy, deadline)
+        stop_reason = "no single change of a class made it better"
+        if deadline.is_over:
+            stop_reason = "the time was used up"
+        solution = Solution(Assignment.of_targets(problem, improved), None, stop_reason)
         return solution, {"greedy_distance": costs.total_cost(greedy)}
 
 
-def search_best_first(costs: MoveCosts) -> Ints:
+def search_best_first(costs: MoveCosts, deadline: Deadline = _NO_LIMIT) -> Ints:
     """The end of the greedy search: the variant that each variant's cases are on, int64, shape
-    (variants,).
+    (variants,). Raises ``OutOfTime`` where ``deadline`` is over before.
     """
+    deadline.require_time()
     state = _GreedyState(costs)
     progress = RateLimitedProgress()
     while state.violating.any():
+        deadline.require_time()
         source, target = state.best_move()
         state.apply_move(source, target)
         progress.report(f"{int(state.violating.sum()):,} variants still below k")

@@ -6,6 +6,7 @@ that its releases are k-anonymous: every answer is measured here before it is ac
 again, by another count, on the released log.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
@@ -30,6 +31,7 @@ from cloakwork.mechanisms.base import (
     Rewrite,
     WithoutCost,
 )
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     KAnonymityProblem,
@@ -84,6 +86,10 @@ class FamilyParams(Frozen):
         Metric, Field(description="levenshtein, or indel: a substitution counts as two edits")
     ] = "levenshtein"
 
+    def start_clock(self) -> Deadline:
+        """When a search that begins now must end: after ``seconds``, where there is that option."""
+        return Deadline.after(float(getattr(self, "seconds", math.inf)))
+
 
 P = TypeVar("P", bound=FamilyParams)
 _SET_BY_GOAL: Final = ("k", "scope", "unit")
@@ -108,12 +114,19 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
     Found = SearchResult
 
     @abstractmethod
+    def solve_within(
+        self, params: P, problem: KAnonymityProblem, deadline: Deadline
+    ) -> tuple[Solution, Mapping[str, JsonValue]]:
+        """An answer to ``problem`` (feasible, at least one variant), and what else the internal
+        report should tell. ``deadline`` may be over when a search has ``seconds``; it then gives an
+        answer that takes n log n steps.
+        """
+
     def solve(
         self, params: P, problem: KAnonymityProblem
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
-        """An answer to ``problem`` (feasible, at least one variant), and what else the internal
-        report should tell.
-        """
+        """``solve_within`` the time that ``params`` allow, from now on."""
+        return self.solve_within(params, problem, params.start_clock())
 
     def offer(
         self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
@@ -181,6 +194,7 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
 
     def search(self, params: P, summary: pl.DataFrame) -> SearchResult:
         """The answer of ``solve``, measured; raises as ``decide`` does."""
+        deadline = params.start_clock()
         problem, _ = _problem_of(params, summary)
         if not problem.is_feasible:
             counted = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
@@ -193,7 +207,7 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
         solution = _EMPTY_SOLUTION
         more_figures: Mapping[str, JsonValue] = {}
         if len(problem.texts):
-            solution, more_figures = self.solve(params, problem)
+            solution, more_figures = self.solve_within(params, problem, deadline)
         # Whatever the algorithm proves of itself, its answer is measured before it is acted on.
         smallest = smallest_class(problem, solution.assignment)
         if smallest is not None and smallest < params.k:

@@ -5,11 +5,11 @@ at a time.
 from collections import defaultdict
 from collections.abc import Iterator
 from hashlib import blake2b
-from time import monotonic
 from typing import Final
 
 import numpy as np
 
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.problem import Ints
 from cloakwork.mechanisms.kanon.repair import repair_to_k_anonymous
 from cloakwork.mechanisms.kanon.whole_variants import (
@@ -24,11 +24,15 @@ CLOSED_AT_ONCE: Final = 2
 VARIANTS_TRIED_NEARBY: Final = 20
 """How many variants around them are then tried."""
 
+_NO_LIMIT: Final = Deadline()
+
 TriedWithoutGain = defaultdict[bytes, set[int]]
 """By answer (its digest) the variants that offered nothing there; they are not tried again."""
 
 
-def improve_by_hill_climbing(costs: MoveCosts, target: Ints, until: float = np.inf) -> Ints:
+def improve_by_hill_climbing(
+    costs: MoveCosts, target: Ints, deadline: Deadline = _NO_LIMIT
+) -> Ints:
     """An answer that costs no more than the k-anonymous answer ``target``: int64, shape
     (variants,).
 
@@ -36,22 +40,29 @@ def improve_by_hill_climbing(costs: MoveCosts, target: Ints, until: float = np.i
     replaces the class that it is in. What costs less is kept, until no variant offers anything.
     Then each class of less than 2 k in turn is closed together with the class nearest to it, and
     the variants around are tried in the same way; what costs less is kept. Ends early when
-    ``time.monotonic()`` has passed ``until``. Deterministic otherwise.
+    ``deadline`` is over. Deterministic otherwise.
     """
     progress = RateLimitedProgress()
     without_gain: TriedWithoutGain = defaultdict(set)
-    target = _climb_hill(costs, target, np.arange(len(target)), without_gain, until)
+    target = _climb_hill(costs, target, np.arange(len(target)), without_gain, deadline)
     for variant in range(len(target)):
-        if monotonic() > until:
+        if deadline.is_over:
             break
         progress.report(f"improving an answer of {costs.total_cost(target):,} edits")
         perturbed = _with_neighbours_closed(costs, target, variant)
         if perturbed is None:
             continue
         nearby = np.argsort(costs.distance[variant], kind="stable")[:VARIANTS_TRIED_NEARBY]
-        found = _climb_hill(costs, perturbed, nearby, without_gain, until)
+        found = _climb_hill(costs, perturbed, nearby, without_gain, deadline)
         target = min(target, found, key=costs.total_cost)
     return target
+
+
+def climb_hill(costs: MoveCosts, target: Ints, deadline: Deadline) -> Ints:
+    """The first part of ``improve_by_hill_climbing``, which gains most: variant after variant is
+    tried until none offers anything.
+    """
+    return _climb_hill(costs, target, np.arange(len(target)), defaultdict(set), deadline)
 
 
 def _with_neighbours_closed(costs: MoveCosts, target: Ints, variant: int) -> Ints | None:
@@ -70,7 +81,7 @@ def _with_neighbours_closed(costs: MoveCosts, target: Ints, variant: int) -> Int
 
 
 def _climb_hill(
-    costs: MoveCosts, target: Ints, order: Ints, without_gain: TriedWithoutGain, until: float
+    costs: MoveCosts, target: Ints, order: Ints, without_gain: TriedWithoutGain, deadline: Deadline
 ) -> Ints:
     """``target``, improved by trials of the variants ``order``, in turn, until none of them offers
     anything.
@@ -80,7 +91,7 @@ def _climb_hill(
     nearest = nearest_classes(costs, costs.open_classes(target))
     hopeless = without_gain[_digest_of_targets(target)]
     turn, trials_since_gain = 0, 0
-    while trials_since_gain < len(order) and monotonic() < until:
+    while trials_since_gain < len(order) and not deadline.is_over:
         variant = int(order[turn])
         trials_since_gain += 1
         turn = (turn + 1) % len(order)

@@ -25,8 +25,8 @@ from cloakwork.mechanisms.kanon.problem import (
 
 Floats = NDArray[np.float64]
 
-_VERTEX_SECONDS: Final = 60.0
-"""Most seconds for the linear program that is left when it is decided what is open."""
+_VERTEX_SECONDS: Final = (1.0, 60.0)
+"""Least and most seconds for the linear program that is left when it is decided what is open."""
 _NOT_OPENED: Final = -1
 
 
@@ -159,7 +159,8 @@ class KAnonymityProgram:
             return SolverResult(None, bound, ended)
         values = np.array(solver.getSolution().col_value)
         if self.split_cases:
-            found = self._linear_program_vertex(values[: len(self.opened)])
+            left = seconds - solver.getRunTime()
+            found = self._linear_program_vertex(values[: len(self.opened)], left)
         else:
             found = self._assignment_from_values(values[len(self.opened) :])
         return SolverResult(found, info.mip_dual_bound, ended)
@@ -182,11 +183,11 @@ class KAnonymityProgram:
             solution.col_value = values
             solver.setSolution(solution)
 
-    def _linear_program_vertex(self, y: Floats) -> Assignment | None:
+    def _linear_program_vertex(self, y: Floats, seconds: float) -> Assignment | None:
         """The least answer that opens these variants and splits cases: a linear program, solved at
-        a vertex.
+        a vertex; None where ``seconds`` do not suffice.
         """
-        solver = silent_solver(_VERTEX_SECONDS)
+        solver = silent_solver(float(np.clip(seconds, *_VERTEX_SECONDS)))
         solver.setOptionValue("solver", "simplex")
         solver.passModel(self._model)
         count = len(self.opened)

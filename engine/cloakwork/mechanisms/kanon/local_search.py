@@ -4,12 +4,12 @@ Everything goes by the order of variants and of costs: nothing is drawn, and onl
 runs out does a run depend on the machine.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
 
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
 from cloakwork.mechanisms.kanon.lower_bound import CertifiedBound
 from cloakwork.mechanisms.kanon.open_variants import BoolArray, CoverConstraints
@@ -23,6 +23,7 @@ from cloakwork.mechanisms.kanon.problem import (
 )
 from cloakwork.mechanisms.kanon.subgradient import subgradient_ascent
 
+_NO_LIMIT: Final = Deadline()
 _FORBIDDEN: Final = np.iinfo(np.int64).max // 4
 """Cost of merging what no longer is a class, or needs no merging."""
 _SMALLEST_NEIGHBOURHOOD: Final = 60
@@ -34,18 +35,21 @@ _SHARE_FOR_BOUND: Final = 0.2
 """Share of the time that may be spent on a bound, where none is given."""
 
 
-def merge_classes(problem: KAnonymityProblem, start: Ints | None = None) -> Assignment:
+def merge_classes(
+    problem: KAnonymityProblem, start: Ints | None = None, deadline: Deadline = _NO_LIMIT
+) -> Assignment:
     """An answer by merging: as long as a class holds too little, the one that is cheapest to merge
     joins another.
 
     ``start``: where each variant is in the beginning (int64, shape (variants,)); on itself, if not
     given. Merged classes gather on whichever of their two targets costs less. Quadratic in
     variants, in time and memory. Every class of the answer holds mass k itself, which serves both
-    scopes. The problem must be feasible.
+    scopes. The problem must be feasible. Raises ``OutOfTime`` where ``deadline`` is over before.
     """
     state = _Merging(problem, np.arange(len(problem.texts)) if start is None else start)
     deficient = state.deficient_classes()
     while len(deficient):
+        deadline.require_time()
         cheapest = int(deficient[np.argmin(state.least_cost[deficient])])
         state.merge_into(cheapest, int(state.partner[cheapest]))
         deficient = state.deficient_classes()
@@ -127,13 +131,13 @@ class _Merging:
 def improve_by_neighbourhoods(
     problem: KAnonymityProblem,
     solution: Solution,
-    seconds: float,
+    deadline: Deadline,
     *,
     split_cases: bool = False,
     certificate: CertifiedBound | None = None,
     on_improvement: Callable[[int], None] = lambda distance: None,
 ) -> Solution:
-    """A cheaper answer, if one is found within ``seconds``; never a more expensive one.
+    """A cheaper answer, if one is found before ``deadline`` is over; never a more expensive one.
 
     Classes that are near to each other are dissolved and the program over their members is solved
     exactly, everything else staying as it is: neighbourhood after neighbourhood over the whole log,
@@ -142,11 +146,10 @@ def improve_by_neighbourhoods(
     are promising; without it, one is sought first. ``on_improvement`` is called with each improved
     cost.
     """
-    end = time.monotonic() + seconds
     best, least = solution.assignment, edit_cost(problem, solution.assignment)
     if certificate is None:
         certificate = _certificate_from(
-            problem, best, _SHARE_FOR_BOUND * seconds, split_cases=split_cases
+            problem, best, deadline.share(_SHARE_FOR_BOUND), split_cases=split_cases
         )
     search = _NeighbourhoodSearch(problem, certificate, split_cases=split_cases)
     for growth in _GROWTH:
@@ -155,10 +158,10 @@ def improve_by_neighbourhoods(
         # Once more over the whole log, as long as that gains anything.
         while before != least:
             before = least
-            for found in search.improvements(best, size, end):
+            for found in search.improvements(best, size, deadline):
                 best, least = found, edit_cost(problem, found)
                 on_improvement(least)
-            if time.monotonic() >= end:
+            if deadline.is_over:
                 return Solution(best, solution.bound, "the time for searching was over")
     return Solution(best, solution.bound, "no neighbourhood gave more")
 
@@ -166,7 +169,7 @@ def improve_by_neighbourhoods(
 def _certificate_from(
     problem: KAnonymityProblem,
     assignment: Assignment,
-    seconds: float,
+    deadline: Deadline,
     *,
     split_cases: bool,
 ) -> CertifiedBound:
@@ -175,7 +178,7 @@ def _certificate_from(
     spent = (distance * assignment.cases).astype(np.float64)
     duals = np.bincount(assignment.source, spent, len(problem.texts)).astype(np.float64)
     constraints = CoverConstraints.of(problem, split_cases=split_cases)
-    return subgradient_ascent(problem, constraints, duals, edit_cost(problem, assignment), seconds)
+    return subgradient_ascent(problem, constraints, duals, edit_cost(problem, assignment), deadline)
 
 
 def _variants_near(
@@ -203,17 +206,19 @@ class _NeighbourhoodSearch:
         self.problem, self.certificate, self.split_cases = problem, certificate, split_cases
         self.classes = ScopeClasses.of_problem(problem)
 
-    def improvements(self, current: Assignment, size: int, end: float) -> Iterator[Assignment]:
+    def improvements(
+        self, current: Assignment, size: int, deadline: Deadline
+    ) -> Iterator[Assignment]:
         """Better and better answers, from neighbourhoods of about ``size`` variants until each
-        variant was in one, or ``time.monotonic()`` has passed ``end``.
+        variant was in one, or ``deadline`` is over.
         """
         least = edit_cost(self.problem, current)
         is_waiting = np.ones(len(self.problem.texts), bool)
-        while is_waiting.any() and time.monotonic() < end:
+        while is_waiting.any() and not deadline.is_over:
             first_waiting = int(np.argmax(is_waiting))
             rows = _variants_near(self.problem, current, first_waiting, size)
             is_waiting[rows] = False
-            seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, end - time.monotonic())
+            seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, deadline.seconds_left)
             found = self.solve_around(current, rows, seconds)
             if found is None:
                 continue

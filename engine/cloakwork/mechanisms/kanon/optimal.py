@@ -1,6 +1,5 @@
 """The least change that makes a control flow k-anonymous, or one that is proved to be near it."""
 
-import time
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final
 
@@ -11,10 +10,13 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.best_first import search_best_first
+from cloakwork.mechanisms.kanon.block_search import search_in_blocks
+from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
 from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
 from cloakwork.mechanisms.kanon.local_search import improve_by_neighbourhoods, merge_classes
+from cloakwork.mechanisms.kanon.long_tail import compares_all_pairs, solve_long_tail
 from cloakwork.mechanisms.kanon.lower_bound import CertifiedBound
 from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
 from cloakwork.mechanisms.kanon.problem import (
@@ -27,8 +29,7 @@ from cloakwork.mechanisms.kanon.problem import (
     smallest_class,
 )
 from cloakwork.mechanisms.kanon.subgradient import subgradient_ascent
-from cloakwork.mechanisms.kanon.whole_variants import MOST_VARIANTS, MoveCosts
-from cloakwork.progress import say
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, RateLimitedProgress
 
 _COLUMNS_OF_A_VARIANT: Final = 12
 _FEWEST_COLUMNS: Final = 30_000
@@ -36,10 +37,11 @@ _MOST_COLUMNS: Final = 200_000
 _ROUND_OFF: Final = 1e-5
 _UNBOUNDED: Final = 1 << 62
 """Stands for the bound of a program without any answer."""
-_SECONDS_BETWEEN_MESSAGES: Final = 1.0
 
 _SHARE_FOR_BOUND: Final = 0.15
 """Share of the whole time."""
+_SHARE_FOR_FIRST_ANSWER: Final = 0.2
+_SHARE_FOR_GREEDY: Final = 0.15
 _SHARE_FOR_HILL_CLIMBING: Final = 0.2
 _SHARE_FOR_SEARCH: Final = 0.5
 _SHARE_OF_A_RADIUS: Final = 0.4
@@ -47,6 +49,10 @@ _SHARE_FOR_PROGRAM: Final = 0.5
 _SHARE_FOR_LARGE_PROGRAM: Final = 0.25
 """Shares of the time that is left."""
 
+_MOST_MERGED_AT_ONCE: Final = 1000
+"""Variants up to which all classes are merged at once: it is quadratic, and cubic in the worst
+case.
+"""
 _FIRST_RADIUS: Final = 4
 _WIDEST_RADIUS: Final = 64
 """How many variants may open or close around the best answer."""
@@ -121,11 +127,15 @@ class Optimal(Anonymiser[OptimalParams]):
         """At the least cost that can be found in time."""
         return f", with as few edits as can be found in {params.seconds:g} seconds"
 
-    def solve(
-        self, params: OptimalParams, problem: KAnonymityProblem
+    def solve_within(
+        self, params: OptimalParams, problem: KAnonymityProblem, deadline: Deadline
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Search until it is proved that nothing is better, or near enough, or the time is over."""
-        search = _OptimalSearch(problem, params)
+        if not compares_all_pairs(problem, params.seconds):
+            return solve_long_tail(
+                problem, params.seconds, deadline, split_cases=params.split_cases
+            )
+        search = _OptimalSearch(problem, params, deadline)
         search.run()
         return search.best_solution(), search.search_figures()
 
@@ -137,19 +147,36 @@ class _OptimalSearch:
     the best one that was certified in integers.
     """
 
-    def __init__(self, problem: KAnonymityProblem, params: OptimalParams) -> None:
-        self.problem, self.params = problem, params
+    def __init__(
+        self, problem: KAnonymityProblem, params: OptimalParams, deadline: Deadline
+    ) -> None:
+        self.problem, self.params, self.deadline = problem, params, deadline
         self.classes = ScopeClasses.of_problem(problem)
-        self.begun = self.last_report = time.monotonic()
+        self.begun = deadline.clock()
+        self.progress = RateLimitedProgress()
         self.bound = self.integer_bound = 0
         self.columns, self.is_exhausted = 0, False
-        self.best = merge_classes(problem)
+        self.best = self._first_answer()
         self.cost = edit_cost(problem, self.best)
-        self.move_costs: MoveCosts | None = None
-        if len(problem.texts) <= MOST_VARIANTS:
-            self.move_costs = MoveCosts.of(problem, Optimal.name)
-            self._climb_from(self.move_costs, search_best_first(self.move_costs))
+        self.move_costs = MoveCosts.of(problem, Optimal.name)
+        try:
+            greedy = search_best_first(self.move_costs, deadline.share(_SHARE_FOR_GREEDY))
+        except OutOfTime:
+            greedy = self.best.target
+        self._climb_from(greedy)
         self._report_progress()
+
+    def _first_answer(self) -> Assignment:
+        """An answer by merging: of all classes, or, of many, block by block."""
+        problem = self.problem
+        if len(problem.texts) <= _MOST_MERGED_AT_ONCE:
+            try:
+                return merge_classes(problem, None, self.deadline.share(_SHARE_FOR_FIRST_ANSWER))
+            except OutOfTime:
+                pass
+        share = self.deadline.share(_SHARE_FOR_FIRST_ANSWER)
+        found = search_in_blocks(problem, _SHARE_FOR_FIRST_ANSWER * self.params.seconds, share)
+        return Assignment.of_targets(problem, found.target)
 
     def run(self) -> None:
         """Merge, bound, solve what is promising, search nearby, solve what is left."""
@@ -157,18 +184,25 @@ class _OptimalSearch:
         certificate = self._certify()
         self.integer_bound = self._raise_bound(certificate.value)
         # Where the relaxed problem sends variants is seldom an answer, and a good start for one.
-        suggested = merge_classes(problem, certificate.relaxed_targets())
-        self._keep_if_better(suggested)
-        if self.move_costs is not None and not self._is_gap_reached():
-            self._climb_from(self.move_costs, suggested.target)
+        self._try_suggested(certificate.relaxed_targets())
         count = max(_COLUMNS_OF_A_VARIANT * len(problem.texts), _FEWEST_COLUMNS)
         # Whether more pairs matter than the first program holds.
         is_large = certificate.cost_limit_for(count, self.cost) < self.cost
         if is_large and not self._is_gap_reached():
-            self._search_nearby(certificate, _SHARE_FOR_SEARCH * self._seconds_left())
+            self._search_nearby(certificate)
         share = _SHARE_FOR_LARGE_PROGRAM if is_large else _SHARE_FOR_PROGRAM
         self._solve_promising(certificate, count, share)
         self._report_progress()
+
+    def _try_suggested(self, target: Ints) -> None:
+        """Merge what holds too little there, and climb on from it."""
+        try:
+            suggested = merge_classes(self.problem, target, self.deadline.share(_SHARE_FOR_GREEDY))
+        except OutOfTime:
+            return
+        self._keep_if_better(suggested)
+        if not self._is_gap_reached():
+            self._climb_from(suggested.target)
 
     def _certify(self) -> CertifiedBound:
         """A bound, sought from what each variant costs in the best answer."""
@@ -179,7 +213,7 @@ class _OptimalSearch:
             CoverConstraints.of(problem, split_cases=self.params.split_cases),
             distance.astype(np.float64) * problem.cases,
             self.cost,
-            _SHARE_FOR_BOUND * self.params.seconds,
+            self.deadline.within(_SHARE_FOR_BOUND * self.params.seconds),
             self._on_bound,
         )
 
@@ -201,20 +235,20 @@ class _OptimalSearch:
                 self._search_around(certificate, count)
             count, has_searched = 3 * count, True
 
-    def _climb_from(self, costs: MoveCosts, target: Ints) -> None:
+    def _climb_from(self, target: Ints) -> None:
         """Improve an answer that moves whole variants by changing a class at a time, and keep what
         is best.
         """
-        until = time.monotonic() + _SHARE_FOR_HILL_CLIMBING * self._seconds_left()
-        improved = improve_by_hill_climbing(costs, target, until)
+        climbing = self.deadline.share(_SHARE_FOR_HILL_CLIMBING)
+        improved = improve_by_hill_climbing(self.move_costs, target, climbing)
         self._keep_if_better(Assignment.of_targets(self.problem, improved))
 
-    def _search_nearby(self, certificate: CertifiedBound, seconds: float) -> None:
+    def _search_nearby(self, certificate: CertifiedBound) -> None:
         """Improve the best answer by neighbourhoods that are solved exactly."""
         found = improve_by_neighbourhoods(
             self.problem,
             self.best_solution(),
-            seconds,
+            self.deadline.share(_SHARE_FOR_SEARCH),
             split_cases=self.params.split_cases,
             certificate=certificate,
             on_improvement=self._on_cost,
@@ -226,16 +260,16 @@ class _OptimalSearch:
         does: local branching (Fischetti and Lodi, Mathematical Programming 98, 2003). Fewer where
         that takes too long, more where it gives nothing.
         """
-        until = time.monotonic() + _SHARE_FOR_SEARCH * self._seconds_left()
+        searching = self.deadline.share(_SHARE_FOR_SEARCH)
         radius = _FIRST_RADIUS
-        while 1 < radius <= _WIDEST_RADIUS and time.monotonic() < until:
+        while 1 < radius <= _WIDEST_RADIUS and not searching.is_over:
             if self._is_gap_reached():
                 return
             limit = certificate.cost_limit_for(count, self.cost)
             source, target = self._add_columns_of_best(*certificate.columns_below(limit))
             integer_program = self._program_over(source, target)
             cost_before = self.cost
-            seconds = _SHARE_OF_A_RADIUS * (until - time.monotonic())
+            seconds = _SHARE_OF_A_RADIUS * searching.seconds_left
             result = integer_program.solve(seconds, self.best, radius=radius)
             if result.assignment is not None:
                 self._keep_if_better(result.assignment)
@@ -293,29 +327,23 @@ class _OptimalSearch:
         return (relative_gap(self.cost, self.bound) or 0.0) <= self.params.gap
 
     def _seconds_left(self) -> float:
-        return self.params.seconds - (time.monotonic() - self.begun)
+        return self.deadline.seconds_left
 
     def _on_cost(self, distance: int) -> None:
         """Called with the cost of better answers."""
-        if self._may_report():
-            self._report_progress(distance)
+        self._report_progress(distance)
 
     def _on_bound(self, bound: int) -> None:
         """Called with better bounds."""
         self._raise_bound(bound)
-        if self._may_report():
-            self._report_progress()
-
-    def _may_report(self) -> bool:
-        return time.monotonic() - self.last_report >= _SECONDS_BETWEEN_MESSAGES
+        self._report_progress()
 
     def _report_progress(self, distance: int | None = None) -> None:
         """Say the cost of the best answer (or ``distance``), and how near to the least it is."""
-        self.last_report = time.monotonic()
         edits = self.cost if distance is None else distance
         above = relative_gap(edits, self.bound) if self.bound else None
         proof = "" if above is None else f", at most {above:.1%} above the least possible"
-        say(f"optimal: {edits:,} edits{proof}")
+        self.progress.report(f"optimal: {edits:,} edits{proof}")
 
     def best_solution(self) -> Solution:
         """The best answer so far, its bound, and why the search ended."""
@@ -336,7 +364,7 @@ class _OptimalSearch:
         is_certified = self.integer_bound >= self.bound
         proof = "in whole numbers" if is_certified else "by HiGHS, to its tolerance of 1e-6"
         return {
-            "seconds": round(time.monotonic() - self.begun, 2),
+            "seconds": round(self.deadline.clock() - self.begun, 2),
             "bound_proved": proof,
             "bound_in_whole_numbers": self.integer_bound,
             "pairs_in_the_program": self.columns,

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from cloakwork.mechanisms.base import Theorem
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
@@ -52,16 +53,20 @@ class Pretsa(Anonymiser[PretsaParams]):
     )
     Params = PretsaParams
 
-    def solve(
-        self, params: PretsaParams, problem: KAnonymityProblem
+    def solve_within(
+        self, params: PretsaParams, problem: KAnonymityProblem, deadline: Deadline
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
-        """Walk the tree; deterministic."""
-        return walk_tree(problem), {}
+        """Walk the tree; deterministic. Raises ``OutOfTime`` where ``deadline``, which
+        ``kanon/auto`` may set, is over before.
+        """
+        return walk_tree(problem, deadline), {}
 
 
-def walk_tree(problem: KAnonymityProblem) -> Solution:
-    """PRETSA's answer to ``problem``, which must be feasible."""
-    target = _TreeWalk(problem).run()
+def walk_tree(problem: KAnonymityProblem, deadline: Deadline) -> Solution:
+    """PRETSA's answer to ``problem``, which must be feasible; raises ``OutOfTime`` where
+    ``deadline`` is over before.
+    """
+    target = _TreeWalk(problem, deadline).run()
     return Solution(Assignment.of_targets(problem, target), None, "the greedy walk ended")
 
 
@@ -131,9 +136,9 @@ class _TreeWalk:
     ``variants_placed_on[v]``: the variants whose cases are on ``v`` now.
     """
 
-    def __init__(self, problem: KAnonymityProblem) -> None:
+    def __init__(self, problem: KAnonymityProblem, deadline: Deadline) -> None:
         variants = len(problem.texts)
-        self.problem = problem
+        self.problem, self.deadline = problem, deadline
         self.tree = _build_prefix_tree(problem.texts, problem.scope)
         self.cases, self.mass = problem.cases.copy(), problem.mass.copy()
         mass_before = np.concatenate([[0], np.cumsum(problem.mass)])
@@ -176,6 +181,7 @@ class _TreeWalk:
 
     def _move_to_nearest(self, moved_variant: int) -> None:
         """Move the original cases of a variant to the most similar one that holds cases."""
+        self.deadline.require_time()
         distances = self.problem.distances
         nearest, _ = distances.nearest(moved_variant, np.flatnonzero(self.cases))
         # The most frequent; of equally frequent ones the first, which ``argmax`` gives.

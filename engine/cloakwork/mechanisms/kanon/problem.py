@@ -192,22 +192,17 @@ def problem_from_histogram(
     return KAnonymityProblem(ascending, cases, mass, k, scope, distances), counts[VARIANT]
 
 
-_VARIANT_INDEX: Final = "variant_index"
-_CASES_OF_VARIANT: Final = "cases_of_variant"
+_ROW: Final = "row"
 
 
 def _units_counted_once(summary: pl.DataFrame, counts: pl.DataFrame) -> Ints:
     """For each row of ``counts`` how many units count there: int64, shape (variants,)."""
-    numbered = counts.with_row_index(_VARIANT_INDEX).rename({CASES: _CASES_OF_VARIANT})
-    rows = summary.join(numbered, on=VARIANT, how="left", maintain_order="left")
+    numbered = counts.select(VARIANT, pl.col(CASES).alias("of_variant")).with_row_index(_ROW)
+    rows = summary.select(VARIANT, UNIT).join(numbered, on=VARIANT, maintain_order="left")
     # The rarest variant of each unit comes first; of equally rare ones the first in order.
-    rarest = (
-        rows.filter(pl.col(UNIT).is_not_null())
-        .sort(_CASES_OF_VARIANT, _VARIANT_INDEX)
-        .unique(UNIT, keep="first")
-    )
-    units = np.bincount(rarest[_VARIANT_INDEX].to_numpy(), minlength=counts.height)
-    return units.astype(np.int64)
+    rarest_first = rows.sort("of_variant", _ROW).select(_ROW, UNIT).explode(UNIT)
+    rarest = rarest_first.drop_nulls().unique(UNIT, keep="first")
+    return np.bincount(rarest[_ROW].to_numpy(), minlength=counts.height).astype(np.int64)
 
 
 def assignment_table(assignment: Assignment, labels: pl.Series) -> pl.DataFrame:

@@ -28,12 +28,14 @@ from typing import Final
 
 import numpy as np
 
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.problem import Ints
 from cloakwork.mechanisms.kanon.whole_variants import BoolArray, MoveCosts
 
 SCALE: Final = 1024
 MOST_MASS_UNITS: Final = 256
 """In how many units missing mass is counted at most."""
+_NO_LIMIT: Final = Deadline()
 _FORBIDDEN: Final = 1 << 60
 """Cost that stands for what is not allowed. int64 holds the sum of seven of them, not of eight."""
 _CELLS_AT_ONCE: Final = 1 << 23
@@ -86,8 +88,8 @@ class _ClassChoice:
 class Relaxation:
     """L(w) for one problem; see the module's docstring."""
 
-    def __init__(self, costs: MoveCosts) -> None:
-        self.costs = costs
+    def __init__(self, costs: MoveCosts, deadline: Deadline = _NO_LIMIT) -> None:
+        self.costs, self.deadline = costs, deadline
         self.scaled_cost = SCALE * costs.move_cost
         self.parent = _nearest_enclosing(costs.prefix_end)
         self.most_trees = max(1, int(costs.mass.sum()) // costs.k)
@@ -98,7 +100,8 @@ class Relaxation:
     def __call__(self, multipliers: Ints, decisions: OpenDecisions) -> RelaxationValue:
         """L(``multipliers``) where only what ``decisions`` leave possible may happen.
 
-        ``multipliers``: int64, shape (variants,), in 1/``SCALE`` edits.
+        ``multipliers``: int64, shape (variants,), in 1/``SCALE`` edits. Raises ``OutOfTime`` where
+        the deadline is over before.
         """
         reduced = self.scaled_cost - multipliers[:, None]
         reduced = np.where(decisions.may_move, reduced, _FORBIDDEN)
@@ -133,6 +136,7 @@ class Relaxation:
         cells_of_a_class = len(missing) * (int(missing.max(initial=0)) + 1)
         classes_at_once = max(1, _CELLS_AT_ONCE // cells_of_a_class)
         for start in range(0, len(deficient), classes_at_once):
+            self.deadline.require_time()
             chunk = deficient[start : start + classes_at_once]
             # What is picked already cannot be picked for the cover.
             weight = np.where(has_negative_cost[:, chunk], _FORBIDDEN, reduced[:, chunk])

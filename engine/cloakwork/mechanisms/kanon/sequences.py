@@ -67,7 +67,7 @@ class EditDistances:
 
     def __init__(self, texts: tuple[str, ...], metric: Metric = "levenshtein") -> None:
         self._texts = np.array(texts, dtype=object)
-        self._metric = metric
+        self.metric = metric
 
     @cached_property
     def matrix(self) -> NDArray[np.int16]:
@@ -100,6 +100,15 @@ class EditDistances:
         distances = process.cpdist(left, right, scorer=self._scorer(), dtype=np.int32)
         return np.asarray(distances, np.int64)
 
+    def between(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The distance of each source to each target: int64, shape (sources, targets)."""
+        from rapidfuzz import process
+
+        distances = process.cdist(
+            self._texts[sources], self._texts[targets], scorer=self._scorer(), dtype=np.int32
+        )
+        return np.asarray(distances, np.int64)
+
     def nearest(self, source: int, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
         """Those of ``among`` (int64, not empty, ascending) that are nearest to ``source``,
         ascending, and how far.
@@ -125,7 +134,7 @@ class EditDistances:
     def _scorer(self) -> Any:
         from rapidfuzz.distance import Indel, Levenshtein
 
-        return Levenshtein.distance if self._metric == "levenshtein" else Indel.distance
+        return Levenshtein.distance if self.metric == "levenshtein" else Indel.distance
 
     def _lower_bounds(self, source: int, among: NDArray[np.int64]) -> NDArray[np.int64]:
         """What the distances to ``among`` are at least: int64, shape (among,).
@@ -137,7 +146,7 @@ class EditDistances:
         own = self._occurrences[:, source : source + 1]
         difference = self._occurrences - own
         differing = np.abs(difference).sum(axis=0)
-        if self._metric == "indel":
+        if self.metric == "indel":
             return np.asarray(differing[among], np.int64)
         longer_by = np.abs(self._lengths - self._lengths[source])
         larger_number = (differing + longer_by) // 2

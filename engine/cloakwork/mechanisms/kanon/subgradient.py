@@ -10,13 +10,13 @@ certified over all pairs. Everything here is floating point; nothing here has to
 certified bound to hold.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.lower_bound import (
     CELLS_AT_ONCE,
     CertifiedBound,
@@ -204,15 +204,14 @@ def subgradient_ascent(
     constraints: CoverConstraints,
     assignment_duals: Floats,
     cost: int,
-    seconds: float,
+    deadline: Deadline,
     on_bound: Callable[[int], None] = lambda bound: None,
 ) -> CertifiedBound:
-    """The best bound found, until it is ``cost``, steps are too small, or ``seconds`` are over.
+    """The best bound found, until it is ``cost``, steps are too small, or ``deadline`` is over.
 
     ``assignment_duals``: float64, shape (variants,), to begin with, in edits; ``cost``: that of
     some answer. ``on_bound`` is called with each bound that is certified and no worse.
     """
-    end = time.monotonic() + seconds
     duals = np.where(constraints.must_be_placed, assignment_duals, 0.0)
     proved = certify_bound(problem, constraints, duals, np.zeros(len(duals)))
     if not constraints.must_be_placed.any():
@@ -220,12 +219,14 @@ def subgradient_ascent(
     pool_size, step = max(2 * problem.k, _SMALLEST_POOL), 1.0
     is_rising = True
     for round_ in range(_ROUNDS):
-        if step < _SMALLEST_STEP or time.monotonic() > end or proved.value >= cost:
+        if step < _SMALLEST_STEP or deadline.is_over or proved.value >= cost:
             break
         pool = _CandidatePool.at_prices(problem, constraints, duals, pool_size)
         begin = _AscentState(-np.inf, duals, duals, step)
         aim = _bound_aimed_at(round_, proved.value, cost, is_rising=is_rising)
-        last = _ascend_in_pool(problem, constraints, pool, begin, aim, _round_length(round_), end)
+        last = _ascend_in_pool(
+            problem, constraints, pool, begin, aim, _round_length(round_), deadline
+        )
         found = certify_bound(problem, constraints, last.assignment_duals, last.mass_duals)
         has_stood_still = np.array_equal(duals, last.assignment_duals) and last.step == step
         is_settled = pool_size >= len(duals) and has_stood_still
@@ -265,7 +266,7 @@ def _ascend_in_pool(
     best: _AscentState,
     aim: float,
     steps: int,
-    end: float,
+    deadline: Deadline,
 ) -> _AscentState:
     """Subgradient steps with momentum, from the best prices within one pool to better ones."""
     step, duals = best.step, best.assignment_duals
@@ -278,7 +279,7 @@ def _ascend_in_pool(
         if relaxed.bound > best.bound:
             best = _AscentState(relaxed.bound, duals, relaxed.mass_duals, step)
         slope = np.where(constraints.must_be_placed, 1.0 - relaxed.times_placed, 0.0)
-        if not slope.any() or step < _SMALLEST_STEP or time.monotonic() > end:
+        if not slope.any() or step < _SMALLEST_STEP or deadline.is_over:
             break
         if idle_steps > _PATIENCE:
             # Back to the best prices, with smaller steps and no momentum.

@@ -1,0 +1,62 @@
+"""A log in parts put together again, and compared with the log that was read whole."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+from polars.testing import assert_frame_equal
+
+from cloakwork.log.eventlog import EventLog
+
+
+def put_together(parts: Sequence[EventLog]) -> EventLog:
+    """The cases of all parts in the order of ``case_index``. What each says of the file as a whole
+    must be the same in all.
+    """
+    first = parts[0]
+    for part in parts:
+        assert part.notes == first.notes
+        assert part.source.exact == first.source.exact
+        assert part.source.conflicts == first.source.conflicts
+        assert part.source.repeated == first.source.repeated
+    index = np.concatenate([part.index_of_case for part in parts])
+    assert len(np.unique(index)) == len(index)
+    counts = np.concatenate([np.diff(part.offsets) for part in parts])
+    source = replace(
+        first.source,
+        texts={
+            name: pl.concat([part.source.texts[name] for part in parts])
+            for name in first.source.texts
+        },
+        rows={
+            name: pl.concat([part.source.rows[name] for part in parts])
+            for name in first.source.rows
+        },
+    )
+    log = EventLog(
+        pl.concat([part.events for part in parts]),
+        pl.concat([part.cases for part in parts]),
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        first.notes,
+        source=source,
+    )
+    return log.keep_cases(np.argsort(index))
+
+
+def assert_same_log(expected: EventLog, found: EventLog) -> None:
+    """Equal events, cases, types, spelling and notes."""
+    assert_frame_equal(expected.events, found.events)
+    assert_frame_equal(expected.cases, found.cases)
+    assert expected.offsets.tolist() == found.offsets.tolist()
+    assert expected.notes == found.notes
+    assert expected.source.exact == found.source.exact
+    assert dict(expected.source.conflicts) == dict(found.source.conflicts)
+    assert expected.source.repeated == found.source.repeated
+    for of_one, of_other in (
+        (expected.source.texts, found.source.texts),
+        (expected.source.rows, found.source.rows),
+    ):
+        assert of_one.keys() == of_other.keys()
+        for name, texts in of_one.items():
+            assert texts.to_list() == of_other[name].to_list(), name
