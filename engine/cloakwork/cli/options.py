@@ -33,7 +33,7 @@ column_option = click.option(
     multiple=True,
     metavar="NAME=COLUMN",
     help="Which column of a table holds what: case=PatientNo, activity=Step, timestamp=At, or "
-    "case:NAME=COLUMN for an attribute of cases; row=COLUMN, on Spark: what numbers the rows.",
+    "case:NAME=COLUMN for an attribute of cases; row=COLUMN: what numbers the rows.",
 )
 
 

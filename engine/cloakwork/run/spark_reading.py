@@ -71,9 +71,11 @@ def spark_source(
     may name the column that numbers the rows: ``row``.
     """
     given = dict(columns or {})
-    row = given.pop(ROW_NUMBER, None)
     label = label_of(location)
     options = policy.spec.input or InputOptions()
+    row = given.pop(ROW_NUMBER, options.columns.get(ROW_NUMBER))
+    others = {name: column for name, column in options.columns.items() if name != ROW_NUMBER}
+    options = options.model_copy(update={"columns": others})
     if options.format is None:
         options = options.model_copy(update={"format": "parquet"})
     unit = policy.spec.unit

@@ -17,9 +17,7 @@ TIMESTAMP: Final = "time:timestamp"
 ROLES: Final = {"case": CASE_ID, "activity": ACTIVITY, "timestamp": TIMESTAMP}
 """Words for the three standard attributes, as authors write them."""
 ROW_NUMBER: Final = "row"
-"""Beside attributes, what a mapping of columns may name where Spark reads: the column that numbers
-the rows.
-"""
+"""Beside attributes, what a mapping of columns may name: the column that numbers the rows."""
 
 InputFormat = Literal["xes", "csv", "parquet", "excel", "ocel-json", "ocel-sqlite"]
 
