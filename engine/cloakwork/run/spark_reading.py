@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Asked(Protocol):
+class ReadingArguments(Protocol):
     """How a log is to be read: as the arguments of ``spark_source``."""
 
     @property
@@ -29,7 +29,7 @@ class Asked(Protocol):
 
 
 def opened_by_spark(
-    engine: object, log: object, policy: Policy, asked: Asked
+    engine: object, log: object, policy: Policy, asked: ReadingArguments
 ) -> tuple[SparkEngine, object]:
     """``engine``, or the engine on the session of a DataFrame, and what it opens of ``log``: an
     event log, a path, a table's name or a DataFrame. CloakworkError for another engine.
