@@ -47,8 +47,8 @@ LONG = "CLOAKWORK_RUNS" in os.environ
 REQUEST = TableRequest(
     InputOptions(), None, frozenset(), ACTIVITY, TIMESTAMP, False, Limits(), "refuse"
 )
-SAMPLE = {"bound", "attributes/redact", "kanon/pretsa", "variants/threshold", "timestamps/laplace"}
-"""What the short form tries: cases that lie together by unit, keys, marks, counts, noise."""
+SAMPLE = {"attributes/redact", "kanon/pretsa", "timestamps/laplace"}
+"""What the short form tries: keys, marks, noise. The command tries units, counts and bounding."""
 
 
 @pytest.fixture(scope="module")
