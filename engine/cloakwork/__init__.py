@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cloakwork.attacks.assess import risk
     from cloakwork.authoring.exploration import explore
     from cloakwork.comparing.compare import compare
+    from cloakwork.engines.spark import spark_engine
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
     from cloakwork.plan.prove import prove
@@ -48,6 +49,7 @@ _HOMES = {
     "read_log": "cloakwork.api",
     "release": "cloakwork.api",
     "risk": "cloakwork.attacks.assess",
+    "spark_engine": "cloakwork.engines.spark",
     "verify": "cloakwork.api",
     "write_log": "cloakwork.log.io",
 }
@@ -70,6 +72,7 @@ __all__ = [
     "read_log",
     "release",
     "risk",
+    "spark_engine",
     "verify",
     "write_log",
 ]

@@ -9,6 +9,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import BudgetForecast, Ledger
+from cloakwork.engines.base import Engine
 from cloakwork.errors import CloakworkError, FileProblem, PolicyError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.handle import LogHandle
@@ -56,6 +57,7 @@ from cloakwork.run.search_cache import SearchCache
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql import DataFrame as SparkDataFrame
 
 
 def load_policy(path_or_name: str | Path, *, ledger: Ledger | str | None = None) -> Policy:
@@ -75,7 +77,7 @@ def _source(path_or_name: str | Path, ledger: Ledger | str | None) -> PolicySour
 
 def apply(
     plan: Plan,
-    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
+    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame | SparkDataFrame",
     *,
     ledger: Ledger | str | None = None,
     reporter: Reporter = in_notebook,
@@ -84,11 +86,11 @@ def apply(
     mining_seconds: float = 0.0,
     folder: Path | None = None,
     require_approval: bool = False,
-    engine: str | None = None,
+    engine: str | Engine | None = None,
 ) -> Release:
     """Run ``plan`` on ``log`` and charge ``ledger``; the release stays in memory.
 
-    ``log``: an EventLog, the path of one, or a table of polars or pandas, one row an event.
+    ``log``: an EventLog, the path of one, or a table of polars, pandas or Spark, one row an event.
 
     ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the
     user's data folder. ``columns``: standard name to the log's own, for CSV,
@@ -99,7 +101,8 @@ def apply(
     the ledger to tell a run that was killed. What ``preview`` found on the same log is used, and
     what is found is kept, in the user's data folder unless ``CLOAKWORK_NO_CACHE`` is set.
     ``engine``: ``memory``, ``local`` (in batches on disk, for logs that do not fit into memory) or
-    ``spark``; by default by the size of the log.
+    ``spark``, or a ``spark_engine``; by default by the size of the log. On Spark ``log`` may be the
+    name of a table, ``spark:TABLE``, and ``columns`` name what numbers its rows, ``row``.
     """
     if not isinstance(plan, Plan):
         what = type(plan).__name__
@@ -148,7 +151,7 @@ def apply(
 
 def release(
     policy: Policy | Plan | str | Path,
-    log: EventLog | str | Path,
+    log: "EventLog | str | Path | SparkDataFrame",
     out: str | Path,
     *,
     ledger: Ledger | str | None = None,
@@ -159,7 +162,7 @@ def release(
     mining_seconds: float = 0.0,
     window: str | None = None,
     require_approval: bool = False,
-    engine: str | None = None,
+    engine: str | Engine | None = None,
 ) -> Published:
     """Anonymize ``log`` under ``policy`` and write the release to the new folder ``out``: all that
     ``cloakwork apply`` does.

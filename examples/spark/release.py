@@ -27,6 +27,7 @@ def write_parquet(folder: Path, files: int = 4) -> None:
 
 
 def main(out: str) -> None:
+    """Write the log's files, release them to ``out``, and say what came of it."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()

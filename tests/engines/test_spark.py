@@ -4,6 +4,7 @@ import hashlib
 import os
 import secrets
 import signal
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cloakwork.accounting.ledger import Ledger
 from cloakwork.engines.batch_files import BatchFile
 from cloakwork.engines.batches import collected
 from cloakwork.engines.executors import Executor
@@ -34,7 +36,9 @@ from cloakwork.run.all_cases import SourceFigures
 from cloakwork.testing.asking_contract import MechanismRuns
 from cloakwork.testing.contract import MechanismContract
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log
+from conftest import EXAMPLES
 from contracts import test_mechanism_contract
+from drawn_entropy import entropy_of
 from spark_session import missing, spark_session
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
@@ -43,8 +47,8 @@ LONG = "CLOAKWORK_RUNS" in os.environ
 REQUEST = TableRequest(
     InputOptions(), None, frozenset(), ACTIVITY, TIMESTAMP, False, Limits(), "refuse"
 )
-SAMPLE = {"bound", "attributes/redact", "kanon/pretsa", "variants/threshold", "timestamps/laplace"}
-"""What the short form tries: cases that lie together by unit, keys, marks, counts, noise."""
+SAMPLE = {"attributes/redact", "kanon/pretsa", "timestamps/laplace"}
+"""What the short form tries: keys, marks, noise. The command tries units, counts and bounding."""
 
 
 @pytest.fixture(scope="module")
@@ -240,6 +244,70 @@ def many_times(log: EventLog, copies: int) -> EventLog:
 def explained(frame: Any) -> str:
     """All plans of a query, as Spark shows and logs them."""
     return str(frame._jdf.queryExecution().toString())
+
+
+def test_apply_releases_what_memory_releases(
+    session: Any, tmp_path: Path, cloakwork: Callable[..., Any]
+) -> None:
+    """A table by name, its rows permuted, in batches of whole persons, with noise: the same values,
+    one entry in the ledger, and a release that verifies.
+    """
+    events = read_log(EXAMPLES / "hospital.xes.gz").to_polars().with_row_index("n")
+    events.write_parquet(tmp_path / "log.parquet")
+    permuted = events.sample(fraction=1, shuffle=True, seed=2)
+    frame = session.read.parquet(str(in_files(permuted, tmp_path / "log")))
+    frame.createOrReplaceTempView("hospital")
+    read, entries = [], []
+    for log, engine in ((tmp_path / "log.parquet", "memory"), ("spark:hospital", "spark")):
+        out, ledger = tmp_path / engine, f"sqlite:///{tmp_path / engine}.db"
+        row = ("--column", "row=n") if engine == "spark" else ()
+        words = ("--out", out, "--engine", engine, "--ledger", ledger, "--quiet", *row)
+        with entropy_of("both"):
+            said = cloakwork("apply", "dp-per-person", log, *words)
+        assert said.code == 0, said.err
+        assert cloakwork("verify", out).code == 0
+        read.append(read_log(out / "log.xes.gz"))
+        entries.append([record.state for record in Ledger(ledger).history()])
+    assert_same_log(*read)
+    assert entries == [["committed"], ["committed"]]
+
+
+@pytest.mark.skipif(not LONG, reason="a server of Spark Connect: CLOAKWORK_RUNS=1")
+def test_connect_reads_and_releases_the_same(tmp_path: Path) -> None:
+    """In a process of its own: one may not speak both to a server and to classic Spark."""
+    table = flat_log()
+    table.write_parquet(tmp_path / "whole.parquet")
+    folder = in_files(table, tmp_path / "log")
+    path = os.pathsep.join(sys.path)
+    said = subprocess.run(
+        [sys.executable, "-c", BY_CONNECT, str(folder), str(tmp_path)],
+        env={**os.environ, "SPARK_REMOTE": "local[2]", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, said.stderr
+    in_memory = read_log(tmp_path / "whole.parquet")
+    assert pl.read_parquet(tmp_path / "events.parquet").equals(in_memory.events)
+    assert pl.read_parquet(tmp_path / "cases.parquet").equals(in_memory.cases)
+
+
+BY_CONNECT = """
+import sys
+from pathlib import Path
+from cloakwork.engines.batches import collected
+from cloakwork.engines.spark import spark_engine
+from cloakwork.engines.spark_rows import SparkSource
+from cloakwork.run.all_cases import SourceFigures
+from engines.test_spark import REQUEST, as_it_is
+
+folder, out = Path(sys.argv[1]), Path(sys.argv[2])
+engine = spark_engine(storage=out / "storage", batch_events=70)
+log = engine.open(SparkSource(folder, REQUEST), as_it_is, "case:person", SourceFigures()).log
+whole = collected(log)
+whole.events.write_parquet(out / "events.parquet")
+whole.cases.write_parquet(out / "cases.parquet")
+"""
 
 
 def failing(place: int, batch: EventLog) -> None:

@@ -64,7 +64,7 @@ class Reading:
 
 
 def choice_for(
-    engine: str | None,
+    engine: str | Engine | None,
     log: object,
     plan: Plan,
     columns: dict[str, str] | None,
@@ -72,8 +72,13 @@ def choice_for(
     reporter: Reporter,
 ) -> Choice:
     """The engine, and what it opens of a log in memory, at a path or in a table; LogError for what
-    is none of these.
+    is none of these. ``engine``: a name, or an engine of Spark.
     """
+    if not isinstance(engine, str | None) or type(log).__module__.startswith("pyspark."):
+        from cloakwork.run.spark_reading import opened_by_spark
+
+        reading = Reading(columns, keep, _on_excess(plan))
+        return Choice(*opened_by_spark(engine, log, plan.policy, reading))
     if isinstance(log, EventLog):
         return _choice_in_memory(engine, log)
     if isinstance(log, str | Path):

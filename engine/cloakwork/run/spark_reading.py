@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
+from cloakwork.engines.spark import SparkEngine, spark_engine
 from cloakwork.engines.spark_rows import SparkSource, label_of
-from cloakwork.errors import LogError
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
+from cloakwork.errors import CloakworkError, LogError
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io.options import ROW_NUMBER, InputOptions
 from cloakwork.log.io.reading import asked_of
 from cloakwork.log.limits import OnExcess
@@ -14,6 +15,47 @@ from cloakwork.policy.model import Policy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+class ReadingArguments(Protocol):
+    """How a log is to be read: as the arguments of ``spark_source``."""
+
+    @property
+    def columns(self) -> Mapping[str, str] | None: ...  # noqa: D102
+    @property
+    def keep(self) -> Callable[[str], bool] | None: ...  # noqa: D102
+    @property
+    def on_excess(self) -> OnExcess: ...  # noqa: D102
+
+
+def opened_by_spark(
+    engine: object, log: object, policy: Policy, asked: ReadingArguments
+) -> tuple[SparkEngine, object]:
+    """``engine``, or the engine on the session of a DataFrame, and what it opens of ``log``: an
+    event log, a path, a table's name or a DataFrame. CloakworkError for another engine.
+    """
+    from pyspark.sql import DataFrame
+
+    frame = log if isinstance(log, DataFrame) else None
+    if not isinstance(engine, SparkEngine):
+        if frame is None or engine not in (None, "spark"):
+            raise CloakworkError(
+                f"the log is a {type(log).__name__}, which the engine {engine} does not read; a "
+                "DataFrame of Spark needs the engine spark"
+            )
+        engine = spark_engine(frame.sparkSession)
+    if isinstance(log, EventLog):
+        return engine, log
+    if frame is None and not isinstance(log, str | Path):
+        raise LogError(
+            "log",
+            f"must be a DataFrame of Spark, a path, a table's name or an "
+            f"EventLog (got {type(log).__name__})",
+        )
+    location = cast("str | Path | DataFrame", log)
+    return engine, spark_source(
+        policy, location, columns=asked.columns, keep=asked.keep, on_excess=asked.on_excess
+    )
 
 
 def spark_source(
