@@ -25,7 +25,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 RESULTS, PLOT = HERE / "results.json", HERE / "scale.svg"
 POLICIES = {path.stem: path for path in sorted((HERE / "policies").glob("*.yaml"))}
-FLOOR = "floor"
+ENGINES, GROUP_BY = ("memory", "local", "spark"), "group-by"
 COLUMNS = (
     ("engine", 8),
     ("policy", 16),
@@ -59,11 +59,11 @@ def arguments() -> argparse.Namespace:
 
 
 def cells(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """The cells that are asked for, small ones first; the floor once a file."""
+    """The cells that are asked for, small ones first; the group-by once a file."""
     for events, form in product(map(int, asked.events.split(",")), asked.formats.split(",")):
         file = {"format": form, "events": events}
         if form != "xes.gz":
-            yield {"engine": FLOOR, "policy": "", "report": False} | file
+            yield {"engine": GROUP_BY, "policy": "", "report": False} | file
         for policy, engine in product(asked.policies.split(","), asked.engines.split(",")):
             yield {"engine": engine, "policy": policy, "report": not asked.without_report} | file
 
@@ -119,17 +119,16 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def plot(rows: list[dict[str, Any]]) -> None:
-    """Processor time, memory and disk of releases without a report against events, a row a policy;
-    the floor in grey.
+    """Processor time, memory and disk against events, a row a policy; with a report dashed, the
+    group-by of polars in grey.
     """
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "scale"
+    mpl.rcParams |= {"svg.hashsalt": "scale", "svg.fonttype": "none"}
     import matplotlib.pyplot as plt
 
-    rows = [row for row in rows if "failed" not in row and not row["report"]]
-    rows = [row for row in rows if row["format"] in ("parquet", "folder")]
+    rows = [row for row in rows if "failed" not in row and row["format"] == "parquet"]
     policies = sorted({row["policy"] for row in rows if row["policy"]})
     if not policies:
         return
@@ -139,15 +138,21 @@ def plot(rows: list[dict[str, Any]]) -> None:
     )
     for line, policy in zip(axes, policies, strict=True):
         for axis, (name, label) in zip(line, figures, strict=True):
-            engines = sorted({row["engine"] for row in rows if row["policy"] in ("", policy)})
-            for engine in engines:
+            of_policy = [row for row in rows if row["policy"] in ("", policy)]
+            colours = dict(zip(ENGINES, mpl.color_sequences["tab10"], strict=False))
+            for engine, report in sorted({(row["engine"], row["report"]) for row in of_policy}):
                 points = sorted(
                     (row["events"], row[name])
-                    for row in rows
-                    if row["engine"] == engine and row["policy"] in ("", policy)
+                    for row in of_policy
+                    if (row["engine"], row["report"]) == (engine, report)
                 )
-                style = {"color": "grey", "linestyle": ":"} if engine == FLOOR else {}
-                axis.plot(*zip(*points, strict=True), marker="o", label=engine, **style)
+                axis.plot(
+                    *zip(*points, strict=True),
+                    marker="o",
+                    color=colours.get(engine, "grey"),
+                    linestyle="--" if report else "-",
+                    label=f"{engine}, with report" if report else engine,
+                )
             axis.set(xscale="log", yscale="log", xlabel="events", ylabel=label, title=policy)
             axis.grid(visible=True, alpha=0.3)
     line[0].legend()

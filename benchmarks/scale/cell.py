@@ -1,4 +1,4 @@
-"""One cell of the benchmark: ``cloakwork apply``, or the floor, in a process that is watched.
+"""One cell of the benchmark: ``cloakwork apply``, or the group-by, in a process that is watched.
 
 Memory is what the process and all its children hold together at one moment, sampled; pages that
 several of them share count in each. ``held_mb`` leaves out pages of files, which the system takes
@@ -152,17 +152,17 @@ def released(policy: Path, log: Path, engine: str, *, report: bool) -> dict[str,
         }
 
 
-def floor(log: Path) -> dict[str, Any]:
+def group_by(log: Path) -> dict[str, Any]:
     """polars' streaming group-by over the same file: events of each case, cases of each length."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("CLOAKWORK_SCALE")) as name:
-        figures, _ = watched([sys.executable, str(HERE / "floor.py"), str(log)], Path(name))
+        figures, _ = watched([sys.executable, str(HERE / "group_by.py"), str(log)], Path(name))
         return figures
 
 
 if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
-    if asked["engine"] == "floor":
-        print(json.dumps(floor(Path(asked["file"]))))
+    if asked["engine"] == "group-by":
+        print(json.dumps(group_by(Path(asked["file"]))))
     else:
         policy, file = Path(asked["policy"]), Path(asked["file"])
         print(json.dumps(released(policy, file, asked["engine"], report=asked["report"])))
