@@ -2,8 +2,8 @@
 events.
 
     python benchmarks/scale [--engines memory,local,spark] [--events 1000000,8000000]
-        [--policies kanon-times,dp-control-flow] [--formats parquet] [--folder DIR] [--fresh]
-        [--table-only]
+        [--policies kanon-times,dp-control-flow] [--formats parquet] [--without-report]
+        [--folder DIR] [--fresh] [--table-only]
 
 Logs are made by ``generate.py`` in ``--folder`` (default: the folder that CLOAKWORK_SCALE names,
 else that of temporary files) and stay there; 100 million events take about 1.5 GB as Parquet. Each
@@ -25,7 +25,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 RESULTS, PLOT = HERE / "results.json", HERE / "scale.svg"
 POLICIES = {path.stem: path for path in sorted((HERE / "policies").glob("*.yaml"))}
-FLOOR = "floor"
+ENGINES, GROUP_BY = ("memory", "local", "spark"), "group-by"
 COLUMNS = (
     ("engine", 8),
     ("policy", 16),
@@ -49,6 +49,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--events", default="1000000")
     parser.add_argument("--policies", default="kanon-times,dp-control-flow")
     parser.add_argument("--formats", default="parquet", help="parquet, csv.gz, xes.gz, folder")
+    parser.add_argument(
+        "--without-report", action="store_true", help="neither stages nor utility are measured"
+    )
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--table-only", action="store_true", help="measure nothing")
@@ -56,17 +59,19 @@ def arguments() -> argparse.Namespace:
 
 
 def cells(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """The cells that are asked for, small ones first; the floor once a file."""
+    """The cells that are asked for, small ones first; the group-by once a file."""
     for events, form in product(map(int, asked.events.split(",")), asked.formats.split(",")):
+        file = {"format": form, "events": events}
         if form != "xes.gz":
-            yield {"engine": FLOOR, "policy": "", "format": form, "events": events}
+            yield {"engine": GROUP_BY, "policy": "", "report": False} | file
         for policy, engine in product(asked.policies.split(","), asked.engines.split(",")):
-            yield {"engine": engine, "policy": policy, "format": form, "events": events}
+            yield {"engine": engine, "policy": policy, "report": not asked.without_report} | file
 
 
 def key(cell: dict[str, Any]) -> str:
     """What a cell is filed under."""
-    return f"{cell['events']} {cell['format']} {cell['policy'] or '-'} {cell['engine']}"
+    reported = " with report" if cell["report"] else ""
+    return f"{cell['events']} {cell['format']} {cell['policy'] or '-'} {cell['engine']}{reported}"
 
 
 def file_of(cell: dict[str, Any], folder: Path) -> Path:
@@ -114,14 +119,16 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def plot(rows: list[dict[str, Any]]) -> None:
-    """Processor time and memory against events, one panel a policy; the floor in grey."""
+    """Processor time, memory and disk against events, a row a policy; with a report dashed, the
+    group-by of polars in grey.
+    """
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "scale"
+    mpl.rcParams |= {"svg.hashsalt": "scale", "svg.fonttype": "none"}
     import matplotlib.pyplot as plt
 
-    rows = [row for row in rows if "failed" not in row and row["format"] in ("parquet", "folder")]
+    rows = [row for row in rows if "failed" not in row and row["format"] == "parquet"]
     policies = sorted({row["policy"] for row in rows if row["policy"]})
     if not policies:
         return
@@ -131,15 +138,21 @@ def plot(rows: list[dict[str, Any]]) -> None:
     )
     for line, policy in zip(axes, policies, strict=True):
         for axis, (name, label) in zip(line, figures, strict=True):
-            engines = sorted({row["engine"] for row in rows if row["policy"] in ("", policy)})
-            for engine in engines:
+            of_policy = [row for row in rows if row["policy"] in ("", policy)]
+            colours = dict(zip(ENGINES, mpl.color_sequences["tab10"], strict=False))
+            for engine, report in sorted({(row["engine"], row["report"]) for row in of_policy}):
                 points = sorted(
                     (row["events"], row[name])
-                    for row in rows
-                    if row["engine"] == engine and row["policy"] in ("", policy)
+                    for row in of_policy
+                    if (row["engine"], row["report"]) == (engine, report)
                 )
-                style = {"color": "grey", "linestyle": ":"} if engine == FLOOR else {}
-                axis.plot(*zip(*points, strict=True), marker="o", label=engine, **style)
+                axis.plot(
+                    *zip(*points, strict=True),
+                    marker="o",
+                    color=colours.get(engine, "grey"),
+                    linestyle="--" if report else "-",
+                    label=f"{engine}, with report" if report else engine,
+                )
             axis.set(xscale="log", yscale="log", xlabel="events", ylabel=label, title=policy)
             axis.grid(visible=True, alpha=0.3)
     line[0].legend()

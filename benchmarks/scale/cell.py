@@ -1,4 +1,4 @@
-"""One cell of the benchmark: ``cloakwork apply``, or the floor, in a process that is watched.
+"""One cell of the benchmark: ``cloakwork apply``, or the group-by, in a process that is watched.
 
 Memory is what the process and all its children hold together at one moment, sampled; pages that
 several of them share count in each. ``held_mb`` leaves out pages of files, which the system takes
@@ -124,45 +124,45 @@ def watched(command: list[str], folder: Path) -> tuple[dict[str, Any], bytes]:
         return figures, printed.read()
 
 
-def released(policy: Path, log: Path, engine: str) -> dict[str, Any]:
-    """The figures of one release, file to file, and its stages."""
+def released(policy: Path, log: Path, engine: str, *, report: bool) -> dict[str, Any]:
+    """The figures of one release, file to file; with a ``report`` also its stages, and the utility
+    that is measured for it.
+    """
     with tempfile.TemporaryDirectory(dir=os.environ.get("CLOAKWORK_SCALE")) as name:
         folder = Path(name)
-        command = [
-            sys.executable,
-            "-m",
-            "cloakwork",
-            "apply",
-            str(policy),
-            str(log),
-            "--out",
-            str(folder / "out"),
-        ]
-        command += ["--engine", engine.replace("memory", "polars"), "--quiet", "--json"]
+        if not report:
+            text = policy.read_text("utf-8").replace("report: [json]", "report: []")
+            policy = folder / policy.name
+            policy.write_text(text, "utf-8")
+        command = [sys.executable, "-m", "cloakwork", "apply", str(policy), str(log)]
+        command += ["--out", str(folder / "out"), "--engine", engine, "--quiet", "--json"]
         figures, printed = watched(command, folder)
         if "failed" in figures:
             return figures
-        report = json.loads((folder / "out" / "internal" / "report.json").read_text("utf-8"))
+        if report:
+            text = (folder / "out" / "internal" / "report.json").read_text("utf-8")
+            stages = json.loads(text)["stages"].items()
+            figures["stages_s"] = {stage: round(seconds, 2) for stage, seconds in stages}
         parts = [path for path in folder.glob("out/log*") if path.is_file()]
         parts += [path for path in folder.glob("out/log*/*") if path.is_file()]
         return figures | {
-            "stages_s": {stage: round(seconds, 2) for stage, seconds in report["stages"].items()},
             "released": json.loads(printed)["log"],
             "parts": len(parts),
             "released_mb": round(sum(path.stat().st_size for path in parts) / 1e6),
         }
 
 
-def floor(log: Path) -> dict[str, Any]:
+def group_by(log: Path) -> dict[str, Any]:
     """polars' streaming group-by over the same file: events of each case, cases of each length."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("CLOAKWORK_SCALE")) as name:
-        figures, _ = watched([sys.executable, str(HERE / "floor.py"), str(log)], Path(name))
+        figures, _ = watched([sys.executable, str(HERE / "group_by.py"), str(log)], Path(name))
         return figures
 
 
 if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
-    if asked["engine"] == "floor":
-        print(json.dumps(floor(Path(asked["file"]))))
+    if asked["engine"] == "group-by":
+        print(json.dumps(group_by(Path(asked["file"]))))
     else:
-        print(json.dumps(released(Path(asked["policy"]), Path(asked["file"]), asked["engine"])))
+        policy, file = Path(asked["policy"]), Path(asked["file"])
+        print(json.dumps(released(policy, file, asked["engine"], report=asked["report"])))

@@ -1,6 +1,6 @@
 """The least that anybody pays: a streaming group-by of polars over the whole file.
 
-    python benchmarks/scale/floor.py LOG
+    python benchmarks/scale/group_by.py LOG
 
 For each case its events and its first and last time; of these, how many cases have so many events.
 """
