@@ -32,7 +32,6 @@ from cloakwork.engines.batch_files import (
 from cloakwork.engines.batches import collected, generated_cases, kept_cases
 from cloakwork.engines.executors import Executor
 from cloakwork.engines.workspace import Workspace
-from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.naming import values_of
