@@ -28,8 +28,8 @@ def write_parts(
 
     Where a log holds no case, the file says which columns it has. Batches are written where the log
     is: in several processes at a time, and again where one was lost; or by this process, where they
-    do not see the folder. A file gets its name when it
-    is complete, and what an attempt left behind is removed. Raises OutputError.
+    do not see the folder. A file gets its name when it is complete, and what an attempt left behind
+    is removed. Raises OutputError.
     """
     written = folder / _WRITTEN
     written.mkdir()
