@@ -94,7 +94,9 @@ class BatchedLog:
     def batches(self) -> Iterator[EventLog]:
         """The batches, one after the other, in this process."""
         read = self._reader()
-        return map(read, range(len(self.files)))
+        # A generator holds this log, and with it the files, until it is done.
+        for place in range(len(self.files)):
+            yield read(place)
 
     def each_batch(self, task: Callable[[int, EventLog], T]) -> list[T]:
         """See ``LogHandle``."""
@@ -103,7 +105,7 @@ class BatchedLog:
     def results(self, task: Callable[[int, EventLog], T]) -> Iterator[T]:
         """As ``each_batch``, one after the other."""
         read = self._reader()
-        return self.executor.run(lambda place: task(place, read(place)), len(self.files))
+        yield from self.executor.run(lambda place: task(place, read(place)), len(self.files))
 
     def with_columns_of(self, change: Change) -> "BatchedLog":
         """See ``LogHandle``."""

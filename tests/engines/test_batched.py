@@ -1,0 +1,197 @@
+"""Batches on disk: what is released is what the engine in memory releases."""
+
+import gc
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import polars as pl
+import pytest
+
+import cloakwork
+from cloakwork.engines.base import Engine
+from cloakwork.engines.batched import BatchedLog
+from cloakwork.engines.batches import collected
+from cloakwork.engines.executors import InThisProcess
+from cloakwork.engines.local import LocalEngine
+from cloakwork.engines.memory import MemoryEngine
+from cloakwork.engines.workspace import Workspace
+from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.noise import reproducible
+from cloakwork.plan.model import Plan
+from cloakwork.progress import silent
+from cloakwork.run.all_cases import SourceFigures
+from cloakwork.run.execute import Stopwatch, execute, finished, take_steps
+from cloakwork.run.prepare import prepared_log
+from log_equality import assert_same_log
+
+R = TypeVar("R")
+ROOT = Path(__file__).parents[2]
+PERSON = "case:patient"
+
+
+@pytest.fixture(scope="module")
+def small() -> EventLog:
+    """Some hundred cases of the shipped hospital log; three of a person, some of nobody."""
+    log = cloakwork.read_log(ROOT / "examples" / "logs" / "hospital.xes.gz").keep_cases(
+        np.arange(300)
+    )
+    person = [None if case % 7 == 0 else f"p{case % 100}" for case in range(300)]
+    return replace(log, cases=log.cases.with_columns(pl.Series(PERSON, person)))
+
+
+def plan_of(name: str) -> Plan:
+    return cloakwork.make_plan(cloakwork.load_policy(ROOT / "policies" / f"{name}.yaml"))
+
+
+def released(plan: Plan, log: EventLog, engine: Engine) -> EventLog:
+    """The cases of a release in their order, drawn from a fixed seed."""
+    noise = reproducible(11)
+    unit = plan.facts.unit.attribute
+    opened = engine.open(log, partial(prepared_log, plan=plan), unit, SourceFigures()).log
+    made, _ = take_steps(
+        plan,
+        opened,
+        noise,
+        engine=engine,
+        catalogue=catalogue(),
+        reporter=silent,
+        watch=Stopwatch(),
+        observe=None,
+        searches=None,
+    )
+    parts = finished(made, plan, engine, noise).batches()
+    flat = pl.concat([part.to_polars() for part in parts])
+    return EventLog.from_polars(flat)
+
+
+@pytest.mark.parametrize("batches", [1, 4, 60])
+@pytest.mark.parametrize(
+    "name", ["dp-per-person", "dp-whole-log", "kanon-dp-timestamps", "kanon-with-generalised-attributes"]
+)
+def test_every_engine_releases_the_same(small: EventLog, name: str, batches: int) -> None:
+    """Decisions, noise, ids and order: with the same seed, whatever the batches and parts."""
+    plan = plan_of(name)
+    events = small.events.height
+    engine = LocalEngine(batch_events=max(1, events // batches), part_events=events // 3)
+    assert_same_log(released(plan, small, MemoryEngine()), released(plan, small, engine))
+
+
+class Twice:
+    """Every task runs twice, and what came first is lost: as where a machine fails behind it."""
+
+    def run(self, task: Callable[[int], R], places: int) -> Iterator[R]:
+        for place in range(places):
+            task(place)
+            yield task(place)
+
+
+def test_a_task_that_runs_again_draws_the_same(small: EventLog) -> None:
+    """Of two attempts exactly one counts, and both write the same."""
+    plan = plan_of("kanon-dp-timestamps")
+    again = LocalEngine(executor=Twice(), batch_events=400, part_events=800)
+    assert_same_log(released(plan, small, MemoryEngine()), released(plan, small, again))
+
+
+def batched(log: EventLog, unit: str | None = None) -> tuple[LocalEngine, BatchedLog]:
+    engine = LocalEngine(batch_events=max(1, log.events.height // 20))
+    opened = engine.open(log, lambda each: each, unit, SourceFigures()).log
+    assert isinstance(opened, BatchedLog)
+    return engine, opened
+
+
+def test_all_cases_of_a_person_lie_in_one_batch(small: EventLog) -> None:
+    """Cases of nobody are spread; nothing is lost, and the order of cases is known."""
+    _, log = batched(small, PERSON)
+    found = log.each_batch(lambda _, batch: batch.cases[PERSON].drop_nulls().unique().to_list())
+    persons = [person for of_batch in found for person in of_batch]
+    assert len(persons) == len(set(persons)) == small.cases[PERSON].drop_nulls().n_unique()
+    alone = log.each_batch(lambda _, batch: batch.cases[PERSON].null_count())
+    assert max(alone) < sum(alone)
+    together = collected(log)
+    assert together.index_of_case.tolist() == list(range(300))
+    assert together.cases.equals(small.cases)
+    assert together.events.equals(small.events)
+
+
+def test_bounding_holds_where_a_person_is_spread_over_the_source(small: EventLog) -> None:
+    """At most so many cases of each person are left, in whatever batches they were read."""
+    plan = plan_of("dp-per-person")
+    unit, most = plan.facts.unit.attribute, plan.facts.unit.max_cases
+    assert (unit, most) == (PERSON, 2)
+    engine = LocalEngine(batch_events=50)
+    opened = engine.open(small, partial(prepared_log, plan=plan), unit, SourceFigures()).log
+    noise = reproducible(3)
+    steps = plan.model_copy(update={"steps": plan.steps[:1]})
+    cut, _ = take_steps(
+        steps,
+        opened,
+        noise,
+        engine=engine,
+        catalogue=catalogue(),
+        reporter=silent,
+        watch=Stopwatch(),
+        observe=None,
+        searches=None,
+    )
+    counts = collected(cut).cases.drop_nulls(unit).group_by(unit).len()["len"]
+    assert counts.max() == most
+
+
+def test_files_go_when_no_log_needs_them(small: EventLog, tmp_path: Path) -> None:
+    """So that a run holds about one copy of the log, not one for each step."""
+    space = Workspace(tmp_path)
+    engine = LocalEngine(workspace=space, batch_events=small.events.height // 4)
+    log = engine.open(small, lambda each: each, None, SourceFigures()).log
+    before = sorted(space.path.iterdir())
+    assert len(before) == 4
+    shuffled = engine.shuffle(log, reproducible(1).stream())
+    del log
+    gc.collect()
+    left = sorted(space.path.iterdir())
+    assert len(left) == len(shuffled.files)
+    assert not set(left) & set(before)
+
+
+def test_ids_are_fresh_and_the_order_is_random(small: EventLog) -> None:
+    """Over all batches, not inside each."""
+    engine, log = batched(small)
+    shuffled = engine.shuffle(log, reproducible(2).stream())
+    found = pl.concat([part.cases for part in shuffled.batches()])
+    assert found[CASE_ID].n_unique() == 300
+    assert not set(found[CASE_ID]) & set(small.cases[CASE_ID])
+    assert found[PERSON].to_list() != small.cases[PERSON].to_list()
+
+
+def test_a_log_without_cases(small: EventLog) -> None:
+    """It has its columns, one batch, and a release without cases."""
+    none = small.keep_cases(np.zeros(0, np.int64))
+    engine, log = batched(none, PERSON)
+    assert (log.case_count, log.event_count) == (0, 0)
+    shuffled = collected(engine.shuffle(log, reproducible(2).stream()))
+    assert shuffled.cases.columns == small.cases.columns
+    assert shuffled.events.schema == small.events.schema
+
+
+def test_a_release_in_batches_is_checked_and_counted(small: EventLog) -> None:
+    """``execute`` from end to end; its figures are those of memory."""
+    plan = plan_of("kanon-dp-timestamps")
+    on_disk = LocalEngine(executor=InThisProcess(), batch_events=300, part_events=700)
+    releases = [
+        execute(plan, small, None, noise=reproducible(4), engine=engine)
+        for engine in (MemoryEngine(), on_disk)
+    ]
+    first, second = releases
+    assert [verdict.observed for verdict in first.verdicts] == [
+        verdict.observed for verdict in second.verdicts
+    ]
+    assert first.internal.source == second.internal.source
+    assert (first.log.case_count, first.log.event_count) == (
+        second.log.case_count,
+        second.log.event_count,
+    )
+    assert len(list(second.log.batches())) > 1

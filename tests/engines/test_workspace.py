@@ -1,0 +1,62 @@
+"""Folders for batches of a raw log: private, and gone when nobody needs them."""
+
+import gc
+import stat
+from pathlib import Path
+
+import pytest
+
+from cloakwork.engines.workspace import Workspace, work_home
+from cloakwork.errors import OutputError
+
+
+def test_it_is_the_owners_alone(tmp_path: Path) -> None:
+    """Nobody else may look into it."""
+    made = Workspace(tmp_path)
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o700
+    assert made.path.parent == tmp_path
+
+
+def test_it_goes_with_its_object(tmp_path: Path) -> None:
+    """Closed, or not needed by anybody; closing twice does nothing."""
+    closed, forgotten = Workspace(tmp_path), Workspace(tmp_path)
+    (closed.path / "1.batch").write_text("rows")
+    closed.close()
+    closed.close()
+    assert list(tmp_path.iterdir()) == [forgotten.path]
+    del forgotten
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_goes_at_the_next_start(tmp_path: Path) -> None:
+    """No process locks it any more; that of a living process stays, and whatever is not ours."""
+    living = Workspace(tmp_path)
+    left = living.path.with_name(living.path.name[:-8] + "00000000")
+    left.mkdir()
+    (left / "1.batch").write_text("rows")
+    other = [tmp_path / "work-another.host-1-00000000", tmp_path / "notes"]
+    for folder in other:
+        folder.mkdir()
+    link = living.path.with_name(living.path.name[:-8] + "11111111")
+    link.symlink_to(other[1], target_is_directory=True)
+    new = Workspace(tmp_path)
+    assert not left.exists()
+    assert all(path.exists() for path in (living.path, new.path, link, *other))
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    """It says what to set."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="CLOAKWORK_WORK") as caught:
+        Workspace(tmp_path / "file" / "work")
+    assert "\n" not in str(caught.value)
+
+
+def test_where_it_lies_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the environment; else in the user's data folder."""
+    monkeypatch.setenv("CLOAKWORK_WORK", str(tmp_path / "fast disk"))
+    assert work_home() == tmp_path / "fast disk"
+    monkeypatch.delenv("CLOAKWORK_WORK")
+    monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path))
+    assert work_home() == tmp_path / "work"
