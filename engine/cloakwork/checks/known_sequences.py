@@ -51,7 +51,7 @@ class KnownSequences:
 
     guarantee: ConfidenceBound
     unit: Unit = _CASE
-    key: HashKey = field(default_factory=HashKey.fresh)
+    key: HashKey = field(default_factory=HashKey.drawn)
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The cases of one batch."""
