@@ -29,7 +29,7 @@ from cloakwork.checks import k_anonymity, l_diversity, t_closeness
 from cloakwork.checks.confidence_bound import worst_knowledge
 from cloakwork.checks.evidence import Evidence, Observation, gathered
 from cloakwork.checks.k_anonymity import ClassSizes
-from cloakwork.checks.known_sequences import KnownSequences
+from cloakwork.checks.known_sequences import SequenceEvidence
 from cloakwork.checks.measure import check_of, measure
 from cloakwork.checks.values import GroupedValues
 from cloakwork.errors import GuaranteeBroken
@@ -293,7 +293,7 @@ def test_broken_twins_see_something_else(
 EVIDENCE: list[Evidence] = [
     ClassSizes(k_anonymity_over("ward", scope="prefixes")),
     ClassSizes(k_anonymity_over(count="units"), UNIT),
-    KnownSequences(bound(), UNIT),
+    SequenceEvidence(bound(), UNIT),
     GroupedValues("cost", "variants"),
     GroupedValues(ILLNESS, "prefixes"),
 ]

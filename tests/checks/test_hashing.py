@@ -76,7 +76,7 @@ def test_values_that_are_equal_have_one_hash() -> None:
 
 def test_keys_are_drawn_anew() -> None:
     """From the whole range, six points each."""
-    keys = [HashKey.fresh() for _ in range(2)]
+    keys = [HashKey.drawn() for _ in range(2)]
     points = {point for key in keys for pair in (key.text, key.row, key.sequence) for point in pair}
     assert len(points) == 12
     assert all(0 <= point < PRIME for point in points)

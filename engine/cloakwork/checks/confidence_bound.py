@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.checks.evidence import gathered
-from cloakwork.checks.known_sequences import KnownSequences, sequence_tables
+from cloakwork.checks.known_sequences import SequenceEvidence, sequence_tables
 from cloakwork.errors import GuaranteeBroken
 from cloakwork.facts import Unit
 from cloakwork.guarantees import ConfidenceBound
@@ -79,13 +79,13 @@ def worst_knowledge(
     memory with the pairs. Raises ``GuaranteeBroken`` when the log lacks a column, or when there are
     more than ``MOST_ROWS`` pairs: nothing is then known about the guarantee.
     """
-    return worst_in(gathered(log, KnownSequences(guarantee, unit)), guarantee, unit)
+    return worst_in(gathered(log, SequenceEvidence(guarantee, unit)), guarantee, unit)
 
 
 def worst_in(
     merged: pl.DataFrame, guarantee: ConfidenceBound, unit: Unit = _CASE
 ) -> WorstKnowledge | None:
-    """``worst_knowledge``, of the merged ``KnownSequences`` of a log."""
+    """``worst_knowledge``, of the merged ``SequenceEvidence`` of a log."""
     if merged.height == 0:
         return None
     places, cases, holders = sequence_tables(merged)
@@ -179,13 +179,13 @@ def _candidate_slices(
     sequences = pl.concat([table.select("sequence") for table in tables])
     width = sequences.group_by("sequence").agg(pl.len().cast(pl.Int64).alias("width"))
     by = candidates.by
-    rows = candidates.rows.select(named(*by, "sequence")).sort(by)
+    rows = candidates.rows.select(named(*by, "sequence")).sort(named(*by))
     widths = rows.join(width, on="sequence", how="left", maintain_order="left")["width"]
     rows_made = np.cumsum(widths.to_numpy())
     if rows_made[-1] > MOST_JOINED:
         raise _TooManyMatches
     # All rows of a candidate are in the slice of its first one.
-    candidate = rows.select(pl.struct(by).rle_id()).to_series().to_numpy()
+    candidate = rows.select(pl.struct(named(*by)).rle_id()).to_series().to_numpy()
     first_row = np.searchsorted(candidate, candidate)
     slice_number = rows_made[first_row] // _SLICE
     begin = 0
@@ -229,8 +229,8 @@ def _worst_by_unit(
         # Without the cases that have no unit, and with each of them as a unit of its own.
         for counted in ("units", "owners"):
             share = _largest_share(
-                most.select(named(*by, "value"), pl.col(counted).alias("holders")),
-                total.select(named(*by), pl.col(counted).alias("total")),
+                most.select(named(*by, "value"), named(counted).as_expr().alias("holders")),
+                total.select(named(*by), named(counted).as_expr().alias("total")),
                 by,
             )
             confidence = max(confidence, share)

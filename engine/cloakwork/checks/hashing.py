@@ -45,7 +45,7 @@ class HashKey:
     sequence: Points
 
     @classmethod
-    def fresh(cls) -> "HashKey":
+    def drawn(cls) -> "HashKey":
         """A key from the operating system's entropy."""
         points = [(secrets.randbelow(PRIME), secrets.randbelow(PRIME)) for _ in range(3)]
         return cls(*points)

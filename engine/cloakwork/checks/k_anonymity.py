@@ -51,7 +51,7 @@ class ClassSizes:
 
     guarantee: KAnonymity
     unit: Unit = _CASE
-    key: HashKey = field(default_factory=HashKey.fresh)
+    key: HashKey = field(default_factory=HashKey.drawn)
 
     @property
     def counts_units(self) -> bool:

@@ -15,7 +15,7 @@ from cloakwork.errors import GuaranteeBroken
 from cloakwork.facts import Unit
 from cloakwork.guarantees import ConfidenceBound
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.log.naming import values_of
+from cloakwork.log.naming import named, values_of
 
 Ints = NDArray[np.int64]
 
@@ -38,7 +38,7 @@ _SCHEMA: Final = pl.Schema(
 
 
 @dataclass(frozen=True, slots=True)
-class KnownSequences:
+class SequenceEvidence:
     """What can be known of the cases of a log, and what they hold.
 
     - One row for each distinct sequence: ``class_1``, ``class_2`` (UInt64, its hash), ``activity``
@@ -51,7 +51,7 @@ class KnownSequences:
 
     guarantee: ConfidenceBound
     unit: Unit = _CASE
-    key: HashKey = field(default_factory=HashKey.fresh)
+    key: HashKey = field(default_factory=HashKey.drawn)
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The cases of one batch."""
@@ -139,9 +139,9 @@ def _known_events(log: EventLog, guarantee: ConfidenceBound, key: HashKey) -> _K
     if is_timed:
         names["time"] = values_of(log.events, TIMESTAMP).cast(TIME_TYPE).to_physical()
     events = pl.DataFrame(names)
-    symbols = events.unique().sort(events.columns).with_row_index("number")
+    symbols = events.unique().sort(named(*events.columns)).with_row_index("number")
     joined = events.join(
-        symbols, on=events.columns, how="left", nulls_equal=True, maintain_order="left"
+        symbols, on=named(*events.columns), how="left", nulls_equal=True, maintain_order="left"
     )
     number, offsets = joined["number"].to_numpy().astype(np.int64), log.offsets
     if guarantee.background in ("set", "multiset"):

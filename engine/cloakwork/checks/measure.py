@@ -24,7 +24,7 @@ from cloakwork.checks.inserted import (
     without_their_values,
 )
 from cloakwork.checks.k_anonymity import ClassSizes
-from cloakwork.checks.known_sequences import KnownSequences
+from cloakwork.checks.known_sequences import SequenceEvidence
 from cloakwork.checks.values import GroupedValues
 from cloakwork.facts import Unit
 from cloakwork.guarantees import (
@@ -108,7 +108,7 @@ def _k_anonymity(guarantee: KAnonymity, unit: Unit, raw_times: bool) -> Guarante
 
 def _confidence_bound(guarantee: ConfidenceBound, unit: Unit) -> GuaranteeCheck:
     """Whoever recognises inserted events leaves out the values that they hold."""
-    known = KnownSequences(guarantee, unit)
+    known = SequenceEvidence(guarantee, unit)
     counted = "released cases" if unit.attribute is None else "units"
 
     def judge(merged: pl.DataFrame) -> Observation:

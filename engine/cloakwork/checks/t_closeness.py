@@ -38,7 +38,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Weighted:
+class _WeightedPositions:
     """Distinct positions in ascending order, and how often each occurs.
 
     ``position``: float64, shape (n,), in [0, 1] for numbers, else any number for each different
@@ -172,7 +172,7 @@ def _placed_numbers(all_values: pl.DataFrame, present: pl.Series, scale: str) ->
 
 def _compared(
     of_activity: pl.DataFrame, all_values: pl.DataFrame, places: pl.DataFrame
-) -> tuple[_Weighted, _Groups]:
+) -> tuple[_WeightedPositions, _Groups]:
     """The kept values of an activity, and those of its groups, by their positions.
 
     Values of inserted events are neither compared nor compared with.
@@ -180,7 +180,9 @@ def _compared(
     kept = places.filter(pl.col("kept") > 0)
     placed = kept.filter(pl.col("position").is_not_null())
     missing = kept.filter(pl.col("position").is_null())["kept"].sum()
-    reference = _Weighted(placed["position"].to_numpy(), _ints(placed["kept"]), int(missing))
+    reference = _WeightedPositions(
+        placed["position"].to_numpy(), _ints(placed["kept"]), int(missing)
+    )
     rows = of_activity.join(
         kept.select("value", "position"),
         on="value",
@@ -201,7 +203,7 @@ def _compared(
     return reference, groups
 
 
-def _distances_of_numbers(reference: _Weighted, groups: _Groups) -> Floats:
+def _distances_of_numbers(reference: _WeightedPositions, groups: _Groups) -> Floats:
     """For each group of numbers the distance from ``reference``, what is missing included."""
     share_missing = groups.missing / groups.size
     share_in_reference = reference.missing / (reference.missing + reference.weight.sum())
@@ -219,7 +221,7 @@ def _distances_of_numbers(reference: _Weighted, groups: _Groups) -> Floats:
 
 
 def _earth_mover_distance(
-    reference: _Weighted, values: Floats, weight: Ints, group: Ints
+    reference: _WeightedPositions, values: Floats, weight: Ints, group: Ints
 ) -> Floats:
     """For each group the integral over u in [0, 1] of the distance between both quantile functions
     at u.
@@ -245,7 +247,7 @@ def _earth_mover_distance(
 class _Quantiles:
     """The quantile function of weighted positions."""
 
-    def __init__(self, of: _Weighted) -> None:
+    def __init__(self, of: _WeightedPositions) -> None:
         self._position = of.position
         self._before = np.concatenate([[0], np.cumsum(of.weight)])
         self._sums = np.concatenate([[0.0], np.cumsum(of.position * of.weight)])
@@ -266,7 +268,7 @@ class _Quantiles:
         return np.asarray(area / self._total, np.float64)
 
 
-def _total_variation(reference: _Weighted, groups: _Groups) -> Floats:
+def _total_variation(reference: _WeightedPositions, groups: _Groups) -> Floats:
     """For each group by how much its values' shares exceed those of ``reference``, in all; a
     missing value is one value.
     """

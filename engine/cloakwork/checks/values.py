@@ -49,7 +49,7 @@ class GroupedValues:
 
     attribute: str
     classes: Literal["variants", "prefixes"]
-    key: HashKey = field(default_factory=HashKey.fresh)
+    key: HashKey = field(default_factory=HashKey.drawn)
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """Count the values of one batch."""
@@ -138,7 +138,7 @@ def prefixes(log: EventLog) -> Ints:
     """A number for each event that events share if and only if their cases agree up to and with
     them: int64, (events,).
     """
-    return _prefixes(log, HashKey.fresh()).of_event
+    return _prefixes(log, HashKey.drawn()).of_event
 
 
 def last_of_case(log: EventLog, of_event: Ints) -> Ints:
