@@ -83,8 +83,8 @@ class _NearRelaxation:
         """The best bound of so many steps with T at that multiple, in edits."""
         problem = self.problem
         beyond = problem.cases * self.near.beyond * _GRID
-        wanted = int(multiple * int(self.near.beyond.max(initial=1)) * _GRID / problem.k)
-        most_mass_dual = self._within_cost(wanted, beyond)
+        requested = int(multiple * int(self.near.beyond.max(initial=1)) * _GRID / problem.k)
+        most_mass_dual = self._within_cost(requested, beyond)
         most = beyond - problem.mass * most_mass_dual
         most = np.where(self.constraints.must_be_placed, most, 0)
         duals, best = most, 0

@@ -91,12 +91,12 @@ def no_near_pairs(problem: KAnonymityProblem) -> NearPairs:
 def _distances_of(
     problem: KAnonymityProblem, first: Ints, second: Ints, deadline: Deadline
 ) -> Ints:
-    parts = [np.zeros(0, np.int64)]
+    distances = [np.zeros(0, np.int64)]
     for start in range(0, len(first), _PAIRS_AT_ONCE):
         deadline.require_time()
         some = slice(start, start + _PAIRS_AT_ONCE)
-        parts.append(problem.distances.pairs(first[some], second[some]))
-    return np.concatenate(parts)
+        distances.append(problem.distances.pairs(first[some], second[some]))
+    return np.concatenate(distances)
 
 
 def _joined(known: NearPairs, first: Ints, second: Ints, distance: Ints) -> tuple[Ints, ...]:
@@ -167,13 +167,13 @@ def _with_events_left_out(terms: Hashes, length: int, edits: int) -> list[Hashes
     total = before[:, -1:]
     # What stands behind an event that is left out moves up by one place: one power less.
     without_one = before[:, :-1] + (total - before[:, 1:]) * inverse
-    parts = [total, without_one]
+    choices = [total, without_one]
     if edits == 2 and length >= 2:
         first, second = np.triu_indices(length, 1)
         between = before[:, second] - before[:, first + 1]
         behind = total - before[:, second + 1]
-        parts.append(before[:, first] + between * inverse + behind * inverse * inverse)
-    return parts
+        choices.append(before[:, first] + between * inverse + behind * inverse * inverse)
+    return choices
 
 
 def _sharing_a_hash(hashes: Hashes, owner: Ints, texts: int, most: int) -> tuple[Ints, Ints] | None:
