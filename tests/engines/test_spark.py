@@ -64,7 +64,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def engine(session: Any, tmp_path: Path) -> SparkEngine:
-    return spark_engine(session, tmp_path / "storage", batch_events=70)
+    return spark_engine(session, tmp_path / "storage", batch_events=120)
 
 
 class EachStepByTasks(SparkEngine):
@@ -302,7 +302,7 @@ from cloakwork.run.all_cases import SourceFigures
 from engines.test_spark import REQUEST, as_it_is
 
 folder, out = Path(sys.argv[1]), Path(sys.argv[2])
-engine = spark_engine(storage=out / "storage", batch_events=70)
+engine = spark_engine(storage=out / "storage", batch_events=120)
 log = engine.open(SparkSource(folder, REQUEST), as_it_is, "case:person", SourceFigures()).log
 whole = collected(log)
 whole.events.write_parquet(out / "events.parquet")
