@@ -11,22 +11,37 @@ import sys
 from pathlib import Path
 
 import cloakwork
-from cloakwork.engines import base
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.noise import Stream
+from cloakwork.noise import Noise
+from cloakwork.run import execute
 
 
 def main(policy: str, log: str, folder: str) -> None:
     """Make the release and note the links."""
     links: list[tuple[str, str]] = []
-    fresh = base.with_fresh_ids
+    fresh = execute.with_fresh_ids
 
-    def noted(before: EventLog, stream: Stream) -> EventLog:
-        after = fresh(before, stream)
-        links.extend(zip(after.cases[CASE_ID], before.cases[CASE_ID], strict=True))
+    class Watched:
+        """A source of noise that notes how the cases are shuffled."""
+
+        def __init__(self, noise: Noise) -> None:
+            self.noise = noise
+
+        def permutation(self, size: int) -> object:
+            self.order = self.noise.permutation(size)
+            return self.order
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.noise, name)
+
+    def noted(made: EventLog, noise: Noise) -> EventLog:
+        watched = Watched(noise)
+        after = fresh(made, watched)  # type: ignore[arg-type]
+        before = made.cases[CASE_ID][watched.order]
+        links.extend(zip(after.cases[CASE_ID], before, strict=True))
         return after
 
-    base.with_fresh_ids = noted
+    execute.with_fresh_ids = noted
     out = Path(folder)
     out.mkdir(parents=True)
     cloakwork.release(policy, log, out / "release", ledger=str(out / "ledger.db"))
