@@ -32,6 +32,12 @@ from log_equality import assert_same_log
 R = TypeVar("R")
 ROOT = Path(__file__).parents[2]
 PERSON = "case:patient"
+SOME_POLICIES = (
+    "dp-per-person",
+    "dp-whole-log",
+    "kanon-dp-timestamps",
+    "kanon-with-generalised-attributes",
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +77,8 @@ def released(plan: Plan, log: EventLog, engine: Engine) -> EventLog:
 
 @pytest.mark.parametrize("batches", [1, 4, 60])
 @pytest.mark.parametrize(
-    "name", ["dp-per-person", "dp-whole-log", "kanon-dp-timestamps", "kanon-with-generalised-attributes"]
+    "name",
+    ["dp-per-person", "dp-whole-log", "kanon-dp-timestamps", "kanon-with-generalised-attributes"],
 )
 def test_every_engine_releases_the_same(small: EventLog, name: str, batches: int) -> None:
     """Decisions, noise, ids and order: with the same seed, whatever the batches and parts."""
