@@ -16,8 +16,8 @@ from cloakwork.noise.keyed import Addresses
 EVENTS_OF_A_BATCH: Final = 250_000
 """About how many events are in memory at a time, by each process."""
 
-_ROWS_MERGED: Final = 500_000
-"""How many rows of summaries are merged at a time, at least."""
+_BYTES_MERGED: Final = 32_000_000
+"""How large summaries are that are merged at a time, at least."""
 
 EVENTS_OF_A_PART: Final = 1_000_000
 """About how many events one file of a release holds; a smaller release is one file."""
@@ -82,15 +82,15 @@ def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame
     never all of them are in memory.
     """
     waiting: list[pl.DataFrame] = []
-    rows, least = 0, _ROWS_MERGED
+    size, least = 0, _BYTES_MERGED
     for table in tables:
         waiting.append(table)
-        rows += table.height
-        if rows > least:
+        size += table.estimated_size()
+        if size > least:
             waiting = [aggregate.merge(pl.concat(waiting))]
-            rows = waiting[0].height
+            size = waiting[0].estimated_size()
             # What is merged again and again costs no more than twice what there is.
-            least = max(_ROWS_MERGED, 2 * rows)
+            least = max(_BYTES_MERGED, 2 * size)
     return aggregate.merge(pl.concat(waiting))
 
 

@@ -32,13 +32,14 @@ _ACTIVITY: Final = "activity"
 _PRIORITY: Final = "priority"
 _VALUE: Final = "value"
 _GROUP: Final = "group"
+_KEYS: Final = named(_KIND, _BEFORE, _ACTIVITY)
 _SCHEMA: Final = pl.Schema(
     [
         (_KIND, pl.String()),
         (_BEFORE, pl.String()),
         (_ACTIVITY, pl.String()),
-        (_PRIORITY, pl.UInt64()),
-        (_VALUE, pl.Int64()),
+        (_PRIORITY, pl.List(pl.UInt64())),
+        (_VALUE, pl.List(pl.Int64())),
     ]
 )
 
@@ -55,7 +56,9 @@ class SampleOfNoised:
     stream: Stream
 
     def of(self, batch: EventLog) -> pl.DataFrame:
-        """The sample of one batch: ``kind``, ``before`` and ``activity`` name the group."""
+        """The sample of one batch, one row a group: ``kind``, ``before`` and ``activity`` name it,
+        ``priority`` and ``value`` are lists.
+        """
         if TIMESTAMP not in batch.events.columns:
             return _SCHEMA.to_frame()
         noised, cases = self.noised(batch), cases_of(batch)
@@ -72,7 +75,7 @@ class SampleOfNoised:
             batch, np.zeros(len(noised.starts), np.int64), noised.start_rows, noised.starts
         )
         pairs = self._measured(batch, pair, pair_rows, noised.gaps[of_pair])
-        kept = _lowest_priorities(pl.concat([starts, gaps, pairs]), _GROUP)
+        kept = _lowest_priorities(pl.concat([starts, gaps, pairs]))
         return _named_groups(kept, cases.alphabet)
 
     def _measured(self, batch: EventLog, group: Ints, rows: Ints, values: Ints) -> pl.DataFrame:
@@ -81,13 +84,15 @@ class SampleOfNoised:
         return pl.DataFrame({_GROUP: group, _PRIORITY: priorities, _VALUE: values})
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
-        """The lowest priorities of all batches, in their order."""
-        kept = _lowest_priorities(summaries, _KIND, _BEFORE, _ACTIVITY)
-        return kept.sort(_PRIORITY, _VALUE, _KIND)
+        """The lowest priorities of all batches, in their order; groups by name."""
+        groups = summaries.select(_KEYS).unique().sort(_KEYS).with_row_index(_GROUP)
+        numbered = summaries.join(groups, on=_KEYS).select(_GROUP, _PRIORITY, _VALUE)
+        kept = _lowest_priorities(numbered.explode(_PRIORITY, _VALUE))
+        return groups.join(kept, on=_GROUP).sort(_GROUP).drop(_GROUP)
 
 
 def _named_groups(table: pl.DataFrame, alphabet: tuple[str, ...]) -> pl.DataFrame:
-    """The sample with its groups by name."""
+    """A row for each group, by name."""
     width = len(alphabet) + 1
     labels = pl.Series(["", *alphabet], dtype=pl.String)
     before, activity = np.divmod(table[_GROUP].to_numpy(), width)
@@ -103,20 +108,20 @@ def _named_groups(table: pl.DataFrame, alphabet: tuple[str, ...]) -> pl.DataFram
     )
 
 
-def _lowest_priorities(table: pl.DataFrame, *groups: str) -> pl.DataFrame:
-    """At most ``SAMPLED`` rows a group; the lowest of all rows are among the lowest of each batch.
+def _lowest_priorities(table: pl.DataFrame) -> pl.DataFrame:
+    """Of each group the values of lowest priority, ``SAMPLED`` at most, as lists in its order; the
+    lowest of all rows are among the lowest of each batch.
 
     Priorities have 64 random bits, so that no two of a group are equal.
     """
-    highest_kept = pl.col(_PRIORITY).bottom_k(SAMPLED).max().alias("highest_kept")
-    of_group = table.group_by(named(*groups)).agg(highest_kept)
-    rows = table.join(of_group, on=named(*groups), how="left")
-    return rows.filter(pl.col(_PRIORITY) <= pl.col("highest_kept")).drop("highest_kept")
+    lowest = pl.col(_PRIORITY, _VALUE).sort_by(_PRIORITY).head(SAMPLED)
+    return table.group_by(_GROUP).agg(lowest)
 
 
 def sample_of(table: pl.DataFrame) -> NoisySample:
     """The merged table of ``SampleOfNoised`` as arrays."""
     alphabet = pl.concat([table[_BEFORE], table[_ACTIVITY]]).unique().sort()
+    table = table.explode(_PRIORITY, _VALUE).sort(_PRIORITY, _VALUE, _KIND)
     starts, gaps, pairs = (table.filter(pl.col(_KIND) == kind) for kind in _KINDS)
     return NoisySample(
         tuple(alphabet),
