@@ -82,7 +82,7 @@ def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame
     never all of them are in memory.
     """
     waiting: list[pl.DataFrame] = []
-    size, least = 0, _BYTES_MERGED
+    size, least = 0.0, float(_BYTES_MERGED)
     for table in tables:
         waiting.append(table)
         size += table.estimated_size()
