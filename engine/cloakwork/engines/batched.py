@@ -243,16 +243,16 @@ class BatchedEngine:
         """See ``Engine``. Batch after batch is the order of the release."""
         batched = _batched(log)
         events = sum(file.events for file in batched.files)  # of before its changes: about
-        parts = max(1, round(events / self.part_events))
-        # One part takes all words, of which the last is the largest that 64 bits hold.
-        width = min(-(-_WORDS // parts), _WORDS - 1)
+        part_count = max(1, round(events / self.part_events))
+        # 64 bits hold no more; the largest word then counts to the last part.
+        width = np.uint64(min(-(-_WORDS // part_count), _WORDS - 1))
 
         def part_of_case(batch: EventLog) -> Ints:
             first, _ = order_keys(batch, stream)
-            return (first // np.uint64(width)).astype(np.int64)
+            return np.minimum((first // width).astype(np.int64), part_count - 1)
 
         return self._regrouped(
-            batched, part_of_case, parts, lambda batch: shuffled(batch, stream), None
+            batched, part_of_case, part_count, lambda batch: shuffled(batch, stream), None
         )
 
     def _regrouped(

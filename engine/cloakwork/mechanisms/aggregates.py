@@ -74,9 +74,8 @@ class VariantCounts:
         # Which row of the merged table a row of the batches goes to.
         rows = grouped.with_row_index(_ROW).select(_ROW, _PLACE).explode(_PLACE).sort(_PLACE)[_ROW]
         of_batches = summaries.select(pl.lit(rows).alias(_ROW), UNIT, CASES_OF_UNIT)
-        return merged.hstack(_units_of_rows(of_batches.explode(UNIT, CASES_OF_UNIT))).select(
-            summaries.columns
-        )
+        units = _units_of_rows(of_batches.explode(UNIT, CASES_OF_UNIT))
+        return merged.hstack(units).select(named(*summaries.columns))
 
 
 def _units_of_rows(pairs: pl.DataFrame) -> pl.DataFrame:

@@ -36,7 +36,8 @@ def time_hints(log: LogHandle, plan: Plan) -> Iterator[str]:
     found: dict[str, _Looks] = {}
     for looks in log.each_batch(partial(_looks_in, releases=plan.releases)):
         for name, seen in looks.items():
-            found[name] = found[name].added(seen) if name in found else seen
+            earlier = found.get(name)
+            found[name] = seen if earlier is None else earlier.added(seen)
     for name, seen in found.items():
         if seen.are_times:
             yield (
