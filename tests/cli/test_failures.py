@@ -105,7 +105,7 @@ def test_interrupted_before_the_reservation(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cloakwork.api._read", stop)
+    monkeypatch.setattr("cloakwork.api.choice_for", stop)
     assert apply(told, tmp_path / "out") == (130, "cloakwork: interrupted; nothing was written")
 
 

@@ -29,6 +29,9 @@ ALIASES: Final = {"polars": "memory"}
 IN_MEMORY: Final = 5_000_000
 """Events up to which a log is worked on in memory where nobody says otherwise: about 1 GB."""
 
+SMALL_FILE: Final = 20_000_000
+"""Bytes of a file, packed or not, that are fewer events than ``IN_MEMORY``."""
+
 PROCESSES: Final = "CLOAKWORK_PROCESSES"
 """The environment's name for how many processes work on batches."""
 
@@ -113,11 +116,23 @@ def _choice_of_file(name: str | None, path: str | Path, plan: Plan, reading: Rea
     rows = reading.rows(policy, path)
     if named == "local":
         return Choice(local_engine(), rows)
-    events = rows.expected_rows()
+    events = _expected_events(rows, Path(path))
     if events <= IN_MEMORY or needs_all_cases(plan, catalogue()):
         return Choice(MemoryEngine(), reading.log(policy, path))
     because = f"about {events:,} events: worked on in batches on disk (engine local)"
     return Choice(local_engine(), rows, because)
+
+
+def _expected_events(rows: RowSource, path: Path) -> int:
+    """About how many events a log has; 0 for a file that is small whatever it holds."""
+    found = rows.expected_rows()
+    files = path.iterdir() if path.is_dir() else (path,)
+    if found or sum(file.stat().st_size for file in files) < SMALL_FILE:
+        return found
+    # What a text holds is known from its beginning; reading starts anew afterwards.
+    chunks = rows.chunks()
+    next(chunks, None)
+    return rows.expected_rows()
 
 
 def _say_of_objects(plan: Plan, log: object, reporter: Reporter) -> None:
