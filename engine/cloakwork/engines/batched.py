@@ -29,7 +29,7 @@ from cloakwork.engines.batch_files import (
     write_batch,
     write_segments,
 )
-from cloakwork.engines.batches import collected, generated_cases, kept_cases
+from cloakwork.engines.batches import case_ranges, collected, generated_cases, kept_cases
 from cloakwork.engines.executors import Executor
 from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import EventLog
@@ -298,7 +298,7 @@ class BatchedEngine:
         return self.stored((file,), unit=log.unit, notes=log.notes)
 
     def _generated(self, action: GenerateCases, log: BatchedLog) -> BatchedLog:
-        ranges = list(action.ranges(self.batch_events)) or [(0, 0)]
+        ranges = list(case_ranges(action, self.batch_events)) or [(0, 0)]
         make = partial(generated_cases, action)
         return self.store(lambda place: make(*ranges[place]), len(ranges), notes=log.notes)
 
