@@ -96,7 +96,7 @@ def test_reconcile_completes_what_stands(
     """Killed between the renaming and the last entry: the folder stands, also where it was moved to
     since.
     """
-    killed(forks, tmp_path, ledger, "pathlib", "Path.rename", "after")
+    killed(forks, tmp_path, ledger, "cloakwork.publishing.publish", "_commit_entry", "before")
     (tmp_path / "releases" / "out").rename(tmp_path / "elsewhere")
     assert [record.state for record in Ledger(ledger).history()] == ["publishing"]
     done = cloakwork("ledger", "reconcile", tmp_path / "elsewhere", "--ledger", ledger, "--json")
@@ -109,7 +109,7 @@ def test_a_folder_found_after_closing_completes_the_entry(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, forks: Forks
 ) -> None:
     """Closed because it was not found, found later: committed."""
-    killed(forks, tmp_path, ledger, "pathlib", "Path.rename", "after")
+    killed(forks, tmp_path, ledger, "cloakwork.publishing.publish", "_commit_entry", "before")
     (tmp_path / "releases" / "out").rename(tmp_path / "elsewhere")
     cloakwork("ledger", "reconcile", tmp_path / "releases", "--ledger", ledger)
     assert [record.state for record in Ledger(ledger).history()] == ["failed"]
@@ -255,7 +255,7 @@ def test_reconcile_does_not_call_a_wreck_whole(
     exit is 1.
     """
     if crashed:
-        killed(forks, tmp_path, ledger, "pathlib", "Path.rename", "after")
+        killed(forks, tmp_path, ledger, "cloakwork.publishing.publish", "_commit_entry", "before")
     else:
         policy, log = small_policy(tmp_path), small_log(tmp_path)
         assert (

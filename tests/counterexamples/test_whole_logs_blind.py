@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from cloakwork import read_log
-from cloakwork.api import _on_excess
 from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import Clip, Kernel, Selected, vectors
 from cloakwork.kernel.books import composed
@@ -28,6 +27,7 @@ from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.run import steps
+from cloakwork.run.engine_choice import on_excess_under
 from cloakwork.run.execute import execute
 from cloakwork.run.prepare import required_attributes
 from plan.conftest import policy_of
@@ -138,7 +138,7 @@ def run(plan: Plan, path: Path, asked: Answers) -> tuple[tuple[str, ...], Answer
     printed = io.StringIO()
     with redirect_stderr(printed), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        log = read_log(path, keep=required_attributes(plan), on_excess=_on_excess(plan))
+        log = read_log(path, keep=required_attributes(plan), on_excess=on_excess_under(plan))
         release = execute(plan, log, None, noise=reproducible(1), reporter=said.append)
     recorded = [str(step.recorded) for step in release.internal.steps]
     tables = [release.log.events, release.log.cases]

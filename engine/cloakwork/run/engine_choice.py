@@ -80,13 +80,13 @@ def choice_for(
     if not isinstance(engine, str | None) or type(log).__module__.startswith("pyspark."):
         from cloakwork.run.spark_reading import opened_by_spark
 
-        reading = Reading(columns, keep, _on_excess(plan))
+        reading = Reading(columns, keep, on_excess_under(plan))
         return Choice(*opened_by_spark(engine, log, plan.policy, reading))
     if isinstance(log, EventLog):
         return _choice_in_memory(engine, log)
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
-        chosen = _choice_of_file(engine, log, plan, Reading(columns, keep, _on_excess(plan)))
+        chosen = _choice_of_file(engine, log, plan, Reading(columns, keep, on_excess_under(plan)))
         _say_of_objects(plan, chosen.source, reporter)
         return chosen
     if type(log).__module__.partition(".")[0] == "pm4py":
@@ -143,7 +143,7 @@ def _say_of_objects(plan: Plan, log: object, reporter: Reporter) -> None:
             reporter(f"internal, never publish: {note}")
 
 
-def _on_excess(plan: Plan) -> OnExcess:
+def on_excess_under(plan: Plan) -> OnExcess:
     """Under a claim that noise pays for, one case's value must not decide whether there is a
     release.
     """

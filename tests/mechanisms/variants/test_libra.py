@@ -92,7 +92,14 @@ def test_a_unit_is_in_a_sample_with_all_its_cases():
     """
     facts = Facts(unit=Unit(attribute="case:person", max_cases=1))
     params = params_of(facts, samples=40, rate=0.5, epsilon=8.0)
-    summary = pl.DataFrame({"variant": [["a"], ["b"]], "unit": ["x", "x"], "cases": [500, 700]})
+    summary = pl.DataFrame(
+        {
+            "variant": [["a"], ["b"]],
+            "cases": [500, 700],
+            "unit": [["x"], ["x"]],
+            "cases_of_unit": [[500], [700]],
+        }
+    )
     noisy = noisy_samples(params, summary)
     present = noisy > np.array([250, 350])
     assert (present[:, 0] == present[:, 1]).all()
@@ -110,7 +117,12 @@ def test_cases_without_a_unit_are_sampled_one_by_one():
     facts = Facts(unit=Unit(attribute="case:person", max_cases=1))
     params = params_of(facts, samples=60, rate=0.5, epsilon=8.0)
     summary = pl.DataFrame(
-        {"variant": [["a"], ["b"], ["a"]], "unit": [None, "x", "y"], "cases": [1000, 3, 2]}
+        {
+            "variant": [["a"], ["b"]],
+            "cases": [1002, 3],
+            "unit": [[None, "y"], ["x"]],
+            "cases_of_unit": [[1000, 2], [3]],
+        }
     )
     owners = measured_of(summary, secret()).owners
     assert owners.units == 1002

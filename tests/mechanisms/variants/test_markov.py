@@ -200,7 +200,8 @@ def test_a_narrowed_kernel_counts_the_other_cases_for_the_same_books(owned: bool
     """
     rows = {"variant": [["a", "b"], ["a", "x", "b"], ["x"], ["b"]], "cases": [5, 4, 3, 2]}
     if owned:
-        rows["unit"] = ["p", "q", "p", "q"]
+        rows["unit"] = [["p"], ["q"], ["p"], ["q"]]
+        rows["cases_of_unit"] = [[each] for each in (5, 4, 3, 2)]
     one = DiscreteLaplace(scale=2.0**-7, sensitivity=5)
     books = Books.of(Composed(events=(one, one)))
     kernel = Kernel(
