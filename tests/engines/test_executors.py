@@ -2,14 +2,19 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from cloakwork.engines.executors import InThisProcess, Processes
 from cloakwork.errors import LogError, MechanismError
+from cloakwork.log.eventlog import CASE_ID
+from cloakwork.log.io.streams import open_rows
+from cloakwork.log.io.subprocess_reader import _end_reader, fault_of
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +86,23 @@ def test_in_this_process_one_after_the_other() -> None:
     """As far as results are asked for."""
     results = InThisProcess().run(refused, 6)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
+
+
+def test_helpers_import_nothing_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file beside a log is data, whatever it is called: no helper process runs it."""
+    log, ran = tmp_path / "log.parquet", tmp_path / "ran"
+    pl.DataFrame({CASE_ID: ["1"], "concept:name": ["a"]}).write_parquet(log)
+    for name in ("polars", "pickle", "json"):
+        planted = f"open({str(ran)!r}, 'w').close()\nraise SystemExit\n"
+        (tmp_path / f"{name}.py").write_text(planted)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [each for each in sys.path if each])
+    _end_reader()  # one that runs already has its imports
+    executor = Processes(2)
+    assert fault_of(log, [0]) is None
+    assert sum(chunk.rows.height for chunk in open_rows(log, timeless=True).chunks()) == 1
+    assert list(executor.run(lambda place: place, 3)) == [0, 1, 2]
+    executor.close()
+    assert not ran.exists()

@@ -92,7 +92,7 @@ def _started() -> "subprocess.Popen[bytes]":
     # One thread each: there are as many processes as cores are to be used.
     environment = {**os.environ, "POLARS_MAX_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.Popen(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", _WORKER],
+        [sys.executable, "-P", "-c", _WORKER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,

@@ -91,7 +91,7 @@ class ParquetRows:
         if self._reader is None or self._reader.poll() is not None:
             self.close()
             self._reader = subprocess.Popen(  # noqa: S603 - our own interpreter, our own text
-                [sys.executable, "-c", _READER],
+                [sys.executable, "-P", "-c", _READER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,  # polars prints its panics

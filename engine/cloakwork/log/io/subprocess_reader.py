@@ -92,7 +92,7 @@ def _running_reader() -> "subprocess.Popen[str]":
     found = _readers.get(os.getpid())
     if found is None or found.poll() is not None:
         found = subprocess.Popen(  # noqa: S603 - our own interpreter, our own text
-            [sys.executable, "-c", _READER],
+            [sys.executable, "-P", "-c", _READER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # polars prints its panics
