@@ -184,6 +184,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     their way before success is claimed, so standard output is flushed here.
     """
     given = sys.argv[1:] if arguments is None else [*arguments]
+    if arguments is None:
+        # What is ended from outside cleans up behind it, as after Ctrl-C.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = cloakwork_command.main(args=given, prog_name="cloakwork", standalone_mode=False)
         sys.stdout.flush()

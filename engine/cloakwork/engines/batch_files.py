@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ def write_segments(segments: Iterable[EventLog | None], path: Path) -> BatchFile
     """Write logs end to end, each to be read by itself; None: nothing for that place."""
     cases = events = 0
     places = []
-    with path.open("wb") as file:
+    with _private_file(path) as file:
         for log in segments:
             begin = file.tell()
             if log is not None and log.cases.height:
@@ -47,7 +48,7 @@ def write_segments(segments: Iterable[EventLog | None], path: Path) -> BatchFile
 
 def write_batch(log: EventLog, path: Path) -> BatchFile:
     """Write a batch; one without cases keeps its columns."""
-    with path.open("wb") as file:
+    with _private_file(path) as file:
         _write_log(log, file)
         return BatchFile(path, log.cases.height, log.events.height, ((0, file.tell()),))
 
@@ -70,6 +71,11 @@ def read_segments(files: Sequence[BatchFile], places: range) -> EventLog | None:
                     file.seek(begin)
                     found.append(_read_log(file.read(end - begin)))
     return joined_batches(found) if found else None
+
+
+def _private_file(path: Path) -> io.BufferedWriter:
+    """A new file that its owner alone may read."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _write_log(log: EventLog, file: io.BufferedWriter) -> None:

@@ -1,10 +1,10 @@
 """The engine for logs that do not fit into memory: batches on this machine's disk."""
 
 import secrets
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import numpy as np
@@ -12,7 +12,7 @@ import polars as pl
 
 from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
 from cloakwork.engines.batch_files import BatchFile, write_batch
-from cloakwork.engines.batched import BatchedEngine, new_paths
+from cloakwork.engines.batched import BatchedEngine, BatchedLog, new_paths
 from cloakwork.engines.executors import Executor, InThisProcess
 from cloakwork.engines.partition import partition
 from cloakwork.engines.sources import BatchSource
@@ -45,7 +45,17 @@ class LocalEngine(BatchedEngine):
 
     def open(self, source: object, prepare: Change, unit: str | None, seen: Aggregate) -> Opened:
         """See ``Engine``. ``source``: rows of a log, batches of whole cases, or an event log."""
-        batches = self._batches_of(source)
+        # Raw rows are not needed once batches of cases are made of them.
+        with TemporaryDirectory(dir=self.workspace.path) as folder:
+            log, merged = self._prepared(self._batches_of(source, Path(folder)), prepare, seen)
+        numbered = self.numbered(log)
+        if unit is None:
+            return Opened(numbered, merged)
+        return Opened(self.by_unit(numbered, unit, secrets.randbits(64)), merged)
+
+    def _prepared(
+        self, batches: BatchSource, prepare: Change, seen: Aggregate
+    ) -> tuple[BatchedLog, pl.DataFrame]:
         load, new_path = batches.load, new_paths(self.workspace)
 
         def prepared(place: int) -> tuple[BatchFile, pl.DataFrame, tuple[str, ...]]:
@@ -55,31 +65,18 @@ class LocalEngine(BatchedEngine):
 
         found = list(self.executor.run(prepared, len(batches)))
         notes = tuple(dict.fromkeys(note for _, _, own in found for note in own))
-        log = self.stored(tuple(file for file, _, _ in found), unit=None, notes=notes)
-        merged = seen.merge(pl.concat([table for _, table, _ in found]))
-        self._remove_parts()
-        numbered = self.numbered(log)
-        if unit is None:
-            return Opened(numbered, merged)
-        return Opened(self.by_unit(numbered, unit, secrets.randbits(64)), merged)
+        log = self.stored(tuple(file for file, _, _ in found), notes=notes)
+        return log, seen.merge(pl.concat([table for _, table, _ in found]))
 
-    def _batches_of(self, source: object) -> BatchSource:
+    def _batches_of(self, source: object, folder: Path) -> BatchSource:
+        """``folder``: for rows that are parted."""
         if isinstance(source, EventLog):
             return _Slices.of(source, self.batch_events)
         if isinstance(source, RowSource):
-            folder = self._parts_folder()
-            folder.mkdir(mode=0o700)
             return partition(source, folder, secrets.token_bytes(32))
         if isinstance(source, BatchSource):
             return source
         raise TypeError(f"the local engine opens no {type(source).__name__}")
-
-    def _parts_folder(self) -> Path:
-        return self.workspace.path / "parts"
-
-    def _remove_parts(self) -> None:
-        """The raw rows are not needed once batches of cases are made of them."""
-        shutil.rmtree(self._parts_folder(), ignore_errors=True)
 
 
 class _Slices:

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io.flat import text_bytes
 from cloakwork.log.io.row_source import (
     PLACE,
     ROW,
@@ -30,6 +31,7 @@ from cloakwork.log.naming import values_of
 EVENTS_A_PART: Final = 250_000
 MOST_PARTS: Final = 256
 _BUFFERED_CELLS: Final = 4_000_000
+_CELL_BYTES: Final = 16
 _SORTED_ROWS: Final = 1 << 16
 _TOO_LARGE: Final = 2
 """Times the events of a part."""
@@ -184,7 +186,9 @@ class _Writer:
         self._rows += _grouped(chunk.rows, of_row, len(self._files))
         for table in (chunk.rows, chunk.cases):
             if table is not None:
-                self._cells += table.height * table.width
+                # Long texts count for more than one value.
+                texts = int(text_bytes(table).sum()) // _CELL_BYTES
+                self._cells += max(texts, table.height * table.width)
         if self._cells >= _BUFFERED_CELLS:
             self._flush()
 

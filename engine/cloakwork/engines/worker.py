@@ -3,6 +3,7 @@ result for each.
 """
 
 import pickle
+import signal
 import sys
 from typing import IO, Any, Final
 
@@ -31,6 +32,8 @@ def read_message(stream: IO[bytes]) -> Any:
 
 def main() -> None:
     """Work until the other end is gone."""
+    # Ctrl-C is for the process that started this one, which then ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = sys.stdout.buffer
     # Whatever prints must not get between the answers.
     sys.stdout = sys.stderr

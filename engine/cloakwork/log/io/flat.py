@@ -5,9 +5,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from cloakwork.errors import LogError, OutputError
+from cloakwork.log.arrays import Ints
 from cloakwork.log.eventlog import (
     ACTIVITY,
     CASE_ID,
@@ -378,3 +380,16 @@ def flat_table(log: EventLog, path: Path) -> pl.DataFrame:
             f"{path}: cases without an id of their own cannot be told apart in a table; write XES"
         )
     return log.to_polars()
+
+
+def text_bytes(table: pl.DataFrame) -> Ints:
+    """How many bytes of text each row holds: int64."""
+    texts = [
+        values_of(table, name).cast(pl.String).str.len_bytes().fill_null(0)
+        for name, kind in table.schema.items()
+        if kind in (pl.String, pl.Categorical, pl.Enum)
+    ]
+    sizes = np.zeros(table.height, np.int64)
+    for text in texts:
+        sizes += text.to_numpy().astype(np.int64)
+    return sizes

@@ -1,15 +1,16 @@
 """Parquet files as rows, in one pass and little memory."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from cloakwork.errors import LogError
 from cloakwork.log.io.column_names import column_names
-from cloakwork.log.io.flat import FileTable, texts_within
+from cloakwork.log.io.flat import FileTable, text_bytes, texts_within
 from cloakwork.log.io.parquet import (
     as_unreadable,
     has_one_spelling,
@@ -30,10 +31,14 @@ from cloakwork.log.io.table_stream import (
     TwoValues,
     require_same_columns,
 )
+from cloakwork.log.limits import raising, size_text
 from cloakwork.log.naming import values_of
 
 LEAST_ROWS: Final = 4096
 """In a chunk, however wide the table is."""
+
+_SLICE_BYTES: Final = 64 << 20
+"""Bytes of text that one chunk has, and one row more."""
 
 
 class ParquetSource:
@@ -43,6 +48,7 @@ class ParquetSource:
         """Read what the files say of themselves. Errors as of ``read_parquet``."""
         self._files, self._request = tuple(files), request
         self._heights: list[int] = []
+        self._text_bytes = 0
         schemas = []
         for path in self._files:
             require_bytes(path)
@@ -72,6 +78,7 @@ class ParquetSource:
     def chunks(self) -> Iterator[RawChunk]:
         """The rows of all files. Errors as of ``read_parquet``."""
         self._evidence = TableEvidence(self._names, self._request)
+        self._text_bytes = 0
         most = max(LEAST_ROWS, min(MOST_ROWS, CELLS // len(self._names.columns)))
         rows = ParquetRows()
         try:
@@ -79,8 +86,9 @@ class ParquetSource:
                 first_row = 0
                 with as_unreadable(path):
                     for frame in rows.read(path, places, height, most):
-                        yield self._evidence.take(self._stretch(path, frame, first_row))
-                        first_row += frame.height
+                        for stretch in self._slices(path, frame):
+                            yield self._evidence.take(self._stretch(path, stretch, first_row))
+                            first_row += stretch.height
         finally:
             rows.close()
         if not self.expected_rows():
@@ -94,6 +102,20 @@ class ParquetSource:
         first_rows = tuple(accumulate(self._heights[:-1], initial=0))
         refusal_of = TwoValues(self._names, self._files, first_rows)
         return self._evidence.assembler(self._files[0], notes, refusal_of)
+
+    def _slices(self, path: Path, frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """The rows in pieces of some bytes of text: a dictionary of a few bytes can stand for any
+        number of long texts, which are written out once they are parted.
+        """
+        behind = np.cumsum(text_bytes(frame))
+        self._text_bytes += int(behind[-1]) if len(behind) else 0
+        if self._text_bytes > self._request.limits.unpacked_size:
+            said = f"its texts take more than {size_text(self._request.limits.unpacked_size)}"
+            hint = raising("unpacked-size", 2 * self._request.limits.unpacked_size)
+            raise LogError(path, f"{said}, the limit", hint=hint)
+        bounds = np.flatnonzero(np.diff(behind // _SLICE_BYTES)) + 1
+        for first, last in pairwise([0, *bounds.tolist(), frame.height]):
+            yield frame[first:last]
 
     def _stretch(self, path: Path, frame: pl.DataFrame, first_row: int) -> FileTable:
         """Some rows, as texts where they are asked for so."""
