@@ -11,6 +11,7 @@ import pytest
 from accounting.test_ledger import reserve, total, unit
 from cloakwork.accounting.account import BudgetTerms
 from cloakwork.accounting.backup import back_up, restore
+from cloakwork.accounting.fingerprint import fingerprint
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import BudgetExceeded, LedgerError, OutputError
 from conftest import Said
@@ -31,7 +32,7 @@ def filled(ledger: Ledger) -> Ledger:
     reserve(ledger, unit(0.1), total(1.0))
     terms = BudgetTerms(window="2026-10", every="1 month")
     made = ledger.reserve("grown", policy="p", charges=[], terms=terms)
-    ledger.recognise(made, ["a", "b"])
+    ledger.recognise(made, fingerprint(["a", "b"], ledger.case_id_key()))
     made.record_window(["a", "b"])
     made.commit("ab")
     return ledger

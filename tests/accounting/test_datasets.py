@@ -5,6 +5,7 @@ from pathlib import Path
 
 from accounting.test_ledger import metric, reserve, total, unit
 from cloakwork.accounting.datasets import datasets, declare_dataset
+from cloakwork.accounting.fingerprint import fingerprint
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.budget import Cost
 
@@ -16,9 +17,11 @@ def test_all_that_is_known(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path / "ledger.db"), notice=lambda _: None)
     declare_dataset(ledger, "planned", owner="A", totals={"unit": Cost(epsilon=2.0)})
     ids = [str(number) for number in range(500)]
-    reserve(ledger, unit(0.5), total(1.0)).ledger.recognise(ledger.reserved_here[0], ids)
+    key = ledger.case_id_key()
+    reserve(ledger, unit(0.5), total(1.0))
+    ledger.recognise(ledger.reserved_here[0], fingerprint(ids, key))
     other = reserve(ledger, metric(1.0, 1), dataset="other")
-    ledger.recognise(other, ids[:250])
+    ledger.recognise(other, fingerprint(ids[:250], key))
     ledger.record_event("compared", "claims", {"policies": 2})
     declare_dataset(ledger, "claims", owner="B")
     planned, claims, other_found = datasets(ledger)

@@ -174,6 +174,22 @@ def test_ids_are_fresh_and_the_order_is_random(small: EventLog) -> None:
     assert found[PERSON].to_list() != small.cases[PERSON].to_list()
 
 
+def test_the_number_of_parts_follows_from_what_is_released(small: EventLog) -> None:
+    """Not from how many events were dropped before."""
+    events = small.events.height
+    engine = LocalEngine(batch_events=events // 8, part_events=events // 20)
+    log = engine.open(small, lambda each: each, None, SourceFigures()).log
+    assert isinstance(log, BatchedLog)
+    tenth = engine.choose_cases(
+        log, lambda batch: batch.keep_cases(np.flatnonzero(batch.index_of_case % 10 == 0))
+    )
+    for source in (tenth, log.changed_by(lambda batch: batch.keep_cases(np.arange(5)))):
+        stream = reproducible(6).stream()
+        shuffled = engine.shuffle(source, stream)
+        assert len(shuffled.files) == max(1, round(shuffled.event_count / (events // 20)))
+    assert len(engine.shuffle(log, stream).files) == round(events / (events // 20))
+
+
 def test_a_log_without_cases(small: EventLog) -> None:
     """It has its columns, one batch, and a release without cases."""
     none = small.keep_cases(np.zeros(0, np.int64))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cloakwork.engines.batches import case_ranges
 from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
@@ -19,7 +20,7 @@ MADE = CasesOfVariants.of([("a",), ("b", "c", "d"), ()], np.array([5, 4, 3]))
 def ranges(most_events: int, *, known: bool = True) -> list[tuple[int, int]]:
     """Of ``MADE``."""
     until = MADE.events_until if known else None
-    return list(GenerateCases(MADE.case_count, MADE.made, until).ranges(most_events))
+    return list(case_ranges(GenerateCases(MADE.case_count, MADE.made, until), most_events))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_where_events_are_not_known_cases_have_ten() -> None:
     """And no cases are no ranges."""
     assert ranges(40, known=False) == [(0, 4), (4, 8), (8, 12)]
     assert ranges(5, known=False) == [(case, case + 1) for case in range(12)]
-    assert list(GenerateCases(0, MADE.made).ranges(5)) == []
+    assert list(case_ranges(GenerateCases(0, MADE.made), 5)) == []
 
 
 @pytest.mark.parametrize("engine", [MemoryEngine(), MemoryEngine(5), LocalEngine(batch_events=4)])

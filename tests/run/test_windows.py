@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.ledger import Ledger
+from cloakwork.engines.base import Engine
+from cloakwork.engines.batches import collected
+from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import BudgetExceeded, MechanismError, PlanImpossible, PlanUnsound
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
@@ -29,6 +32,7 @@ from cloakwork.plan.windows import facts_in_window
 from cloakwork.policy.model import Policy
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.run import windows
+from cloakwork.run.all_cases import SourceFigures
 from cloakwork.run.execute import execute
 from cloakwork.run.prepare import prepared_log
 from cloakwork.run.profile import measure
@@ -79,23 +83,42 @@ def extract(number: int, chosen: range | tuple[int, ...]) -> EventLog:
 
 
 def releases(
-    folder: Path, order: Sequence[int], chosen: range | tuple[int, ...], *, recorded: bool = True
+    folder: Path,
+    order: Sequence[int],
+    chosen: range | tuple[int, ...],
+    *,
+    recorded: bool = True,
+    engine: Engine | None = None,
 ) -> list[set[str]]:
     """The ids of the cases that go into releases of the windows in ``order``, each of the next
     extract.
     """
+    engine = engine or MemoryEngine()
     ledger, policy = Ledger(str(folder / "ledger.db"), notice=lambda _: None), growing()
     found = []
     for number, of in enumerate(order):
         name = f"2026-{of:02}"
         facts = facts_in_window(policy, policy.facts(), name)
-        log = windows.in_window(extract(number, chosen), policy, facts)
+        in_window = partial(windows.in_window, policy=policy, facts=facts)
+        log = engine.open(extract(number, chosen), in_window, None, SourceFigures()).log
         if recorded:
             terms = ledger_terms(policy, name)
             reservation = ledger.reserve("d", policy="p", charges=(), terms=terms)
-            log, _ = windows.own_cases(log, facts, reservation, MemoryEngine())
-        found.append(set(log.cases[CASE_ID]))
+            log, _ = windows.own_cases(log, facts, reservation, engine)
+        found.append(set(collected(log).cases[CASE_ID]))
     return found
+
+
+def test_windows_on_batches_are_those_of_memory(tmp_path: Path) -> None:
+    """The same cases go with each window, whatever the batches."""
+    for number, order in enumerate(([9, 10], [10, 9], [11, 11])):
+        found = []
+        for name, engine in (("m", MemoryEngine()), ("l", LocalEngine(batch_events=20))):
+            folder = tmp_path / f"{name}{number}"
+            folder.mkdir()
+            found.append(releases(folder, order, range(120), engine=engine))
+        assert found[0] == found[1]
+        assert any(found[0])
 
 
 def in_two_windows(order: Sequence[int], found: Sequence[set[str]]) -> set[str]:

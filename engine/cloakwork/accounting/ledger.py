@@ -35,7 +35,7 @@ from cloakwork.accounting.account import (
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.declarations import declaration_of
 from cloakwork.accounting.entries import Entry, EventKind
-from cloakwork.accounting.fingerprint import Resemblance, fingerprint, resemblances
+from cloakwork.accounting.fingerprint import Resemblance, resemblances
 from cloakwork.accounting.forecast import BudgetForecast
 from cloakwork.accounting.ledger_reading import ReadableLedger, Summary
 from cloakwork.accounting.records import (
@@ -301,17 +301,11 @@ class Ledger(ReadableLedger):
                 )
             writing.append("statement", release, record.dataset, {"statement_digest": digest})
 
-    def recognise(self, reservation: Reservation, ids: Iterable[str]) -> tuple[Resemblance, ...]:
-        """Keep a keyed fingerprint of the case ids of a release; which other datasets seem to hold
-        the same cases.
-
-        Internal: never publish the answer. Raises LedgerError or OutputError where ledger or key
-        cannot be used.
+    def recognise(self, reservation: Reservation, sample: str) -> tuple[Resemblance, ...]:
+        """Keep the ``fingerprint`` of the case ids of a release, made with ``case_id_key``; which
+        other datasets seem to hold the same cases. Internal: never publish the answer. Raises
+        LedgerError where the ledger cannot be used.
         """
-        return self.recognise_sample(reservation, fingerprint(ids, self.case_id_key()))
-
-    def recognise_sample(self, reservation: Reservation, sample: str) -> tuple[Resemblance, ...]:
-        """As ``recognise``, of the ``fingerprint`` of the case ids, made with ``case_id_key``."""
         known = read_fingerprints(self._journal) or []
         found = resemblances(sample, reservation.dataset, known)
         keep_fingerprint(self._journal, reservation.id, reservation.dataset, sample)

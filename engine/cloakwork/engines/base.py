@@ -1,7 +1,7 @@
 """What an engine does: everything that touches rows."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -94,17 +94,6 @@ def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame
     return aggregate.merge(pl.concat(waiting))
 
 
-def summaries(log: LogHandle, aggregates: Sequence[Aggregate]) -> list[pl.DataFrame]:
-    """Several aggregates over all cases, in one pass."""
-
-    def of_batch(_: int, batch: EventLog) -> list[pl.DataFrame]:
-        return [aggregate.of(batch) for aggregate in aggregates]
-
-    tables = log.each_batch(of_batch)
-    by_aggregate = zip(aggregates, zip(*tables, strict=True), strict=True)
-    return [aggregate.merge(pl.concat(found)) for aggregate, found in by_aggregate]
-
-
 def order_keys(log: EventLog, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
     """By which two words (uint64, shape (cases,)) the cases of a release are sorted."""
     return stream.part("order").words(Addresses.of_cases(log.index_of_case))
@@ -121,8 +110,6 @@ def shuffled(log: EventLog, stream: Stream) -> EventLog:
 
 def with_fresh_ids(log: EventLog, stream: Stream) -> EventLog:
     """Each case under a fresh random id, by its index."""
-    from dataclasses import replace
-
     ids = stream.part("ids").names(Addresses.of_cases(log.index_of_case))
     named = log.cases.with_columns(pl.Series(CASE_ID, ids, pl.String))
     return replace(log, cases=named, notes=(), case_index=None)

@@ -57,16 +57,18 @@ def read_batch(file: BatchFile) -> EventLog:
     return _read_log(file.path.read_bytes())
 
 
-def read_segment(files: Sequence[BatchFile], place: int) -> EventLog | None:
-    """The segments of one place in all files, end to end; None where all are empty."""
+def read_segments(files: Sequence[BatchFile], places: range) -> EventLog | None:
+    """The segments of these places, which follow one another, in all files, end to end; None where
+    all are empty.
+    """
     found = []
     for batch in files:
-        begin, end = batch.segments[place]
-        if begin == end:
-            continue
+        spans = [batch.segments[place] for place in places]
         with batch.path.open("rb") as file:
-            file.seek(begin)
-            found.append(_read_log(file.read(end - begin)))
+            for begin, end in spans:
+                if begin < end:
+                    file.seek(begin)
+                    found.append(_read_log(file.read(end - begin)))
     return joined_batches(found) if found else None
 
 

@@ -25,11 +25,11 @@ from cloakwork.engines.base import (
 from cloakwork.engines.batch_files import (
     BatchFile,
     read_batch,
-    read_segment,
+    read_segments,
     write_batch,
     write_segments,
 )
-from cloakwork.engines.batches import collected, generated_cases, kept_cases
+from cloakwork.engines.batches import case_ranges, collected, generated_cases, kept_cases
 from cloakwork.engines.executors import Executor
 from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import EventLog
@@ -48,6 +48,9 @@ T = TypeVar("T")
 Change = Callable[[EventLog], EventLog]
 
 _WORDS: Final = 1 << 64
+
+_ONE_PART: Final = 1.5
+"""Up to so many times the events of a part a release is one file."""
 
 
 class SharedFiles:
@@ -136,6 +139,10 @@ class BatchedLog:
         cases, events = (sum(counts) for counts in zip(*of_batches, strict=True))
         object.__setattr__(self, "counted", (cases, events))  # counted once
         return cases, events
+
+
+def _each_by_itself(events: Ints) -> list[range]:
+    return [range(place, place + 1) for place in range(len(events))]
 
 
 @dataclass(frozen=True)
@@ -240,20 +247,41 @@ class BatchedEngine:
         return self.numbered(_batched(log).changed_by(change))
 
     def shuffle(self, log: LogHandle, stream: Stream) -> BatchedLog:
-        """See ``Engine``. Batch after batch is the order of the release."""
+        """See ``Engine``. Batch after batch is the order of the release.
+
+        How many parts there are follows from the events that are released: cases are cut into
+        slices of the random order first, of which there are few different numbers.
+        """
         batched = _batched(log)
-        events = sum(file.events for file in batched.files)  # of before its changes: about
-        part_count = max(1, round(events / self.part_events))
-        # 64 bits hold no more; the largest word then counts to the last part.
-        width = np.uint64(min(-(-_WORDS // part_count), _WORDS - 1))
+        places = self._slices(batched)
+        width = np.uint64(min(_WORDS // places, _WORDS - 1))
 
-        def part_of_case(batch: EventLog) -> Ints:
+        def slice_of_case(batch: EventLog) -> Ints:
             first, _ = order_keys(batch, stream)
-            return np.minimum((first // width).astype(np.int64), part_count - 1)
+            return np.minimum((first // width).astype(np.int64), places - 1)
 
-        return self._regrouped(
-            batched, part_of_case, part_count, lambda batch: shuffled(batch, stream), None
-        )
+        def in_parts(events: Ints) -> list[range]:
+            count = min(places, max(1, round(int(events.sum()) / self.part_events)))
+            bounds = [place * places // count for place in range(count + 1)]
+            return [range(first, behind) for first, behind in pairwise(bounds)]
+
+        def finish(batch: EventLog) -> EventLog:
+            return shuffled(batch, stream)
+
+        return self._regrouped(batched, slice_of_case, places, finish, None, in_parts)
+
+    def _slices(self, log: BatchedLog) -> int:
+        """1 for a log of one part, else the least of 64, 512, 4096, ... that is twice the parts
+        that there may be.
+        """
+        # Before its changes: how many events of a raw log there are, the parts must not tell.
+        parts_at_most = sum(file.events for file in log.files) / self.part_events
+        if parts_at_most < _ONE_PART:
+            return 1
+        slices = 64
+        while slices < 2 * parts_at_most:
+            slices *= 8
+        return slices
 
     def _regrouped(
         self,
@@ -262,31 +290,35 @@ class BatchedEngine:
         places: int,
         finish: Change,
         unit: str | None,
+        grouped: Callable[[Ints], list[range]] = _each_by_itself,
     ) -> BatchedLog:
-        """The cases of ``log`` in ``places`` other batches: each batch is cut into a segment for
-        each of them, then each is put together.
+        """The cases of ``log`` in other batches: each batch is cut into a segment for each of
+        ``places``, then the segments of some places are put together. ``grouped``: which, by the
+        events of each place.
         """
         new_path = new_paths(self.workspace)
 
-        def cut(number: int, batch: EventLog) -> tuple[BatchFile, EventLog | None]:
+        def cut(number: int, batch: EventLog) -> tuple[BatchFile, Ints, EventLog | None]:
             place = place_of_case(batch)
             # Cut along one sorted copy: each case is moved once.
             by_place = batch.keep_cases(np.argsort(place, kind="stable"))
             bounds = np.searchsorted(np.sort(place), np.arange(places + 1))
             segments = (by_place.slice_cases(*span) for span in pairwise(bounds.tolist()))
             file = write_segments(segments, new_path())
-            return file, batch.keep_cases(np.zeros(0, np.int64)) if number == 0 else None
+            no_cases = batch.keep_cases(np.zeros(0, np.int64)) if number == 0 else None
+            return file, np.diff(by_place.offsets[bounds]), no_cases
 
-        cut_files = log.each_batch(cut)
-        files = [file for file, _ in cut_files]
-        no_cases = next(log for _, log in cut_files if log is not None)
+        cuts = log.each_batch(cut)
+        files, events = [file for file, _, _ in cuts], sum(counts for _, counts, _ in cuts)
+        no_cases = next(log for _, _, log in cuts if log is not None)
         segments = SharedFiles([file.path for file in files])
+        groups = grouped(np.asarray(events))
 
-        def join(place: int) -> EventLog:
-            found = read_segment(files, place)
+        def join(group: int) -> EventLog:
+            found = read_segments(files, groups[group])
             return finish(no_cases if found is None else found)
 
-        regrouped = self.store(join, places, unit=unit, notes=log.notes)
+        regrouped = self.store(join, len(groups), unit=unit, notes=log.notes)
         del segments  # not before: with it go the files
         return regrouped
 
@@ -298,7 +330,7 @@ class BatchedEngine:
         return self.stored((file,), unit=log.unit, notes=log.notes)
 
     def _generated(self, action: GenerateCases, log: BatchedLog) -> BatchedLog:
-        ranges = list(action.ranges(self.batch_events)) or [(0, 0)]
+        ranges = list(case_ranges(action, self.batch_events)) or [(0, 0)]
         make = partial(generated_cases, action)
         return self.store(lambda place: make(*ranges[place]), len(ranges), notes=log.notes)
 

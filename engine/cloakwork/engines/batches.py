@@ -1,7 +1,9 @@
 """A log in batches: parted so that what must lie together does, and put together again."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -15,6 +17,9 @@ from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCases
 
 Ints = NDArray[np.int64]
+
+_EVENTS_OF_A_CASE: Final = 10
+"""So many are taken to be usual."""
 
 
 def in_batches(log: EventLog, batch_of_case: Ints, batches: int) -> list[EventLog]:
@@ -86,6 +91,23 @@ def kept_cases(before: EventLog, after: EventLog) -> EventLog:
 def _in_order(log: EventLog) -> EventLog:
     index = log.index_of_case
     return log.keep_cases(np.argsort(index)) if (np.diff(index) < 0).any() else log
+
+
+def case_ranges(action: GenerateCases, most_events: int) -> Iterator[tuple[int, int]]:
+    """All cases in ranges (from, before) of ``most_events`` at most, or of one case; where
+    their events are not known, of one case for each ``_EVENTS_OF_A_CASE`` of these.
+    """
+    first = 0
+    while first < action.cases:
+        behind = first + max(1, most_events // _EVENTS_OF_A_CASE)
+        if action.events_until is not None:
+            most = action.events_until(first) + most_events
+            behind = bisect_right(range(action.cases + 1), most, key=action.events_until) - 1
+            # Cases without events are not batches without end.
+            behind = min(behind, first + most_events)
+        behind = min(max(behind, first + 1), action.cases)
+        yield first, behind
+        first = behind
 
 
 def generated_cases(action: GenerateCases, first: int, behind: int) -> EventLog:

@@ -15,10 +15,9 @@ before. One that perturbs says which noise each value gets, and makes
 what is released of noisy values.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import polars as pl
 from pydantic import BaseModel, JsonValue
@@ -162,22 +161,6 @@ class GenerateCases:
     make: Callable[[int, int], EventLog]
     events_until: Callable[[int], int] | None = None
 
-    def ranges(self, most_events: int) -> Iterator[tuple[int, int]]:
-        """All cases in ranges (from, before) of ``most_events`` at most, or of one case; where
-        their events are not known, of one case for each ``_EVENTS_OF_A_CASE`` of these.
-        """
-        first = 0
-        while first < self.cases:
-            behind = first + max(1, most_events // _EVENTS_OF_A_CASE)
-            if self.events_until is not None:
-                most = self.events_until(first) + most_events
-                behind = bisect_right(range(self.cases + 1), most, key=self.events_until) - 1
-                # Cases without events are not batches without end.
-                behind = min(behind, first + most_events)
-            behind = min(max(behind, first + 1), self.cases)
-            yield first, behind
-            first = behind
-
 
 @dataclass(frozen=True, slots=True)
 class EnrichCases:
@@ -206,9 +189,6 @@ class MapCasesBySummary:
 
 
 Rewrite = MapCases | MapCasesBySummary | GenerateCases | EnrichCases
-
-_EVENTS_OF_A_CASE: Final = 10
-"""So many are taken to be usual."""
 
 
 class Mechanism(Protocol[P]):

@@ -235,7 +235,7 @@ def _recognised(
     try:
         ledger = reservation.ledger
         sample = engine.summarise(log, CaseIdSample(ledger.case_id_key()))["sample"][0]
-        found = [str(hint) for hint in ledger.recognise_sample(reservation, sample)]
+        found = [str(hint) for hint in ledger.recognise(reservation, sample)]
     except (LedgerError, OutputError) as error:
         found = [f"no fingerprint of the case ids was kept: {error}"]
     for hint in found:
