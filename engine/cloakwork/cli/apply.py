@@ -87,14 +87,15 @@ def apply(
     POLICY_OR_PLAN: a policy's file, a shipped policy's name, NAME@VERSION of the registry, or a
     plan that 'cloakwork plan --out' wrote.
 
-    LOG: a file; on Spark also a folder or an address that Spark reads (Parquet), or spark:TABLE.
+    LOG: a file, or a folder of files that are one log; on Spark also an address that Spark reads
+    (Parquet), or spark:TABLE.
     """
     from cloakwork import api
 
     mapping = column_mapping(columns, Path(log))
     plan = plan_from(policy_or_plan, window, ledger)
     if engine != "spark":
-        require_log(Path(log))
+        require_log(Path(log), folders=True)
     book = open_ledger(ledger)
     with noting_remains(book, out), progress_of(plan, quiet=quiet) as reporter:
         published = api.release(

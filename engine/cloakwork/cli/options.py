@@ -88,9 +88,11 @@ def open_ledger(url: str | None, *, tell_missing: bool = False) -> "Ledger":
     return ledger
 
 
-def require_log(log: Path) -> None:
-    """Raise LogError unless ``log`` is a file; it is not opened."""
+def require_log(log: Path, *, folders: bool = False) -> None:
+    """Raise LogError unless ``log`` is a file or, with ``folders``, a folder; it is not opened."""
     if log.is_dir():
+        if folders:
+            return
         raise LogError(log, "is a folder; name the log file in it")
     if not log.is_file():
         raise LogError(log, "there is no such file")

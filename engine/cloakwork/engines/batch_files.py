@@ -4,7 +4,8 @@ import io
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -23,34 +24,35 @@ _INSERTED: Final = "\0inserted"
 
 @dataclass(frozen=True, slots=True)
 class BatchFile:
-    """One batch in a file. ``segments``: where each of its segments begins and ends, in bytes."""
+    """One batch in a file. ``bounds``: where each of its segments begins, and last where the last
+    one ends, in bytes: int64, shape (segments + 1,).
+    """
 
     path: Path
     cases: int
     events: int
-    segments: tuple[tuple[int, int], ...]
+    bounds: Ints = field(compare=False, repr=False)
 
 
 def write_segments(segments: Iterable[EventLog | None], path: Path) -> BatchFile:
     """Write logs end to end, each to be read by itself; None: nothing for that place."""
     cases = events = 0
-    places = []
+    bounds = [0]
     with _private_file(path) as file:
         for log in segments:
-            begin = file.tell()
             if log is not None and log.cases.height:
                 _write_log(log, file)
                 cases += log.cases.height
                 events += log.events.height
-            places.append((begin, file.tell()))
-    return BatchFile(path, cases, events, tuple(places))
+            bounds.append(file.tell())
+    return BatchFile(path, cases, events, np.array(bounds))
 
 
 def write_batch(log: EventLog, path: Path) -> BatchFile:
     """Write a batch; one without cases keeps its columns."""
     with _private_file(path) as file:
         _write_log(log, file)
-        return BatchFile(path, log.cases.height, log.events.height, ((0, file.tell()),))
+        return BatchFile(path, log.cases.height, log.events.height, np.array([0, file.tell()]))
 
 
 def read_batch(file: BatchFile) -> EventLog:
@@ -64,9 +66,9 @@ def read_segments(files: Sequence[BatchFile], places: range) -> EventLog | None:
     """
     found = []
     for batch in files:
-        spans = [batch.segments[place] for place in places]
+        bounds = batch.bounds[places.start : places.stop + 1].tolist()
         with batch.path.open("rb") as file:
-            for begin, end in spans:
+            for begin, end in pairwise(bounds):
                 if begin < end:
                     file.seek(begin)
                     found.append(_read_log(file.read(end - begin)))

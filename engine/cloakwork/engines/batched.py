@@ -125,7 +125,7 @@ class BatchedLog:
         def read(place: int) -> EventLog:
             log = read_batch(files[place])
             if index is not None:
-                log = replace(log, case_index=index[place])
+                log = replace(log, case_index=index[place].astype(np.int64))
             for change in changes:
                 log = change(log)
             return log
@@ -186,17 +186,19 @@ class BatchedEngine:
 
     def numbered(self, log: BatchedLog) -> BatchedLog:
         """The log with its cases numbered from 0 in the order of their indexes."""
-        found = log.each_batch(lambda _, batch: batch.index_of_case)
-        order = np.argsort(np.concatenate(found), kind="stable")
-        ranks = np.empty(len(order), np.int64)
-        ranks[order] = np.arange(len(order))
-        bounds = np.cumsum([len(index) for index in found])[:-1]
-        numbers = tuple(np.split(ranks, bounds))
+        found = log.each_batch(lambda _, batch: _narrow(batch.index_of_case))
+        ascending = np.concatenate(found)
+        ascending.sort()
+        # Batch after batch in place: no second copy of all indexes is made.
+        for place, index in enumerate(found):
+            found[place] = _ranks(index, ascending)
+        numbers = tuple(found)
         if not log.changes:
             return replace(log, index=numbers)
 
         def number(place: int, batch: EventLog) -> BatchFile:
-            return write_batch(replace(batch, case_index=numbers[place]), new_path())
+            index = numbers[place].astype(np.int64)
+            return write_batch(replace(batch, case_index=index), new_path())
 
         new_path = new_paths(self.workspace)
         files = tuple(log.each_batch(number))
@@ -339,6 +341,18 @@ class BatchedEngine:
         path = new_paths(self.workspace)
         files = [write_batch(action.apply(batch), path()) for batch in action.cases.batches()]
         return self.stored(tuple(files), notes=log.notes)
+
+
+def _narrow(numbers: Ints) -> Ints:
+    """The same numbers, from 0 on, in 32 bits where these hold them."""
+    fits = numbers.max(initial=0) <= np.iinfo(np.uint32).max
+    return numbers.astype(np.uint32) if fits else numbers
+
+
+def _ranks(index: Ints, ascending: Ints) -> Ints:
+    """Where each index stands among all of them."""
+    # Without the conversion the whole of the sorted indexes would be copied for each batch.
+    return _narrow(np.searchsorted(ascending, index.astype(ascending.dtype)))
 
 
 def keyed_hash(texts: pl.Series, key: int) -> NDArray[np.uint64]:

@@ -29,7 +29,7 @@ from cloakwork.log.io.row_source import (
 from cloakwork.log.naming import values_of
 
 EVENTS_A_PART: Final = 250_000
-MOST_PARTS: Final = 256
+MOST_PARTS: Final = 512
 _BUFFERED_CELLS: Final = 4_000_000
 _CELL_BYTES: Final = 16
 _SORTED_ROWS: Final = 1 << 16
