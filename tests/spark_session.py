@@ -45,6 +45,7 @@ def spark_session(folder: Path, **settings: str) -> Iterator[Any]:
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.executorEnv.POLARS_MAX_THREADS": "1",
+        "spark.python.daemon.module": "spark_daemon",
         **settings,
     }
     for name, value in own.items():

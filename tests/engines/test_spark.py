@@ -2,13 +2,12 @@
 
 import hashlib
 import os
+import pickle
 import secrets
 import signal
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,12 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.ledger import Ledger
+from cloakwork.api import release, verify
 from cloakwork.engines.batch_files import BatchFile
 from cloakwork.engines.batches import collected
-from cloakwork.engines.executors import Executor
 from cloakwork.engines.spark import SparkEngine, spark_engine
 from cloakwork.engines.spark_rows import SparkSource, rows_of
-from cloakwork.engines.spark_tasks import sealed
+from cloakwork.engines.spark_tasks import ArrowTask, SparkExecutor, sealed
 from cloakwork.errors import CloakworkError, LogError, MechanismError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io.options import InputOptions
@@ -36,7 +35,7 @@ from cloakwork.run.all_cases import SourceFigures
 from cloakwork.testing.asking_contract import MechanismRuns
 from cloakwork.testing.contract import MechanismContract
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log
-from conftest import EXAMPLES
+from conftest import EXAMPLES, ROOT
 from contracts import test_mechanism_contract
 from drawn_entropy import entropy_of
 from spark_session import missing, spark_session
@@ -168,55 +167,64 @@ def test_a_column_numbers_the_rows(engine: SparkEngine, tmp_path: Path) -> None:
     assert_same_log(in_memory, opened(engine, SparkSource("spark:events", REQUEST, "n")))
 
 
-def killed_after_output(task: Callable[[int], Any], marks: Path) -> Callable[[int], Any]:
-    """A task whose process is killed when it has done all it does, but for the second time."""
-    run = secrets.token_hex(8)
+def kill_tasks(monkeypatch: pytest.MonkeyPatch, marks: Path, most: int) -> None:
+    """The first attempts of the next tasks of Spark are killed, each when it has done its work."""
+    marks.mkdir()
+    results = SparkExecutor.results
 
-    def attempt(place: int) -> Any:
-        result = task(place)
-        if isinstance(result, BatchFile):
-            content = hashlib.sha256(result.path.read_bytes()).hexdigest()
-            (marks / f"{run} {place} {secrets.token_hex(4)}").write_text(content)
-            if len(list(marks.glob(f"{run} {place} *"))) == 1:
+    def with_kills(executor: SparkExecutor, frame: Any, task: ArrowTask) -> list[tuple[int, Any]]:
+        return results(executor, frame, killed_after_output(task, marks, most))
+
+    monkeypatch.setattr(SparkExecutor, "results", with_kills)
+
+
+def killed_after_output(task: ArrowTask, marks: Path, most: int) -> ArrowTask:
+    """``task``, whose process is killed at its end, but for its second attempt. Each attempt leaves
+    a mark: digests of the files that it wrote.
+    """
+    job = secrets.token_hex(8)
+
+    def attempt(rows: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        found = list(task(rows))
+        context = TaskContext.get()
+        assert context is not None
+        number = context.attemptNumber()
+        if number or len(list(marks.glob("* 0"))) < most:
+            mark = marks / f"{job} {context.partitionId()} {number}"
+            mark.write_text(" ".join(digest for batch in found for digest in digests_in(batch)))
+            if number == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-        return result
+        yield from found
 
     return attempt
 
 
-@dataclass(frozen=True)
-class KilledAfterOutput:
-    """An executor of which each task is killed once, after its output."""
+def digests_in(outcomes: Any) -> list[str]:
+    """Of each file that a task wrote, by what it returns."""
+    found = []
+    for content in outcomes.column("result").to_pylist():
+        result = pickle.loads(content)
+        first = result[0] if isinstance(result, tuple) else result
+        file = getattr(first, "file", first)
+        if isinstance(file, BatchFile):
+            found.append(hashlib.sha256(file.path.read_bytes()).hexdigest())
+        elif isinstance(file, str):
+            found.append(file)  # of a part of the release
+    return found
 
-    executor: Executor
-    marks: Path
 
-    def run(self, task: Callable[[int], Any], places: int) -> Iterator[Any]:
-        return self.executor.run(killed_after_output(task, self.marks), places)
-
-
-def test_a_task_that_is_killed_writes_the_same_bytes_again(
-    engine: SparkEngine, tmp_path: Path
-) -> None:
-    """Of both attempts one counts, and the release is that of memory."""
-    marks = tmp_path / "marks"
-    marks.mkdir()
-    contract = contract_of("timestamps/laplace")()
-    params = next(contract.offers())
-    log = many_times(BATCH_LOG, 50) if LONG else BATCH_LOG
-    killing = EachStepByTasks(
-        **vars(engine)
-        | {"executor": KilledAfterOutput(engine.executor, marks), "batch_events": 100}
-    )
-    on_spark = contract.run_on(killing, params, log, reproducible(1))
-    assert_same_log(contract.run(params, log, reproducible(1)), on_spark)
-    attempts = defaultdict(list)
-    for mark in marks.iterdir():
-        attempts[mark.name.rpartition(" ")[0]].append(mark.read_text())
-    assert len(attempts) >= (100 if LONG else 2)
-    for contents in attempts.values():
-        assert len(contents) == 2
-        assert len(set(contents)) == 1
+def assert_killed_and_repeated(marks: Path, least: int) -> None:
+    """So many first attempts were killed; the second ones wrote the same bytes."""
+    firsts = sorted(marks.glob("* 0"))
+    assert len(firsts) >= least
+    written = 0
+    for first in firsts:
+        digests = first.read_text()
+        assert first.with_name(f"{first.name[:-1]}1").read_text() == digests
+        written += len(digests.split())
+    assert written
 
 
 def test_keys_are_in_no_file_and_no_plan(engine: SparkEngine, tmp_path: Path) -> None:
@@ -233,32 +241,39 @@ def test_keys_are_in_no_file_and_no_plan(engine: SparkEngine, tmp_path: Path) ->
     assert not file.exists()
 
 
-def many_times(log: EventLog, copies: int) -> EventLog:
-    """So many copies of the cases, each with an id of its own."""
-    rows = np.tile(np.arange(log.cases.height), copies)
-    copied = log.keep_cases(rows)
-    ids = pl.Series(CASE_ID, [f"case {row}" for row in range(len(rows))])
-    return replace(copied, cases=copied.cases.with_columns(ids))
-
-
 def explained(frame: Any) -> str:
     """All plans of a query, as Spark shows and logs them."""
     return str(frame._jdf.queryExecution().toString())
 
 
-def test_apply_releases_what_memory_releases(
-    session: Any, tmp_path: Path, cloakwork: Callable[..., Any]
-) -> None:
-    """A table by name, its rows permuted, in batches of whole persons, with noise: the same values,
-    one entry in the ledger, and a release that verifies.
+def hospital(session: Any, tmp_path: Path) -> tuple[Path, Any]:
+    """A shipped log in a file with a column ``n`` that numbers its rows, and as a DataFrame of
+    these rows in another order.
     """
     events = read_log(EXAMPLES / "hospital.xes.gz").to_polars().with_row_index("n")
     events.write_parquet(tmp_path / "log.parquet")
     permuted = events.sample(fraction=1, shuffle=True, seed=2)
-    frame = session.read.parquet(str(in_files(permuted, tmp_path / "log")))
+    return tmp_path / "log.parquet", session.read.parquet(str(in_files(permuted, tmp_path / "log")))
+
+
+def states_in(ledger: str) -> list[str]:
+    return [record.state for record in Ledger(ledger).history()]
+
+
+def test_apply_releases_what_memory_releases(
+    session: Any,
+    tmp_path: Path,
+    cloakwork: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A table by name, its rows permuted, in batches of whole persons, with noise, while tasks are
+    killed after their output: the same values, one ledger entry, and a release that verifies.
+    """
+    path, frame = hospital(session, tmp_path)
     frame.createOrReplaceTempView("hospital")
-    read, entries = [], []
-    for log, engine in ((tmp_path / "log.parquet", "memory"), ("spark:hospital", "spark")):
+    kill_tasks(monkeypatch, tmp_path / "marks", most=3)
+    read = []
+    for log, engine in ((path, "memory"), ("spark:hospital", "spark")):
         out, ledger = tmp_path / engine, f"sqlite:///{tmp_path / engine}.db"
         row = ("--column", "row=n") if engine == "spark" else ()
         words = ("--out", out, "--engine", engine, "--ledger", ledger, "--quiet", *row)
@@ -267,9 +282,42 @@ def test_apply_releases_what_memory_releases(
         assert said.code == 0, said.err
         assert cloakwork("verify", out).code == 0
         read.append(read_log(out / "log.xes.gz"))
-        entries.append([record.state for record in Ledger(ledger).history()])
+        assert states_in(ledger) == ["committed"]
     assert_same_log(*read)
-    assert entries == [["committed"], ["committed"]]
+    assert_killed_and_repeated(tmp_path / "marks", least=3)
+
+
+@pytest.mark.skipif(not LONG, reason="a hundred killed tasks: CLOAKWORK_RUNS=1")
+def test_a_hundred_tasks_killed_after_output(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a DataFrame, in many batches and several parts: the release of memory, one committed
+    entry, and ``verify`` passes.
+    """
+    path, frame = hospital(session, tmp_path)
+    policy = ROOT / "policies" / "dp-per-person.yaml"
+    kill_tasks(monkeypatch, tmp_path / "marks", most=100)
+    events = frame.count()
+    on_spark = spark_engine(
+        session, tmp_path / "storage", batch_events=-(-events // 20), part_events=200
+    )
+    runs: list[tuple[str, Any, Any, dict[str, str] | None]] = [
+        ("memory", "memory", path, None),
+        ("spark", on_spark, frame, {"row": "n"}),
+    ]
+    read = []
+    for name, engine, log, columns in runs:
+        ledger = f"sqlite:///{tmp_path / name}.db"
+        with entropy_of("both"):
+            made = release(
+                policy, log, tmp_path / name, ledger=ledger, columns=columns, engine=engine
+            )
+        verify(tmp_path / name)
+        read.append(read_log(made.log))
+        assert states_in(ledger) == ["committed"]
+    assert made.part_count > 1
+    assert_same_log(*read)
+    assert_killed_and_repeated(tmp_path / "marks", least=100)
 
 
 @pytest.mark.skipif(not LONG, reason="a server of Spark Connect: CLOAKWORK_RUNS=1")

@@ -1,0 +1,8 @@
+"""What starts the Python processes of Spark's tasks: it imported what they all need."""
+
+from pyspark.daemon import manager
+
+import cloakwork.engines.spark  # noqa: F401 - before processes are made of this one
+
+if __name__ == "__main__":
+    manager()
