@@ -305,7 +305,10 @@ class BatchedEngine:
             # Cut along one sorted copy: each case is moved once.
             by_place = batch.keep_cases(np.argsort(place, kind="stable"))
             bounds = np.searchsorted(np.sort(place), np.arange(places + 1))
-            segments = (by_place.slice_cases(*span) for span in pairwise(bounds.tolist()))
+            segments = (
+                by_place.slice_cases(begin, end) if begin < end else None
+                for begin, end in pairwise(bounds.tolist())
+            )
             file = write_segments(segments, new_path())
             no_cases = batch.keep_cases(np.zeros(0, np.int64)) if number == 0 else None
             return file, np.diff(by_place.offsets[bounds]), no_cases
