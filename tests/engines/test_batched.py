@@ -19,6 +19,7 @@ from cloakwork.engines.executors import InThisProcess
 from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.engines.workspace import Workspace
+from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
@@ -147,6 +148,16 @@ def test_bounding_holds_where_a_person_is_spread_over_the_source(small: EventLog
     )
     counts = collected(cut).cases.drop_nulls(unit).group_by(unit).len()["len"]
     assert counts.max() == most
+
+
+def test_cases_of_one_id_are_refused_wherever_they_lie(small: EventLog) -> None:
+    """A log in memory may hold them; k would count one case of the source twice."""
+    ids = pl.Series(CASE_ID, [f"c{case % 150}" for case in range(300)])
+    log = replace(small, cases=small.cases.with_columns(ids))
+    for batches in (1, 4, 7):
+        engine = LocalEngine(batch_events=log.event_count // batches)
+        with pytest.raises(MechanismError, match="the id of an earlier case"):
+            execute(plan_of("kanon-control-flow"), log, None, noise=reproducible(1), engine=engine)
 
 
 def test_files_go_when_no_log_needs_them(small: EventLog, tmp_path: Path) -> None:
