@@ -10,7 +10,7 @@ import pytest
 from cloakwork.engines import workspace
 from cloakwork.engines.workspace import Workspace, work_home
 from cloakwork.errors import OutputError
-from cloakwork.locks import Lock
+from cloakwork.locks import Lock, lock_if_abandoned
 
 
 def test_it_is_the_owners_alone(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_folder_of_somebody_else_keeps_none_of_ours(
     left = [first.with_name(f"{first.name[:-8]}0000000{number}") for number in range(4)]
     for folder in left:
         folder.mkdir()
-    really = workspace.lock_if_abandoned
+    really = lock_if_abandoned
 
     def lock(folder: Path) -> Lock | None:
         if folder == theirs:
