@@ -40,11 +40,10 @@ class CsvBlocks:
         """Raises ``LogError`` with its line for bytes that are no such file."""
         stream = self._stream
         most = _LONGEST_RECORD * stream.limits.value_size + _BLOCK
-        pieces = decoded_pieces(self._path, _pieces(stream, _BLOCK), self._encoding)
+        pieces = self._counted(decoded_pieces(self._path, _pieces(stream, _BLOCK), self._encoding))
         rest = b""
         for piece, is_last in _with_last(pieces):
             data = rest + piece
-            self._read += len(piece)
             if not self._header and not data.strip():
                 rest = data
                 continue
@@ -57,6 +56,12 @@ class CsvBlocks:
             rest = data[end:]
         if not self._header:
             raise empty_file(self._path)
+
+    def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The pieces, counted when they are read: one is read before it is needed."""
+        for piece in pieces:
+            self._read += len(piece)
+            yield piece
 
     @property
     def bytes_given(self) -> int:
