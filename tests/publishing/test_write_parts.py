@@ -20,6 +20,7 @@ from cloakwork.publishing import write_parts as writing
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.log_files import names_of_log, part_name
 from cloakwork.publishing.packing import pack
+from cloakwork.publishing.read_files import found_twice
 from cloakwork.publishing.reconcile import _read_statement
 from cloakwork.publishing.verify import verify
 from cloakwork.publishing.write_parts import PartWriter, write_parts
@@ -225,6 +226,17 @@ def test_a_case_in_two_parts_is_found_whoever_signed_it(four_parts: Path, key: S
 
     said = "log.csv: a case id stands in part-00001.csv and part-00003.csv"
     assert said in mismatches(four_parts)
+
+
+def test_hashes_of_every_range_are_found_that_stand_in_two_parts() -> None:
+    """At the ends of ranges too; and no others."""
+    ends = [number << 60 for number in range(16)] + [(number << 60) - 1 for number in range(1, 17)]
+    twice = np.sort(np.array(ends, np.uint64))
+    once = np.sort(twice ^ np.uint64(1 << 30))
+    parts = [twice, np.sort(np.concatenate([twice, once])), once[:0]]
+
+    assert found_twice(parts).tolist() == twice.tolist()
+    assert not len(found_twice([once, twice]))
 
 
 def test_parts_of_other_columns_are_no_log(four_parts: Path, key: SigningKey) -> None:

@@ -112,7 +112,7 @@ def _check_cases(log: LogFiles, reader: FileParts, ids: Sequence[Hashes], key: i
     Two ids have one hash by chance for n^2 / 2^65 of the logs with n cases, and nobody who wrote a
     log knew the key. So ids of one hash are compared themselves.
     """
-    suspects = _found_twice(ids)
+    suspects = found_twice(ids)
     if len(suspects):
         found: dict[str, str] = {}
         for file, batch in zip(log.files, reader.batches(), strict=True):
@@ -125,7 +125,7 @@ def _check_cases(log: LogFiles, reader: FileParts, ids: Sequence[Hashes], key: i
     return Check(True, f"{log.name}: each case lies in one of its {len(log.files)} parts")
 
 
-def _found_twice(ids: Sequence[Hashes]) -> Hashes:
+def found_twice(ids: Sequence[Hashes]) -> Hashes:
     """The hashes that stand there more than once; each of ``ids`` is sorted.
 
     Range after range, so that no second copy of all is made.
