@@ -1,5 +1,7 @@
 """Reading in one pass: whatever the parts, they are what ``read_log`` reads."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +13,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import csv_blocks, parquet_stream, read_log, xes_fast, xes_full, xes_stream
 from cloakwork.log.io.options import InputOptions
 from cloakwork.log.io.streams import open_rows
+from cloakwork.log.limits import current_limits
 from log.parts_of_logs import assert_same_log, put_together
 
 ROOT = Path(__file__).parents[3]
@@ -347,3 +350,37 @@ def test_a_type_that_differs_between_files_is_refused(tmp_path: Path) -> None:
     other.write_parquet(tmp_path / "c.parquet")
     with pytest.raises(LogError, match=r"column 'n' holds String, and Int64 in a\.parquet"):
         read_log(tmp_path)
+
+
+def test_rows_are_counted_from_the_beginning_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """About as many as there are, once a first part was read: by that an engine is chosen."""
+    monkeypatch.setattr(csv_blocks, "_BLOCK", 20_000)
+    path = tmp_path / "log.csv"
+    lines = [f"case {row % 977},a {row % 13},2024-03-01T10:00:00Z" for row in range(20_000)]
+    path.write_text("\n".join(["case,activity,time", *lines]))
+    columns = {"case": "case", "activity": "activity", "timestamp": "time"}
+    rows = open_rows(path, columns=columns)
+    chunks = rows.chunks()
+    next(chunks)
+    assert 0.6 * 20_000 < rows.expected_rows() < 1.7 * 20_000
+    assert sum(chunk.rows.height for chunk in rows.chunks()) == rows.expected_rows() == 20_000
+
+
+def test_texts_behind_a_dictionary_are_cut_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few bytes of Parquet can stand for any number of long texts."""
+    monkeypatch.setattr(parquet_stream, "_SLICE_BYTES", 10_000)
+    path = tmp_path / "log.parquet"
+    frame = pl.DataFrame(
+        {"case:concept:name": ["1"] * 500, "concept:name": ["a" * 1_000] * 500}
+    ).with_columns(pl.lit(datetime(2024, 3, 1, tzinfo=UTC)).alias("time:timestamp"))
+    frame.write_parquet(path)
+    heights = [chunk.rows.height for chunk in open_rows(path).chunks()]
+    assert max(heights) <= 11
+    assert sum(heights) == 500
+    few = replace(current_limits(), unpacked_size=400_000)
+    with pytest.raises(LogError, match="its texts take more than"):
+        list(open_rows(path, limits=few).chunks())
