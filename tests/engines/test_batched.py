@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,13 +12,14 @@ import polars as pl
 import pytest
 
 import cloakwork
-from cloakwork.engines.base import Engine
+from cloakwork.engines.base import Engine, part_bounds
 from cloakwork.engines.batched import BatchedLog
 from cloakwork.engines.batches import collected
 from cloakwork.engines.executors import InThisProcess
 from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.engines.workspace import Workspace
+from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
@@ -75,17 +76,30 @@ def released(plan: Plan, log: EventLog, engine: Engine) -> EventLog:
     return EventLog.from_polars(flat)
 
 
+@pytest.fixture(scope="module")
+def in_memory(small: EventLog) -> Callable[[str], EventLog]:
+    """What the engine in memory releases of ``small`` under a policy, made once for each."""
+
+    @cache
+    def made(name: str) -> EventLog:
+        return released(plan_of(name), small, MemoryEngine())
+
+    return made
+
+
 @pytest.mark.parametrize("batches", [1, 4, 60])
 @pytest.mark.parametrize(
     "name",
     ["dp-per-person", "dp-whole-log", "kanon-dp-timestamps", "kanon-with-generalised-attributes"],
 )
-def test_every_engine_releases_the_same(small: EventLog, name: str, batches: int) -> None:
+def test_every_engine_releases_the_same(
+    small: EventLog, in_memory: Callable[[str], EventLog], name: str, batches: int
+) -> None:
     """Decisions, noise, ids and order: with the same seed, whatever the batches and parts."""
     plan = plan_of(name)
     events = small.events.height
     engine = LocalEngine(batch_events=max(1, events // batches), part_events=events // 3)
-    assert_same_log(released(plan, small, MemoryEngine()), released(plan, small, engine))
+    assert_same_log(in_memory(name), released(plan, small, engine))
 
 
 class Twice:
@@ -97,11 +111,13 @@ class Twice:
             yield task(place)
 
 
-def test_a_task_that_runs_again_draws_the_same(small: EventLog) -> None:
+def test_a_task_that_runs_again_draws_the_same(
+    small: EventLog, in_memory: Callable[[str], EventLog]
+) -> None:
     """Of two attempts exactly one counts, and both write the same."""
     plan = plan_of("kanon-dp-timestamps")
     again = LocalEngine(executor=Twice(), batch_events=400, part_events=800)
-    assert_same_log(released(plan, small, MemoryEngine()), released(plan, small, again))
+    assert_same_log(in_memory("kanon-dp-timestamps"), released(plan, small, again))
 
 
 def batched(log: EventLog, unit: str | None = None) -> tuple[LocalEngine, BatchedLog]:
@@ -149,6 +165,16 @@ def test_bounding_holds_where_a_person_is_spread_over_the_source(small: EventLog
     assert counts.max() == most
 
 
+def test_cases_of_one_id_are_refused_wherever_they_lie(small: EventLog) -> None:
+    """A log in memory may hold them; k would count one case of the source twice."""
+    ids = pl.Series(CASE_ID, [f"c{case % 150}" for case in range(300)])
+    log = replace(small, cases=small.cases.with_columns(ids))
+    for batches in (1, 4, 7):
+        engine = LocalEngine(batch_events=log.event_count // batches)
+        with pytest.raises(MechanismError, match="the id of an earlier case"):
+            execute(plan_of("kanon-control-flow"), log, None, noise=reproducible(1), engine=engine)
+
+
 def test_files_go_when_no_log_needs_them(small: EventLog, tmp_path: Path) -> None:
     """So that a run holds about one copy of the log, not one for each step."""
     space = Workspace(tmp_path)
@@ -174,20 +200,33 @@ def test_ids_are_fresh_and_the_order_is_random(small: EventLog) -> None:
     assert found[PERSON].to_list() != small.cases[PERSON].to_list()
 
 
-def test_the_number_of_parts_follows_from_what_is_released(small: EventLog) -> None:
-    """Not from how many events were dropped before."""
+def test_files_follow_from_what_is_released(small: EventLog) -> None:
+    """Not from how many events were dropped before, nor from the batches or the engine."""
     events = small.events.height
-    engine = LocalEngine(batch_events=events // 8, part_events=events // 20)
+    most = events // 20
+    engine = LocalEngine(batch_events=events // 8, part_events=most)
     log = engine.open(small, lambda each: each, None, SourceFigures()).log
     assert isinstance(log, BatchedLog)
-    tenth = engine.choose_cases(
-        log, lambda batch: batch.keep_cases(np.flatnonzero(batch.index_of_case % 10 == 0))
+    tenth = log.changed_by(
+        lambda batch: batch.keep_cases(np.flatnonzero(batch.index_of_case % 10 == 0))
     )
-    for source in (tenth, log.changed_by(lambda batch: batch.keep_cases(np.arange(5)))):
-        stream = reproducible(6).stream()
-        shuffled = engine.shuffle(source, stream)
-        assert len(shuffled.files) == max(1, round(shuffled.event_count / (events // 20)))
-    assert len(engine.shuffle(log, stream).files) == round(events / (events // 20))
+    for source in (log, tenth):
+        released = list(engine.shuffle(source, reproducible(6).stream()).batches())
+        cases = [part.case_count for part in released]
+        expected = part_bounds(sum(cases), sum(part.event_count for part in released), most)
+        assert cases == np.diff(expected).tolist()
+    assert len(cases) == 2
+
+
+@pytest.mark.parametrize("cases", [0, 1, 2, 7, 1000])
+@pytest.mark.parametrize("events", [0, 999, 1000, 1999, 2000, 50_000])
+def test_bounds_of_files(cases: int, events: int) -> None:
+    """All cases, in files of equally many; one file where there is nothing to divide."""
+    bounds = part_bounds(cases, events, 1000)
+    sizes = np.diff(bounds)
+    assert (bounds[0], bounds[-1]) == (0, cases)
+    assert len(sizes) == max(1, min(cases, events // 1000))
+    assert sizes.max() - sizes.min() <= 1
 
 
 def test_a_log_without_cases(small: EventLog) -> None:

@@ -1,13 +1,16 @@
 """Folders for batches of a raw log: private, and gone when nobody needs them."""
 
 import gc
+import socket
 import stat
 from pathlib import Path
 
 import pytest
 
+from cloakwork.engines import workspace
 from cloakwork.engines.workspace import Workspace, work_home
 from cloakwork.errors import OutputError
+from cloakwork.locks import Lock, lock_if_abandoned
 
 
 def test_it_is_the_owners_alone(tmp_path: Path) -> None:
@@ -35,7 +38,9 @@ def test_what_a_killed_process_left_goes_at_the_next_start(tmp_path: Path) -> No
     left = living.path.with_name(living.path.name[:-8] + "00000000")
     left.mkdir()
     (left / "1.batch").write_text("rows")
-    other = [tmp_path / "work-another.host-1-00000000", tmp_path / "notes"]
+    longer_host = f"work-{socket.gethostname()}-2-1-00000000"
+    others = ["work-another.host-1-00000000", "notes", longer_host]
+    other = [tmp_path / name for name in others]
     for folder in other:
         folder.mkdir()
     link = living.path.with_name(living.path.name[:-8] + "11111111")
@@ -43,6 +48,28 @@ def test_what_a_killed_process_left_goes_at_the_next_start(tmp_path: Path) -> No
     new = Workspace(tmp_path)
     assert not left.exists()
     assert all(path.exists() for path in (living.path, new.path, link, *other))
+
+
+def test_a_folder_of_somebody_else_keeps_none_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be opened; what was left goes all the same, whichever comes first."""
+    own = Workspace(tmp_path)
+    first = own.path
+    left = [first.with_name(f"{first.name[:-8]}0000000{number}") for number in range(4)]
+    for folder in left:
+        folder.mkdir()
+    really = lock_if_abandoned
+
+    def lock(folder: Path) -> Lock | None:
+        if folder == theirs:
+            raise PermissionError(13, "Permission denied")
+        return really(folder)
+
+    theirs = next(folder for folder in tmp_path.iterdir() if folder in left)
+    monkeypatch.setattr(workspace, "lock_if_abandoned", lock)
+    assert workspace.remove_abandoned(tmp_path) == 3
+    assert theirs.exists()
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def plan(
     source = policy_source(policy, ledger)
     measured = None if profile is None else read_profile(profile)
     made = source.plan(profile=measured, window=window)
-    require_log(log)
+    require_log(log, folders=True)
     book = open_ledger(ledger, tell_missing=not quiet)
     outlook = api.budget(made, ledger=book)
     if not quiet:

@@ -94,6 +94,17 @@ def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame
     return aggregate.merge(pl.concat(waiting))
 
 
+def part_bounds(cases: int, events: int, part_events: int = EVENTS_OF_A_PART) -> list[int]:
+    """Where the files of a release begin and end, in cases: as many files of equally many cases as
+    its events ask for.
+
+    It follows from what is released alone: which engine ran, how many batches there were and how
+    many events the raw log has, the files do not tell.
+    """
+    count = max(1, min(cases, events // part_events)) if cases else 1
+    return [cases * place // count for place in range(count + 1)]
+
+
 def order_keys(log: EventLog, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
     """By which two words (uint64, shape (cases,)) the cases of a release are sorted."""
     return stream.part("order").words(Addresses.of_cases(log.index_of_case))

@@ -20,6 +20,7 @@ from cloakwork.engines.base import (
     merged,
     needs_all_cases,
     order_keys,
+    part_bounds,
     shuffled,
 )
 from cloakwork.engines.batch_files import (
@@ -49,8 +50,7 @@ Change = Callable[[EventLog], EventLog]
 
 _WORDS: Final = 1 << 64
 
-_ONE_PART: Final = 1.5
-"""Up to so many times the events of a part a release is one file."""
+_SLICES_A_PART: Final = 4
 
 
 class SharedFiles:
@@ -141,8 +141,29 @@ class BatchedLog:
         return cases, events
 
 
-def _each_by_itself(events: Ints) -> list[range]:
-    return [range(place, place + 1) for place in range(len(events))]
+@dataclass(frozen=True)
+class _Cuts:
+    """Batches cut into segments. ``cases``: int64, how many each place has, in all batches."""
+
+    files: tuple[BatchFile, ...]
+    cases: Ints
+    no_cases: EventLog
+    owned: SharedFiles = field(repr=False)
+
+    @property
+    def events(self) -> int:
+        """How many events there are."""
+        return sum(file.events for file in self.files)
+
+    def reader(self) -> Callable[[range], EventLog]:
+        """What reads the cases of some places that follow one another; in any process."""
+        files, no_cases = self.files, self.no_cases
+
+        def read(places: range) -> EventLog:
+            found = read_segments(files, places)
+            return no_cases if found is None else found
+
+        return read
 
 
 @dataclass(frozen=True)
@@ -220,7 +241,14 @@ class BatchedEngine:
         def in_order(batch: EventLog) -> EventLog:
             return batch.keep_cases(np.argsort(batch.index_of_case, kind="stable"))
 
-        return self._regrouped(log, place_of_case, places, in_order, unit)
+        cuts = self._cut(log, place_of_case, places)
+        read = cuts.reader()
+        return self.store(
+            lambda place: in_order(read(range(place, place + 1))),
+            places,
+            unit=unit,
+            notes=log.notes,
+        )
 
     def summarise(self, log: LogHandle, aggregate: Aggregate | None) -> pl.DataFrame:
         """See ``Engine``."""
@@ -249,55 +277,38 @@ class BatchedEngine:
         return self.numbered(_batched(log).changed_by(change))
 
     def shuffle(self, log: LogHandle, stream: Stream) -> BatchedLog:
-        """See ``Engine``. Batch after batch is the order of the release.
-
-        How many parts there are follows from the events that are released: cases are cut into
-        slices of the random order first, of which there are few different numbers.
+        """See ``Engine``. Batch after batch is the order of the release; ``part_bounds`` says where
+        one ends.
         """
         batched = _batched(log)
-        places = self._slices(batched)
-        width = np.uint64(min(_WORDS // places, _WORDS - 1))
+        # Slices of the random order, finer than the parts that are put together of them.
+        before = sum(file.events for file in batched.files)
+        slices = max(1, _SLICES_A_PART * before // self.part_events)
+        width = np.uint64(min(-(-_WORDS // slices), _WORDS - 1))
 
         def slice_of_case(batch: EventLog) -> Ints:
             first, _ = order_keys(batch, stream)
-            return np.minimum((first // width).astype(np.int64), places - 1)
+            return np.minimum((first // width).astype(np.int64), slices - 1)
 
-        def in_parts(events: Ints) -> list[range]:
-            count = min(places, max(1, round(int(events.sum()) / self.part_events)))
-            bounds = [place * places // count for place in range(count + 1)]
-            return [range(first, behind) for first, behind in pairwise(bounds)]
+        cuts = self._cut(batched, slice_of_case, slices)
+        cases_until = np.concatenate([[0], np.cumsum(cuts.cases)])
+        bounds = part_bounds(int(cases_until[-1]), cuts.events, self.part_events)
+        read = cuts.reader()
 
-        def finish(batch: EventLog) -> EventLog:
-            return shuffled(batch, stream)
+        def joined_part(place: int) -> EventLog:
+            first, behind = bounds[place], bounds[place + 1]
+            begin = max(0, int(np.searchsorted(cases_until, first, "right")) - 1)
+            end = int(np.searchsorted(cases_until, behind, "left"))
+            found = shuffled(read(range(begin, max(end, begin))), stream)
+            moved = int(cases_until[begin])
+            return found.slice_cases(first - moved, behind - moved)
 
-        return self._regrouped(batched, slice_of_case, places, finish, None, in_parts)
+        return self.store(joined_part, len(bounds) - 1, notes=log.notes)
 
-    def _slices(self, log: BatchedLog) -> int:
-        """1 for a log of one part, else the least of 64, 512, 4096, ... that is twice the parts
-        that there may be.
-        """
-        # Before its changes: how many events of a raw log there are, the parts must not tell.
-        parts_at_most = sum(file.events for file in log.files) / self.part_events
-        if parts_at_most < _ONE_PART:
-            return 1
-        slices = 64
-        while slices < 2 * parts_at_most:
-            slices *= 8
-        return slices
-
-    def _regrouped(
-        self,
-        log: BatchedLog,
-        place_of_case: Callable[[EventLog], Ints],
-        places: int,
-        finish: Change,
-        unit: str | None,
-        grouped: Callable[[Ints], list[range]] = _each_by_itself,
-    ) -> BatchedLog:
-        """The cases of ``log`` in other batches: each batch is cut into a segment for each of
-        ``places``, then the segments of some places are put together. ``grouped``: which, by the
-        events of each place.
-        """
+    def _cut(
+        self, log: BatchedLog, place_of_case: Callable[[EventLog], Ints], places: int
+    ) -> "_Cuts":
+        """Each batch, cut into a segment for each of ``places``."""
         new_path = new_paths(self.workspace)
 
         def cut(number: int, batch: EventLog) -> tuple[BatchFile, Ints, EventLog | None]:
@@ -305,24 +316,19 @@ class BatchedEngine:
             # Cut along one sorted copy: each case is moved once.
             by_place = batch.keep_cases(np.argsort(place, kind="stable"))
             bounds = np.searchsorted(np.sort(place), np.arange(places + 1))
-            segments = (by_place.slice_cases(*span) for span in pairwise(bounds.tolist()))
+            segments = (
+                by_place.slice_cases(begin, end) if begin < end else None
+                for begin, end in pairwise(bounds.tolist())
+            )
             file = write_segments(segments, new_path())
             no_cases = batch.keep_cases(np.zeros(0, np.int64)) if number == 0 else None
-            return file, np.diff(by_place.offsets[bounds]), no_cases
+            return file, np.diff(bounds), no_cases
 
         cuts = log.each_batch(cut)
-        files, events = [file for file, _, _ in cuts], sum(counts for _, counts, _ in cuts)
+        files = tuple(file for file, _, _ in cuts)
         no_cases = next(log for _, _, log in cuts if log is not None)
-        segments = SharedFiles([file.path for file in files])
-        groups = grouped(np.asarray(events))
-
-        def join(group: int) -> EventLog:
-            found = read_segments(files, groups[group])
-            return finish(no_cases if found is None else found)
-
-        regrouped = self.store(join, len(groups), unit=unit, notes=log.notes)
-        del segments  # not before: with it go the files
-        return regrouped
+        cases = np.sum([counts for _, counts, _ in cuts], axis=0)
+        return _Cuts(files, cases, no_cases, SharedFiles([file.path for file in files]))
 
     def _in_one_batch(self, log: BatchedLog) -> BatchedLog:
         """The same log in one batch, for what asks for it; in this process."""

@@ -44,10 +44,10 @@ def kept_together(log: EventLog, action: MapCases, batch_of_case: Ints) -> Ints:
         return batch_of_case
     if action.together == "log":
         return np.zeros(log.cases.height, np.int64)
-    return batch_of_case[_first_of_unit(log, action.unit)]
+    return batch_of_case[first_of_unit(log, action.unit)]
 
 
-def _first_of_unit(log: EventLog, unit: str | None) -> Ints:
+def first_of_unit(log: EventLog, unit: str | None) -> Ints:
     """For each case the row of the first case of its unit; a case without one is its own."""
     rows = np.arange(log.cases.height)
     if unit is None or unit not in log.cases.columns:

@@ -13,11 +13,12 @@ import polars as pl
 from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
 from cloakwork.engines.batch_files import BatchFile, write_batch
 from cloakwork.engines.batched import BatchedEngine, BatchedLog, new_paths
+from cloakwork.engines.batches import first_of_unit
 from cloakwork.engines.executors import Executor, InThisProcess
 from cloakwork.engines.partition import partition
 from cloakwork.engines.sources import BatchSource
 from cloakwork.engines.workspace import Workspace
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.io.row_source import RowSource
 from cloakwork.mechanisms.base import Aggregate
 
@@ -80,11 +81,14 @@ class LocalEngine(BatchedEngine):
 
 
 class _Slices:
-    """A log in memory as batches of its cases, which are few and lie as they come."""
+    """A log in memory as batches of its cases, which are few and lie as they come; those of one id
+    lie together, so that preparing a batch refuses them.
+    """
 
     def __init__(self, log: EventLog, places: int) -> None:
         self._places: Final = places
         self._log = log
+        self._place_of_case = first_of_unit(log, CASE_ID) % places
 
     @classmethod
     def of(cls, log: EventLog, batch_events: int) -> "_Slices":
@@ -97,5 +101,4 @@ class _Slices:
 
     def load(self, place: int) -> EventLog:
         """As ``BatchSource.load``."""
-        chosen = np.arange(place, self._log.cases.height, self._places)
-        return self._log.keep_cases(chosen)
+        return self._log.keep_cases(np.flatnonzero(self._place_of_case == place))

@@ -3,11 +3,11 @@ process was killed, at the next start.
 """
 
 import os
+import re
 import secrets
 import shutil
 import socket
 import weakref
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,8 +37,7 @@ class Workspace:
         home = work_home() if parent is None else parent
         try:
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with suppress(OSError):
-                remove_abandoned(home)
+            remove_abandoned(home)
             lock = _own_folder(home)
         except OSError as error:
             raise OutputError(
@@ -62,10 +61,15 @@ def remove_abandoned(home: Path) -> int:
     Raises OSError.
     """
     removed = 0
-    for folder in list(home.glob(f"{_host_prefix()}*")):
-        if folder.is_symlink() or not folder.is_dir():
+    # Whole names: a host called "node" leaves those of "node-2" alone.
+    own_names = re.compile(rf"{re.escape(_host_prefix())}\d+-[0-9a-f]+")
+    for folder in list(home.iterdir()):
+        if not own_names.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
             continue
-        lock = lock_if_abandoned(folder)
+        try:
+            lock = lock_if_abandoned(folder)
+        except OSError:  # of another user
+            continue
         if lock is not None:
             shutil.rmtree(folder, ignore_errors=True)
             lock.release()

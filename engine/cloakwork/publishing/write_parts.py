@@ -3,9 +3,11 @@
 import secrets
 import shutil
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from cloakwork.engines.base import part_bounds
 from cloakwork.errors import OutputError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
@@ -34,7 +36,12 @@ def write_parts(
     written = folder / _WRITTEN
     written.mkdir()
     write = PartWriter(written, output, annotations)
-    digests = log.each_batch(write)
+    if isinstance(log, EventLog):
+        # Files tell nothing of the engine, and so nothing of how large the raw log is.
+        bounds = pairwise(part_bounds(log.case_count, log.event_count))
+        digests = [write(place, log.slice_cases(*span)) for place, span in enumerate(bounds)]
+    else:
+        digests = log.each_batch(write)
     if UNSEEN in digests:
         for number, batch in enumerate(log.batches()):
             if digests[number] == UNSEEN:

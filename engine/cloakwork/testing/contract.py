@@ -157,9 +157,9 @@ class MechanismContract(AskingContract):
         """Over random batches, in memory and on disk, the decision, and the release to the last
         value and type, are the same.
         """
-        for batches in (1, 4, 60):
-            for params in self.offers():
-                in_one_batch = self.run(params, BATCH_LOG, reproducible(1))
+        for params in self.offers():
+            in_one_batch = self.run(params, BATCH_LOG, reproducible(1))
+            for batches in (1, 4, 60):
                 in_memory = MemoryEngine(batches, random_batches(batches))
                 on_disk = LocalEngine(batch_events=max(1, BATCH_LOG.events.height // batches))
                 for engine in (in_memory, on_disk):
