@@ -368,6 +368,8 @@ def test_what_cannot_be_is_said_in_one_line(engine: SparkEngine, tmp_path: Path)
     folder = in_files(table, tmp_path / "log")
     frame = engine.session.read.parquet(str(folder))
     (tmp_path / "delta" / "_delta_log").mkdir(parents=True)
+    unsigned = tmp_path / "unsigned.parquet"
+    table.with_columns(pl.col("n").cast(pl.UInt64)).write_parquet(unsigned)
     for source, said in (
         (SparkSource(frame, REQUEST), "its rows have no order, which is part of the control flow"),
         (SparkSource(frame, REQUEST, "m"), "there is no column 'm' that numbers the rows"),
@@ -375,6 +377,10 @@ def test_what_cannot_be_is_said_in_one_line(engine: SparkEngine, tmp_path: Path)
         (SparkSource(frame, REQUEST, "n"), "two rows have one number"),
         (SparkSource(tmp_path / "delta", REQUEST), "this is a Delta table"),
         (SparkSource(tmp_path / "log.csv", REQUEST), "reads Parquet and tables, not csv"),
+        (
+            SparkSource(unsigned, REQUEST),
+            "column 'n' holds whole numbers of 64 bits without a sign",
+        ),
         (SparkSource(tmp_path / "none", REQUEST), "PATH_NOT_FOUND"),
         (SparkSource("spark:no_such_table", REQUEST, "n"), "TABLE_OR_VIEW_NOT_FOUND"),
     ):

@@ -34,6 +34,9 @@ _SALT: Final = f"{_OURS}salt"
 _TABLE_FORMATS: Final = {"_delta_log": "Delta", ".hoodie": "Hudi"}
 """Folders that say that a folder of Parquet files is a table, of which some files are no part."""
 
+_UNSIGNED: Final = "decimal(20,0)"
+"""What Spark makes of a Parquet column of UINT_64."""
+
 _EXACT_DIGITS: Final = 15  # what a floating-point number keeps of a decimal one
 
 _POLARS_TYPES: Final[dict[str, Any]] = {
@@ -146,6 +149,8 @@ def rows_of(session: "SparkSession", source: SparkSource) -> SparkRows:
     names = column_names(Path(label), others, source.request)
     names, notes = _simple_columns(label, given, names)
     kept = [*names.kept]
+    if source.has_files:
+        _require_signed(label, given, kept)
     if order is None:
         numbered, figures = _numbered_by_file(label, given, kept, names)
     else:
@@ -244,6 +249,21 @@ def _simple_columns(
         else:
             notes.append(f"column '{shown(full)}' holds {types[name]}, left out")
     return replace(names, kept=kept), tuple(notes)
+
+
+def _require_signed(label: str, given: "DataFrame", kept: Sequence[str]) -> None:
+    """Refuse what a file may hold as whole numbers or as decimals, which are of different types in
+    a log: Spark shows both alike.
+    """
+    types = dict(given.dtypes)
+    for name in kept:
+        if types[name] == _UNSIGNED:
+            raise LogError(
+                label,
+                f"column '{shown(name)}' holds whole numbers of 64 bits without a sign or decimals "
+                "of 20 digits, and Spark does not say which",
+                hint="store it with a sign or fewer digits, or use --engine local",
+            )
 
 
 def _polars_type(kind: str) -> Any:
