@@ -81,6 +81,8 @@ class Processes:
             raise
 
     def _running(self) -> list["subprocess.Popen[bytes]"]:
+        if any(worker.poll() is not None for worker in self._workers):
+            self.close()
         if not self._workers:
             self._workers = [_started() for _ in range(self._count)]
             for worker in self._workers:

@@ -2,9 +2,12 @@
 result for each.
 """
 
+import os
 import pickle
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO, Any, Final
 
 DONE: Final = "done"
@@ -37,13 +40,22 @@ def main() -> None:
     answers = sys.stdout.buffer
     # Whatever prints must not get between the answers.
     sys.stdout = sys.stderr
-    while (asked := read_message(sys.stdin.buffer)) is not None:
-        payload, places = asked
-        task = pickle.loads(payload)  # noqa: S301 - from the process that started this one
-        for place in places:
-            try:
-                answer = (DONE, task(place))
-            except Exception as error:
-                write_message(answers, (FAILED, error))
-                break
-            write_message(answers, answer)
+    with suppress(BrokenPipeError):  # nobody waits for an answer any more
+        while (asked := read_message(sys.stdin.buffer)) is not None:
+            payload, places = asked
+            for answer in _answers(payload, places):
+                write_message(answers, answer)
+    # Nothing is left to be sent, and a broken pipe to be flushed would be said.
+    os._exit(0)
+
+
+def _answers(payload: bytes, places: list[int]) -> Iterator[tuple[str, object]]:
+    """One for each place, up to the first that fails."""
+    task = pickle.loads(payload)  # noqa: S301 - from the process that started this one
+    for place in places:
+        try:
+            answer = (DONE, task(place))
+        except Exception as error:
+            yield FAILED, error
+            return
+        yield answer
