@@ -174,13 +174,7 @@ def _table(session: "SparkSession", source: SparkSource) -> "DataFrame":
     location = str(source.location)
     if location.startswith(TABLE_PREFIX):
         return session.table(location.removeprefix(TABLE_PREFIX))
-    ending = location.rstrip("/").rpartition("/")[2].rpartition(".")[2].lower()
-    if ending in ("csv", "gz", "xes", "xlsx", "json", "sqlite"):
-        raise LogError(
-            location,
-            f"the engine spark reads Parquet and tables, not {ending}",
-            hint="use --engine local, or convert it to Parquet",
-        )
+    require_no_other_file(location)
     for folder, kind in _TABLE_FORMATS.items():
         if _is_there(session, location, folder):
             name = f"{TABLE_PREFIX}{kind.lower()}.`{location}`"
@@ -190,6 +184,17 @@ def _table(session: "SparkSession", source: SparkSource) -> "DataFrame":
                 hint=f"name it {name} (quoted), with the column of its row numbers",
             )
     return session.read.parquet(location)
+
+
+def require_no_other_file(location: str) -> None:
+    """Refuse a file that its name says is neither Parquet nor a table, without Spark."""
+    ending = location.rstrip("/").rpartition("/")[2].rpartition(".")[2].lower()
+    if ending in ("csv", "gz", "xes", "xlsx", "json", "sqlite"):
+        raise LogError(
+            location,
+            f"the engine spark reads Parquet and tables, not {ending}",
+            hint="use --engine local, or convert it to Parquet",
+        )
 
 
 def _is_there(session: "SparkSession", folder: str, name: str) -> bool:

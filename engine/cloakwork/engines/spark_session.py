@@ -59,9 +59,9 @@ def _new_session() -> "SparkSession":
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("cloakwork")
+    # Else a Spark of this machine starts whatever is called python3, which need not have cloakwork.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if "SPARK_REMOTE" not in os.environ:
-        # Else Spark starts whatever is called python3, which need not have cloakwork.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.config("spark.ui.showConsoleProgress", "false")
     with without_warnings():
         return builder.getOrCreate()
@@ -100,8 +100,11 @@ def in_one_line(what: str) -> Iterator[None]:
 def _cause(error: Exception) -> str:
     """What went wrong, as far as it can be said without what the log holds."""
     said = str(error)
-    if "No module named 'cloakwork'" in said:
-        return "Spark's Python has no cloakwork; install the same version on every executor"
+    if "No module named" in said:
+        return (
+            "Spark's Python lacks cloakwork or what it needs; install the same version on every "
+            "executor"
+        )
     condition = getattr(error, "getCondition", getattr(error, "getErrorClass", None))
     name = condition() if condition is not None else None
     if name and "PythonException" not in type(error).__name__:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from cloakwork.engines.spark import SparkEngine, spark_engine
-from cloakwork.engines.spark_rows import SparkSource, label_of
+from cloakwork.engines.spark_rows import TABLE_PREFIX, SparkSource, label_of, require_no_other_file
 from cloakwork.errors import CloakworkError, LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io.options import ROW_NUMBER, InputOptions
@@ -72,6 +72,8 @@ def spark_source(
     """
     given = dict(columns or {})
     label = label_of(location)
+    if isinstance(location, str | Path) and not label.startswith(TABLE_PREFIX):
+        require_no_other_file(label)  # before Spark starts
     options = policy.spec.input or InputOptions()
     row = given.pop(ROW_NUMBER, options.columns.get(ROW_NUMBER))
     others = {name: column for name, column in options.columns.items() if name != ROW_NUMBER}
