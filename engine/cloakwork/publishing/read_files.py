@@ -25,14 +25,14 @@ class ReadFiles:
     """A released log as it is read from its files.
 
     ``held``: its attributes. ``as_values``: the log with its values. ``as_written``: with the
-    attributes that are told apart by their spelling as texts. ``cases_whole``: whether each case
+    attributes that are told apart by their spelling as texts. ``cases_in_one_part``: whether each case
     lies in one part; None where there is one.
     """
 
     held: HeldAttributes
     as_values: LogHandle
     as_written: LogHandle
-    cases_whole: Check | None = None
+    cases_in_one_part: Check | None = None
 
 
 def read_files(
@@ -65,7 +65,7 @@ def read_files(
     if both:
         as_text = partial(read_log, timeless=timeless, text=spelled, keep=needed.__contains__)
         written_parts = FileParts(log.files, as_text, _as_texts(of_parts.kinds, spelled))
-    return ReadFiles(seen.held, of_parts, written_parts, seen.cases_whole)
+    return ReadFiles(seen.held, of_parts, written_parts, seen.cases_in_one_part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class _Survey:
 
     held: HeldAttributes
     kinds: ColumnKinds
-    cases_whole: Check
+    cases_in_one_part: Check
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _survey(log: LogFiles, reader: FileParts) -> _Survey:
     return _Survey(
         held=merged_attributes(glance.held for glance in glances),
         kinds=kinds_together(log.files, [glance.kinds for glance in glances]),
-        cases_whole=_check_cases(log, reader, [glance.ids for glance in glances], key),
+        cases_in_one_part=_check_cases(log, reader, [glance.ids for glance in glances], key),
     )
 
 

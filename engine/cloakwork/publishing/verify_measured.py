@@ -75,8 +75,8 @@ def _check_contents(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> I
     try:
         found = _read_both_ways(log, plan, measurable)
         yield from _check_columns(log, found.held, plan, predicate)
-        if found.cases_whole is not None:
-            yield found.cases_whole
+        if found.cases_in_one_part is not None:
+            yield found.cases_in_one_part
         for guarantee in measurable:
             released = found.as_written if guarantee.quasi_identifiers() else found.as_values
             yield from _measure_guarantee(released, guarantee, plan, found.held)

@@ -306,7 +306,7 @@ class TableEvidence:
             self._without_case += keys.null_count()
             rows = rows.filter(keys.is_not_null())
         if keys.dtype == pl.Null:
-            rows = rows.with_columns(pl.col(case_id).cast(pl.String))
+            rows = rows.with_columns(keys.cast(pl.String))
         self._no_activity += self._missing(rows, ACTIVITY)
         time = self.request.timestamp if self.request.timestamp in self._numbers else TIMESTAMP
         is_there = time in self._numbers
