@@ -25,8 +25,8 @@ class ReadFiles:
     """A released log as it is read from its files.
 
     ``held``: its attributes. ``as_values``: the log with its values. ``as_written``: with the
-    attributes that are told apart by their spelling as texts. ``cases_in_one_part``: whether each case
-    lies in one part; None where there is one.
+    attributes of which the spelling counts as texts. ``cases_in_one_part``: whether each case lies
+    in one part; None where there is one.
     """
 
     held: HeldAttributes
@@ -43,7 +43,7 @@ def read_files(
     by_value: Collection[str],
     units: Collection[str] = (),
 ) -> ReadFiles:
-    """Read ``log``. ``spelled``: the attributes that are told apart by their spelling, ``by_value``
+    """Read ``log``. ``spelled``: the attributes of which the spelling counts, ``by_value``
     those whose values count; one that is both is read twice. ``units``: those that name units.
     Parts have no others. Raises LogError.
     """
