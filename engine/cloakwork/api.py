@@ -14,7 +14,7 @@ from cloakwork.errors import CloakworkError, FileProblem, PolicyError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.io import read_log
-from cloakwork.mechanisms.generative.devices import device_name, trained_on
+from cloakwork.mechanisms.generative.devices import computed_on
 from cloakwork.mechanisms.profile import Profile, require_profile_params
 from cloakwork.notebook_progress import in_notebook
 from cloakwork.plan.budget import ledger_terms
@@ -118,8 +118,7 @@ def apply(
     approval = required_approval(
         book, plan.policy, plan.policy_digest, columns=columns, require=require_approval
     )
-    trained = device_name(device)
-    require_device(plan, trained, reporter)
+    require_device(plan, device, reporter)
     watch = stopwatch or Stopwatch()
     left = AttributesLeft(required_attributes(plan))
     with watch.stage("read"):
@@ -132,7 +131,7 @@ def apply(
     def compare(plan: Plan, source: LogHandle, released: LogHandle) -> Mapping[str, JsonValue]:
         return utility_figures(plan, source, released, reporter, mining_seconds, times.figures)
 
-    with trained_on(trained):
+    with computed_on(device):
         return execute(
             plan,
             chosen.source,

@@ -15,7 +15,7 @@ HEAVY = {
     *("dp_accounting", "jinja2", "numpy", "opendp", "pandas"),
     *("polars", "pydantic", "rich", "scipy", "sqlalchemy"),
 }
-EXTRAS = {"opacus", "pm4py", "pyspark", "torch"}
+EXTRAS = {"pm4py", "pyspark", "torch"}
 SCRIPT = """
 import sys
 from cloakwork import cli

@@ -112,7 +112,7 @@ def test_a_device_is_no_part_of_what_is_published(
     heard = []
 
     def listening(self: Trained, params: Any, kernel: Any) -> Any:
-        heard.append(chosen_device())
+        heard.append(chosen_device().type)
         return VariantThreshold.measure(self, params, kernel)
 
     monkeypatch.setattr(Trained, "measure", listening)
@@ -125,21 +125,6 @@ def test_a_device_is_no_part_of_what_is_published(
     assert "training takes less than a minute on this machine" in said.err
     written = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
     assert not any(b"cuda" in content for content in written)
-
-
-@pytest.mark.parametrize("card", [True, False])
-def test_a_device_that_changes_nothing_is_noted(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, card: bool
-) -> None:
-    """No step trains, so none is looked for; the usual choice is not worth a word."""
-    path = tmp_path / "p.yaml"
-    path.write_text(POLICY)
-    device = "cuda" if card else "auto"
-    said = cloakwork(
-        "apply", path, HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger, "--device", device
-    )
-    assert said.code == 0, said.err
-    assert ("the device cuda changes nothing" in said.err) == card
 
 
 def test_what_is_missing_stops_before_the_charge(

@@ -80,7 +80,7 @@ def dp(
     out. Exit code 5: the claim is exceeded. An audit that passes proves nothing; how many runs see
     what, is in the documentation (audit).
     """
-    from cloakwork.mechanisms.generative.devices import trained_on, usable_device
+    from cloakwork.mechanisms.generative.devices import computed_on
     from cloakwork.mechanisms.registry import catalogue
     from cloakwork.progress import heard_by
     from cloakwork.testing import audit_mechanism, auditable
@@ -94,7 +94,7 @@ def dp(
             f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, "
             f"delta 0, or at least {LEAST_DELTA:g} and below 1"
         )
-    chosen, training = _options(options), trained_on(usable_device(device))
+    chosen, training = _options(options), computed_on(device)
     with progress_of(quiet=quiet) as reporter, heard_by(reporter), training:
         found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen)
     if out is not None:

@@ -77,7 +77,7 @@ def compare(
     from cloakwork.cli.compare_screen import print_comparison
     from cloakwork.comparing.compare import compare as compare_settings
     from cloakwork.comparing.page import comparison_html
-    from cloakwork.mechanisms.generative.devices import trained_on, usable_device
+    from cloakwork.mechanisms.generative.devices import computed_on
     from cloakwork.report.out import check_file, write_file
 
     if log.suffix in (".yaml", ".yml"):
@@ -89,7 +89,7 @@ def compare(
     require_log(log)
     if html is not None:
         check_file(html)
-    training = trained_on(usable_device(device))
+    training = computed_on(device)
     with progress_of(quiet=quiet) as reporter, training:
         found = compare_settings(
             log,

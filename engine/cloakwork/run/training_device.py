@@ -5,10 +5,9 @@ from typing import Any, Final, Literal
 
 from cloakwork.mechanisms.generative.devices import (
     INSTALL,
-    DeviceName,
-    device_of,
+    chosen_device,
+    computed_on,
     has_torch,
-    require_torch,
 )
 from cloakwork.mechanisms.prediction import Trains
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
@@ -21,22 +20,20 @@ HOUR: Final = 3600
 
 
 def require_device(
-    plan: Plan, device: DeviceName, reporter: Reporter, catalogue: Catalogue | None = None
+    plan: Plan, device: str, reporter: Reporter, catalogue: Catalogue | None = None
 ) -> None:
     """Load what ``plan`` needs to train on ``device``, and tell ``reporter`` how long that takes.
 
-    Raises MissingExtra without torch, and MissingDevice where there is no such device. Nothing is
-    loaded where no step trains.
+    Raises MissingExtra without torch, and MissingDevice where there is no such device. Where no
+    step trains, torch is loaded for a graphics card that was asked for, and for nothing else.
     """
-    if not _trained(plan, catalogue):
-        if device != "auto":
-            reporter(f"note: no step trains a network, so the device {device} changes nothing")
-        return
-    require_torch()
-    kind: Literal["cpu", "cuda"] = "cuda" if device_of(device).type == "cuda" else "cpu"
-    seconds = _seconds(plan, kind, catalogue)
-    if seconds is not None:
-        reporter(f"training takes {duration_in_words(seconds)} on this machine")
+    with computed_on(device):
+        if not _trained(plan, catalogue):
+            return
+        kind: Literal["cpu", "cuda"] = "cuda" if chosen_device().type == "cuda" else "cpu"
+        seconds = _seconds(plan, kind, catalogue)
+        if seconds is not None:
+            reporter(f"training takes {duration_in_words(seconds)} on this machine")
 
 
 def training_line(plan: Plan, catalogue: Catalogue | None = None) -> str | None:

@@ -11,12 +11,9 @@ from cloakwork.errors import MissingDevice, MissingExtra
 from cloakwork.facts import Facts
 from cloakwork.mechanisms.generative.devices import (
     chosen_device,
-    device_name,
-    device_of,
+    computed_on,
     has_torch,
     require_torch,
-    trained_on,
-    usable_device,
 )
 from cloakwork.mechanisms.registry import OURS, catalogue
 from cloakwork.testing.contract_logs import EVERY_GOAL
@@ -47,44 +44,45 @@ def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_name_becomes_a_device(
-    monkeypatch: pytest.MonkeyPatch, named: Any, card: bool, taken: str
+    monkeypatch: pytest.MonkeyPatch, named: str, card: bool, taken: str
 ) -> None:
-    """Whether it is asked for by name, or was chosen before."""
+    """The processor or a graphics card, whatever was chosen outside the block."""
     stand_in_for_torch(monkeypatch, card=card)
-    assert device_of(named).type == taken
-    with trained_on(named):
-        assert device_of().type == taken
+    with computed_on("cpu"):
+        with computed_on(named):
+            assert chosen_device().type == taken
+        assert chosen_device().type == "cpu"
 
 
 def test_a_missing_graphics_card_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command line makes exit code 2 of it, as of any option that cannot be."""
     stand_in_for_torch(monkeypatch, card=False)
-    with pytest.raises(MissingDevice, match=r"^there is no graphics card .*; take cpu, or auto$"):
-        usable_device("cuda")
+    said = r"^there is no graphics card .*; take cpu, or auto$"
+    with pytest.raises(MissingDevice, match=said), computed_on("cuda"):
+        pass
     assert MissingDevice.exit_code == 2
-    assert usable_device("auto") == "auto"
 
 
 def test_an_unknown_device_is_told() -> None:
     """With those that there are."""
-    with pytest.raises(MissingDevice, match=r"no device 'tpu'; there are auto, cpu, cuda$"):
-        device_name("tpu")
+    said = r"no device 'tpu'; there are auto, cpu, cuda$"
+    with pytest.raises(MissingDevice, match=said), computed_on("tpu"):
+        pass
 
 
-def test_a_choice_ends_with_its_block() -> None:
+def test_a_choice_ends_with_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the block fails."""
-    assert chosen_device() == "auto"
-    with pytest.raises(ZeroDivisionError), trained_on("cpu"):
-        assert chosen_device() == "cpu"
+    stand_in_for_torch(monkeypatch, card=True)
+    with pytest.raises(ZeroDivisionError), computed_on("cpu"):
         raise ZeroDivisionError
-    assert chosen_device() == "auto"
+    assert chosen_device().type == "cuda"
 
 
 @pytest.mark.usefixtures("no_torch")
 def test_missing_torch_is_one_line_with_the_remedy() -> None:
     """And the processor needs it as a graphics card does."""
     assert not has_torch()
-    for need in (require_torch, lambda: device_of("cpu"), lambda: usable_device("cuda")):
+    for need in (require_torch, chosen_device, computed_on("cuda").__enter__):
         with pytest.raises(MissingExtra) as caught:
             need()
         assert str(caught.value) == (

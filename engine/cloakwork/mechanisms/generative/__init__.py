@@ -1,3 +1,1 @@
-"""Mechanisms that train a network, and draw what is released from it. They need the extra
-``generative``, whose package torch loads when training begins, and never before.
-"""
+"""Networks that are trained on noisy answers, and what they need; torch loads where one is used."""

@@ -1,9 +1,8 @@
-"""Where a network is trained: on the processor, or on a graphics card that torch can use.
+"""Where networks are computed: the processor, or a graphics card.
 
 That is a matter of how a plan runs, as its engine is: no plan, statement or report names it, and
-what is guaranteed does not depend on it. torch is loaded by ``require_torch`` and ``device_of``
-alone, never by asking what was chosen. A mechanism's ``offer`` asks nothing here: a plan is planned
-anew where it is verified, which may be a machine without torch.
+what is guaranteed does not depend on it. Nor does a mechanism's ``offer``: a plan is planned anew
+where it is verified, which may be a machine without torch.
 """
 
 from collections.abc import Iterator
@@ -18,89 +17,76 @@ if TYPE_CHECKING:
     import torch
 
 DeviceName = Literal["auto", "cpu", "cuda"]
-"""``auto``: a graphics card where there is one, else the processor."""
+"""``auto``: a graphics card where there is one."""
 
 DEVICES: Final[tuple[DeviceName, ...]] = get_args(DeviceName)
 
 INSTALL: Final = "pip install 'cloakwork[generative]'"
 
-_CHOSEN: Final[ContextVar[DeviceName]] = ContextVar("device", default="auto")
-
-
-def device_name(name: str) -> DeviceName:
-    """``name``, if it names a device; raises MissingDevice otherwise."""
-    if name not in DEVICES:
-        raise MissingDevice(f"there is no device '{name}'; there are {', '.join(DEVICES)}")
-    return name
-
-
-def usable_device(name: str) -> DeviceName:
-    """``name``, if networks can be trained there.
-
-    Raises MissingDevice where there is no such device, MissingExtra where a graphics card is asked
-    for without torch.
-    """
-    named = device_name(name)
-    if named == "cuda":
-        device_of(named)
-    return named
-
-
-@contextmanager
-def trained_on(device: DeviceName) -> Iterator[None]:
-    """Let networks be trained on ``device`` inside the block."""
-    token = _CHOSEN.set(device)
-    try:
-        yield
-    finally:
-        _CHOSEN.reset(token)
-
-
-def chosen_device() -> DeviceName:
-    """What ``trained_on`` says; ``auto`` outside of it."""
-    return _CHOSEN.get()
+_CHOSEN: Final[ContextVar[DeviceName]] = ContextVar("chosen_device", default="auto")
 
 
 def has_torch() -> bool:
     """Whether torch is installed; it is not loaded."""
     try:
         return find_spec("torch") is not None
-    except ValueError:  # what stands in its place is no module
+    except ValueError:  # what stands in its place is no package
         return False
 
 
 def require_torch() -> None:
     """Load torch; raises MissingExtra, in one line, where that cannot be.
 
-    To be called before anything is charged, and before a kernel calls a gradient: what fails there
-    is passed over in silence.
+    To be called before anything is charged, and before a kernel asks for a gradient: what fails
+    there is passed over in silence.
     """
     try:
         import torch  # noqa: F401 - it loads here, or nowhere
     except (ImportError, OSError) as error:
-        if not has_torch():
-            raise MissingExtra(
-                f"training a network needs torch, which is not installed: {INSTALL}"
-            ) from error
-        raise MissingExtra(
-            f"training a network needs torch, which cannot be loaded ({first_line(error)}): "
-            f"{INSTALL}"
-        ) from error
+        missing = "which is not installed"
+        if has_torch():
+            missing = f"which cannot be loaded ({first_line(error)})"
+        raise MissingExtra(f"training a network needs torch, {missing}: {INSTALL}") from error
 
 
-def device_of(name: DeviceName | None = None) -> "torch.device":
-    """The device called ``name``, or the chosen one.
+@contextmanager
+def computed_on(name: str) -> Iterator[None]:
+    """Let networks be computed on this device inside the block.
 
-    Raises MissingExtra without torch, and MissingDevice where a graphics card is asked for, and
-    torch finds none.
+    Raises MissingDevice where there is none such, MissingExtra where a graphics card is asked for
+    without torch.
     """
+    token = _CHOSEN.set(_usable_device(name))
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)
+
+
+def chosen_device() -> "torch.device":
+    """The device that networks are computed on; raises MissingExtra without torch."""
     require_torch()
     import torch
 
-    named = chosen_device() if name is None else name
-    has_card = named != "cpu" and torch.cuda.is_available()
-    if named == "cuda" and not has_card:
-        raise MissingDevice(
-            "there is no graphics card that torch can use (device cuda); take cpu, or auto"
-        )
-    return torch.device("cuda" if has_card else "cpu")
+    name = _CHOSEN.get()
+    if name == "auto":
+        name = "cuda" if _has_card() else "cpu"
+    return torch.device(name)
+
+
+def _usable_device(name: str) -> DeviceName:
+    if name not in DEVICES:
+        raise MissingDevice(f"there is no device '{name}'; there are {', '.join(DEVICES)}")
+    if name == "cuda":
+        require_torch()
+        if not _has_card():
+            raise MissingDevice(
+                "there is no graphics card that torch can use (cuda); take cpu, or auto"
+            )
+    return name
+
+
+def _has_card() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())
