@@ -50,7 +50,7 @@ from log_in_parts import LogInParts
 
 UNIT = Unit(attribute=PERSON)
 SCOPES = ("variants", "prefixes")
-PARTS = (1, 4, 60)
+PARTS = (1, 4, 9)
 FEW = settings(max_examples=runs(6))
 
 
