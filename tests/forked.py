@@ -13,6 +13,8 @@ from conftest import ROOT, Said
 
 SERVER = """
 import faulthandler, json, os, sys
+os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
+import jinja2, ot  # as the internal report does, late
 import polars, pydantic, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql.psycopg
 import cryptography.hazmat.primitives.asymmetric.ed25519
 import cloakwork.api, cloakwork.cli.apply, cloakwork.publishing.publish, cloakwork.report.html
