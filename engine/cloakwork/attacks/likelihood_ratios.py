@@ -14,6 +14,7 @@ _RUNS_OF_GROUP: Final = 20
 """Runs that the covariance of a target's group counts for beside its own."""
 
 _LEAST_VARIANCE: Final = 1e-6
+_DECIMALS: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,10 @@ class LikelihoodRatios:
 
     def scores(self, runs: ShadowRuns) -> Floats:
         """The logarithm of each ratio: float64, shape (runs, targets)."""
-        found: Floats = ((runs.statistics - self.middle) * self.weights).sum(axis=2)
-        return found
+        found = ((runs.statistics - self.middle) * self.weights).sum(axis=2)
+        # What differs by rounding alone is the same.
+        rounded: Floats = np.round(found, _DECIMALS)
+        return rounded
 
 
 def _kept(apart: Floats, covariance: Floats, error: Floats, known: Floats) -> Floats:
