@@ -52,7 +52,9 @@ def test_beside_what_is_claimed(basis: ClaimBasis, allowed: str) -> None:
         "Membership by 20 releases of variants/some, all targets: 20.0% of members recognised "
         f"(18.0% to 22.0%) at 1.0% false alarms, where {allowed}; area 0.600 (guessing: .5)."
     )
-    assert second.endswith("nobody else has: area 0.600 (guessing: .5), too few to say more.")
+    assert second.endswith(
+        "alone with their sequence: area 0.600 (guessing: .5), too few to say more."
+    )
 
 
 def test_what_exceeds_the_claim_is_said_first() -> None:

@@ -134,6 +134,7 @@ def _levels(scores: JudgedScores) -> list[float]:
 
 
 def _group(name: str, scores: JudgedScores) -> MembershipGroup:
+    least = _FEWEST_ALARMS / int((~scores.member).sum())
     levels = []
     for level in _levels(scores):
         false, true = scores.rates(scores.threshold(level))
@@ -145,7 +146,7 @@ def _group(name: str, scores: JudgedScores) -> MembershipGroup:
             "targets": scores.member.shape[1],
             "area": scores.area(),
             "levels": tuple(levels),
-            "curve": scores.curve(),
+            "curve": tuple(point for point in scores.curve() if point[0] >= least),
         }
     )
 

@@ -125,10 +125,12 @@ class RecognisedMembers(Frozen):
 
 
 class MembershipGroup(Frozen):
-    """How well members are told from others among some targets.
+    """How well members are told from others, among some of the targets: *alone*, those whose
+    sequence nobody else has.
 
     ``area``: the probability that a member scores higher than somebody who is none: .5 is
-    guessing. ``curve``: points (share of false alarms, share of members recognised), ascending.
+    guessing. ``curve``: points (share of false alarms, share of members recognised), ascending, from
+    where ten false alarms are.
     """
 
     name: Literal["all", "alone"]
@@ -141,7 +143,7 @@ class MembershipGroup(Frozen):
     def in_words(self) -> str:
         """Which targets these are."""
         if self.name == "alone":
-            return "targets whose activity sequence nobody else has"
+            return "targets alone with their sequence"
         return "all targets"
 
 
