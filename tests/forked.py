@@ -3,10 +3,12 @@ Python were started for each, and ten times as fast.
 """
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 from conftest import ROOT, Said
@@ -45,6 +47,16 @@ for line in sys.stdin:
 """Reads one request a line. A process id stays its own until its end is asked for."""
 
 POLICY = ROOT / "policies" / "dp-control-flow.yaml"
+
+
+def forking_server() -> ForkServerContext:
+    """Where pools of processes come from; it has loaded what their tests load.
+
+    Its processes have the environment that the first one of them was made in.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pytest", "hypothesis", "yaml", "cloakwork.api", "jinja2"])
+    return context
 
 
 class Forks:
