@@ -129,8 +129,8 @@ class MembershipGroup(Frozen):
     sequence nobody else has.
 
     ``area``: the probability that a member scores higher than somebody who is none: .5 is
-    guessing. ``curve``: points (share of false alarms, share of members recognised), ascending, from
-    where ten false alarms are.
+    guessing. ``curve``: points (share of false alarms, share of members recognised), ascending,
+    from where ten false alarms are.
     """
 
     name: Literal["all", "alone"]
