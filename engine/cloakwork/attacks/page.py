@@ -5,7 +5,6 @@ from typing import Final
 
 from cloakwork.attacks.membership_plot import membership_svg
 from cloakwork.report.html import page
-from cloakwork.report.membership_text import membership_lines
 from cloakwork.report.risk_figures import Attack, MembershipFigures, RiskReport, Share
 
 _WIDTH: Final = 240
@@ -39,14 +38,6 @@ class DrawnAttack:
     after: DrawnShare | None
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnMembership:
-    """The attack on membership as a drawing (SVG) and in sentences."""
-
-    drawing: str
-    lines: tuple[str, ...]
-
-
 def risk_page(report: RiskReport) -> str:
     """The page as HTML; what comes from the logs is escaped by the template."""
     kinds: dict[str, list[DrawnAttack]] = {}
@@ -56,18 +47,17 @@ def risk_page(report: RiskReport) -> str:
         kinds.setdefault(kind, []).append(row)
     tables = [(_HEADINGS[kind], kinds[kind]) for kind in _HEADINGS if kind in kinds]
     groups = [each for each in report.attacks if each.groups_before is not None]
-    members = None if report.membership is None else drawn_membership(report.membership)
+    drawing = None if report.membership is None else _drawing(report.membership)
     return page(
-        "risk.html", report=report, tables=tables, groups=groups, width=_WIDTH, members=members
+        "risk.html", report=report, tables=tables, groups=groups, width=_WIDTH, drawing=drawing
     )
 
 
-def drawn_membership(found: MembershipFigures) -> DrawnMembership:
-    """The drawing, which escapes what it is given, and the sentences below it."""
+def _drawing(found: MembershipFigures) -> str:
+    """The attack on membership (SVG), which escapes what it is given."""
     from markupsafe import Markup
 
-    drawing = Markup(membership_svg(found))  # noqa: S704 - see above
-    return DrawnMembership(drawing, tuple(membership_lines(found)))
+    return Markup(membership_svg(found))  # noqa: S704 - see above
 
 
 def _drawn(share: Share | None) -> DrawnShare | None:

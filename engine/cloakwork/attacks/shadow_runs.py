@@ -73,7 +73,7 @@ def shadow_runs(
 
 
 @dataclass(frozen=True, slots=True)
-class CodedSequences:
+class StepsOfSequences:
     """Sequences as the steps they take, end to end, START and END included.
 
     ``symbols``: activities and three more. ``step``: int64, source * symbols + target. ``begins``:
@@ -86,7 +86,7 @@ class CodedSequences:
     codes: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, variants: Variants, alphabet: Sequence[str]) -> "CodedSequences":
+    def of(cls, variants: Variants, alphabet: Sequence[str]) -> "StepsOfSequences":
         """The variants, coded over ``alphabet``; all other labels are one symbol."""
         place = {label: code for code, label in enumerate(alphabet)}
         other, start, end = len(alphabet), len(alphabet) + 1, len(alphabet) + 2
@@ -124,7 +124,7 @@ class SoughtSequences:
     """
 
     alphabet: tuple[str, ...]
-    sequences: CodedSequences
+    sequences: StepsOfSequences
     sequence: Ints
     begins: Ints
 
@@ -137,7 +137,7 @@ class SoughtSequences:
         behind = np.searchsorted(unit[by_unit], targets, side="right")
         rows = [by_unit[low:high] for low, high in zip(first, behind, strict=True)]
         begins = np.cumsum([0, *map(len, rows)])[:-1]
-        coded = CodedSequences.of(found, found.alphabet)
+        coded = StepsOfSequences.of(found, found.alphabet)
         return cls(found.alphabet, coded, found.of_case[np.concatenate(rows)], begins)
 
     def statistics(self, released: EventLog) -> Floats:
@@ -147,7 +147,7 @@ class SoughtSequences:
         Markov model that the release's directly-follows counts give, smoothed.
         """
         found = variants_of(released)
-        coded = CodedSequences.of(found, self.alphabet)
+        coded = StepsOfSequences.of(found, self.alphabet)
         counted: Counter[tuple[int, ...]] = Counter()
         for codes, count in zip(coded.codes, found.counts.tolist(), strict=True):
             counted[codes] += count

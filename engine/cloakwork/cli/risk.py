@@ -167,9 +167,7 @@ def _range(share: "Share | None") -> str:
 def _remarks(found: "RiskReport") -> Iterator[str]:
     """What the figures rest on, the most important first."""
     if found.membership is not None:
-        from cloakwork.report.membership_text import membership_lines
-
-        yield from membership_lines(found.membership)
+        yield from found.membership.in_words
     targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
     yield (
         f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. "

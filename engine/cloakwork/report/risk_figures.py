@@ -116,7 +116,7 @@ class ClaimedBound(Frozen):
 class RecognisedMembers(Frozen):
     """One point of the attack: how many members it recognises at so many false alarms.
 
-    ``at_most``: the share of false alarms that was aimed at.
+    ``at_most``: the share of false alarms that it may have.
     """
 
     at_most: Part
@@ -129,8 +129,8 @@ class MembershipGroup(Frozen):
     sequence nobody else has.
 
     ``area``: the probability that a member scores higher than somebody who is none: .5 is
-    guessing. ``curve``: points (share of false alarms, share of members recognised), ascending, from
-    where ten false alarms are.
+    guessing. ``curve``: points (share of false alarms, share of members recognised), ascending,
+    from where ten false alarms are.
     """
 
     name: Literal["all", "alone"]
@@ -168,6 +168,13 @@ class MembershipFigures(Frozen):
     def exceeded(self) -> bool:
         """Whether the attack recognises more members than the claim allows to any."""
         return self.claimed is not None and self.epsilon_at_least > self.claimed.epsilon
+
+    @property
+    def in_words(self) -> list[str]:
+        """The sentences that ``membership_lines`` makes."""
+        from cloakwork.report.membership_text import membership_lines
+
+        return membership_lines(self)
 
 
 class RiskReport(Frozen):
