@@ -98,6 +98,7 @@ class Generator:
         return [*self.maps, *self.gains, *self.shifts]
 
     def __call__(self, noise: Tensor) -> Tensor:
+        """Codes, shape (cases, code), of normal ``noise`` of that shape."""
         values = noise
         for place, weight in enumerate(self.maps):
             straight = functional.linear(values, weight)
@@ -136,9 +137,7 @@ def train_and_draw(
     return count_codes(drawn, size), figures
 
 
-def _train_autoencoder(
-    size: int, code: int, batches: Batches, noise: NoisyGradient
-) -> Autoencoder:
+def _train_autoencoder(size: int, code: int, batches: Batches, noise: NoisyGradient) -> Autoencoder:
     """The decoder with noise, the encoder without."""
     middle = (size + code) // 2
     encoder = drawn_layers((size, middle, code), batches.generator)
@@ -172,7 +171,9 @@ def _train_generator(
     generator_steps = RootMeanSquare(generator.tensors, RATE)
 
     def drawn(count: int) -> Tensor:
-        return torch.sigmoid(autoencoder.logits(generator(torch.randn(count, code, generator=random))))
+        return torch.sigmoid(
+            autoencoder.logits(generator(torch.randn(count, code, generator=random)))
+        )
 
     for step, codes in batches.drawn("training the adversarial network"):
         with torch.no_grad():

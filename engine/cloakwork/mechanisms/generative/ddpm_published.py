@@ -42,7 +42,6 @@ class VariantDdpmPublished(GenerativePublished[DdpmPublishedParams]):
     )
     Params = DdpmPublishedParams
     Options = DdpmPublishedOptions
-    usual_epochs: ClassVar[int] = 10
     draws: ClassVar[str] = "draws among the source's variants with a diffusion model"
     flaw: ClassVar[str] = (
         "only variants of the source can be drawn: a unique variant shows that its owner is in the "

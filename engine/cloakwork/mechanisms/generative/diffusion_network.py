@@ -40,8 +40,8 @@ MOST: Final = 0.02
 CLIP: Final = 1.0
 """L2 norm of a case's gradient; the paper does not print it."""
 
-RATE: Final = 1e-3
-"""Of learning; the paper does not print it."""
+RATE: Final = 0.005
+"""Of learning: that of the other published model, since the paper does not print this one's."""
 
 _WIDTH: Final = 2
 _PERIODS: Final = 10_000.0
@@ -91,7 +91,9 @@ def train_and_draw(
     multiplier = noise_multiplier(batches.rate, batches.steps, params.published, params.delta)
     noise = NoisyGradient(CLIP, multiplier, batch, generator)
     variances = torch.linspace(LEAST, MOST, params.steps)
-    denoiser = _train(Denoiser.drawn(len(cases), params.steps, generator), variances, batches, noise)
+    denoiser = _train(
+        Denoiser.drawn(len(cases), params.steps, generator), variances, batches, noise
+    )
     drawn = []
     for portion in portions(len(batches.codes)):
         drawn.append(_draw(denoiser, variances, (portion, len(cases)), generator))

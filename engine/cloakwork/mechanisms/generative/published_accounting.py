@@ -4,6 +4,7 @@ For each network by itself: a model of two networks spends the reported epsilon 
 """
 
 import math
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -36,6 +37,7 @@ def reported_epsilon(rate: float, multiplier: float, steps: int, delta: float) -
     return best
 
 
+@cache
 def noise_multiplier(rate: float, steps: int, epsilon: float, delta: float) -> float:
     """The least multiplier at which ``epsilon`` is reported, to one part in a million;
     ``MOST_NOISE`` where none does.
@@ -51,7 +53,9 @@ def noise_multiplier(rate: float, steps: int, epsilon: float, delta: float) -> f
 
 
 def _renyi_divergence(rate: float, multiplier: float, order: int) -> float:
-    """Of one sampled sum: ln(sum over k of C(a,k) (1-q)^(a-k) q^k e^((k^2-k)/(2 sigma^2)))/(a-1)."""
+    """Of one sampled sum, of order a, rate q and multiplier s: the logarithm of the sum over k of
+    C(a,k) (1-q)^(a-k) q^k e^((k^2-k)/(2 s^2)), over a - 1.
+    """
     if rate >= 1:
         return order / (2 * multiplier**2)
     ways = _log_factorials(order)

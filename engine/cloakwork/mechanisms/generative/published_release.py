@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.arrays import Ints
 from cloakwork.errors import MechanismError
-from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Randomness
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal
 from cloakwork.mechanisms.generative.published_accounting import least_epsilon
@@ -23,17 +23,17 @@ from cloakwork.quantities import Frozen, Number
 INSTALL: Final = "torch: pip install cloakwork[generative]"
 """What is missing where torch is, as people read it after "needs"."""
 
-_MOST_EPOCHS: Final = 100_000
+Epochs = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class GenerativePublishedOptions(BaseModel):
-    """``epochs``: how often each network sees every case on average; None: as the mechanism has it.
-    ``batch``: cases in a batch on average.
+    """``epochs``: how often each network sees every case on average. ``batch``: cases in a batch on
+    average.
     """
 
     model_config = {"extra": "forbid", "frozen": True}
 
-    epochs: Annotated[int, Field(ge=1, le=_MOST_EPOCHS)] | None = None
+    epochs: Epochs = 10
     batch: Annotated[int, Field(ge=1, le=100_000)] = 64
 
 
@@ -55,7 +55,6 @@ class GenerativePublished(PublishedRelease[P]):
     """A network that draws among the variants of the source."""
 
     Options: ClassVar[type[GenerativePublishedOptions]] = GenerativePublishedOptions
-    usual_epochs: ClassVar[int]
     draws: ClassVar[str]
     """What it does, in the plan's words."""
 
@@ -76,7 +75,6 @@ class GenerativePublished(PublishedRelease[P]):
                 "misconfigured",
                 f"the paper's accounting reports no epsilon below {least:.3g} at this delta",
             )
-        chosen["epochs"] = chosen["epochs"] or self.usual_epochs
         claim = {"published": goal.epsilon, "delta": goal.delta}
         params: P = self.Params.model_validate({**claim, **chosen})
         return Offer(

@@ -10,6 +10,7 @@ published forms only: what rests on a proof takes its gradient steps from the ke
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import monotonic
 from typing import Final
 
@@ -43,13 +44,13 @@ class Layer:
         return cls((2 * weight - 1) * reach, (2 * bias - 1) * reach)
 
     def __call__(self, inputs: Tensor) -> Tensor:
+        """What comes out."""
         return torch.nn.functional.linear(inputs, self.weight, self.bias)
 
 
 def drawn_layers(sizes: Sequence[int], generator: torch.Generator) -> list[Layer]:
     """One after another, from ``sizes[0]`` inputs to ``sizes[-1]`` outputs."""
-    pairs = zip(sizes, sizes[1:], strict=False)
-    return [Layer.drawn(inputs, outputs, generator) for inputs, outputs in pairs]
+    return [Layer.drawn(inputs, outputs, generator) for inputs, outputs in pairwise(sizes)]
 
 
 def tensors_of(layers: Sequence[Layer]) -> list[Tensor]:

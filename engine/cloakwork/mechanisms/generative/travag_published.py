@@ -10,6 +10,7 @@ from cloakwork.arrays import Ints
 from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.generative.published_release import (
+    Epochs,
     GenerativePublished,
     GenerativePublishedOptions,
     GenerativePublishedParams,
@@ -20,6 +21,7 @@ from cloakwork.mechanisms.generative.published_release import (
 class TravagPublishedOptions(GenerativePublishedOptions):
     """``code``: numbers that a variant is encoded in."""
 
+    epochs: Epochs = 60
     code: Annotated[int, Field(ge=1, le=4096)] = 128
 
 
@@ -47,7 +49,6 @@ class VariantTravagPublished(GenerativePublished[TravagPublishedParams]):
     )
     Params = TravagPublishedParams
     Options = TravagPublishedOptions
-    usual_epochs: ClassVar[int] = 90
     draws: ClassVar[str] = "draws among the source's variants with an adversarial network"
     flaw: ClassVar[str] = (
         "only variants of the source can be drawn: a unique variant shows that its owner is in the "
