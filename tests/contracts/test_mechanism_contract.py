@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import (
@@ -306,22 +306,25 @@ class TestPripelPublished(MechanismContract):
 
 
 class BrieflyTrained(MechanismContract):
-    """A network that sees every case twice: what the contract holds of it, it holds of any."""
+    """A small network that sees every case twice: what holds of it, holds of any."""
 
     goals = TestVariantThreshold.goals[:1]
+    brief: ClassVar[dict[str, int]]
 
     def offers(self) -> Iterator[Any]:
         """As offered, but for the time that it takes."""
         for params in super().offers():
-            yield params.model_copy(update={"epochs": 2})
+            yield params.model_copy(update=self.brief)
 
 
 class TestVariantTravagPublished(BrieflyTrained):
     mechanism = VariantTravagPublished()
+    brief = {"epochs": 2, "adversarial_epochs": 2, "code": 16}
 
 
 class TestVariantDdpmPublished(BrieflyTrained):
     mechanism = VariantDdpmPublished()
+    brief = {"epochs": 2, "steps": 5}
 
 
 class TestVariantMarkov(MechanismContract):

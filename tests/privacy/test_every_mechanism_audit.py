@@ -72,7 +72,7 @@ PUBLISHED = {
     "variants/sacofa-published": "at the threshold",
 }
 BRIEFLY_TRAINED: tuple[Row, ...] = (
-    ("variants/travag-published", {"epochs": 1, "code": 16}),
+    ("variants/travag-published", {"epochs": 1, "adversarial_epochs": 1, "code": 16}),
     ("variants/ddpm-published", {"epochs": 1, "steps": 5}),
 )
 PRIPEL = "variants/pripel-published"

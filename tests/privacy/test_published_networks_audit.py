@@ -23,7 +23,7 @@ GOAL = DifferentialPrivacy(
     kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",)
 )
 BRIEFLY = {
-    VariantTravagPublished(): {"epochs": 1, "code": 16},
+    VariantTravagPublished(): {"epochs": 1, "adversarial_epochs": 1, "code": 16},
     VariantDdpmPublished(): {"epochs": 1, "steps": 5},
 }
 

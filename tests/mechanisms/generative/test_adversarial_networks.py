@@ -53,11 +53,15 @@ def test_the_discriminator_pulls_the_generator_towards_what_there_is() -> None:
 
 
 def test_the_figures_say_how_much_noise_there_was() -> None:
-    params = TravagPublishedParams(published=1.0, delta=1e-4, epochs=5, batch=32, code=4)
+    params = TravagPublishedParams(
+        published=1.0, delta=1e-4, epochs=5, adversarial_epochs=3, batch=32, code=4
+    )
     drawn, figures = networks.train_and_draw(params, CASES, 7)
     assert drawn.dtype == np.int64 and drawn.sum() == 64
-    assert figures["steps of each training"] == 10
-    assert float(str(figures["noise multiplier"])) > 1
+    assert figures["steps of the decoder"] == 10
+    assert figures["steps of the discriminator"] == 6
+    least = float(str(figures["noise multiplier of the discriminator"]))
+    assert float(str(figures["noise multiplier of the decoder"])) > least > 1
 
 
 def test_one_case_moves_what_the_decoder_learns_from_all_others() -> None:

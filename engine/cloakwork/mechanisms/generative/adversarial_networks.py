@@ -115,24 +115,30 @@ def train_and_draw(
 ) -> tuple[Ints, dict[str, JsonValue]]:
     """As many cases as there are, by variant (int64), and how much noise there was."""
     generator = torch.Generator().manual_seed(seed)
-    batches = Batches.of(cases, params.batch, params.epochs, generator)
-    batch = min(params.batch, len(batches.codes))
-    multiplier = noise_multiplier(batches.rate, batches.steps, params.published, params.delta)
-
-    def noise_of(norm: float) -> NoisyGradient:
-        return NoisyGradient(norm, multiplier, batch, generator)
-
     size = len(cases)
-    autoencoder = _train_autoencoder(size, params.code, batches, noise_of(DECODER_CLIP))
-    made = _train_generator(autoencoder, size, params.code, batches, noise_of(DISCRIMINATOR_CLIP))
+
+    def batches_of(epochs: int) -> Batches:
+        return Batches.of(cases, params.batch, epochs, generator)
+
+    def noise_on(batches: Batches, norm: float) -> NoisyGradient:
+        multiplier = noise_multiplier(batches.rate, batches.steps, params.published, params.delta)
+        return NoisyGradient(norm, multiplier, min(params.batch, len(batches.codes)), generator)
+
+    of_codes, of_draws = batches_of(params.epochs), batches_of(params.adversarial_epochs)
+    on_decoder = noise_on(of_codes, DECODER_CLIP)
+    on_discriminator = noise_on(of_draws, DISCRIMINATOR_CLIP)
+    autoencoder = _train_autoencoder(size, params.code, of_codes, on_decoder)
+    made = _train_generator(autoencoder, size, params.code, of_draws, on_discriminator)
     drawn = []
     with torch.no_grad():
-        for portion in portions(len(batches.codes)):
+        for portion in portions(len(of_codes.codes)):
             codes = made(torch.randn(portion, params.code, generator=generator))
             drawn.append(autoencoder.logits(codes).argmax(dim=1))
     figures: dict[str, JsonValue] = {
-        "steps of each training": batches.steps,
-        "noise multiplier": multiplier,
+        "steps of the decoder": of_codes.steps,
+        "noise multiplier of the decoder": on_decoder.multiplier,
+        "steps of the discriminator": of_draws.steps,
+        "noise multiplier of the discriminator": on_discriminator.multiplier,
     }
     return count_codes(drawn, size), figures
 

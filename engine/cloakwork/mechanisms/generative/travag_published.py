@@ -19,15 +19,19 @@ from cloakwork.mechanisms.generative.published_release import (
 
 
 class TravagPublishedOptions(GenerativePublishedOptions):
-    """``code``: numbers that a variant is encoded in."""
+    """``epochs``: of the autoencoder; ``adversarial_epochs``: of the adversarial network. ``code``:
+    numbers that a variant is encoded in.
+    """
 
     epochs: Epochs = 60
+    adversarial_epochs: Epochs = 20
     code: Annotated[int, Field(ge=1, le=4096)] = 128
 
 
 class TravagPublishedParams(GenerativePublishedParams):
-    """``code``: see the options."""
+    """``adversarial_epochs`` and ``code``: see the options."""
 
+    adversarial_epochs: Annotated[int, Field(ge=1)]
     code: Annotated[int, Field(ge=1)]
 
 
