@@ -114,8 +114,8 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "variants/travag-published": {
         **_GENERATIVE_PUBLISHED,
-        "epochs": "how often the autoencoder sees every case (60)",
-        "adversarial_epochs": "how often the adversarial network sees every case (20)",
+        "epochs": "how often the autoencoder sees every case (20)",
+        "adversarial_epochs": "how often the adversarial network sees every case (10)",
         "code": "how many numbers a variant is encoded in (128)",
     },
     "variants/ddpm-published": {

@@ -7,6 +7,10 @@ what went in. The discriminator (two thirds and one third of the variants wide, 
 variants, with its weights held within ``WEIGHTS`` (Arjovsky, Chintala, Bottou 2017). A case's
 gradient is that of its own score less that of one drawn case, which belongs to it: the clip is on
 both.
+
+The decoder is clipped case by case, as the papers say. The notebook for sepsis clips the mean
+gradient of a batch instead, and divides the noise by the batch: that bounds no case, and learns
+more.
 """
 
 from collections.abc import Callable

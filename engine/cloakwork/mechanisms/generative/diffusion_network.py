@@ -40,8 +40,11 @@ MOST: Final = 0.02
 CLIP: Final = 1.0
 """L2 norm of a case's gradient; the paper does not print it."""
 
-RATE: Final = 0.005
-"""Of learning: that of the other published model, since the paper does not print this one's."""
+RATE: Final = 0.003
+"""Of learning; the paper does not print it. With Adam, which divides by the size of the noise, it
+decides with the number of steps how far noise alone moves the weights, and so what comes out where
+epsilon is small.
+"""
 
 _WIDTH: Final = 2
 _PERIODS: Final = 10_000.0
