@@ -323,7 +323,7 @@ def test_gradients_are_clipped_and_noised_by_the_kernel_alone(descent: Descent) 
     """What bounds a step, and its noise, are objects of the mechanism's too."""
     asked = kernel(descent.event(2, 1))
     with pytest.raises(PlanUnsound, match="gradient steps are taken by a Descent"):
-        asked.steps(lambda parameters, cases: [], np.zeros(2), lambda _, mean: mean, descent)
+        asked.steps(lambda parameters, cases, step: [], np.zeros(2), lambda _, mean: mean, descent)
 
 
 def test_a_panic_in_a_gradient_or_a_custom_question_is_silent() -> None:

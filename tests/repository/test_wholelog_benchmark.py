@@ -238,6 +238,8 @@ def test_what_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path:
     kept = tmp_path / "results.json"
     kept.write_text(json.dumps({"sepsis 1 halves": [], "receipt - halves": [{}]}), "utf-8")
     monkeypatch.setattr(module, "RESULTS", kept)
+    # It measures nothing here, so that it needs no real logs.
+    monkeypatch.setattr(module, "SHARED", tmp_path)
     done: list[str] = []
 
     def measured(log: str, epsilon: float | None, method: str, runs: int, seed: int) -> list[Any]:

@@ -81,7 +81,7 @@ class Roles:
         known = np.flatnonzero(code < 2)
         return Entries(cases.case_of[known], np.ones(len(known), np.int64), code[known])
 
-    def gradient(self, parameters: Any, cases: Cases) -> Any:
+    def gradient(self, parameters: Any, cases: Cases, step: int) -> Any:
         return (cases.lengths - parameters)[:, None]
 
     def enrich(self, params: Any, kernel: Kernel, cases: Cases) -> Enrichment:
@@ -123,7 +123,7 @@ class CountsTheBatch(Roles):
 class CentresGradients(Roles):
     """A case's gradient depends on the mean of its batch."""
 
-    def gradient(self, parameters: Any, cases: Cases) -> Any:
+    def gradient(self, parameters: Any, cases: Cases, step: int) -> Any:
         return (cases.lengths - cases.lengths.sum() / max(1, len(cases)))[:, None]
 
 
@@ -146,9 +146,9 @@ class TakesRowsOutOfGradients(TakesRowsOut):
     def roles(self, cases: Cases) -> Entries:
         return Roles.roles(self, cases)
 
-    def gradient(self, parameters: Any, cases: Cases) -> Any:
+    def gradient(self, parameters: Any, cases: Cases, step: int) -> Any:
         self.shown = len(cases)
-        return super().gradient(parameters, cases)
+        return super().gradient(parameters, cases, step)
 
 
 class AsksForTimes(Roles):

@@ -4,6 +4,7 @@ from cloakwork.kernel.answers import NoisySums, Selected
 from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Entries, Query
 from cloakwork.kernel.columns import Column, Columns, NotGranted
+from cloakwork.kernel.gradients import DenseMoves, Factors, Moves
 from cloakwork.kernel.growth import Growth, Level
 from cloakwork.kernel.kernel import CustomQuery, Kernel, Measured, Owners
 from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated, vector_event
@@ -21,14 +22,17 @@ __all__ = [
     "Column",
     "Columns",
     "CustomQuery",
+    "DenseMoves",
     "Descent",
     "Entries",
+    "Factors",
     "Gaussian",
     "Growth",
     "Kernel",
     "Laplace",
     "Level",
     "Measured",
+    "Moves",
     "NoisySums",
     "NotGranted",
     "Owners",

@@ -271,11 +271,12 @@ class Kernel:
         size = len(parameters)
         self.__books.record(repeated(descent.times, descent.event(size, self.__max_cases)))
         owners = self.__owners()
-        for _ in range(descent.times):
+        for step in range(descent.times):
             counts = self.__sample(owners, descent.rate)
             drawn = np.flatnonzero(counts)
-            moves = descent.clipped(gradient, parameters, self.__measured.cases.take(drawn))
-            noisy = counts[drawn] @ moves + descent.noise.draw(self.__noise, size)
+            cases = self.__measured.cases.take(drawn)
+            total = descent.summed(gradient, parameters, cases, counts[drawn], step)
+            noisy = total + descent.noise.draw(self.__noise, size)
             mean = np.asarray(noisy * (descent.grid / descent.denominator), np.float64)
             parameters = update(parameters, mean)
             if np.shape(parameters) != (size,):

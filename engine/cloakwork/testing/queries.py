@@ -19,6 +19,7 @@ from cloakwork.kernel import (
     Columns,
     Descent,
     Entries,
+    Moves,
     NotGranted,
     Query,
 )
@@ -60,7 +61,7 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class AskedGradient:
     """A gradient as one step asked for it, and what it found in each case: in grid steps, within
-    the clip (int64, shape (cases, size)). The rest as of ``Asked``.
+    the clip (int64, shape (cases, size)). ``step``: its number. The rest as of ``Asked``.
     """
 
     gradient: Gradient
@@ -69,11 +70,15 @@ class AskedGradient:
     cases: Cases
     found: Ints
     alphabet: Alphabet
+    step: int
     refused: tuple[str, ...] = ()
 
 
 ROUNDING: Final = 2
-"""Grid steps by which a gradient may differ: sums of floats depend on how many cases there are."""
+ROUNDING_SHARE: Final = 1e-4
+"""Grid steps, or the part of the clip if that is more, by which a gradient may differ: sums of
+floats depend on how many cases there are.
+"""
 
 
 class _Observer:
@@ -105,20 +110,22 @@ class _Observer:
         return bounded(cases, self.answered(cases, query, labels, clip), clip, labels)
 
     def clipped(
-        self, descent: Descent, gradient: Gradient, parameters: Floats, cases: Cases
-    ) -> Ints:
+        self, descent: Descent, gradient: Gradient, parameters: Floats, cases: Cases, step: int
+    ) -> Moves:
         """As the kernel asks for gradients. Of many steps the first, second, fourth, eighth ... are
         kept.
         """
         alphabet = self._narrowed_to(cases)
         parameters = np.array(parameters, np.float64)
         found = self._asked(
-            lambda batch: _clipped(descent, gradient, parameters, batch), cases, alphabet
+            lambda batch: _clipped(descent, gradient, parameters, batch, step), cases, alphabet
         )
         self.steps += 1
         if self.steps & (self.steps - 1) == 0:
             refused = tuple(sorted(set(self.refused)))
-            asked = AskedGradient(gradient, descent, parameters, cases, found, alphabet, refused)
+            asked = AskedGradient(
+                gradient, descent, parameters, cases, found.rows(), alphabet, step, refused
+            )
             self.collected.append(asked)
         return found
 
@@ -168,7 +175,7 @@ def queries_collected(*, disturbed: bool = False) -> Iterator[list[Asked | Asked
     def within(cases: Cases, labels: Sequence[str]) -> Cases:
         return observer.within(cases, labels)
 
-    def clipped(*asked: Any) -> Ints:
+    def clipped(*asked: Any) -> Moves:
         return observer.clipped(*asked)
 
     def missing(columns: Columns, name: str) -> Column:
@@ -216,9 +223,10 @@ def _differing_rows(asked: Asked | AskedGradient, rows: list[int], batch: Cases)
         entries = answered(batch, asked.query, asked.labels)
         found = _vectors_of(batch, entries, asked.labels)
         return [row for row, vector in zip(rows, found, strict=False) if vector != asked.found[row]]
-    gradients = _clipped(asked.descent, asked.gradient, asked.parameters, batch)
-    apart = np.abs(gradients[: len(rows)] - asked.found[rows]).max(axis=1, initial=0)
-    return [rows[place] for place in np.flatnonzero(apart > ROUNDING).tolist()]
+    moves = _clipped(asked.descent, asked.gradient, asked.parameters, batch, asked.step)
+    apart = np.abs(moves.rows()[: len(rows)] - asked.found[rows]).max(axis=1, initial=0)
+    most = max(ROUNDING, ROUNDING_SHARE * asked.descent.clip)
+    return [rows[place] for place in np.flatnonzero(apart > most).tolist()]
 
 
 def _vectors_of(cases: Cases, entries: Entries, column: str | None) -> tuple[Vector, ...]:

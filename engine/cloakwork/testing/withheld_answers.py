@@ -9,7 +9,17 @@ from unittest.mock import patch
 import numpy as np
 
 from cloakwork.arrays import Floats, Ints
-from cloakwork.kernel import Cases, Clip, CustomQuery, Descent, Entries, Kernel, Query
+from cloakwork.kernel import (
+    Cases,
+    Clip,
+    CustomQuery,
+    DenseMoves,
+    Descent,
+    Entries,
+    Kernel,
+    Moves,
+    Query,
+)
 from cloakwork.kernel.steps import Gradient
 from cloakwork.kernel.vectors import Vectors, answered, bounded
 from cloakwork.testing.queries import ask_instead
@@ -42,8 +52,10 @@ def _no_vectors_of(cases: Cases, query: Query, clip: Clip, labels: str | None = 
     return bounded(cases, _nothing_of(cases, query, labels), clip, labels)
 
 
-def _no_gradients(descent: Descent, gradient: Gradient, parameters: Floats, cases: Cases) -> Ints:
-    return np.zeros_like(_clipped(descent, gradient, parameters, cases))
+def _no_gradients(
+    descent: Descent, gradient: Gradient, parameters: Floats, cases: Cases, step: int
+) -> Moves:
+    return DenseMoves(np.zeros_like(_clipped(descent, gradient, parameters, cases, step).rows()))
 
 
 def _noise_alone(kernel: Kernel, query: CustomQuery, noise: Any) -> Ints:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.errors import MechanismError
+from cloakwork.errors import MechanismError, PlanImpossible
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
@@ -15,8 +15,10 @@ from cloakwork.mechanisms.generative import published_release
 from cloakwork.mechanisms.generative.ddpm_published import VariantDdpmPublished
 from cloakwork.mechanisms.generative.travag_published import VariantTravagPublished
 from cloakwork.noise import reproducible
+from cloakwork.plan.planner import make_plan
 from cloakwork.privacy_event import NonPrivate
 from measuring import kernel_on, release
+from plan.conftest import policy_of
 
 BOTH = (VariantTravagPublished(), VariantDdpmPublished())
 HISTOGRAM = pl.DataFrame({"variant": [["a"], ["a", "b"], ["b"]], "cases": [7, 5, 1]})
@@ -58,8 +60,11 @@ def test_without_torch_there_is_one_clear_line(
     params = mechanism.offer(goal(), Facts(), {}).params
     monkeypatch.setattr(published_release, "has_torch", lambda: False)
     answer = mechanism.offer(goal(), Facts(), {})
-    assert isinstance(answer, Refusal) and answer.kind == "needs"
-    assert answer.needs == ("torch: pip install cloakwork[generative]",)
+    assert answer == Refusal("misconfigured", "needs torch: pip install cloakwork[generative]")
+    name = mechanism.name
+    policy = policy_of(mechanisms={"accept_unproven": True, "allow": [name]})
+    with pytest.raises(PlanImpossible, match=f"{name}: needs torch: pip install cloakwork"):
+        make_plan(policy)
     kernel = kernel_on(HISTOGRAM, mechanism.event(params, Facts()), reproducible(1))
     with pytest.raises(MechanismError, match=r"needs torch: pip install cloakwork\[generative\]$"):
         mechanism.measure(params, kernel)

@@ -1,3 +1,1 @@
-"""Generative models of event logs. What trains a network imports torch, and is imported itself only
-when it trains.
-"""
+"""Networks that are trained on noisy answers, and what they need; torch loads where one is used."""

@@ -9,8 +9,7 @@ gradient is that of its own score less that of one drawn case, which belongs to 
 both.
 
 The decoder is clipped case by case, as the papers say. The notebook for sepsis clips the mean
-gradient of a batch instead, and divides the noise by the batch: that bounds no case, and learns
-more.
+gradient of a batch instead, and divides the noise by the batch: that bounds no case.
 """
 
 from collections.abc import Callable

@@ -20,8 +20,7 @@ from cloakwork.mechanisms.generative.published_accounting import least_epsilon
 from cloakwork.mechanisms.variants.published import PublishedRelease
 from cloakwork.quantities import Frozen, Number
 
-INSTALL: Final = "torch: pip install cloakwork[generative]"
-"""What is missing where torch is, as people read it after "needs"."""
+NEEDS_TORCH: Final = "needs torch: pip install cloakwork[generative]"
 
 Epochs = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -66,7 +65,7 @@ class GenerativePublished(PublishedRelease[P]):
         """
         chosen = self.Options.model_validate(options).model_dump()
         if not has_torch():
-            return Refusal("needs", "torch is not installed", (INSTALL,))
+            return Refusal("misconfigured", NEEDS_TORCH)
         if goal.delta == 0:
             return Refusal("needs", "Gaussian noise needs a delta above 0", ("guarantees[].delta",))
         least = least_epsilon(goal.delta)
@@ -89,7 +88,7 @@ class GenerativePublished(PublishedRelease[P]):
         if not variants:
             return Measurement(variants, cases)
         if not has_torch():
-            raise MechanismError(self.name, f"needs {INSTALL}")
+            raise MechanismError(self.name, NEEDS_TORCH)
         drawn, figures = self.draw(params, cases, kernel.randomness)
         return Measurement(variants, drawn, {"variants that can be drawn": len(cases), **figures})
 

@@ -1,0 +1,338 @@
+"""Gradients of cases, clipped and rounded such that their sums are exact.
+
+A layer's weights are a matrix W (inputs, outputs) that is applied at several places of a case: the
+gradient of case i is the sum over places t of the outer products of what went in, ``left[i, t]``,
+and of what comes back, ``right[i, t]``. Its norm follows from both factors without the matrix
+(ghost clipping: Li, Tramer, Liang and Hashimoto 2022; Goodfellow 2015), and the sum over cases is
+one product of matrices.
+
+Both factors are rounded to whole numbers so small that this product is exact in double precision.
+So a case counts for a vector of integers, whose norm (L2) is at most the clip, and that is the same
+whatever other cases are in the sum; noise is added to integers.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from cloakwork.arrays import Floats, Ints
+from cloakwork.kernel.silence import Silently
+
+Array = Any
+"""An array of numpy or a tensor of torch, on any device: all that is called here is spelled alike
+in both.
+"""
+
+LEFT_STEPS: Final = 2.0**12
+RIGHT_STEPS: Final = 2.0**22
+"""The largest values of both factors, rounded."""
+
+_EXACT: Final = 2.0**53
+"""Sums of integers of at most this size are exact in double precision."""
+
+_LARGEST: Final = 1e150
+"""Values are held here, so that no product of two overflows."""
+
+_SLACK: Final = 2.0**-30
+"""By how much a norm may be off that is computed in double precision, relative to its largest
+possible value: more than 2^19 roundings.
+"""
+
+_TRIALS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factors:
+    """The gradients of one matrix of weights, a case each, as sums of outer products.
+
+    ``left``: shape (cases, places, inputs); ``right``: shape (cases, places, outputs). Places that
+    a case does not have hold zeros.
+    """
+
+    left: Array
+    right: Array
+
+
+class Moves(Protocol):
+    """What cases count for: a vector of integers (grid steps) each, within the clip."""
+
+    def rows(self) -> Ints:
+        """The vectors: int64, shape (cases, size)."""
+        ...
+
+    def summed(self, counts: Ints) -> Ints:
+        """The sum of the vectors, that of case i ``counts[i]`` times: int64, shape (size,)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DenseMoves:
+    """Vectors one by one: ``values``, int64, shape (cases, size)."""
+
+    values: Ints
+
+    def rows(self) -> Ints:
+        """The vectors themselves."""
+        return self.values
+
+    def summed(self, counts: Ints) -> Ints:
+        """In integers."""
+        return np.asarray(counts @ self.values, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FactorMoves:
+    """Vectors as factors of whole numbers in double precision; ``layers`` as of ``Factors``."""
+
+    layers: tuple[Factors, ...]
+
+    def rows(self) -> Ints:
+        """Multiplied out."""
+        found = [_on_host(_matrices(each)) for each in self.layers]
+        return np.concatenate([each.reshape(len(each), -1) for each in found], 1).astype(np.int64)
+
+    def summed(self, counts: Ints) -> Ints:
+        """By products of matrices that are exact."""
+        return np.concatenate([_sum_of(each, counts).reshape(-1) for each in self.layers])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MovesApart:
+    """Vectors of ``size`` numbers that were found case by case; None: zeros."""
+
+    found: tuple[Moves | None, ...]
+    size: int
+
+    def rows(self) -> Ints:
+        """One below the other."""
+        nothing = np.zeros((1, self.size), np.int64)
+        rows = [nothing if each is None else each.rows() for each in self.found]
+        return np.concatenate([nothing[:0], *rows])
+
+    def summed(self, counts: Ints) -> Ints:
+        """Added up one by one."""
+        total = np.zeros(self.size, np.int64)
+        for count, each in zip(counts, self.found, strict=True):
+            if each is not None:
+                total += each.summed(np.array([count]))
+        return total
+
+
+def clipped_rows(found: object, cases: int, size: int, grid: float, clip: int) -> DenseMoves:
+    """Gradients one a row, in steps of ``grid``, each scaled down to a norm of ``clip`` where it is
+    longer, and rounded towards zero.
+
+    Raises ValueError for another shape than (``cases``, ``size``).
+    """
+    values = np.asarray(found, np.float64)
+    if values.shape != (cases, size):
+        raise ValueError(f"a gradient has the shape {(cases, size)}")
+    return DenseMoves(_within(np.where(np.isfinite(values), values, 0.0), grid, clip))
+
+
+def _within(values: Floats, grid: float, most: int) -> Ints:
+    # Relative to the largest value of the row, so that no square overflows.
+    largest = np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    shares = values / np.where(largest > 0, largest, 1.0)
+    norms = np.maximum(np.sqrt(np.square(shares).sum(axis=1, keepdims=True)), 1.0)
+    with np.errstate(over="ignore"):
+        kept = np.minimum(norms * (largest / grid), most)
+    steps: Ints = np.trunc(shares * (kept / norms)).astype(np.int64)
+    # Floats may have come out a step too long: integers decide.
+    while (too_long := (steps * steps).sum(axis=1) > most**2).any():
+        steps[too_long] -= np.sign(steps[too_long])
+    return steps
+
+
+def clipped_factors(
+    found: Sequence[Factors], cases: int, size: int, grid: float, clip: int
+) -> FactorMoves:
+    """Gradients by factors, in steps of ``grid``, each scaled down to a norm of ``clip`` over all
+    layers where it is longer, and rounded.
+
+    Raises ValueError for other shapes than those of ``cases`` cases and ``size`` weights.
+    """
+    layers = [_Layer.of(each, cases) for each in found]
+    if sum(each.weights for each in layers) != size:
+        raise ValueError(f"there are {size} weights, not those of the factors")
+    norms = _together([each.scale * each.norm for each in layers])
+    module = _module_of(norms)
+    # Steps that a gradient of 1 is worth, by case.
+    worth = module.clip(clip / module.where(norms > 0, norms, _LARGEST), None, 1 / grid)
+    for each in layers:
+        # Held, so that the rounded factors stay small; also a vector that cancels out in sum.
+        held = LEFT_STEPS * RIGHT_STEPS / module.clip(each.scale, 1 / _LARGEST, None)
+        worth = module.minimum(worth, held)
+    for _ in range(_TRIALS):
+        moves = [each.rounded(worth) for each in layers]
+        longest = _together([_longest(each) for each in moves])
+        is_within = longest <= clip
+        if bool(is_within.all()):
+            return FactorMoves(tuple(moves))
+        # Rounding made them longer.
+        less = worth * (0.999 * clip / module.where(longest > 0, longest, 1.0))
+        worth = module.where(is_within, worth, less)
+    return FactorMoves(tuple(each.rounded(module.where(is_within, worth, 0.0)) for each in layers))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layer:
+    """Factors whose largest value is 1 in each case, and what they were divided by: ``scale`` and
+    ``norm`` (of what is left), shape (cases,).
+    """
+
+    left: Array
+    right: Array
+    scale: Array
+    norm: Array
+
+    @classmethod
+    def of(cls, factors: Factors, cases: int) -> "_Layer":
+        """Factors of ``cases`` cases; what is not finite is zero."""
+        left, right = _finite(factors.left), _finite(factors.right)
+        if left.ndim != 3 or right.ndim != 3 or left.shape[:2] != right.shape[:2]:
+            raise ValueError("factors have the shape (cases, places, numbers)")
+        if left.shape[0] != cases or not all(left.shape[1:]):
+            raise ValueError(f"factors are those of {cases} cases")
+        module = _module_of(left)
+        largest = []
+        for factor in (left, right):
+            most = module.amax(abs(factor), axis=(1, 2))
+            largest.append(module.where(most > 0, most, 1.0))
+        left = left / largest[0][:, None, None]
+        right = right / largest[1][:, None, None]
+        norm = module.sqrt(module.clip(_squared_norm(left, right), 0.0, None))
+        return cls(left, right, largest[0] * largest[1], norm)
+
+    @property
+    def weights(self) -> int:
+        """How many weights there are."""
+        return int(self.left.shape[2] * self.right.shape[2])
+
+    def rounded(self, worth: Array) -> Factors:
+        """Whole numbers whose products are steps; a gradient of 1 is ``worth`` of them."""
+        module = _module_of(self.left)
+        steps = (worth * self.scale / LEFT_STEPS)[:, None, None]
+        return Factors(module.round(self.left * LEFT_STEPS), module.round(self.right * steps))
+
+
+def _longest(moves: Factors) -> Array:
+    """At least the norm of each case's vector: shape (cases,)."""
+    module = _module_of(moves.left)
+    sizes = [module.sqrt((each * each).sum(axis=2)) for each in (moves.left, moves.right)]
+    most = (sizes[0] * sizes[1]).sum(axis=1)
+    squared = module.clip(_squared_norm(moves.left, moves.right), 0.0, None)
+    return module.sqrt(squared + _SLACK * most * most)
+
+
+def _squared_norm(left: Array, right: Array) -> Array:
+    """The squares of all entries of the matrices, added up: shape (cases,)."""
+    places, inputs, outputs = left.shape[1], left.shape[2], right.shape[2]
+    if places == 1:
+        return (left * left).sum(axis=(1, 2)) * (right * right).sum(axis=(1, 2))
+    if places * (inputs + outputs) < inputs * outputs:
+        # The sum over pairs of places of (left . left') (right . right').
+        return ((left @ left.swapaxes(1, 2)) * (right @ right.swapaxes(1, 2))).sum(axis=(1, 2))
+    found = left.swapaxes(1, 2) @ right
+    return (found * found).sum(axis=(1, 2))
+
+
+def _together(norms: Sequence[Array]) -> Array:
+    """The norm of vectors of which ``norms`` are those of the pieces; no square overflows."""
+    module = _module_of(norms[0])
+    stacked = module.stack(list(norms))
+    largest = module.amax(stacked, axis=0)
+    shares = stacked / module.where(largest > 0, largest, 1.0)
+    return largest * module.sqrt((shares * shares).sum(axis=0)) * (1 + 2.0**-40)
+
+
+def _matrices(moves: Factors) -> Array:
+    """Each case's matrix: exact, as no sum exceeds places * LEFT_STEPS * RIGHT_STEPS."""
+    return moves.left.swapaxes(1, 2) @ moves.right
+
+
+def _sum_of(moves: Factors, counts: Ints) -> Ints:
+    """The sum of the matrices, that of case i ``counts[i]`` times: int64."""
+    cases, places, inputs = moves.left.shape
+    outputs = moves.right.shape[2]
+    total = np.zeros((inputs, outputs), np.int64)
+    most = places * LEFT_STEPS * RIGHT_STEPS
+    # As many cases at once as keep every sum exact; one that counts for too much by itself.
+    at_once = int(_EXACT / (most * max(1, int(counts.max(initial=1)))))
+    if not at_once:
+        matrices = _on_host(_matrices(moves)).astype(np.int64)
+        return np.asarray(np.einsum("i,ijk->jk", counts, matrices), np.int64)
+    weight = _beside(moves.left, counts)
+    for start in range(0, cases, at_once):
+        chunk = slice(start, start + at_once)
+        left = moves.left[chunk].reshape(-1, inputs)
+        right = (moves.right[chunk] * weight[chunk][:, None, None]).reshape(-1, outputs)
+        total += _on_host(left.T @ right).astype(np.int64)
+    return total
+
+
+def _finite(values: Array) -> Array:
+    """In double precision, with 0 for what is not finite, and within ``_LARGEST``."""
+    if _module_of(values) is np:
+        values = np.asarray(values, np.float64)
+    else:
+        values = values.detach().double()
+    module = _module_of(values)
+    values = module.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    return module.clip(values, -_LARGEST, _LARGEST)
+
+
+def _module_of(values: Array) -> Any:
+    """torch for its tensors, which exist only once it is loaded; else numpy."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(values, torch.Tensor) else np
+
+
+def _beside(values: Array, numbers: Ints) -> Array:
+    """``numbers`` in double precision, where ``values`` are."""
+    module = _module_of(values)
+    if module is np:
+        return numbers.astype(np.float64)
+    return module.as_tensor(numbers, dtype=values.dtype, device=values.device)
+
+
+def _on_host(values: Array) -> Floats:
+    if _module_of(values) is np:
+        return np.asarray(values, np.float64)
+    return np.asarray(values.cpu().numpy(), np.float64)
+
+
+def length_chunks(lengths: Ints, cases: int, events: int) -> list[Ints]:
+    """Rows in chunks of about equal length: at most ``cases`` of them, or ``events`` events if all
+    were as long as the longest one; at least one.
+
+    >>> [chunk.tolist() for chunk in length_chunks(np.array([9, 1, 1, 2]), 3, 6)]
+    [[1, 2, 3], [0]]
+    """
+    rows = np.argsort(lengths, kind="stable")
+    chunks: list[Ints] = []
+    start = 0
+    for end in range(1, len(rows) + 1):
+        is_full = end - start == cases
+        if end < len(rows):
+            is_full = is_full or (end + 1 - start) * int(lengths[rows[end]]) > events
+        if is_full or end == len(rows):
+            chunks.append(rows[start:end])
+            start = end
+    return chunks
+
+
+def moves_apart(find: Callable[[int], Moves], cases: int, size: int) -> MovesApart:
+    """Vectors found case by case by ``find``, zeros where it fails, silently: that it failed would
+    tell of one case.
+    """
+    found: list[Moves | None] = []
+    for row in range(cases):
+        moves = None
+        with Silently():
+            moves = find(row)
+        found.append(moves)
+    return MovesApart(tuple(found), size)
