@@ -11,10 +11,10 @@ torch = pytest.importorskip("torch")
 
 from cloakwork.mechanisms.generative import adversarial_networks as networks  # noqa: E402
 from cloakwork.mechanisms.generative.published_training import (  # noqa: E402
-    Adam,
+    AdamSteps,
     Batches,
+    LayerRecord,
     NoisyGradient,
-    Tape,
     drawn_layers,
     one_hot,
     tensors_of,
@@ -77,7 +77,7 @@ def test_one_case_moves_what_the_decoder_learns_from_all_others() -> None:
         unprotected = tensors_of(autoencoder.encoder)
         for tensor in unprotected:
             tensor.requires_grad_()
-        descent = Adam(unprotected, networks.RATE)
+        descent = AdamSteps(unprotected, networks.RATE)
         for _ in range(120):
             descent.step(clipped_sums(autoencoder, cases, unprotected)[1])
         found.append(clipped_sums(autoencoder, common, unprotected)[0])
@@ -87,9 +87,9 @@ def test_one_case_moves_what_the_decoder_learns_from_all_others() -> None:
 
 def clipped_sums(autoencoder, cases, unprotected):
     """The decoder's clipped sum, which gets noise, and the encoder's gradient, which gets none."""
-    tape = Tape()
-    logits = autoencoder.logits(autoencoder.codes(cases), tape)
+    record = LayerRecord()
+    logits = autoencoder.logits(autoencoder.codes(cases), record)
     losses = torch.nn.functional.binary_cross_entropy_with_logits(
         logits, one_hot(cases, 3), reduction="none"
     )
-    return tape.clipped_sum(losses.mean(dim=1), networks.DECODER_CLIP, unprotected)
+    return record.clipped_sum(losses.mean(dim=1), networks.DECODER_CLIP, unprotected)

@@ -43,8 +43,8 @@ def test_clipped_sums_are_those_of_the_cases_one_by_one(shape, norm) -> None:
     """With one place a case and with several, where all are clipped and where none is."""
     layers = training.drawn_layers((3, 5, 2), seeded())
     values = torch.randn(shape, generator=seeded(2))
-    tape = training.Tape()
-    sums, _ = tape.clipped_sum(network(layers, values, tape.through), norm)
+    record = training.LayerRecord()
+    sums, _ = record.clipped_sum(network(layers, values, record.through), norm)
     for found, expected in zip(sums, gradients_one_by_one(layers, values, norm), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
@@ -54,8 +54,8 @@ def test_one_case_moves_the_sum_by_the_clip_at_most() -> None:
     values = torch.randn(6, 3, generator=seeded(2))
 
     def sums(cases):
-        tape = training.Tape()
-        return tape.clipped_sum(network(layers, cases, tape.through), 0.05)[0]
+        record = training.LayerRecord()
+        return record.clipped_sum(network(layers, cases, record.through), 0.05)[0]
 
     pairs = zip(sums(values), sums(values[1:]), strict=True)
     moved = math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in pairs))
@@ -64,8 +64,8 @@ def test_one_case_moves_the_sum_by_the_clip_at_most() -> None:
 
 def test_an_empty_batch_gives_zeros() -> None:
     layers = training.drawn_layers((3, 5, 2), seeded())
-    tape = training.Tape()
-    sums, _ = tape.clipped_sum(network(layers, torch.zeros(0, 3), tape.through), 1.0)
+    record = training.LayerRecord()
+    sums, _ = record.clipped_sum(network(layers, torch.zeros(0, 3), record.through), 1.0)
     assert [tuple(each.shape) for each in sums] == [(5, 3), (5,), (2, 5), (2,)]
     assert all(not each.any() for each in sums)
 
@@ -80,14 +80,14 @@ def test_noise_has_the_deviation_that_is_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    [("Adam", {"lr": 0.01}), ("RootMeanSquare", {"lr": 0.01, "alpha": 0.99})],
+    [("AdamSteps", {"lr": 0.01}), ("RmspropSteps", {"lr": 0.01, "alpha": 0.99})],
 )
 def test_steps_are_those_of_torch(ours, theirs) -> None:
     """Over ten steps against random gradients."""
     start = torch.randn(4, 3, generator=seeded())
     mine, reference = start.clone(), start.clone()
     descent = getattr(training, ours)([mine], 0.01)
-    name = {"RootMeanSquare": "RMSprop"}.get(ours, ours)
+    name = {"RmspropSteps": "RMSprop", "AdamSteps": "Adam"}[ours]
     optimiser = getattr(torch.optim, name)([reference], **theirs)
     for step in range(10):
         gradient = torch.randn(4, 3, generator=seeded(step))

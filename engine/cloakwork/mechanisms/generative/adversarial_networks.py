@@ -24,12 +24,12 @@ from torch.nn import functional
 from cloakwork.arrays import Ints
 from cloakwork.mechanisms.generative.published_accounting import noise_multiplier
 from cloakwork.mechanisms.generative.published_training import (
-    Adam,
+    AdamSteps,
     Batches,
     Layer,
+    LayerRecord,
     NoisyGradient,
-    RootMeanSquare,
-    Tape,
+    RmspropSteps,
     count_codes,
     drawn_layers,
     one_hot,
@@ -70,12 +70,12 @@ class Autoencoder:
         hidden = torch.tanh(first.weight.T[variants] + first.bias)
         return torch.tanh(second(hidden))
 
-    def logits(self, codes: Tensor, tape: Tape | None = None) -> Tensor:
+    def logits(self, codes: Tensor, record: LayerRecord | None = None) -> Tensor:
         """Before the sigmoid: shape (cases, variants)."""
         first, second = self.decoder
-        if tape is None:
+        if record is None:
             return second(torch.tanh(first(codes)))
-        return tape.through(second, torch.tanh(tape.through(first, codes)))
+        return record.through(second, torch.tanh(record.through(first, codes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +155,14 @@ def _train_autoencoder(size: int, code: int, batches: Batches, noise: NoisyGradi
     unprotected = tensors_of(encoder)
     for tensor in unprotected:
         tensor.requires_grad_()
-    encoder_steps = Adam(unprotected, RATE / noise.batch)
-    decoder_steps = Adam(tensors_of(decoder), RATE)
+    encoder_steps = AdamSteps(unprotected, RATE / noise.batch)
+    decoder_steps = AdamSteps(tensors_of(decoder), RATE)
     for _, codes in batches.drawn("training the autoencoder"):
-        tape = Tape()
-        logits = autoencoder.logits(autoencoder.codes(codes), tape)
+        record = LayerRecord()
+        logits = autoencoder.logits(autoencoder.codes(codes), record)
         targets = one_hot(codes, size)
         losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
-        sums, raw = tape.clipped_sum(losses.mean(dim=1), noise.norm, unprotected)
+        sums, raw = record.clipped_sum(losses.mean(dim=1), noise.norm, unprotected)
         encoder_steps.step(raw)
         decoder_steps.step(noise.means(sums))
     return autoencoder
@@ -176,8 +176,8 @@ def _train_generator(
     generator = Generator.drawn(code, random)
     widths = (size, max(1, 2 * size // 3), max(1, size // 3), 1)
     discriminator = drawn_layers(widths, random)
-    discriminator_steps = RootMeanSquare(tensors_of(discriminator), RATE)
-    generator_steps = RootMeanSquare(generator.tensors, RATE)
+    discriminator_steps = RmspropSteps(tensors_of(discriminator), RATE)
+    generator_steps = RmspropSteps(generator.tensors, RATE)
 
     def drawn(count: int) -> Tensor:
         return torch.sigmoid(
@@ -187,9 +187,9 @@ def _train_generator(
     for step, codes in batches.drawn("training the adversarial network"):
         with torch.no_grad():
             both = torch.stack([one_hot(codes, size), drawn(len(codes))], dim=1)
-        tape = Tape()
-        scores = _scores(discriminator, both, tape.through)
-        sums, _ = tape.clipped_sum(scores[:, 1] - scores[:, 0], noise.norm)
+        record = LayerRecord()
+        scores = _scores(discriminator, both, record.through)
+        sums, _ = record.clipped_sum(scores[:, 1] - scores[:, 0], noise.norm)
         discriminator_steps.step(noise.means(sums))
         for tensor in discriminator_steps.tensors:
             tensor.clamp_(-WEIGHTS, WEIGHTS)

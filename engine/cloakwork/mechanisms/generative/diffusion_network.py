@@ -19,11 +19,11 @@ from torch import Tensor
 from cloakwork.arrays import Ints
 from cloakwork.mechanisms.generative.published_accounting import noise_multiplier
 from cloakwork.mechanisms.generative.published_training import (
-    Adam,
+    AdamSteps,
     Batches,
     Layer,
+    LayerRecord,
     NoisyGradient,
-    Tape,
     count_codes,
     one_hot,
     portions,
@@ -113,16 +113,16 @@ def _train(
     """With noise; each case at a step of the diffusion of its own."""
     kept = torch.cumprod(1 - variances, dim=0)
     random, size = batches.generator, denoiser.layers[0].weight.shape[1]
-    descent = Adam(tensors_of(denoiser.layers), RATE)
+    descent = AdamSteps(tensors_of(denoiser.layers), RATE)
     for _, codes in batches.drawn("training the denoiser"):
         steps = torch.randint(len(variances), codes.shape, generator=random)
         share = kept[steps][:, None]
         added = torch.randn(len(codes), size, generator=random)
         values = share.sqrt() * one_hot(codes, size) + (1 - share).sqrt() * added
-        tape = Tape()
-        found = denoiser(values, steps, tape.through)
+        record = LayerRecord()
+        found = denoiser(values, steps, record.through)
         losses = ((found - added) ** 2).mean(dim=1)
-        sums, _ = tape.clipped_sum(losses, noise.norm)
+        sums, _ = record.clipped_sum(losses, noise.norm)
         descent.step(noise.means(sums))
     return denoiser
 

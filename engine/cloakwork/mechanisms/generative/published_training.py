@@ -59,7 +59,7 @@ def tensors_of(layers: Sequence[Layer]) -> list[Tensor]:
 
 
 @dataclass(slots=True)
-class Tape:
+class LayerRecord:
     """Records what goes into and comes out of each layer, in the order in which layers are used:
     each of them once.
     """
@@ -130,7 +130,7 @@ class NoisyGradient:
 
 
 @dataclass(slots=True)
-class Adam:
+class AdamSteps:
     """Kingma and Ba 2015, in place on ``tensors``; ``rate``: of learning."""
 
     tensors: list[Tensor]
@@ -158,7 +158,7 @@ class Adam:
 
 
 @dataclass(slots=True)
-class RootMeanSquare:
+class RmspropSteps:
     """RMSprop (Hinton 2012), in place on ``tensors``; ``rate``: of learning."""
 
     tensors: list[Tensor]
