@@ -1,6 +1,8 @@
 """Every mechanism of ours under the contract."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
 
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import (
@@ -17,6 +19,8 @@ from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
+from cloakwork.mechanisms.generative.ddpm_published import VariantDdpmPublished
+from cloakwork.mechanisms.generative.travag_published import VariantTravagPublished
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst
@@ -299,6 +303,28 @@ class TestPripelPublished(MechanismContract):
             over=(CONTROL_FLOW, TIMESTAMPS, "org:role", "case:age"),
         ),
     )
+
+
+class BrieflyTrained(MechanismContract):
+    """A small network that sees every case twice: what holds of it, holds of any."""
+
+    goals = TestVariantThreshold.goals[:1]
+    brief: ClassVar[dict[str, int]]
+
+    def offers(self) -> Iterator[Any]:
+        """As offered, but for the time that it takes."""
+        for params in super().offers():
+            yield params.model_copy(update=self.brief)
+
+
+class TestVariantTravagPublished(BrieflyTrained):
+    mechanism = VariantTravagPublished()
+    brief = {"epochs": 2, "adversarial_epochs": 2, "code": 16}
+
+
+class TestVariantDdpmPublished(BrieflyTrained):
+    mechanism = VariantDdpmPublished()
+    brief = {"epochs": 2, "steps": 5}
 
 
 class TestVariantMarkov(MechanismContract):

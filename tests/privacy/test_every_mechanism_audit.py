@@ -71,6 +71,10 @@ PUBLISHED = {
     "variants/prefix-tree-published": "at the threshold",
     "variants/sacofa-published": "at the threshold",
 }
+BRIEFLY_TRAINED: tuple[Row, ...] = (
+    ("variants/travag-published", {"epochs": 1, "adversarial_epochs": 1, "code": 16}),
+    ("variants/ddpm-published", {"epochs": 1, "steps": 5}),
+)
 PRIPEL = "variants/pripel-published"
 KINDS = ("a variant of its own", "maximal length", "at the threshold")
 
@@ -170,7 +174,7 @@ def test_every_mechanism_that_can_be_asked_for_differential_privacy_stands_here(
             asked.append((name, catalogue()[name].proof))
     proved = {name for name, _ in (*FLOW, *TIMES)}
     assert set(asked) == {(name, "proved") for name in proved} | {
-        (name, "published") for name in (*PUBLISHED, PRIPEL)
+        (name, "published") for name in (*PUBLISHED, *(row[0] for row in BRIEFLY_TRAINED), PRIPEL)
     }
 
 
@@ -207,6 +211,17 @@ def test_what_is_published_only_is_found_out(name: str, kind: str) -> None:
     # The tree is told by an event of one run in two; the others by what is there in nearly all.
     runs = 5 * RUNS if "tree" in name else 2 * RUNS
     found = audit_pair(pair_of(pairs, kind), runner, runs=runs, claim=EPSILON, delta=DELTA)
+    assert not found.result.passed, found
+
+
+@pytest.mark.parametrize("row", BRIEFLY_TRAINED, ids=map(title, BRIEFLY_TRAINED))
+def test_networks_that_are_published_only_are_found_out(row: Row) -> None:
+    """In few runs: a variant that one case has can be drawn in its log, and never without it."""
+    facts = {key: getattr(CONTROL_FLOW_FACTS, key) for key in CONTROL_FLOW_FACTS.model_fields_set}
+    prepared = prepare(row[0], options=row[1], epsilon=EPSILON, delta=DELTA, **facts)
+    runner = drawing(reproducible(2), prepared)
+    pair = pair_of(control_flow_pairs(), KINDS[0])
+    found = audit_pair(pair, runner, runs=RUNS, claim=EPSILON, delta=DELTA)
     assert not found.result.passed, found
 
 

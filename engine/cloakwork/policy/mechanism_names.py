@@ -21,6 +21,8 @@ KNOWN_MECHANISMS: Final = frozenset(
         "variants/amun-published",
         "variants/libra-published",
         "variants/pripel-published",
+        "variants/travag-published",
+        "variants/ddpm-published",
         "kanon/pretsa",
         "kanon/best-first",
         "kanon/a-star",

@@ -37,6 +37,9 @@ _PUBLISHED_TREE: Final = {
     "threshold": "the least noisy count that is kept, in cases (20)",
     "prefixes": "the most prefixes kept of one length (1,000)",
 }
+_GENERATIVE_PUBLISHED: Final = {
+    "batch": "cases in a batch, on average (64)",
+}
 
 OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "bound": {},
@@ -108,6 +111,17 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         **_PUBLISHED_TREE,
         "harmless_threshold": "as threshold, for extensions that keep all rules (2)",
         "bound": "how many broken rules count at most (1)",
+    },
+    "variants/travag-published": {
+        **_GENERATIVE_PUBLISHED,
+        "epochs": "how often the autoencoder sees every case (20)",
+        "adversarial_epochs": "how often the adversarial network sees every case (10)",
+        "code": "how many numbers a variant is encoded in (128)",
+    },
+    "variants/ddpm-published": {
+        **_GENERATIVE_PUBLISHED,
+        "epochs": "how often the network sees every case (10)",
+        "steps": "the steps of the diffusion, from a variant to noise (100)",
     },
     "variants/markov": {
         "sharpness": "from 1 to 4: 1 draws steps with the shares measured, more makes frequent "
