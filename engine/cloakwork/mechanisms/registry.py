@@ -15,6 +15,7 @@ from cloakwork.policy.mechanism_names import KNOWN_MECHANISMS
 
 _VARIANTS: Final = "cloakwork.mechanisms.variants"
 _ATTRIBUTES: Final = "cloakwork.mechanisms.attributes"
+_GENERATIVE: Final = "cloakwork.mechanisms.generative"
 
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:BoundContributions",
@@ -39,6 +40,8 @@ OURS: Final[Mapping[str, str]] = {
     "variants/sacofa-published": "cloakwork.mechanisms.variants.published_trees:PublishedSacofa",
     "variants/pripel-published": f"{_VARIANTS}.pripel_published:PripelPublished",
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
+    "variants/travag": f"{_GENERATIVE}.travag:VariantTravag",
+    "variants/ddpm": f"{_GENERATIVE}.ddpm:VariantDdpm",
     "dfg/laplace": "cloakwork.mechanisms.variants.dfg_laplace:DfgLaplace",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",
