@@ -22,16 +22,16 @@ LEAST_SIGNAL, MOST_SIGNAL = 0.01, 100.0
 """The square of the signal to that of the noise, from the last level to the first."""
 
 CELLS_A_CASE: Final = 4096
-MOST_AT_ONCE: Final = 4
+MOST_AT_ONCE: Final = 2
 """A case is shown at as many levels in a step, at most, as have so many numbers together."""
 
-CHAINS: Final = 1 << 16
-WORK: Final = 400_000_000
+CHAINS: Final = 1 << 15
+WORK: Final = 200_000_000
 """How many variants are drawn: at most so many, and as many as have so many numbers over all
 levels.
 """
 
-_CHUNK: Final = 1 << 22
+_CHUNK: Final = 1 << 18
 _UNUSED: Final = -30.0
 
 
@@ -108,10 +108,14 @@ class Levels:
         return noisy * (kept.sqrt() / (1 - kept))[:, None]
 
     def beside(self, noisy: Tensor, level: Tensor) -> Tensor:
-        """Noisy variants, and the logarithm of signal to noise beside them, about within 1."""
-        kept = self.kept[level]
-        signal = (torch.log(kept / (1 - kept)) / np.log(MOST_SIGNAL)).float().to(noisy.device)
+        """Noisy variants, and how much signal there is beside them."""
+        signal = self.signal(level).float().to(noisy.device)
         return torch.cat([noisy, signal[:, None].expand(*noisy.shape[:-1], 1)], dim=-1)
+
+    def signal(self, level: Tensor) -> Tensor:
+        """The logarithm of signal to noise, about within 1."""
+        kept = self.kept[level]
+        return torch.log(kept / (1 - kept)) / float(np.log(MOST_SIGNAL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +130,11 @@ class Denoiser:
     def chances(self, noisy: Tensor, level: int) -> Tensor:
         """Which variant it was: from shape (chains, size) to the same, adding up to 1."""
         at = torch.tensor([level])
-        width = self.second.shape[1]
-        full = torch.zeros((len(noisy), 1, width), device=noisy.device)
-        full[:, 0, : self.size] = noisy
-        inner = torch.tanh(self.levels.beside(full, at) @ self.first[:-1] + self.first[-1])
-        logits = inner @ self.second[:-1] + self.second[-1] + self.levels.evidence(full, at)
-        return torch.softmax(logits[:, 0, : self.size], dim=1)
+        offset = self.levels.signal(at).item() * self.first[-2] + self.first[-1]
+        inner = torch.tanh(torch.addmm(offset, noisy, self.first[: self.size]))
+        logits = torch.addmm(self.second[-1, : self.size], inner, self.second[:-1, : self.size])
+        logits += self.levels.evidence(noisy, at)
+        return torch.softmax(logits, dim=1)
 
     def mean_shares(self, drawn: torch.Generator) -> Floats:
         """Of variants made of noise: float64, shape (size,)."""
