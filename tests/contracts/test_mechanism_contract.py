@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import (
     ConfidenceBound,
@@ -17,6 +19,8 @@ from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
+from cloakwork.mechanisms.generative.ddpm import DdpmOptions, VariantDdpm
+from cloakwork.mechanisms.generative.travag import TravagOptions, VariantTravag
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst
@@ -44,6 +48,7 @@ from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.privacy_event import FREE
 from cloakwork.testing.contract import MechanismContract
 from contracts.sample_logs import RESOURCE
+from mechanisms.generative.small_networks import few_chains
 
 
 class TestBound(MechanismContract):
@@ -344,3 +349,40 @@ class TestAttributesHistogram(MechanismContract):
         domains={"org:role": ("role 0", "role 1", "nobody")},
         ranges={"case:age": (0.0, 9.0)},
     )
+
+
+class _SmallTravagOptions(TravagOptions):
+    steps: int = 2
+    hidden: int = 2
+    domain: tuple[tuple[str, ...], ...] | None = (("a", "b"), ("a",), ("b", "c"))
+
+
+class _SmallTravag(VariantTravag):
+    Options = _SmallTravagOptions
+
+
+class _SmallDdpmOptions(DdpmOptions):
+    steps: int = 2
+    hidden: int = 2
+
+
+class _SmallDdpm(VariantDdpm):
+    Options = _SmallDdpmOptions
+
+
+@pytest.mark.usefixtures(few_chains.__name__)
+class TestVariantTravag(MechanismContract):
+    """Of declared variants, by small networks."""
+
+    mechanism = _SmallTravag()
+    goals = TestVariantThreshold.goals
+    facts = TestVariantThreshold.facts
+
+
+@pytest.mark.usefixtures(few_chains.__name__)
+class TestVariantDdpm(MechanismContract):
+    """Of selected variants, by small networks."""
+
+    mechanism = _SmallDdpm()
+    goals = TestVariantThreshold.goals
+    facts = Facts(unit=TestVariantThreshold.facts.unit, units_at_most=100)

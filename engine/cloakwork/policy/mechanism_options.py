@@ -43,8 +43,7 @@ _ONE_HOT: Final = {
     "selection_share": "the part of epsilon for selecting variants, where none are declared (0.9)",
     "steps": "gradient steps of each phase of training (40)",
     "hidden": "the width of the hidden layers (16)",
-    "rate": "the chance of a unit to be in the sample of a step "
-    "(1; less where more than 20,000 cases are declared)",
+    "rate": "the chance of a unit to be in the sample of a step (1)",
 }
 
 OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {

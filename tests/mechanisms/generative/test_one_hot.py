@@ -10,14 +10,12 @@ from cloakwork.facts import Facts, Unit
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.generative.one_hot import cases_of, domain_of
 from cloakwork.mechanisms.generative.one_hot_params import (
-    CASES_A_STEP,
     LEAST_WIDTH,
     MOST_SELECTED,
 )
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
-from cloakwork.run.steps import Grant
 from kernel.small import measured
 from mechanisms.generative.small_networks import (
     DOMAIN,
@@ -35,27 +33,29 @@ pytestmark = pytest.mark.usefixtures(few_chains.__name__)
 PERSONS = Facts(unit=Unit(attribute="case:person", max_cases=3))
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
-    ("facts", "options"),
-    [(Facts(), {}), (PERSONS, {"domain": DOMAIN, "rate": 0.5})],
-    ids=["selected", "declared"],
+    ("name", "facts", "options"),
+    [
+        ("variants/travag", Facts(), {}),
+        ("variants/travag", PERSONS, {"domain": DOMAIN}),
+        ("variants/ddpm", PERSONS, {"domain": DOMAIN, "rate": 0.5}),
+    ],
 )
 def test_all_phases_keep_to_the_budget_closely(name, facts, options):
     """Variants, their number and all steps together: the whole of the budget is used, no more."""
     params = params_of(name, facts, **options)
     found = cost(catalogue()[name].event(params, facts), GOAL.delta)
-    assert 0.98 < found.epsilon <= 1
+    assert 0.95 < found.epsilon <= 1
     assert found.delta <= GOAL.delta
 
 
-def test_what_a_policy_declares_sets_rate_and_width():
+def test_what_a_policy_declares_sets_the_width():
     """And nothing else: the log does not bear on them."""
     small = params_of("variants/ddpm", Facts(units_at_most=10))
     assert (small.rate, small.width) == (1.0, LEAST_WIDTH)
     assert params_of("variants/ddpm").width == MOST_SELECTED
-    large = params_of("variants/ddpm", Facts(units_at_most=10 * CASES_A_STEP), domain=DOMAIN)
-    assert (large.rate, large.width) == (0.1, len(DOMAIN))
+    large = params_of("variants/ddpm", Facts(units_at_most=10**6), domain=DOMAIN)
+    assert (large.rate, large.width) == (1.0, len(DOMAIN))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -100,9 +100,9 @@ def test_a_selection_of_more_variants_than_there_are_places_keeps_the_most_frequ
 @pytest.mark.parametrize("name", NAMES)
 def test_units_are_granted_where_they_are_sampled(name):
     """One person may have three cases: the step measures who owns which."""
-    params = params_of(name, PERSONS, domain=DOMAIN, rate=0.5)
+    params = params_of(name, PERSONS, domain=DOMAIN).model_copy(update={"rate": 0.5})
     assert "case:person" in catalogue()[name].lineage(params).measures
-    assert Grant.of(catalogue()[name], params, PERSONS).max_cases == 3
+    assert params.max_cases == 3
     owners = ([0, 1, 1], [0, 0, 1], [2, 1, 3])
     seen = measured([("a", "b"), ("a",)], [2, 4], owners=owners)
     found = catalogue()[name].measure(params, kernel_for(name, params, seen, reproducible(1)))

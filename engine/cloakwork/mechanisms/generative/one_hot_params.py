@@ -7,10 +7,18 @@ from typing import Annotated, Final, NamedTuple
 
 from pydantic import BaseModel, Field, field_validator
 
+from cloakwork.accounting.events import naive, upper_bound_epsilon
+from cloakwork.accounting.exact import exactly
+from cloakwork.accounting.gaussians import mu_of_cost
 from cloakwork.budget import Cost
+from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.generative.calibration import least_multiplier, steps_event
+from cloakwork.mechanisms.generative.calibration import (
+    least_multiplier,
+    multiplier_of_mu,
+    steps_event,
+)
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
@@ -31,11 +39,6 @@ declared number of units cannot have so many.
 """
 
 LEAST_WIDTH: Final = 8
-
-CASES_A_STEP: Final = 20_000
-"""Cases in the sample of a step, on average: of up to so many, all are. At equal cost a step of
-everybody has the least noise.
-"""
 
 SELECTION_SHARE: Final = 0.9
 """The part of epsilon that the selection gets: what it counts is worth more than what a network
@@ -59,7 +62,8 @@ class OneHotOptions(BaseModel):
     with ``selection_share`` of epsilon.
 
     ``steps``: gradient steps of each phase of training. ``hidden``: width of the hidden layers.
-    ``rate``: chance of a unit to be in the sample of a step.
+    ``rate``: chance of a unit to be in the sample of a step. At equal cost the steps of everybody
+    have the least noise; those of a sample take less time.
     """
 
     model_config = {"extra": "forbid", "frozen": True}
@@ -70,7 +74,7 @@ class OneHotOptions(BaseModel):
     selection_share: Annotated[float, Field(ge=0.05, le=0.99)] = SELECTION_SHARE
     steps: Annotated[int, Field(ge=1, le=10_000)] = 40
     hidden: Annotated[int, Field(ge=1, le=256)] = 16
-    rate: Annotated[float, Field(gt=0, le=1)] | None = None
+    rate: Annotated[float, Field(gt=0, le=1)] = 1.0
 
     @field_validator("domain")
     @classmethod
@@ -122,11 +126,6 @@ def expected_cases(facts: Facts) -> int:
     return (facts.units_at_most or DEFAULT_CASES) * facts.unit.max_cases
 
 
-def sampling_rate(facts: Facts) -> float:
-    """The chance of a unit to be in a sample, from the declared number of units."""
-    return min(1.0, CASES_A_STEP / expected_cases(facts))
-
-
 def selected_width(tau: int, facts: Facts) -> int:
     """How many variants a selection may keep."""
     if facts.units_at_most is None:
@@ -161,23 +160,53 @@ def without_noise(
         width=width,
         hidden=options.hidden,
         steps=options.steps,
-        rate=options.rate or sampling_rate(facts),
+        rate=options.rate,
         multiplier=1.0,
         learning_rate=rates.selected if options.domain is None else rates.declared,
     )
 
 
 def with_noise(params: OneHotParams, sizes: tuple[int, ...]) -> OneHotParams:
-    """The least noise for phases of ``sizes`` weights each; raises MechanismError where none is
-    enough.
+    """The noise for phases of ``sizes`` weights each; raises MechanismError where none is enough.
+
+    On samples the least that the accountant allows; on everybody what a closed form says, a few
+    hundredths more, since a planner asks every mechanism and searches take their time.
     """
 
     def training_at(multiplier: float) -> PrivacyEvent:
         return training_event(params.model_copy(update={"multiplier": multiplier}), sizes)
 
     target = Cost(epsilon=params.epsilon, delta=params.delta)
-    multiplier = least_multiplier(training_at, target, domain_event(params))
+    before = domain_event(params)
+    if params.rate == 1:
+        multiplier = _multiplier_of_everybody(params.steps * len(sizes), target, before)
+        while upper_bound_epsilon(_both(before, training_at(multiplier)), target.delta) > (
+            target.epsilon
+        ):
+            multiplier *= 1 + _MORE_NOISE
+    else:
+        multiplier = least_multiplier(training_at, target, before)
     return params.model_copy(update={"multiplier": multiplier})
+
+
+_MORE_NOISE: Final = 1e-4
+"""By which factor the noise grows where rounding made it too little."""
+
+
+def _multiplier_of_everybody(times: int, target: Cost, before: PrivacyEvent) -> float:
+    """The multiplier with which ``times`` steps on everybody cost what ``before`` leaves of
+    ``target``, by plain sums.
+    """
+    own = naive(before)
+    left = exactly(target.delta) - exactly(own.delta)
+    rest = exactly(target.epsilon) - exactly(own.epsilon)
+    if left <= 0 or rest <= 0:
+        raise MechanismError("calibration", "nothing of the budget is left for training")
+    return multiplier_of_mu(times, mu_of_cost(float(rest), float(left)))
+
+
+def _both(one: PrivacyEvent, other: PrivacyEvent) -> PrivacyEvent:
+    return Composed(events=(one, other))
 
 
 def domain_event(params: OneHotParams) -> PrivacyEvent:
