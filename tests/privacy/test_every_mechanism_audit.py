@@ -83,8 +83,8 @@ KINDS = ("a variant of its own", "maximal length", "at the threshold")
 
 @pytest.fixture(autouse=True)
 def _fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fit of variants/markov, and what variants/ddpm draws, sees noisy counts only: what it does with them is no matter of
-    privacy, but of time.
+    """The fit of variants/markov sees noisy counts only, and so do the draws of variants/ddpm: what
+    they do with them is no matter of privacy, but of time.
     """
     monkeypatch.setattr(chain, "_ROUNDS", 10)
     monkeypatch.setattr(ddpm_network, "CHAINS", 16)
