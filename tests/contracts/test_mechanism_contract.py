@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
+import pytest
+
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import (
     ConfidenceBound,
@@ -21,6 +23,8 @@ from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatme
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.generative.ddpm_published import VariantDdpmPublished
 from cloakwork.mechanisms.generative.travag_published import VariantTravagPublished
+from cloakwork.mechanisms.generative.ddpm import DdpmOptions, VariantDdpm
+from cloakwork.mechanisms.generative.travag import TravagOptions, VariantTravag
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst
@@ -48,6 +52,7 @@ from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.privacy_event import FREE
 from cloakwork.testing.contract import MechanismContract
 from contracts.sample_logs import RESOURCE
+from mechanisms.generative.small_networks import few_chains
 
 
 class TestBound(MechanismContract):
@@ -370,3 +375,40 @@ class TestAttributesHistogram(MechanismContract):
         domains={"org:role": ("role 0", "role 1", "nobody")},
         ranges={"case:age": (0.0, 9.0)},
     )
+
+
+class _SmallTravagOptions(TravagOptions):
+    steps: int = 2
+    hidden: int = 2
+    domain: tuple[tuple[str, ...], ...] | None = (("a", "b"), ("a",), ("b", "c"))
+
+
+class _SmallTravag(VariantTravag):
+    Options = _SmallTravagOptions
+
+
+class _SmallDdpmOptions(DdpmOptions):
+    steps: int = 2
+    hidden: int = 2
+
+
+class _SmallDdpm(VariantDdpm):
+    Options = _SmallDdpmOptions
+
+
+@pytest.mark.usefixtures(few_chains.__name__)
+class TestVariantTravag(MechanismContract):
+    """Of declared variants, by small networks."""
+
+    mechanism = _SmallTravag()
+    goals = TestVariantThreshold.goals
+    facts = TestVariantThreshold.facts
+
+
+@pytest.mark.usefixtures(few_chains.__name__)
+class TestVariantDdpm(MechanismContract):
+    """Of selected variants, by small networks."""
+
+    mechanism = _SmallDdpm()
+    goals = TestVariantThreshold.goals
+    facts = Facts(unit=TestVariantThreshold.facts.unit, units_at_most=100)

@@ -37,6 +37,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Refusal
+from cloakwork.mechanisms.generative import ddpm_network
 from cloakwork.mechanisms.registry import OURS, catalogue
 from cloakwork.mechanisms.variants import chain
 from cloakwork.noise import Addresses, Noise, Stream, reproducible
@@ -46,6 +47,9 @@ EPSILON, DELTA = 1.0, 1e-3
 RUNS = 120
 
 Row = tuple[str, dict[str, Any]]
+NETWORKS = {"steps": 1, "hidden": 1}
+"""Small ones; what their steps keep to is audited in ``test_generative_audit.py``."""
+
 FLOW: tuple[Row, ...] = (
     ("variants/threshold", {"noise": "laplace"}),
     ("variants/threshold", {"noise": "gaussian"}),
@@ -62,6 +66,8 @@ FLOW: tuple[Row, ...] = (
     ("variants/sacofa", {"score": "binary", "rules": [["c", "never directly follows", "a"]]}),
     ("variants/markov", {}),
     ("variants/adaptive", {}),
+    ("variants/travag", NETWORKS),
+    ("variants/ddpm", NETWORKS),
     ("dfg/laplace", {}),
 )
 TIMES: tuple[Row, ...] = (("timestamps/laplace", {"shift": SHIFT}), ("timestamps/laplace", {}))
@@ -81,10 +87,11 @@ KINDS = ("a variant of its own", "maximal length", "at the threshold")
 
 @pytest.fixture(autouse=True)
 def _fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fit of variants/markov sees noisy counts only: what it does with them is no matter of
-    privacy, but of time.
+    """The fit of variants/markov sees noisy counts only, and so do the draws of variants/ddpm: what
+    they do with them is no matter of privacy, but of time.
     """
     monkeypatch.setattr(chain, "_ROUNDS", 10)
+    monkeypatch.setattr(ddpm_network, "CHAINS", 16)
 
 
 def title(row: Row) -> str:

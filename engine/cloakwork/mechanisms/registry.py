@@ -16,6 +16,7 @@ from cloakwork.policy.mechanism_names import KNOWN_MECHANISMS
 _VARIANTS: Final = "cloakwork.mechanisms.variants"
 _GENERATIVE: Final = "cloakwork.mechanisms.generative"
 _ATTRIBUTES: Final = "cloakwork.mechanisms.attributes"
+_GENERATIVE: Final = "cloakwork.mechanisms.generative"
 
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:BoundContributions",
@@ -42,6 +43,8 @@ OURS: Final[Mapping[str, str]] = {
     "variants/travag-published": f"{_GENERATIVE}.travag_published:VariantTravagPublished",
     "variants/ddpm-published": f"{_GENERATIVE}.ddpm_published:VariantDdpmPublished",
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
+    "variants/travag": f"{_GENERATIVE}.travag:VariantTravag",
+    "variants/ddpm": f"{_GENERATIVE}.ddpm:VariantDdpm",
     "dfg/laplace": "cloakwork.mechanisms.variants.dfg_laplace:DfgLaplace",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",

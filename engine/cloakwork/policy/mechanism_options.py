@@ -40,6 +40,14 @@ _PUBLISHED_TREE: Final = {
 _GENERATIVE_PUBLISHED: Final = {
     "batch": "cases in a batch, on average (64)",
 }
+_ONE_HOT: Final = {
+    "domain": "the variants that are public, each a list of activities "
+    "(none: they are selected, as by variants/threshold)",
+    "selection_share": "the part of epsilon for selecting variants, where none are declared (0.9)",
+    "steps": "gradient steps of each phase of training (40)",
+    "hidden": "the width of the hidden layers (16)",
+    "rate": "the chance of a unit to be in the sample of a step (1)",
+}
 
 OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "bound": {},
@@ -79,6 +87,8 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "variants": "the variants that are public, each a list of activities "
         "(none: they are selected, as by variants/threshold)",
     },
+    "variants/travag": _ONE_HOT,
+    "variants/ddpm": _ONE_HOT,
     "variants/libra": {
         "rate": "the chance of a unit to be in a sample (0.05)",
         "samples": "how many samples are drawn (1/rate)",
