@@ -39,6 +39,7 @@ OURS: Final[Mapping[str, str]] = {
     "variants/sacofa-published": "cloakwork.mechanisms.variants.published_trees:PublishedSacofa",
     "variants/pripel-published": f"{_VARIANTS}.pripel_published:PripelPublished",
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
+    "variants/transformer": "cloakwork.mechanisms.generative.transformer:VariantTransformer",
     "dfg/laplace": "cloakwork.mechanisms.variants.dfg_laplace:DfgLaplace",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",
