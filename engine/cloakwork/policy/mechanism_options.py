@@ -120,8 +120,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "get the rest (0.3)",
         "steps": "how many gradient steps (20)",
         "learning": "how far a step goes (0.18, or half of it where the signal is weak)",
-        "width": "numbers a place in attention, even; 0 for none of it (8, or 0 where the signal "
-        "is weak)",
+        "width": "numbers a place in attention, even; 0 for none of it (8)",
         "places": "how many events of a case are learned from (64)",
     },
     "dfg/laplace": {

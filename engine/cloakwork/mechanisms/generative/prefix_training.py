@@ -22,6 +22,9 @@ from cloakwork.mechanisms.variants.markov import RemainingCases
 _AT_ONCE: Final = 2**18
 """Places of prefixes that the network reads at a time."""
 
+_LEAST: Final = 1e-9
+"""A share in place of 0, whose logarithm is finite."""
+
 _LARGEST: Final = 30.0
 """How much less than the most favoured step, in logarithms, another one can be favoured."""
 
@@ -61,8 +64,8 @@ def learned_factors(params: TransformerParams, remaining: RemainingCases) -> Ste
 class PrefixModel:
     """A Markov chain whose steps a network takes more or less often, by all of the prefix.
 
-    ``logarithms``: of the chain's shares, float32, shape (contexts, A + 1); ``is_possible``: where
-    they are above 0. ``slots``: int64, shape (A,), which of the network's labels each label is.
+    ``logarithms``: of the chain's shares, about, float32, shape (contexts, A + 1); ``is_possible``:
+    where these are above 0. ``slots``: int64, shape (A,), which of the network's labels each label is.
     ``places``: of a case that are learned from.
     """
 
@@ -78,7 +81,7 @@ class PrefixModel:
         """A model of which nothing is learned yet."""
         chain = MarkovChain.from_masses(remaining.masses, 1.0)
         is_possible = chain.shares > 0
-        logarithms = np.log(np.where(is_possible, chain.shares, 1.0))
+        logarithms = np.log(np.maximum(chain.shares, _LEAST))
         return cls(
             chain,
             PrefixNetwork(params.labels, params.width, params.places),

@@ -33,8 +33,8 @@ ATTENTION: Final = 8
 """Numbers a place in attention, by default."""
 
 WEAK: Final = 100.0
-"""Declared units times what one moves the network's noise by, in deviations, under which there is
-no attention, and steps are half as long: what is learned would be noise.
+"""Declared units times what one moves the network's noise by, in deviations, under which
+steps are half as long: what is learned would be noise.
 
 These constants were chosen on synthetic logs alone (``benchmarks/variants/synthetic.py``).
 """
@@ -60,7 +60,7 @@ class TransformerOptions(BaseModel):
     share: Share = SHARE
     steps: Annotated[int, Field(ge=1, le=100_000)] = TIMES
     learning: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
-    width: Width | None = None
+    width: Width = ATTENTION
     places: Annotated[int, Field(ge=1, le=4096)] = PLACES
 
 
@@ -124,11 +124,9 @@ class Schedule:
         network's noise by, in deviations (``mu``); by ``options`` where they say so.
         """
         known = units or UNITS
-        is_weak = known * mu < WEAK
-        width = 0 if is_weak else ATTENTION
-        learning = LEARNING / 2 if is_weak else LEARNING
+        learning = LEARNING / 2 if known * mu < WEAK else LEARNING
         return cls(
-            width if options.width is None else options.width,
+            options.width,
             learning if options.learning is None else options.learning,
             min(1.0, MOST_UNITS / known),
         )
