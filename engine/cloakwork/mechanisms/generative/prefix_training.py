@@ -65,8 +65,8 @@ class PrefixModel:
     """A Markov chain whose steps a network takes more or less often, by all of the prefix.
 
     ``logarithms``: of the chain's shares, about, float32, shape (contexts, A + 1); ``is_possible``:
-    where these are above 0. ``slots``: int64, shape (A,), which of the network's labels each label is.
-    ``places``: of a case that are learned from.
+    where these are above 0. ``slots``: int64, shape (A,), which of the network's labels each one
+    is. ``places``: of a case that are learned from.
     """
 
     chain: MarkovChain
