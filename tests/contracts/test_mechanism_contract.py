@@ -1,10 +1,13 @@
 """Every mechanism of ours under the contract."""
 
 from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import pytest
+
+from pydantic import JsonValue
 
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import (
@@ -20,11 +23,14 @@ from cloakwork.mechanisms.attributes.bounded_laplace import BoundedLaplace
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
+from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.generative.ddpm_published import VariantDdpmPublished
 from cloakwork.mechanisms.generative.travag_published import VariantTravagPublished
 from cloakwork.mechanisms.generative.ddpm import DdpmOptions, VariantDdpm
 from cloakwork.mechanisms.generative.travag import TravagOptions, VariantTravag
+from cloakwork.mechanisms.generative.transformer import VariantTransformer
+from cloakwork.mechanisms.generative.transformer_params import TransformerParams
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst
@@ -342,6 +348,40 @@ class TestVariantMarkov(MechanismContract):
 
 class TestVariantMarkovWithoutAlphabet(MechanismContract):
     mechanism = VariantMarkov()
+    goals = TestVariantThreshold.goals
+
+
+class LittleTraining(VariantTransformer):
+    """``variants/transformer`` with a small network and few steps."""
+
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[TransformerParams] | Refusal:
+        return super().meet(goal, facts, LITTLE | options)
+
+    def offer_part(
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[TransformerParams] | Refusal:
+        return super().offer_part(columns, mu, delta, facts, LITTLE | options)
+
+
+LITTLE: dict[str, JsonValue] = {"steps": 1, "width": 2, "places": 4}
+
+
+class TestVariantTransformer(MechanismContract):
+    mechanism = LittleTraining()
+    goals = TestVariantThreshold.goals
+    serves = ((CONTROL_FLOW,),)
+    facts = TestVariantMarkov.facts
+
+
+class TestVariantTransformerWithoutAlphabet(MechanismContract):
+    mechanism = LittleTraining()
     goals = TestVariantThreshold.goals
 
 

@@ -45,6 +45,7 @@ OURS: Final[Mapping[str, str]] = {
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
     "variants/travag": f"{_GENERATIVE}.travag:VariantTravag",
     "variants/ddpm": f"{_GENERATIVE}.ddpm:VariantDdpm",
+    "variants/transformer": "cloakwork.mechanisms.generative.transformer:VariantTransformer",
     "dfg/laplace": "cloakwork.mechanisms.variants.dfg_laplace:DfgLaplace",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",

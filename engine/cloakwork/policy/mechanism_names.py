@@ -16,6 +16,7 @@ KNOWN_MECHANISMS: Final = frozenset(
         "variants/travag",
         "variants/ddpm",
         "variants/markov",
+        "variants/transformer",
         "variants/prefix-tree-published",
         "variants/sacofa-published",
         "variants/amun-published",

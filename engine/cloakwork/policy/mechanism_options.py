@@ -139,6 +139,14 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "shares": "five numbers, how the budget is split over frequent variants, the number of "
         "other cases, and steps after one, two and three others",
     },
+    "variants/transformer": {
+        "share": "the part of the budget that trains the network; the tables of variants/markov "
+        "get the rest (0.3)",
+        "steps": "how many gradient steps (20)",
+        "learning": "how far a step goes (0.18, or half of it where the signal is weak)",
+        "width": "numbers a place in attention, even; 0 for none of it (8)",
+        "places": "how many events of a case are learned from (64)",
+    },
     "dfg/laplace": {
         "most_steps": "for how many steps one case counts (longest_case + 1, at most 21)",
     },
