@@ -73,7 +73,9 @@ def durations_by_rank(shape: Floats, place: Ints, bins: LogBins, draws: ManyDraw
     quantile = low + (high - low) * draws.fractions(size)
     expected = shape @ np.log1p(bins.edges[:-1])
     group = np.empty(size, np.int64)
-    group[np.argsort(expected, kind="stable")] = np.arange(size) * ALIKE // size
+    # Ties in random order: else a group would hold neighbours, which have much else in common.
+    by_expected = np.lexsort((draws.randomness.permutation(size), expected))
+    group[by_expected] = each * ALIKE // size
     order = np.lexsort((quantile, group))
     sizes = np.bincount(group, minlength=ALIKE)
     firsts = np.cumsum(sizes) - sizes
