@@ -43,6 +43,7 @@ from cloakwork.mechanisms.kanon.quasi_identifiers import QuasiIdentifier
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
+from cloakwork.mechanisms.timestamps.regression import TimestampRegression
 from cloakwork.mechanisms.variants.adaptive import VariantAdaptive
 from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
@@ -405,6 +406,12 @@ class TestTimestampHistogram(MechanismContract):
         window=Window(start=datetime(2019, 1, 1, tzinfo=UTC), end=datetime(2021, 1, 1, tzinfo=UTC)),
         longest_gap=timedelta(days=100),
     )
+
+
+class TestTimestampRegression(MechanismContract):
+    mechanism = TimestampRegression()
+    serves = TestTimestampHistogram.serves
+    facts = TestTimestampHistogram.facts
 
 
 class TestAttributesHistogram(MechanismContract):

@@ -49,6 +49,7 @@ def accepted(name: str) -> set[str]:
         "kanon/closeness": set(CLOSENESS),
         "timestamps/laplace": {NOISED, START_SHARE},
         "timestamps/histogram": set(HistogramOptions.model_fields),
+        "timestamps/regression": set(HistogramOptions.model_fields),
         "attributes/histogram": set(AttributesHistogramOptions.model_fields),
         "variants/pripel-published": set(PublishedTreeOptions.model_fields),
     }

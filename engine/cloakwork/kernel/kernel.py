@@ -270,9 +270,12 @@ class Kernel:
             raise PlanUnsound("gradient steps are taken by a Descent, with Gaussian noise")
         size = len(parameters)
         self.__books.record(repeated(descent.times, descent.event(size, self.__max_cases)))
-        owners = self.__owners()
+        # Where everybody is in every sample, it does not matter whose cases there are.
+        owners = self.__owners() if descent.rate < 1 else None
         for step in range(descent.times):
-            counts = self.__sample(owners, descent.rate)
+            counts = self.__measured.counts
+            if owners is not None:
+                counts = self.__sample(owners, descent.rate)
             drawn = np.flatnonzero(counts)
             cases = self.__measured.cases.take(drawn)
             total = descent.summed(gradient, parameters, cases, counts[drawn], step)

@@ -50,6 +50,7 @@ OURS: Final[Mapping[str, str]] = {
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",
     "timestamps/histogram": "cloakwork.mechanisms.timestamps.histogram:TimestampHistogram",
+    "timestamps/regression": "cloakwork.mechanisms.timestamps.regression:TimestampRegression",
     "attributes/randomised-response": f"{_ATTRIBUTES}.randomised_response:RandomisedResponse",
     "attributes/bounded-laplace": f"{_ATTRIBUTES}.bounded_laplace:BoundedLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",

@@ -35,6 +35,7 @@ KNOWN_MECHANISMS: Final = frozenset(
         "kanon/fill",
         "timestamps/laplace",
         "timestamps/histogram",
+        "timestamps/regression",
         "attributes/redact",
         "attributes/drop",
         "attributes/generalise",

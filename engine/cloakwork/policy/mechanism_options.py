@@ -160,6 +160,9 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "starts, hours and totals, by name; those left out keep theirs "
         "(0.08, 0.17, 0.35, 0.12, 0.11, 0.17)",
     },
+    "timestamps/regression": {
+        "shares": "as of timestamps/histogram; totals is the share of the regression",
+    },
     "attributes/histogram": {
         "norms_share": "the part of the budget for attributes that finds how large cases are, "
         "from 0.001 to 0.5 (0.03)",

@@ -1,0 +1,117 @@
+"""Times for cases that were made of noisy answers, whose durations follow a regression on the
+activities of a case.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from pydantic import JsonValue
+
+from cloakwork.budget import Currency
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee
+from cloakwork.kernel import Cases, Kernel
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
+from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.timestamps.regressed_times import RegressedTimes
+from cloakwork.mechanisms.timestamps.regression_params import RegressionParams, offered_regression
+from cloakwork.mechanisms.values import Enrichment, Times
+from cloakwork.privacy_event import PrivacyEvent
+
+
+class TimestampRegression:
+    """As timestamps/histogram, with a regression in place of its table of durations.
+
+    How long a case takes is drawn given its length, its last activity and the activities that it
+    has, by a multinomial logistic regression (``DurationRegression``). It starts from what the
+    released gaps add up to; its weights are found by ``STEPS`` gradient steps under noise (DP-SGD),
+    each on all cases. Starts, gaps and hours of the week are as of timestamps/histogram, and so are
+    the shares of the budget: the steps have that of the table.
+
+    **Sensitivity.** Tables as there. The gradient of a case is scaled by the kernel to norm
+    ``NORM`` (L2) where it is longer, and rounded to whole grid steps, so a unit of m cases moves
+    the sum of a step by at most m times that; all steps together are charged as one normal number
+    is that moves by the root of their number over the multiplier.
+
+    **Edge cases.** As of timestamps/histogram. A case with fewer than two known times has no
+    duration, and a gradient of zeros; where no released case has two events, no step is taken.
+    """
+
+    name: ClassVar[str] = "timestamps/regression"
+    gives: ClassVar[tuple[Gives, ...]] = ()
+    summary: ClassVar[str] = (
+        "Gives times to cases made of noisy answers, by noisy histograms of starts and gaps, and "
+        "durations by a regression on the activities of a case, trained under noise."
+    )
+    proof: ClassVar[Proof] = "proved"
+    theorem: ClassVar[Theorem] = Theorem(
+        "For units of at most m cases (unbounded neighbours): each table, and each gradient step "
+        "on all cases, is a sum of vectors of cases whose norm (L2) is at most the clip, so one "
+        "unit moves it by at most m times that; gradients are computed in floating point, clipped "
+        "and summed in integers. Discrete Gaussian noise on all of them composes adaptively to the "
+        "event that is charged; what is drawn from tables and weights is post-processing.",
+        "Canonne, Kamath, Steinke 2020, theorem 14; Abadi et al. 2016, for gradient steps; Dong, "
+        "Roth, Su 2022, for adaptive composition by mu squared",
+    )
+    Params = RegressionParams
+
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[RegressionParams] | Refusal:
+        """No goal by itself."""
+        return Refusal(
+            "never",
+            "it gives times to cases that were made of noisy answers: a part of a guarantee over "
+            "control flow and timestamps together, and no guarantee by itself",
+        )
+
+    def offer_part(
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[RegressionParams] | Refusal:
+        """The times, at ``mu``; no delta is spent."""
+        if columns != (TIMESTAMPS,):
+            return Refusal("never", f"it writes timestamps only, not {', '.join(columns)}")
+        found = offered_regression(mu, facts, options)
+        if isinstance(found, Refusal):
+            return found
+        return Offer(
+            found,
+            "draws times from noisy histograms of starts and gaps, and durations from a regression "
+            "on the activities of a case, trained under noise",
+        )
+
+    def event(self, params: RegressionParams, facts: Facts) -> PrivacyEvent:
+        """Gaussian noise on each of the tables, and on each gradient step."""
+        return params.event()
+
+    def currency(self, params: RegressionParams) -> Currency:
+        """Unit-level differential privacy."""
+        return "unit"
+
+    def lineage(self, params: RegressionParams) -> Lineage:
+        """Measures order and times of the log; reads the order of events that is released."""
+        return Lineage(
+            measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
+            reads=frozenset({CONTROL_FLOW}),
+            writes=frozenset({TIMESTAMPS}),
+            enriches=True,
+        )
+
+    def facts_after(self, params: RegressionParams, facts: Facts) -> Facts:
+        """Nothing more is public than before, as planning goes."""
+        return facts
+
+    def enrich(self, params: RegressionParams, kernel: Kernel, cases: Cases) -> Enrichment:
+        """Measure the tables, take the steps, and draw a time for each event of ``cases``."""
+        if not len(cases.codes):
+            return Enrichment({TIMESTAMPS: Times(np.zeros(0, np.int64))})
+        # Sorted: labels in another order would be other codes.
+        labels = tuple(sorted(cases.alphabet))
+        model = RegressedTimes.by(params, kernel.narrowed(labels), cases.within(labels))
+        return Enrichment({TIMESTAMPS: Times(model.clock.grid.microseconds(model.draw_steps()))})

@@ -1,0 +1,41 @@
+"""What the regression of durations costs."""
+
+import math
+
+import pytest
+
+from cloakwork.accounting.events import cost
+from cloakwork.accounting.gaussians import epsilon_of_normal
+from cloakwork.facts import Facts, Unit
+from cloakwork.mechanisms.base import Refusal
+from cloakwork.mechanisms.timestamps.histogram_params import offered_params
+from cloakwork.mechanisms.timestamps.regression_params import STEPS, offered_regression
+
+
+@pytest.mark.parametrize("max_cases", [1, 3])
+@pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
+def test_all_of_it_costs_mu(mu, max_cases):
+    """Steps and tables compose to one normal number that a unit moves by mu, and no less."""
+    facts = Facts(unit=Unit(attribute="case:who", max_cases=max_cases))
+    found = offered_regression(mu, facts, {})
+    exact, charged = epsilon_of_normal(mu, 1e-5), cost(found.event(), 1e-5).epsilon
+    assert exact <= charged * (1 + 1e-6)
+    assert charged <= exact * 1.005
+
+
+def test_the_steps_have_the_share_of_the_table():
+    """So that both mechanisms have the same noise on all other tables."""
+    tables = offered_params(0.3, Facts(), {})
+    found = offered_regression(0.3, Facts(), {})
+    others = {name: sigma for name, sigma in tables.sigmas.items() if name != "totals"}
+    assert found.tables.sigmas == others
+    assert found.steps_mu == pytest.approx(2**14 / tables.sigmas["totals"], rel=1e-3)
+    assert found.multiplier == pytest.approx(math.sqrt(STEPS) / found.steps_mu)
+
+
+def test_options_are_those_of_the_tables():
+    """Misset ones are refused as there."""
+    refused = offered_regression(0.3, Facts(), {"shares": {"durations": 1}})
+    assert isinstance(refused, Refusal)
+    more = offered_regression(0.3, Facts(), {"shares": {"totals": 0.5}})
+    assert more.multiplier < offered_regression(0.3, Facts(), {}).multiplier
