@@ -1,12 +1,10 @@
 """Every mechanism of ours under the contract."""
 
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import pytest
-
 from pydantic import JsonValue
 
 from cloakwork.facts import Facts, Unit, Window
@@ -25,12 +23,12 @@ from cloakwork.mechanisms.attributes.randomised_response import RandomisedRespon
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
-from cloakwork.mechanisms.generative.ddpm_published import VariantDdpmPublished
-from cloakwork.mechanisms.generative.travag_published import VariantTravagPublished
 from cloakwork.mechanisms.generative.ddpm import DdpmOptions, VariantDdpm
-from cloakwork.mechanisms.generative.travag import TravagOptions, VariantTravag
+from cloakwork.mechanisms.generative.ddpm_published import VariantDdpmPublished
 from cloakwork.mechanisms.generative.transformer import VariantTransformer
 from cloakwork.mechanisms.generative.transformer_params import TransformerParams
+from cloakwork.mechanisms.generative.travag import TravagOptions, VariantTravag
+from cloakwork.mechanisms.generative.travag_published import VariantTravagPublished
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst

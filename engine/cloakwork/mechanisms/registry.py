@@ -16,7 +16,6 @@ from cloakwork.policy.mechanism_names import KNOWN_MECHANISMS
 _VARIANTS: Final = "cloakwork.mechanisms.variants"
 _GENERATIVE: Final = "cloakwork.mechanisms.generative"
 _ATTRIBUTES: Final = "cloakwork.mechanisms.attributes"
-_GENERATIVE: Final = "cloakwork.mechanisms.generative"
 
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:BoundContributions",

@@ -4,23 +4,20 @@ vectors over those of the source, a noise that follows from the source's size, a
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from importlib.util import find_spec
-from typing import Annotated, ClassVar, Final, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.arrays import Ints
-from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Randomness
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal
+from cloakwork.mechanisms.generative.devices import require_torch
 from cloakwork.mechanisms.generative.published_accounting import least_epsilon
 from cloakwork.mechanisms.variants.published import PublishedRelease
 from cloakwork.quantities import Frozen, Number
-
-NEEDS_TORCH: Final = "needs torch: pip install cloakwork[generative]"
 
 Epochs = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -64,8 +61,6 @@ class GenerativePublished(PublishedRelease[P]):
         the log tells.
         """
         chosen = self.Options.model_validate(options).model_dump()
-        if not has_torch():
-            return Refusal("misconfigured", NEEDS_TORCH)
         if goal.delta == 0:
             return Refusal("needs", "Gaussian noise needs a delta above 0", ("guarantees[].delta",))
         least = least_epsilon(goal.delta)
@@ -87,10 +82,16 @@ class GenerativePublished(PublishedRelease[P]):
         variants, cases = kernel.raw().by_variant()
         if not variants:
             return Measurement(variants, cases)
-        if not has_torch():
-            raise MechanismError(self.name, NEEDS_TORCH)
+        require_torch()
         drawn, figures = self.draw(params, cases, kernel.randomness)
         return Measurement(variants, drawn, {"variants that can be drawn": len(cases), **figures})
+
+    def predicted_seconds(
+        self, params: P, facts: Facts, device: Literal["cpu", "cuda"]
+    ) -> float | None:
+        """Nothing can be told: it follows from how many variants the source has."""
+        del params, facts, device
+        return None
 
     @abstractmethod
     def draw(
@@ -99,11 +100,6 @@ class GenerativePublished(PublishedRelease[P]):
         """Train on ``cases`` (int64, shape (variants,), 1 and more) and draw as many: int64 of the
         same shape; and figures for the internal report.
         """
-
-
-def has_torch() -> bool:
-    """Whether torch can be imported; it is not."""
-    return find_spec("torch") is not None
 
 
 def seed_of(randomness: Randomness) -> int:

@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
@@ -21,7 +21,6 @@ from cloakwork.mechanisms.generative.calibration import (
     multiplier_of_mu,
     steps_event,
 )
-from cloakwork.mechanisms.generative.devices import torch_refusal
 from cloakwork.mechanisms.generative.transformer_params import (
     MOST_LABELS,
     UNITS,
@@ -111,15 +110,6 @@ class VariantTransformer(VariantRelease[TransformerParams]):
             return Refusal("misconfigured", "the tables leave no budget for the network")
         return _offered(target, tables, multiplier, facts, chosen, schedule)
 
-    def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
-    ) -> Offer[TransformerParams] | Refusal:
-        """As of ``VariantRelease``, where torch is installed."""
-        answer = super().offer(goal, facts, options)
-        if isinstance(answer, Refusal):
-            return answer
-        return torch_refusal() or answer
-
     def offer_part(
         self,
         columns: tuple[str, ...],
@@ -145,8 +135,7 @@ class VariantTransformer(VariantRelease[TransformerParams]):
         multiplier = multiplier_of_mu(chosen.steps, mu * math.sqrt(chosen.share)) * ROUNDED
         in_all = delta / SELECTION_SHARE
         target = Cost(epsilon=epsilon_of_normal(mu, in_all - delta), delta=in_all)
-        offer = _offered(target, tables, multiplier, facts, chosen, schedule)
-        return torch_refusal() or offer
+        return _offered(target, tables, multiplier, facts, chosen, schedule)
 
     def event(self, params: TransformerParams, facts: Facts) -> PrivacyEvent:
         """The tables, and the gradient steps."""
