@@ -1,6 +1,5 @@
 """``variants/transformer``: what it costs, and what it releases on odd logs."""
 
-import sys
 from collections import Counter
 
 import polars as pl
@@ -111,10 +110,8 @@ def test_time_is_predicted_from_what_is_declared():
     assert predict(sampled, many, "cpu") < 0.2 * predict(params, many, "cpu")
 
 
-def test_planning_needs_no_torch(monkeypatch):
-    """A plan is verified where none may be installed; another kind of goal is refused."""
-    monkeypatch.setitem(sys.modules, "torch", None)
-    assert isinstance(VariantTransformer().offer(goal(), Facts(), {}), Offer)
+def test_another_kind_of_goal_is_refused():
+    """It releases the control flow alone."""
     never = VariantTransformer().offer(goal(over=("timestamps",)), Facts(), {})
     assert isinstance(never, Refusal)
     assert never.kind == "never"
