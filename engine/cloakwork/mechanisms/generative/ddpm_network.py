@@ -10,26 +10,19 @@ from torch.nn.functional import one_hot
 
 from cloakwork.arrays import Floats
 from cloakwork.kernel import Cases, Kernel
-from cloakwork.mechanisms.generative.ddpm import denoiser_sizes
+from cloakwork.mechanisms.generative.ddpm import CHAINS, LEVELS, WORK, denoiser_sizes
 from cloakwork.mechanisms.generative.devices import chosen_device
 from cloakwork.mechanisms.generative.layers import Shapes, Tape, generator_of, seed_from
 from cloakwork.mechanisms.generative.one_hot import Domain, descent_of, padded
 from cloakwork.mechanisms.generative.one_hot_params import OneHotParams
 from cloakwork.mechanisms.generative.training import Adam, train
 
-LEVELS: Final = 20
 LEAST_SIGNAL, MOST_SIGNAL = 0.01, 100.0
 """The square of the signal to that of the noise, from the last level to the first."""
 
 CELLS_A_CASE: Final = 4096
 MOST_AT_ONCE: Final = 2
 """A case is shown at as many levels in a step, at most, as have so many numbers together."""
-
-CHAINS: Final = 1 << 15
-WORK: Final = 200_000_000
-"""How many variants are drawn: at most so many, and as many as have so many numbers over all
-levels.
-"""
 
 _CHUNK: Final = 1 << 18
 _UNUSED: Final = -30.0
