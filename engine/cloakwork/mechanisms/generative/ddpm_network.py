@@ -45,8 +45,9 @@ def trained_shares(params: OneHotParams, domain: Domain, kernel: Kernel) -> Floa
         noisy = levels.noised(clean, noise.to(tape.device), level)
         inner = torch.tanh(tape.linear(0, levels.beside(noisy, level)))
         logits = tape.linear(1, inner) + levels.evidence(noisy, level)
-        told = torch.log_softmax(logits, dim=2)[torch.arange(len(codes)), :, codes.clamp(min=0)]
-        return torch.where(codes >= 0, -told.mean(dim=1), torch.zeros_like(told[:, 0]))
+        chances = torch.log_softmax(logits, dim=2)
+        own = chances[torch.arange(len(codes)), :, codes.clamp(min=0)].mean(dim=1)
+        return torch.where(codes >= 0, -own, torch.zeros_like(own))
 
     update = Adam(rate=params.learning_rate, times=params.steps)
     start = shapes.initial(seed, zeros=(1,))
