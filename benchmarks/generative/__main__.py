@@ -30,6 +30,10 @@ METHODS = (
     "variants/threshold",
     "variants/adaptive",
     UNIFORM,
+    "variants/markov",
+    "variants/travag",
+    "variants/ddpm",
+    "variants/transformer",
     "variants/travag-published",
     "variants/ddpm-published",
 )
