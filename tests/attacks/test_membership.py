@@ -1,6 +1,7 @@
 """The attack on membership as a whole: a mechanism within its claim, and one that is not."""
 
 import math
+import os
 
 import pytest
 
@@ -43,6 +44,37 @@ def test_a_mechanism_that_is_only_published_is_found_out() -> None:
     alone = found.groups[1]
     assert (alone.name, alone.area.share > 0.99) == ("alone", True)
     assert alone.levels[-1].true_positives.low > 0.9
+
+
+BRIEFLY = {"epochs": 1, "steps": 5}
+
+
+def test_published_networks_are_found_out() -> None:
+    """However briefly trained: they draw variants of the source, and no others."""
+    pytest.importorskip("torch")
+    found = attack_membership(
+        "variants/ddpm-published", LOG, epsilon=1.0, delta=1e-3, runs=40, options=BRIEFLY
+    )
+    assert found.exceeded
+    assert found.groups[1].area.low > 0.8
+
+
+@pytest.mark.skipif("CLOAKWORK_RUNS" not in os.environ, reason="a minute: CLOAKWORK_RUNS=1")
+@pytest.mark.parametrize(
+    ("name", "exceeded"),
+    [
+        ("variants/travag-published", True),
+        ("variants/ddpm-published", True),
+        ("variants/travag", False),
+        ("variants/ddpm", False),
+    ],
+)
+def test_networks_as_they_are_trained(name: str, exceeded: bool) -> None:
+    """The published forms exceed what they claim, the proved ones do not."""
+    pytest.importorskip("torch")
+    facts = {} if exceeded else {"units_at_most": 1000}
+    found = attack_membership(name, LOG, epsilon=1.0, delta=1e-3, runs=60, **facts)
+    assert found.exceeded is exceeded
 
 
 def test_what_is_found_follows_from_the_seed() -> None:
