@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cloakwork.mechanisms.generative.ddpm_network import Denoiser, Levels  # noqa: E402
+from cloakwork.mechanisms.generative.ddpm_network import VariantDenoiser, Levels  # noqa: E402
 
 
 def test_the_right_denoiser_draws_the_right_shares():
@@ -15,7 +15,7 @@ def test_the_right_denoiser_draws_the_right_shares():
     shares = torch.tensor([0.6, 0.3, 0.08, 0.02])
     first, second = torch.zeros((6, 1)), torch.zeros((2, 4))
     second[-1] = shares.log()
-    denoiser = Denoiser(Levels.geometric(), first, second, 4)
+    denoiser = VariantDenoiser(Levels.geometric(), first, second, 4)
     found = denoiser.mean_shares(torch.Generator().manual_seed(1))
     assert found.sum() == pytest.approx(1)
     assert np.abs(found - shares.numpy()).max() < 5 * np.sqrt(0.25 / 2**15) + 0.005
@@ -30,5 +30,5 @@ def test_evidence_is_that_of_normal_noise():
     kept = levels.kept[level].item()
     means = kept**0.5 * np.eye(2)
     likelihood = np.exp(-((noisy.numpy() - means) ** 2).sum(axis=1) / (2 * (1 - kept)))
-    found = Denoiser(levels, first, second, 2).chances(noisy, level)[0].numpy()
+    found = VariantDenoiser(levels, first, second, 2).chances(noisy, level)[0].numpy()
     assert found == pytest.approx(likelihood / likelihood.sum(), abs=1e-6)

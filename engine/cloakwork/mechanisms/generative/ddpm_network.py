@@ -64,7 +64,7 @@ def trained_shares(params: OneHotParams, domain: Domain, kernel: Kernel) -> Floa
         max_cases=params.max_cases,
     )
     network = shapes.split(update.average(weights), chosen_device())
-    denoiser = Denoiser(levels, network[0], network[1], domain.size)
+    denoiser = VariantDenoiser(levels, network[0], network[1], domain.size)
     return denoiser.mean_shares(torch.Generator().manual_seed(seed))
 
 
@@ -113,7 +113,7 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True)
-class Denoiser:
+class VariantDenoiser:
     """The trained network: weights of both layers, for ``size`` variants."""
 
     levels: Levels
