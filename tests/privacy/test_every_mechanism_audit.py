@@ -61,6 +61,7 @@ FLOW: tuple[Row, ...] = (
     ("variants/sacofa", {}),
     ("variants/sacofa", {"score": "binary", "rules": [["c", "never directly follows", "a"]]}),
     ("variants/markov", {}),
+    ("variants/transformer", {"steps": 1, "width": 0, "places": 8}),
     ("variants/adaptive", {}),
     ("dfg/laplace", {}),
 )
