@@ -47,8 +47,8 @@ class PaddedCases:
         """The context of ``chain`` at each place: int64, shape (cases, places); 0, that of START,
         where a case has no place.
         """
-        found = np.zeros(self.before.shape, np.int64)
-        for place in range(1, found.shape[1]):
+        found: Ints = np.zeros_like(self.before)
+        for place in range(1, self.before.shape[1]):
             label = np.maximum(self.before[:, place] - 1, 0)
             reached = chain.next_context[found[:, place - 1], label]
             found[:, place] = np.where(self.is_real[:, place], reached, 0)
