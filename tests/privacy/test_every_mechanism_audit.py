@@ -65,6 +65,7 @@ FLOW: tuple[Row, ...] = (
     ("variants/sacofa", {}),
     ("variants/sacofa", {"score": "binary", "rules": [["c", "never directly follows", "a"]]}),
     ("variants/markov", {}),
+    ("variants/transformer", {"steps": 1, "width": 0, "places": 8}),
     ("variants/adaptive", {}),
     ("variants/travag", NETWORKS),
     ("variants/ddpm", NETWORKS),

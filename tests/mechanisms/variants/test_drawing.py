@@ -32,6 +32,34 @@ def drawn_of(
     return draw_sequences(chain, groups, longest, Randomness(reproducible(1)))
 
 
+@pytest.mark.parametrize("at_once", [2**22, 6])
+def test_factors_follow_from_all_of_a_prefix(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A case that began with 1 goes on with 1, one that began with 2 with 2, where the chain would
+    do both; in chunks as at once, and as long as is required.
+    """
+    monkeypatch.setattr("cloakwork.mechanisms.variants.drawing._CHUNK", at_once)
+    rows = {(label,): np.array([1.0, 1.0, 1.0]) for label in range(3)}
+    prefixes: list[np.ndarray] = []
+
+    def factors(prefix: np.ndarray) -> np.ndarray:
+        prefixes.extend(prefix.tolist())
+        found = np.ones((len(prefix), 3))
+        if prefix.shape[1]:
+            found[np.arange(len(prefix)), 2 - prefix[:, 0]] = 1e-12
+        return found
+
+    groups = LengthGroups(np.array([10, 30]), np.array([3]))
+    chain = MarkovChain.from_masses(rows, 1.0)
+    drawn = draw_sequences(chain, groups, 8, Randomness(reproducible(1)), factors)
+    assert all(len(set(case)) == 1 for case in drawn)
+    assert sorted(case[0] for case in drawn) == [1] * 20 + [2] * 20
+    assert sum(len(case) < 3 for case in drawn) == 10
+    # Each prefix is asked for once in each group of lengths.
+    asked = Counter(map(tuple, prefixes))
+    assert max(asked.values()) == 2
+    assert set(asked) == {case[:end] for case in drawn for end in range(min(len(case) + 1, 8))}
+
+
 def test_a_chain_draws_what_it_expects() -> None:
     """Three quarters go one way; all 400 cases come out as 300 and 100, and the last step is
     END.

@@ -87,8 +87,7 @@ def _normalised(values: Tensor) -> Tensor:
 
 def _by_head(values: Tensor) -> Tensor:
     """From shape (cases, places, width) to (cases, heads, places, width / heads)."""
-    cases, places, _ = values.shape
-    return values.reshape(cases, places, len(SLOPES), -1).transpose(1, 2)
+    return values.reshape(*values.shape[:2], len(SLOPES), -1).transpose(1, 2)
 
 
 def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:

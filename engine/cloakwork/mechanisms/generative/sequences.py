@@ -47,7 +47,7 @@ class PaddedCases:
         """The context of ``chain`` at each place: int64, shape (cases, places); 0, that of START,
         where a case has no place.
         """
-        found = np.zeros_like(self.before)
+        found: Ints = np.zeros_like(self.before)
         for place in range(1, self.before.shape[1]):
             label = np.maximum(self.before[:, place] - 1, 0)
             reached = chain.next_context[found[:, place - 1], label]
