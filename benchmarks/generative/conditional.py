@@ -5,10 +5,11 @@
 
 Each run is a whole release by the log's policy (``benchmarks/wholelog``), with
 ``timestamps/histogram`` and with ``timestamps/regression``, from the same seed: control flow and,
-up to where durations are measured, all noise is the same. Figures as there: ``dur`` case durations, ``wait`` waiting times
-per step, ``how`` hours of the week. Printed are median, mean and standard deviation over the runs,
-and the ratio of both forms, by pairs of runs: its geometric mean, and the factor that one standard
-error of it is. What was measured before is taken from ``conditional.json``.
+up to where durations are measured, all noise is the same. Figures as there: ``dur`` case
+durations, ``wait`` waiting times per step, ``how`` hours of the week. Printed are median, mean and
+standard deviation over the runs, and the ratio of both forms, by pairs of runs: its geometric mean,
+and the factor that one standard error of it is. What was measured before is taken from
+``conditional.json``.
 """
 
 import argparse
