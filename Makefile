@@ -54,7 +54,7 @@ docs: .venv/.test ## build the documentation site into site/, without network
 	@echo "The site lies in site/: open site/index.html."
 
 .PHONY: install
-install: .venv/.all ## install every extra: mining, generative (torch), spark, test
+install: .venv/.all ## install every extra; the tests need all but a few of them
 
 .PHONY: bench
 bench: .venv/.test ## run the benchmarks
@@ -86,11 +86,11 @@ clean: ## remove the environment and everything that was made
 	@touch $@
 
 .venv/.test: .venv/.made pyproject.toml constraints.txt
-	@echo "installing Cloakwork and what its tests need into .venv"
+	@echo "installing Cloakwork and what its tests need into .venv (torch and Spark among it: some 3 GB)"
 	@$(INSTALL) --editable '.[dev]'
 	@touch $@ .venv/.core
 
 .venv/.all: .venv/.made pyproject.toml constraints.txt
-	@echo "installing Cloakwork with every extra into .venv (torch and Spark: several GB)"
+	@echo "installing Cloakwork with every extra into .venv (torch and Spark among it: some 3 GB)"
 	@$(INSTALL) --editable '.[all]'
 	@touch $@ .venv/.test .venv/.core

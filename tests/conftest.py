@@ -15,6 +15,10 @@ from hypothesis import HealthCheck, settings
 
 from drawn_entropy import pytest_fixture_setup, pytest_runtest_protocol  # noqa: F401 - hooks
 
+# Each worker of the suite has one core: threads of torch that wait for one another would take more
+# time than they save, tenfold on a machine that is busy. To be said before any of it loads.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 if TYPE_CHECKING:
     from forked import Forks
     from postgres import PostgresServer

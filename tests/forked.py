@@ -3,16 +3,20 @@ Python were started for each, and ten times as fast.
 """
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 from conftest import ROOT, Said
 
 SERVER = """
 import faulthandler, json, os, sys
+os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
+import jinja2, ot  # as the internal report does, late
 import polars, pydantic, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql.psycopg
 import cryptography.hazmat.primitives.asymmetric.ed25519
 import cloakwork.api, cloakwork.cli.apply, cloakwork.publishing.publish, cloakwork.report.html
@@ -43,6 +47,16 @@ for line in sys.stdin:
 """Reads one request a line. A process id stays its own until its end is asked for."""
 
 POLICY = ROOT / "policies" / "dp-control-flow.yaml"
+
+
+def forking_server() -> ForkServerContext:
+    """Where pools of processes come from; it has loaded what their tests load.
+
+    Its processes have the environment that the first one of them was made in.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pytest", "hypothesis", "yaml", "cloakwork.api", "jinja2"])
+    return context
 
 
 class Forks:

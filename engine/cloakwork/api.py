@@ -14,6 +14,7 @@ from cloakwork.errors import CloakworkError, FileProblem, PolicyError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.io import read_log
+from cloakwork.mechanisms.generative.devices import computed_on
 from cloakwork.mechanisms.profile import Profile, require_profile_params
 from cloakwork.notebook_progress import in_notebook
 from cloakwork.plan.budget import ledger_terms
@@ -54,6 +55,7 @@ from cloakwork.run.profile import measure
 from cloakwork.run.reading import AttributesLeft, read_under
 from cloakwork.run.release import Release, StepRecord
 from cloakwork.run.search_cache import SearchCache
+from cloakwork.run.training_device import require_device
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,6 +89,7 @@ def apply(
     folder: Path | None = None,
     require_approval: bool = False,
     engine: str | Engine | None = None,
+    device: str = "auto",
 ) -> Release:
     """Run ``plan`` on ``log`` and charge ``ledger``; the release stays in memory.
 
@@ -103,6 +106,8 @@ def apply(
     ``engine``: ``memory``, ``local`` (in batches on disk, for logs that do not fit into memory) or
     ``spark``, or a ``spark_engine``; by default by the size of the log. On Spark ``log`` may be the
     name of a table, ``spark:TABLE``, and ``columns`` name what numbers its rows, ``row``.
+    ``device``: where networks are trained: ``cpu``, ``cuda`` (a graphics card) or ``auto``; raises
+    MissingDevice, or MissingExtra without torch, before anything is charged.
     """
     if not isinstance(plan, Plan):
         what = type(plan).__name__
@@ -113,6 +118,7 @@ def apply(
     approval = required_approval(
         book, plan.policy, plan.policy_digest, columns=columns, require=require_approval
     )
+    require_device(plan, device, reporter)
     watch = stopwatch or Stopwatch()
     left = AttributesLeft(required_attributes(plan))
     with watch.stage("read"):
@@ -125,28 +131,29 @@ def apply(
     def compare(plan: Plan, source: LogHandle, released: LogHandle) -> Mapping[str, JsonValue]:
         return utility_figures(plan, source, released, reporter, mining_seconds, times.figures)
 
-    return execute(
-        plan,
-        chosen.source,
-        book,
-        engine=chosen.engine,
-        reporter=reporter,
-        stopwatch=watch,
-        compare=compare,
-        observe=times,
-        folder=folder,
-        searches=SearchCache.of_user(),
-        details=details_of(plan.policy, approval, columns),
-        notes=chain(notes_on(plan.policy, approval, columns), left.notes()),
-        require=still_approved(
+    with computed_on(device):
+        return execute(
+            plan,
+            chosen.source,
             book,
-            plan.policy,
-            plan.policy_digest,
-            columns=columns,
-            # What a release is said to rest on must still hold.
-            require=require_approval or approval is not None,
-        ),
-    )
+            engine=chosen.engine,
+            reporter=reporter,
+            stopwatch=watch,
+            compare=compare,
+            observe=times,
+            folder=folder,
+            searches=SearchCache.of_user(),
+            details=details_of(plan.policy, approval, columns),
+            notes=chain(notes_on(plan.policy, approval, columns), left.notes()),
+            require=still_approved(
+                book,
+                plan.policy,
+                plan.policy_digest,
+                columns=columns,
+                # What a release is said to rest on must still hold.
+                require=require_approval or approval is not None,
+            ),
+        )
 
 
 def release(
@@ -163,6 +170,7 @@ def release(
     window: str | None = None,
     require_approval: bool = False,
     engine: str | Engine | None = None,
+    device: str = "auto",
 ) -> Published:
     """Anonymize ``log`` under ``policy`` and write the release to the new folder ``out``: all that
     ``cloakwork apply`` does.
@@ -199,6 +207,7 @@ def release(
         folder=target,
         require_approval=require_approval,
         engine=engine,
+        device=device,
     )
     return publish(made, folder, signing_key=key, reporter=reporter)
 

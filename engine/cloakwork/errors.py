@@ -13,6 +13,7 @@
          |- Infeasible        no release of this log gives what is asked for   exit 3
      |- OutputError           the release cannot be written                    exit 1
      |- MissingExtra          a package is not installed that this needs       exit 1
+     |- MissingDevice         what a network is to be trained on is not there  exit 2
      |- LedgerError           the ledger cannot be read, written or trusted    exit 1
     PlanUnsound (AssertionError)   a bug in a mechanism or in us
 
@@ -296,6 +297,12 @@ class OutputError(CloakworkError):
 
 class MissingExtra(CloakworkError):
     """What was asked for needs a package that is not installed; says which extra brings it."""
+
+
+class MissingDevice(CloakworkError):
+    """This machine has no such device to train a network on."""
+
+    exit_code = 2
 
 
 class LedgerError(CloakworkError):

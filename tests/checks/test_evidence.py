@@ -50,7 +50,7 @@ from log_in_parts import LogInParts
 
 UNIT = Unit(attribute=PERSON)
 SCOPES = ("variants", "prefixes")
-PARTS = (1, 4, 60)
+PARTS = (1, 4, 9)
 FEW = settings(max_examples=runs(6))
 
 
@@ -86,7 +86,7 @@ def logs(draw: st.DrawFn) -> EventLog:
 
 
 def parted(log: EventLog, data: st.DataObject) -> LogInParts:
-    """The log in 1, 4 or 60 parts; cases of one person lie anywhere."""
+    """The log in 1, 4 or 9 parts; cases of one person lie anywhere."""
     count = data.draw(st.sampled_from(PARTS))
     size = log.cases.height
     parts = data.draw(st.lists(st.integers(0, count - 1), min_size=size, max_size=size))

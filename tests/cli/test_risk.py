@@ -178,3 +178,30 @@ def test_errors_are_one_line(cloakwork: Command, small: Path, tmp_path: Path) ->
         assert said.err.count("\n") == 1
         assert not said.out
     assert cloakwork("risk", small, "--other", small).code == 2
+
+
+def test_membership_by_the_plan_of_a_policy(
+    cloakwork: Command, small: Path, tmp_path: Path
+) -> None:
+    """In the document, on the page, as a drawing, and on the screen, beside the claim."""
+    policy, drawing, page = (tmp_path / name for name in ("p.yaml", "m.svg", "m.html"))
+    shipped = (EXAMPLES.parents[1] / "policies" / "dp-control-flow.yaml").read_text("utf-8")
+    policy.write_text(shipped.replace("variants/*", "variants/threshold"), "utf-8")
+    asked = ("risk", small, "--policy", policy, "--targets", "10", "--membership", "20")
+    said = cloakwork(*asked, "--plot", drawing, "--html", page)
+    assert said.code == 0
+    assert "Membership by 10 releases of variants/threshold" in said.out
+    assert "attacking membership" in said.err
+    assert drawing.read_text("utf-8").startswith("<svg")
+    assert "Is the case in the log?" in page.read_text("utf-8")
+    document = RiskReport.model_validate_json(cloakwork(*asked, "--quiet", "--json").out)
+    assert document.membership is not None
+    assert document.membership.runs == 20
+
+
+def test_what_membership_needs(cloakwork: Command, small: Path, tmp_path: Path) -> None:
+    """A plan, and the attack for its drawing."""
+    said = cloakwork("risk", small, "--membership", "20", "--quiet")
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "--policy POLICY" in said.err
+    assert cloakwork("risk", small, "--plot", tmp_path / "m.svg").code == 2

@@ -1,6 +1,11 @@
 """Every mechanism of ours under the contract."""
 
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import JsonValue
 
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import (
@@ -16,7 +21,14 @@ from cloakwork.mechanisms.attributes.bounded_laplace import BoundedLaplace
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
+from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
+from cloakwork.mechanisms.generative.ddpm import DdpmOptions, VariantDdpm
+from cloakwork.mechanisms.generative.ddpm_published import VariantDdpmPublished
+from cloakwork.mechanisms.generative.transformer import VariantTransformer
+from cloakwork.mechanisms.generative.transformer_params import TransformerParams
+from cloakwork.mechanisms.generative.travag import TravagOptions, VariantTravag
+from cloakwork.mechanisms.generative.travag_published import VariantTravagPublished
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst
@@ -45,6 +57,7 @@ from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.privacy_event import FREE
 from cloakwork.testing.contract import MechanismContract
 from contracts.sample_logs import RESOURCE
+from mechanisms.generative.small_networks import few_chains
 
 
 class TestBound(MechanismContract):
@@ -302,6 +315,28 @@ class TestPripelPublished(MechanismContract):
     )
 
 
+class BrieflyTrained(MechanismContract):
+    """A small network that sees every case twice: what holds of it, holds of any."""
+
+    goals = TestVariantThreshold.goals[:1]
+    brief: ClassVar[dict[str, int]]
+
+    def offers(self) -> Iterator[Any]:
+        """As offered, but for the time that it takes."""
+        for params in super().offers():
+            yield params.model_copy(update=self.brief)
+
+
+class TestVariantTravagPublished(BrieflyTrained):
+    mechanism = VariantTravagPublished()
+    brief = {"epochs": 2, "adversarial_epochs": 2, "code": 16}
+
+
+class TestVariantDdpmPublished(BrieflyTrained):
+    mechanism = VariantDdpmPublished()
+    brief = {"epochs": 2, "steps": 5}
+
+
 class TestVariantMarkov(MechanismContract):
     mechanism = VariantMarkov()
     goals = TestVariantThreshold.goals
@@ -312,6 +347,40 @@ class TestVariantMarkov(MechanismContract):
 
 class TestVariantMarkovWithoutAlphabet(MechanismContract):
     mechanism = VariantMarkov()
+    goals = TestVariantThreshold.goals
+
+
+class LittleTraining(VariantTransformer):
+    """``variants/transformer`` with a small network and few steps."""
+
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[TransformerParams] | Refusal:
+        return super().meet(goal, facts, LITTLE | options)
+
+    def offer_part(
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[TransformerParams] | Refusal:
+        return super().offer_part(columns, mu, delta, facts, LITTLE | options)
+
+
+LITTLE: dict[str, JsonValue] = {"steps": 1, "width": 2, "places": 4}
+
+
+class TestVariantTransformer(MechanismContract):
+    mechanism = LittleTraining()
+    goals = TestVariantThreshold.goals
+    serves = ((CONTROL_FLOW,),)
+    facts = TestVariantMarkov.facts
+
+
+class TestVariantTransformerWithoutAlphabet(MechanismContract):
+    mechanism = LittleTraining()
     goals = TestVariantThreshold.goals
 
 
@@ -351,3 +420,40 @@ class TestAttributesHistogram(MechanismContract):
         domains={"org:role": ("role 0", "role 1", "nobody")},
         ranges={"case:age": (0.0, 9.0)},
     )
+
+
+class _SmallTravagOptions(TravagOptions):
+    steps: int = 2
+    hidden: int = 2
+    domain: tuple[tuple[str, ...], ...] | None = (("a", "b"), ("a",), ("b", "c"))
+
+
+class _SmallTravag(VariantTravag):
+    Options = _SmallTravagOptions
+
+
+class _SmallDdpmOptions(DdpmOptions):
+    steps: int = 2
+    hidden: int = 2
+
+
+class _SmallDdpm(VariantDdpm):
+    Options = _SmallDdpmOptions
+
+
+@pytest.mark.usefixtures(few_chains.__name__)
+class TestVariantTravag(MechanismContract):
+    """Of declared variants, by small networks."""
+
+    mechanism = _SmallTravag()
+    goals = TestVariantThreshold.goals
+    facts = TestVariantThreshold.facts
+
+
+@pytest.mark.usefixtures(few_chains.__name__)
+class TestVariantDdpm(MechanismContract):
+    """Of selected variants, by small networks."""
+
+    mechanism = _SmallDdpm()
+    goals = TestVariantThreshold.goals
+    facts = Facts(unit=TestVariantThreshold.facts.unit, units_at_most=100)

@@ -1,6 +1,7 @@
 """Batches on disk: what is released is what the engine in memory releases."""
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -32,6 +33,7 @@ from log_equality import assert_same_log
 
 R = TypeVar("R")
 ROOT = Path(__file__).parents[2]
+LONG = "CLOAKWORK_RUNS" in os.environ
 PERSON = "case:patient"
 SOME_POLICIES = (
     "dp-per-person",
@@ -87,7 +89,7 @@ def in_memory(small: EventLog) -> Callable[[str], EventLog]:
     return made
 
 
-@pytest.mark.parametrize("batches", [1, 4, 60])
+@pytest.mark.parametrize("batches", [1, 9, *[60] * LONG])
 @pytest.mark.parametrize(
     "name",
     ["dp-per-person", "dp-whole-log", "kanon-dp-timestamps", "kanon-with-generalised-attributes"],

@@ -153,13 +153,19 @@ OPTIONS = {
     "variants/libra": ({"samples": 3, "rate": 0.5},),
     "dfg/laplace": ({"most_steps": 2},),
 }
+NETWORKS = {"steps": 1, "hidden": 1}
+OPTIONS |= dict.fromkeys(
+    ("variants/travag", "variants/ddpm"), (NETWORKS, NETWORKS | {"domain": [["a", "b"], ["z"]]})
+)
 
 
 def offered(name):
     """Parameters of a mechanism, with the facts that they are for."""
     mechanism = catalogue()[name]
     for facts in ALL_FACTS:
-        for options in ({}, *OPTIONS.get(name, ())):
+        # A network of the usual size takes its time, and asks nothing else than a small one.
+        own = OPTIONS.get(name, ())
+        for options in own if NETWORKS in own else ({}, *own):
             offer = mechanism.offer(BUDGET, facts, options)
             if isinstance(offer, Offer):
                 yield offer.params, facts

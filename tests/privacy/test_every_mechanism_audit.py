@@ -37,6 +37,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Refusal
+from cloakwork.mechanisms.generative import ddpm_network
 from cloakwork.mechanisms.registry import OURS, catalogue
 from cloakwork.mechanisms.variants import chain
 from cloakwork.noise import Addresses, Noise, Stream, reproducible
@@ -46,6 +47,9 @@ EPSILON, DELTA = 1.0, 1e-3
 RUNS = 120
 
 Row = tuple[str, dict[str, Any]]
+NETWORKS = {"steps": 1, "hidden": 1}
+"""Small ones; what their steps keep to is audited in ``test_generative_audit.py``."""
+
 FLOW: tuple[Row, ...] = (
     ("variants/threshold", {"noise": "laplace"}),
     ("variants/threshold", {"noise": "gaussian"}),
@@ -62,6 +66,8 @@ FLOW: tuple[Row, ...] = (
     ("variants/sacofa", {"score": "binary", "rules": [["c", "never directly follows", "a"]]}),
     ("variants/markov", {}),
     ("variants/adaptive", {}),
+    ("variants/travag", NETWORKS),
+    ("variants/ddpm", NETWORKS),
     ("dfg/laplace", {}),
 )
 TIMES: tuple[Row, ...] = (("timestamps/laplace", {"shift": SHIFT}), ("timestamps/laplace", {}))
@@ -71,16 +77,21 @@ PUBLISHED = {
     "variants/prefix-tree-published": "at the threshold",
     "variants/sacofa-published": "at the threshold",
 }
+BRIEFLY_TRAINED: tuple[Row, ...] = (
+    ("variants/travag-published", {"epochs": 1, "adversarial_epochs": 1, "code": 16}),
+    ("variants/ddpm-published", {"epochs": 1, "steps": 5}),
+)
 PRIPEL = "variants/pripel-published"
 KINDS = ("a variant of its own", "maximal length", "at the threshold")
 
 
 @pytest.fixture(autouse=True)
 def _fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fit of variants/markov sees noisy counts only: what it does with them is no matter of
-    privacy, but of time.
+    """The fit of variants/markov sees noisy counts only, and so do the draws of variants/ddpm: what
+    they do with them is no matter of privacy, but of time.
     """
     monkeypatch.setattr(chain, "_ROUNDS", 10)
+    monkeypatch.setattr(ddpm_network, "CHAINS", 16)
 
 
 def title(row: Row) -> str:
@@ -170,7 +181,7 @@ def test_every_mechanism_that_can_be_asked_for_differential_privacy_stands_here(
             asked.append((name, catalogue()[name].proof))
     proved = {name for name, _ in (*FLOW, *TIMES)}
     assert set(asked) == {(name, "proved") for name in proved} | {
-        (name, "published") for name in (*PUBLISHED, PRIPEL)
+        (name, "published") for name in (*PUBLISHED, *(row[0] for row in BRIEFLY_TRAINED), PRIPEL)
     }
 
 
@@ -207,6 +218,17 @@ def test_what_is_published_only_is_found_out(name: str, kind: str) -> None:
     # The tree is told by an event of one run in two; the others by what is there in nearly all.
     runs = 5 * RUNS if "tree" in name else 2 * RUNS
     found = audit_pair(pair_of(pairs, kind), runner, runs=runs, claim=EPSILON, delta=DELTA)
+    assert not found.result.passed, found
+
+
+@pytest.mark.parametrize("row", BRIEFLY_TRAINED, ids=map(title, BRIEFLY_TRAINED))
+def test_networks_that_are_published_only_are_found_out(row: Row) -> None:
+    """In few runs: a variant that one case has can be drawn in its log, and never without it."""
+    facts = {key: getattr(CONTROL_FLOW_FACTS, key) for key in CONTROL_FLOW_FACTS.model_fields_set}
+    prepared = prepare(row[0], options=row[1], epsilon=EPSILON, delta=DELTA, **facts)
+    runner = drawing(reproducible(2), prepared)
+    pair = pair_of(control_flow_pairs(), KINDS[0])
+    found = audit_pair(pair, runner, runs=RUNS, claim=EPSILON, delta=DELTA)
     assert not found.result.passed, found
 
 

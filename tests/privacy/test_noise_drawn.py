@@ -152,6 +152,8 @@ FLOW = DifferentialPrivacy(
         ("variants/amun", FLOW, {"variants": [["a", "b", "c"], ["d"]]}),
         ("variants/libra", FLOW, {}),
         ("variants/libra", FLOW, {"noise": "gaussian", "rate": 0.5}),
+        ("variants/travag", FLOW, {"domain": [["a", "b", "c"], ["d"]], "steps": 2}),
+        ("variants/ddpm", FLOW, {"domain": [["a", "b", "c"], ["d"]], "steps": 2, "rate": 0.5}),
         ("variants/prefix-tree", FLOW, {}),
         (
             "variants/prefix-tree",

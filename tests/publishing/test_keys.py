@@ -1,6 +1,6 @@
 """Signing keys: where they come from, and what is said when they are none."""
 
-import multiprocessing
+import os
 import stat
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from cloakwork.publishing.keys import (
     why_trusted,
 )
 from conftest import runs
+from forked import forking_server
 
 
 def a_pem(encryption: KeySerializationEncryption | None = None) -> str:
@@ -227,14 +228,15 @@ def test_key_text_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 AT_ONCE = min(30, runs(10))
 
 
-def _ask(_: int) -> tuple[str, bool]:
+def _ask(own_home: str) -> tuple[str, bool]:
+    os.environ["CLOAKWORK_HOME"] = own_home
     key = signing_key()
     return key.keyid, key.new
 
 
 def test_many_processes_at_once_get_one_key() -> None:
-    with multiprocessing.get_context("spawn").Pool(AT_ONCE) as pool:
-        answers = pool.map(_ask, range(AT_ONCE), chunksize=1)
+    with forking_server().Pool(AT_ONCE) as pool:
+        answers = pool.map(_ask, [str(home())] * AT_ONCE, chunksize=1)
 
     assert len({keyid for keyid, _ in answers}) == 1
     assert sum(new for _, new in answers) == 1

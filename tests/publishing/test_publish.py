@@ -1,7 +1,6 @@
 """Publishing: whole or not at all, and nothing of the raw log outside the internal folder."""
 
 import gzip
-import multiprocessing
 import os
 import socket
 import stat
@@ -23,6 +22,7 @@ from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.verify import verify
 from cloakwork.report.model import INTERNAL_BANNER, InternalReport
 from conftest import runs
+from forked import forking_server
 from publishing.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy, a_release
 
 EVERY_FORMAT = ("xes", "xes.gz", "csv", "csv.gz", "parquet")
@@ -244,7 +244,8 @@ def test_leftovers_of_dead_processes_go_and_others_stay(tmp_path: Path, key: Sig
 AT_ONCE = min(8, runs(4))
 
 
-def _publish_into(out: str) -> str:
+def _publish_into(out: str, own_home: str) -> str:
+    os.environ["CLOAKWORK_HOME"] = own_home
     verify_derived.prove_again = lambda plan: (
         plan.claims
     )  # in a process of its own; the plan is made by hand
@@ -255,12 +256,13 @@ def _publish_into(out: str) -> str:
 
 
 def test_of_many_processes_one_wins(tmp_path: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(AT_ONCE) as pool:
-        answers = pool.map(_publish_into, [str(tmp_path / "out")] * AT_ONCE, chunksize=1)
+    out, own_home = tmp_path / "out", os.environ["CLOAKWORK_HOME"]
+    with forking_server().Pool(AT_ONCE) as pool:
+        answers = pool.starmap(_publish_into, [(str(out), own_home)] * AT_ONCE, chunksize=1)
 
     assert sum(len(answer) == 64 for answer in answers) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert verify_with_proof_aside(tmp_path / "out")
+    assert verify_with_proof_aside(out)
 
 
 def verify_with_proof_aside(folder: Path) -> bool:

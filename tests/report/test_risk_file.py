@@ -13,10 +13,36 @@ from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.verify_signature import read_statement
 from cloakwork.report.model import Format
 from cloakwork.report.render import render, render_pdf
-from cloakwork.report.risk_figures import Attack, RiskReport, Share
+from cloakwork.report.risk_figures import (
+    Attack,
+    ClaimedBound,
+    MembershipFigures,
+    MembershipGroup,
+    RiskReport,
+    Share,
+)
 from cloakwork.report.risk_file import read_risk
 
 HOSTILE = "<script>alert(1)</script> | [x](y)"
+
+
+MEMBERSHIP = MembershipFigures(
+    mechanism=HOSTILE,
+    runs=40,
+    judged=20,
+    targets=5,
+    claimed=ClaimedBound(epsilon=1.0),
+    epsilon_at_least=2.5,
+    groups=(
+        MembershipGroup(
+            name="all",
+            targets=5,
+            area=Share(share=0.75, low=0.5, high=1.0),
+            levels=(),
+            curve=((0.5, 0.5), (1.0, 1.0)),
+        ),
+    ),
+)
 
 
 def _found(folder: Path, **changes: Any) -> RiskReport:
@@ -39,6 +65,7 @@ def _found(folder: Path, **changes: Any) -> RiskReport:
         "targets": 5,
         "seed": 1,
         "attacks": attacks,
+        "membership": MEMBERSHIP,
         "notes": (),
     }
     return RiskReport(**(fields | changes))
@@ -56,6 +83,8 @@ def test_before_and_after_stand_in_report_and_assessment(published: Path, format
     before, after = "50.0% (41.0% to 62.0%)", "25.0% (12.5% to 37.5%)"
     assert before in page and after in page
     assert "<script>" not in page and "not on one screen" not in page
+    assert "EXCEEDS the claim of epsilon 1: epsilon is at least 2.50" in _squeezed(page)
+    assert "area 0.750" in page
     assert "cloakwork risk LOG DIR" not in page
     if format_ == "html":
         assert "Re-identification risk" in page

@@ -34,6 +34,7 @@ NOT_RUN = {
     "approvals.md": 2,
     "command-line.md": 3,
     "console.md": 1,
+    "generative.md": 1,
     "ledger.md": 1,
     "releasing.md": 6,
 }

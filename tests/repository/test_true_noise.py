@@ -13,7 +13,8 @@ from drawn_entropy import entropy_of
 
 LISTED = ROOT / "tests" / "repository" / "true_noise.yaml"
 MAY_DRAW = re.compile(
-    r"mark\.true_noise|sys\.executable|\b(?:subprocess|multiprocessing|own_process|forks)\b"
+    r"mark\.true_noise|sys\.executable|"
+    r"\b(?:subprocess|multiprocessing|own_process|forks|forking_server)\b"
 )
 FIXED = pytest.mark.skipif("CLOAKWORK_RUNS" in os.environ, reason="each run draws anew there")
 

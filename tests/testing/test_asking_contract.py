@@ -127,6 +127,33 @@ class CentresGradients(Roles):
         return (cases.lengths - cases.lengths.sum() / max(1, len(cases)))[:, None]
 
 
+class NormalisesBatches(Roles):
+    """Its network has batch norm: a case's gradient follows from the spread of its batch."""
+
+    def gradient(self, parameters: Any, cases: Cases, step: int) -> Any:
+        spread = np.std(cases.lengths) if len(cases) else 0.0
+        return (cases.lengths - parameters)[:, None] / (1.0 + spread)
+
+
+class DividesByTheBatch(Roles):
+    """It takes the mean by itself, of as many cases as there happen to be."""
+
+    def gradient(self, parameters: Any, cases: Cases, step: int) -> Any:
+        return super().gradient(parameters, cases, step) / max(1, len(cases))
+
+
+class LearnsWithoutNoise(Roles):
+    """An encoder before the rest goes by its exact gradients, and not by the kernel's."""
+
+    def __init__(self) -> None:
+        self.encoder = 1.0
+
+    def gradient(self, parameters: Any, cases: Cases, step: int) -> Any:
+        found = self.encoder * cases.lengths[:, None] - parameters
+        self.encoder -= 0.01 * cases.lengths.sum()
+        return found
+
+
 class TakesRowsOut(Roles):
     """Its query tells the rest of the code how many cases there are."""
 
@@ -207,6 +234,10 @@ class KnowsNoOptions(Roles):
         (CountsTheBatch, "test_vectors_of_a_case_follow_from_that_case_alone"),
         (CountsTheBatch, "test_small_cases_move_no_answer_by_more_than_its_clip"),
         (CentresGradients, "test_vectors_of_a_case_follow_from_that_case_alone"),
+        (NormalisesBatches, "test_vectors_of_a_case_follow_from_that_case_alone"),
+        (DividesByTheBatch, "test_vectors_of_a_case_follow_from_that_case_alone"),
+        (LearnsWithoutNoise, "test_vectors_of_a_case_follow_from_that_case_alone"),
+        (LearnsWithoutNoise, "test_queries_leave_nothing_behind"),
         (TakesRowsOut, "test_queries_leave_nothing_behind"),
         (TakesRowsOut, "test_nothing_but_answers_tells_of_the_log"),
         (TakesRowsOutOfGradients, "test_queries_leave_nothing_behind"),

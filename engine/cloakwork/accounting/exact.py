@@ -4,6 +4,7 @@ for them.
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from cloakwork.exponential import exp_bounds
@@ -35,6 +36,7 @@ def rounded_down(number: Fraction) -> float:
     return -rounded_up(-number) + 0.0  # no negative zero
 
 
+@lru_cache(maxsize=4096)
 def exp_minus(x: Fraction) -> tuple[Fraction, Fraction]:
     """Two rationals that enclose exp(-x), x >= 0."""
     if x > _BITS:

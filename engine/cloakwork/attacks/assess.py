@@ -29,6 +29,7 @@ from cloakwork.attacks.bounds import excess, share_of
 from cloakwork.attacks.case_table import CaseTable, case_tables
 from cloakwork.attacks.coded import CodedLog, at_other_times, code_logs
 from cloakwork.attacks.links import Links
+from cloakwork.attacks.of_plan import attack_by_plan, plan_attacked
 from cloakwork.attacks.opened import OpenedLog
 from cloakwork.attacks.rehearsal import rehearsed_times, scales_of
 from cloakwork.attacks.results import article_29_attacks, attacks_of, own_sizes
@@ -59,6 +60,7 @@ def risk(
     ledger: Ledger | str | None = None,
     targets: int = TARGETS,
     seed: int = 1,
+    membership: int = 0,
     reporter: Reporter = silent,
 ) -> RiskReport:
     """Attack ``original``, and a release of it: how often does somebody who knows a little about a
@@ -71,9 +73,11 @@ def risk(
     as ``policy`` says, else as the policy of the release's plan; ``columns``, as for ``read_log``,
     go before it. ``policy``: a policy, its file or name, or ``NAME@VERSION`` of the registry in
     ``ledger``. ``targets``: cases that are looked for, of more cases
-    so many at random by ``seed``. Shares lie between 0 and 1, bounds hold at 95 %. The figures are
-    internal. Nothing is linked with a release without events, and a note says so. Raises LogError
-    for what is no log, and for an ``original`` or ``control`` without events.
+    so many at random by ``seed``. ``membership``: how many releases of random halves of
+    ``original`` to make by the plan of ``released``, else of ``policy``, for an attack on who is in
+    the log; 0: none, else at least 20. Shares lie between 0 and 1, bounds hold at 95 %. The figures
+    are internal. Nothing is linked with a release without events, and a note says so. Raises
+    LogError for what is no log, and for an ``original`` or ``control`` without events.
     """
     reporter("reading")
     releases = [each for each in (released, other) if each is not None]
@@ -83,11 +87,17 @@ def risk(
     for each in (first, *rest):
         _require_events(each)
     empty = [each.name for each in found if each.log.events.height == 0]
+    members = None
+    if membership:
+        plan = plan_attacked(found, policy, ledger)
+        members = attack_by_plan(
+            plan, first.log, membership, targets=targets, seed=seed, reporter=reporter
+        )
     notes = [f"nothing can be linked with {name}, as it holds no events" for name in empty]
     found = list(takewhile(lambda each: each.log.events.height > 0, found))
     given = [first, *found, *rest]
     coded = code_logs(*(each.log for each in given))
-    return _Assessment(
+    report = _Assessment(
         source=coded[0],
         released=coded[1] if found else None,
         second=coded[2] if len(found) == 2 else None,
@@ -98,6 +108,7 @@ def risk(
         reporter=reporter,
         notes=notes,
     ).report()
+    return report.model_copy(update={"membership": members})
 
 
 def _require_events(opened: OpenedLog) -> None:

@@ -26,14 +26,14 @@ def share_of(chances: Sequence[float], *, census: bool) -> Share:
     )
 
 
-def wilson(mean: float, number: int) -> tuple[float, float]:
-    """The middle of Wilson's interval and half its width; a mean of chances varies no more than
-    one of outcomes.
+def wilson(mean: float, number: float, normal: float = NORMAL_95) -> tuple[float, float]:
+    """The middle of Wilson's interval and half its width, ``normal`` standard deviations; a mean of
+    chances varies no more than one of outcomes.
     """
-    square = NORMAL_95**2
+    square = normal**2
     middle = (mean * number + square / 2) / (number + square)
     spread = number * mean * (1 - mean) + square / 4
-    return middle, NORMAL_95 / (number + square) * math.sqrt(spread)
+    return middle, normal / (number + square) * math.sqrt(spread)
 
 
 def excess(attack: Sequence[float], control: Sequence[float]) -> Share:

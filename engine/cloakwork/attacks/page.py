@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from cloakwork.attacks.membership_plot import membership_svg
 from cloakwork.report.html import page
-from cloakwork.report.risk_figures import Attack, RiskReport, Share
+from cloakwork.report.risk_figures import Attack, MembershipFigures, RiskReport, Share
 
 _WIDTH: Final = 240
 
@@ -46,7 +47,17 @@ def risk_page(report: RiskReport) -> str:
         kinds.setdefault(kind, []).append(row)
     tables = [(_HEADINGS[kind], kinds[kind]) for kind in _HEADINGS if kind in kinds]
     groups = [each for each in report.attacks if each.groups_before is not None]
-    return page("risk.html", report=report, tables=tables, groups=groups, width=_WIDTH)
+    drawing = None if report.membership is None else _drawing(report.membership)
+    return page(
+        "risk.html", report=report, tables=tables, groups=groups, width=_WIDTH, drawing=drawing
+    )
+
+
+def _drawing(found: MembershipFigures) -> str:
+    """The attack on membership (SVG), which escapes what it is given."""
+    from markupsafe import Markup
+
+    return Markup(membership_svg(found))  # noqa: S704 - see above
 
 
 def _drawn(share: Share | None) -> DrawnShare | None:

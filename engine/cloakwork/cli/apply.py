@@ -10,6 +10,7 @@ from cloakwork.cli.failures import noting_remains
 from cloakwork.cli.options import (
     column_mapping,
     column_option,
+    device_option,
     json_option,
     ledger_option,
     open_ledger,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     help="Where the plan runs: in memory, in batches on disk (local), or on Spark; by default in "
     "memory, and a log of more than 5 million events in batches. polars is memory.",
 )
+@device_option
 @click.option(
     "--signing-key",
     metavar="FILE",
@@ -75,6 +77,7 @@ def apply(
     columns: tuple[str, ...],
     window: str | None,
     engine: str | None,
+    device: str,
     signing_key: str | None,
     mining_seconds: float,
     require_approval: bool,
@@ -109,6 +112,7 @@ def apply(
             mining_seconds=mining_seconds,
             require_approval=require_approval,
             engine=engine,
+            device=device,
         )
     if as_json:
         click.echo(json.dumps(_summary(published), indent=2, ensure_ascii=False))

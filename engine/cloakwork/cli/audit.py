@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cloakwork.cli.audit_utility import utility
-from cloakwork.cli.options import json_option
+from cloakwork.cli.options import device_option, json_option
 from cloakwork.cli.progress import progress_of
 from cloakwork.cli.screen import columns
 from cloakwork.errors import OutputError
@@ -55,6 +55,7 @@ audit.add_command(utility)
     metavar="NAME=VALUE",
     help="An option of the mechanism, as under a policy's parameters; VALUE is JSON or a word.",
 )
+@device_option
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Draw the bounds against the claim here (SVG)."
 )
@@ -68,6 +69,7 @@ def dp(
     delta: float,
     runs: int,
     options: tuple[str, ...],
+    device: str,
     out: Path | None,
     quiet: bool,
     as_json: bool,
@@ -78,6 +80,7 @@ def dp(
     out. Exit code 5: the claim is exceeded. An audit that passes proves nothing; how many runs see
     what, is in the documentation (audit).
     """
+    from cloakwork.mechanisms.generative.devices import computed_on
     from cloakwork.mechanisms.registry import catalogue
     from cloakwork.progress import heard_by
     from cloakwork.testing import audit_mechanism, auditable
@@ -91,8 +94,8 @@ def dp(
             f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, "
             f"delta 0, or at least {LEAST_DELTA:g} and below 1"
         )
-    chosen = _options(options)
-    with progress_of(quiet=quiet) as reporter, heard_by(reporter):
+    chosen, training = _options(options), computed_on(device)
+    with progress_of(quiet=quiet) as reporter, heard_by(reporter), training:
         found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen)
     if out is not None:
         _draw(out, mechanism, epsilon, found)

@@ -7,6 +7,7 @@ import click
 from cloakwork.cli.options import (
     column_mapping,
     column_option,
+    device_option,
     json_option,
     ledger_option,
     open_ledger,
@@ -45,6 +46,7 @@ from cloakwork.cli.screen import columns as screen_columns
 @column_option
 @window_option
 @ledger_option
+@device_option
 @click.option("--all", "show_all", is_flag=True, help="Show everything that is taken for granted.")
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
@@ -58,6 +60,7 @@ def compare(
     columns: tuple[str, ...],
     window: str | None,
     ledger: str | None,
+    device: str,
     show_all: bool,
     quiet: bool,
     as_json: bool,
@@ -74,6 +77,7 @@ def compare(
     from cloakwork.cli.compare_screen import print_comparison
     from cloakwork.comparing.compare import compare as compare_settings
     from cloakwork.comparing.page import comparison_html
+    from cloakwork.mechanisms.generative.devices import computed_on
     from cloakwork.report.out import check_file, write_file
 
     if log.suffix in (".yaml", ".yml"):
@@ -85,7 +89,8 @@ def compare(
     require_log(log)
     if html is not None:
         check_file(html)
-    with progress_of(quiet=quiet) as reporter:
+    training = computed_on(device)
+    with progress_of(quiet=quiet) as reporter, training:
         found = compare_settings(
             log,
             read,

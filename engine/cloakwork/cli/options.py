@@ -9,6 +9,7 @@ import click
 from cloakwork.cli.progress import progress
 from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
 from cloakwork.log.io.options import ROLES, ROW_NUMBER, standard_name
+from cloakwork.mechanisms.generative.devices import DEVICES
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import replan, require_window
@@ -41,6 +42,15 @@ window_option = click.option(
     "--window",
     metavar="WINDOW",
     help="Of a policy with budget.windows: which window's cases, e.g. 2026-10.",
+)
+
+device_option = click.option(
+    "--device",
+    type=click.Choice(DEVICES),
+    default="auto",
+    show_default=True,
+    help="Where networks are trained, if a step does that: auto takes a graphics card where there "
+    "is one.",
 )
 
 

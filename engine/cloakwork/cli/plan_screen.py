@@ -29,6 +29,7 @@ from cloakwork.report.texts import (
     unit_text,
     warning_lines,
 )
+from cloakwork.run.training_device import training_line
 
 if TYPE_CHECKING:
     from cloakwork.accounting.account import Balance
@@ -87,6 +88,7 @@ def plan_sections(
         _guarantees(plan),
         _not_protected(plan),
         ScreenSection("Steps", (", ".join(map(step_line, plan.steps)),), most_lines=4),
+        ScreenSection("Takes", _training(plan), most_lines=2),
         ScreenSection(
             "Would change", tuple(_changes(previewed)), ALL, most_lines=3, legible_lines=2
         ),
@@ -155,6 +157,12 @@ def _not_protected(plan: Plan) -> ScreenSection:
         return ScreenSection("Not protected", lines, most_lines=1)
     names = ", ".join(item.column for item in plan.exposed)
     return ScreenSection("Not protected", (f"{names} ({WHY}: reasons)",))
+
+
+def _training(plan: Plan) -> tuple[str, ...]:
+    """How long the steps train that do."""
+    line = training_line(plan)
+    return () if line is None else (line,)
 
 
 def _profile(plan: Plan) -> Iterator[str]:

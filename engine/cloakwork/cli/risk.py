@@ -49,6 +49,14 @@ _PATH: Final = click.Path(path_type=Path)
     show_default=True,
     help="Cases that are looked for; of more cases, so many at random.",
 )
+@click.option(
+    "--membership",
+    type=click.IntRange(min=20),
+    metavar="RUNS",
+    help="Attack who is in ORIGINAL, too: by RUNS releases of random halves of it, made by the "
+    "plan of RELEASE, else of --policy.",
+)
+@click.option("--plot", type=_PATH, help="Draw that attack beside the claim here (SVG).")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--html", type=_PATH, help="Write all attacks, with drawings, to this file.")
 @click.option("--all", "show_all", is_flag=True, help="Show every attack.")
@@ -63,6 +71,8 @@ def risk(
     policy: str | None,
     columns: tuple[str, ...],
     targets: int,
+    membership: int | None,
+    plot: Path | None,
     seed: int,
     html: Path | None,
     show_all: bool,
@@ -79,14 +89,18 @@ def risk(
     """
     if other is not None and release is None:
         raise click.UsageError("--other names a second release: name the first, RELEASE, too")
+    if plot is not None and membership is None:
+        raise click.UsageError("--plot draws an attack on membership: add --membership RUNS")
     require_log(original)
     mapping = column_mapping(columns, original)
     from cloakwork.attacks.assess import risk as assess
+    from cloakwork.attacks.membership_plot import membership_svg
     from cloakwork.attacks.page import risk_page
     from cloakwork.report.out import check_file, write_file
 
-    if html is not None:
-        check_file(html)
+    for file in (html, plot):
+        if file is not None:
+            check_file(file)
     with progress_of(quiet=quiet) as reporter:
         found = assess(
             original,
@@ -98,10 +112,13 @@ def risk(
             ledger=ledger,
             targets=targets,
             seed=seed,
+            membership=membership or 0,
             reporter=reporter,
         )
     if html is not None:
         write_file(html, risk_page(found).encode(), private=True)
+    if plot is not None and found.membership is not None:
+        write_file(plot, membership_svg(found.membership).encode(), private=True)
     lines = found.model_dump_json(indent=2) if as_json else "\n".join(_lines(found, show_all))
     click.echo(lines)
 
@@ -149,6 +166,8 @@ def _range(share: "Share | None") -> str:
 
 def _remarks(found: "RiskReport") -> Iterator[str]:
     """What the figures rest on, the most important first."""
+    if found.membership is not None:
+        yield from found.membership.in_words
     targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
     yield (
         f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. "

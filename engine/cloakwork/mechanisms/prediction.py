@@ -1,7 +1,7 @@
-"""How accurate a mechanism says that a release will be."""
+"""What a mechanism says beforehand of a release: how accurate it will be, and how long it takes."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from cloakwork.facts import Facts
 
@@ -45,4 +45,17 @@ class Predicts(Protocol):
 
     def predict(self, params: Any, facts: Facts) -> Prediction | None:
         """See ``Prediction``."""
+        ...
+
+
+@runtime_checkable
+class Trains(Protocol):
+    """A mechanism that trains a network, which needs torch and takes time."""
+
+    def predicted_seconds(
+        self, params: Any, facts: Facts, device: Literal["cpu", "cuda"]
+    ) -> float | None:
+        """About how long training takes on this machine, from what is declared and never from the
+        log; None where nothing can be told.
+        """
         ...

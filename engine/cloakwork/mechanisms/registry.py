@@ -14,6 +14,7 @@ from cloakwork.policy.installed import installed_entries
 from cloakwork.policy.mechanism_names import KNOWN_MECHANISMS
 
 _VARIANTS: Final = "cloakwork.mechanisms.variants"
+_GENERATIVE: Final = "cloakwork.mechanisms.generative"
 _ATTRIBUTES: Final = "cloakwork.mechanisms.attributes"
 
 OURS: Final[Mapping[str, str]] = {
@@ -38,7 +39,12 @@ OURS: Final[Mapping[str, str]] = {
     "variants/prefix-tree-published": f"{_VARIANTS}.published_trees:PublishedPrefixTree",
     "variants/sacofa-published": "cloakwork.mechanisms.variants.published_trees:PublishedSacofa",
     "variants/pripel-published": f"{_VARIANTS}.pripel_published:PripelPublished",
+    "variants/travag-published": f"{_GENERATIVE}.travag_published:VariantTravagPublished",
+    "variants/ddpm-published": f"{_GENERATIVE}.ddpm_published:VariantDdpmPublished",
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
+    "variants/travag": f"{_GENERATIVE}.travag:VariantTravag",
+    "variants/ddpm": f"{_GENERATIVE}.ddpm:VariantDdpm",
+    "variants/transformer": "cloakwork.mechanisms.generative.transformer:VariantTransformer",
     "dfg/laplace": "cloakwork.mechanisms.variants.dfg_laplace:DfgLaplace",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",

@@ -37,6 +37,17 @@ _PUBLISHED_TREE: Final = {
     "threshold": "the least noisy count that is kept, in cases (20)",
     "prefixes": "the most prefixes kept of one length (1,000)",
 }
+_GENERATIVE_PUBLISHED: Final = {
+    "batch": "cases in a batch, on average (64)",
+}
+_ONE_HOT: Final = {
+    "domain": "the variants that are public, each a list of activities "
+    "(none: they are selected, as by variants/threshold)",
+    "selection_share": "the part of epsilon for selecting variants, where none are declared (0.9)",
+    "steps": "gradient steps of each phase of training (40)",
+    "hidden": "the width of the hidden layers (16)",
+    "rate": "the chance of a unit to be in the sample of a step (1)",
+}
 
 OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "bound": {},
@@ -76,6 +87,8 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "variants": "the variants that are public, each a list of activities "
         "(none: they are selected, as by variants/threshold)",
     },
+    "variants/travag": _ONE_HOT,
+    "variants/ddpm": _ONE_HOT,
     "variants/libra": {
         "rate": "the chance of a unit to be in a sample (0.05)",
         "samples": "how many samples are drawn (1/rate)",
@@ -109,11 +122,30 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "harmless_threshold": "as threshold, for extensions that keep all rules (2)",
         "bound": "how many broken rules count at most (1)",
     },
+    "variants/travag-published": {
+        **_GENERATIVE_PUBLISHED,
+        "epochs": "how often the autoencoder sees every case (20)",
+        "adversarial_epochs": "how often the adversarial network sees every case (10)",
+        "code": "how many numbers a variant is encoded in (128)",
+    },
+    "variants/ddpm-published": {
+        **_GENERATIVE_PUBLISHED,
+        "epochs": "how often the network sees every case (10)",
+        "steps": "the steps of the diffusion, from a variant to noise (100)",
+    },
     "variants/markov": {
         "sharpness": "from 1 to 4: 1 draws steps with the shares measured, more makes frequent "
         "steps more frequent (1.4)",
         "shares": "five numbers, how the budget is split over frequent variants, the number of "
         "other cases, and steps after one, two and three others",
+    },
+    "variants/transformer": {
+        "share": "the part of the budget that trains the network; the tables of variants/markov "
+        "get the rest (0.3)",
+        "steps": "how many gradient steps (20)",
+        "learning": "how far a step goes (0.18, or half of it where the signal is weak)",
+        "width": "numbers a place in attention, even; 0 for none of it (8)",
+        "places": "how many events of a case are learned from (64)",
     },
     "dfg/laplace": {
         "most_steps": "for how many steps one case counts (longest_case + 1, at most 21)",

@@ -1,5 +1,6 @@
 """What attacks on a log and its release found: figures of the raw log, never to be published."""
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal, Self
 
@@ -12,6 +13,9 @@ RISK_FORMAT: Final = "cloakwork/risk/v1"
 Method = Literal["every case", "sample"]
 Part = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
+
+ClaimBasis = Literal["derived", "published"]
+"""``derived``: differential privacy that the engine derives. ``published``: what a paper claims."""
 
 _CHOSEN: Final = (
     "linking/events-3",
@@ -88,11 +92,96 @@ class Attack(Frozen):
         return tried.get(kind, self.knows)
 
 
+class ClaimedBound(Frozen):
+    """The (epsilon, delta) that is claimed for a release."""
+
+    epsilon: Annotated[float, Field(ge=0)]
+    delta: Part = 0.0
+    basis: ClaimBasis = "derived"
+
+    def limit(self, false_positives: float) -> float:
+        """The largest share of members that any attack recognises at this share of false alarms:
+        the smaller of ``e^epsilon f + delta`` and ``1 - e^-epsilon (1 - delta - f)`` (Kairouz, Oh
+        and Viswanath 2015, theorem 2.1), at most 1.
+
+        >>> round(ClaimedBound(epsilon=1.0).limit(0.01), 4)
+        0.0272
+        """
+        growth = math.exp(min(self.epsilon, 700.0))
+        by_alarms = growth * false_positives + self.delta
+        by_misses = 1 - (1 - self.delta - false_positives) / growth
+        return min(1.0, by_alarms, by_misses)
+
+
+class RecognisedMembers(Frozen):
+    """One point of the attack: how many members it recognises at so many false alarms.
+
+    ``at_most``: the share of false alarms that it may have.
+    """
+
+    at_most: Part
+    false_positives: Share
+    true_positives: Share
+
+
+class MembershipGroup(Frozen):
+    """How well members are told from others, among some of the targets: *alone*, those whose
+    sequence nobody else has.
+
+    ``area``: the probability that a member scores higher than somebody who is none: .5 is
+    guessing. ``curve``: points (share of false alarms, share of members recognised), ascending,
+    from where ten false alarms are.
+    """
+
+    name: Literal["all", "alone"]
+    targets: Count
+    area: Share
+    levels: tuple[RecognisedMembers, ...]
+    curve: tuple[tuple[Part, Part], ...]
+
+    @property
+    def in_words(self) -> str:
+        """Which targets these are."""
+        if self.name == "alone":
+            return "targets alone with their sequence"
+        return "all targets"
+
+
+class MembershipFigures(Frozen):
+    """An attack by shadow releases: made of random halves of the log, each target in or out.
+
+    ``runs``: releases that were made, of which the last ``judged`` were attacked; the others taught
+    the attack what to look at. ``targets``: cases (units) that were looked for. ``claimed``: None
+    where no epsilon is claimed. ``epsilon_at_least``: the largest epsilon that the points of the
+    attack show, by bounds at 99.9 % each; 0 where they show none.
+    """
+
+    mechanism: str
+    runs: Count
+    judged: Count
+    targets: Count
+    claimed: ClaimedBound | None
+    epsilon_at_least: Annotated[float, Field(ge=0)]
+    groups: tuple[MembershipGroup, ...]
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the attack recognises more members than the claim allows to any."""
+        return self.claimed is not None and self.epsilon_at_least > self.claimed.epsilon
+
+    @property
+    def in_words(self) -> list[str]:
+        """The sentences that ``membership_lines`` makes."""
+        from cloakwork.report.membership_text import membership_lines
+
+        return membership_lines(self)
+
+
 class RiskReport(Frozen):
     """All attacks, on how many targets, and what the figures take as given.
 
     ``release``: the id that the attacked release's statement states, which nothing here verifies;
-    None where a log alone was attacked.
+    None where a log alone was attacked. ``membership``: None where that was not attacked.
     """
 
     format: Literal["cloakwork/risk/v1"] = RISK_FORMAT
@@ -104,6 +193,7 @@ class RiskReport(Frozen):
     seed: int
     confidence: Part = 0.95
     attacks: tuple[Attack, ...]
+    membership: MembershipFigures | None = None
     notes: tuple[str, ...]
 
     @property

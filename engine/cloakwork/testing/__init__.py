@@ -1,16 +1,19 @@
 """For audits, and for people who write a mechanism of their own.
 
 ``run_mechanism`` runs one without ledger, plan or files. ``MechanismContract`` is the class of
-tests that every mechanism passes, and ``audit_mechanism`` the statistical audit of what it claims.
+tests that every mechanism passes, ``audit_mechanism`` the statistical audit of what it claims, and
+``attack_membership`` an attack on who is in a log.
 """
 
 from cloakwork.testing.audits import audit_mechanism, auditable
 from cloakwork.testing.contract import MechanismContract
+from cloakwork.testing.memberships import attack_membership
 from cloakwork.testing.runs import Prepared, directly_follows_graph, prepare, run_mechanism
 
 __all__ = [
     "MechanismContract",
     "Prepared",
+    "attack_membership",
     "audit_mechanism",
     "auditable",
     "directly_follows_graph",

@@ -131,6 +131,17 @@ def random_batches(batches: int) -> Callable[[int], Ints]:
     return lambda cases: np.random.default_rng(batches).integers(0, batches, cases)
 
 
+def uneven_batches(batches: int) -> Callable[[int], Ints]:
+    """As ``random_batches``; but the first batch has no case, and the second a single one."""
+
+    def batch_of_case(cases: int) -> Ints:
+        found = np.random.default_rng(batches).integers(2, batches, cases)
+        found[cases // 2 : cases // 2 + 1] = 1
+        return found
+
+    return batch_of_case
+
+
 def assert_same_log(one: EventLog, other: EventLog) -> None:
     """The same cases, events, values, types and marks, in the same order."""
     assert_frame_equal(one.events, other.events, check_exact=True)

@@ -3,6 +3,7 @@
 Everything here is post-processing of released counts, like the chain itself.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,12 @@ from cloakwork.mechanisms.variants.chain import MarkovChain
 
 MOST_CASES: Final = 10_000_000
 """Cases that one chain draws at most."""
+
+StepFactors = Callable[[Ints], Floats]
+"""From sequences of labels (codes from 1; int64, shape (sequences, events)) to the factors, above
+0, by which each label, or the end, follows them more often than the chain says: shape (sequences,
+A + 1).
+"""
 
 _FINENESS: Final = 2**30
 """A random start of systematic sampling is one of so many evenly spaced ones."""
@@ -57,7 +64,11 @@ def length_edges(chain: MarkovChain, groups: int, longest: int) -> Ints:
 
 
 def draw_sequences(
-    chain: MarkovChain, groups: LengthGroups, longest: int, noise: Randomness
+    chain: MarkovChain,
+    groups: LengthGroups,
+    longest: int,
+    noise: Randomness,
+    factors: StepFactors | None = None,
 ) -> list[tuple[int, ...]]:
     """Sequences (label codes) of at most ``longest`` events, as many as ``groups`` say, by
     systematic sampling at every step.
@@ -65,10 +76,11 @@ def draw_sequences(
     Each is drawn as the chain draws those whose length lies in the group. Of the cases of one group
     that share a prefix, each next step gets its share, rounded up or down at random, so that
     frequent variants come out as often as expected instead of scattering about it. A sequence still
-    open at ``longest`` is cut.
+    open at ``longest`` is cut. ``factors``: of what follows a whole prefix; none: the chain's own.
     """
     columns = chain.shares.shape[1]
     steps_of = _StepsByLength.of(chain, groups.edges)
+    prefixes = np.zeros((len(groups.cases), 0), np.int64)
     required = np.repeat(np.arange(len(groups.cases)), groups.cases)
     state = np.zeros(len(required), np.int64)
     # Cases of one length that share all that they did so far stand together: within a group the
@@ -80,15 +92,24 @@ def draw_sequences(
         if not open_cases.size:
             break
         position = _positions(group[open_cases], noise)
+        by_prefix = None
+        if factors is not None:
+            by_prefix = _FactorsByPrefix.of(factors, prefixes, group[open_cases])
         taken = np.empty(len(open_cases), np.int64)
         # In chunks, since each case is compared with every column.
         size = max(1, _CHUNK // columns)
         for begin in range(0, len(open_cases), size):
             rows = slice(begin, begin + size)
             chunk = open_cases[rows]
-            taken[rows] = steps_of.at(position[rows], state[chunk], required[chunk], length)
+            of_chunk = None if by_prefix is None else by_prefix.at(group[chunk])
+            taken[rows] = steps_of.at(
+                position[rows], state[chunk], required[chunk], length, of_chunk
+            )
         prefix = group[open_cases] * columns + taken
-        _, group[open_cases] = np.unique(prefix, return_inverse=True)
+        longer, group[open_cases] = np.unique(prefix, return_inverse=True)
+        if factors is not None:
+            shorter, label = np.divmod(longer, columns)
+            prefixes = np.column_stack([prefixes[shorter], label + 1])
         goes_on = taken != columns - 1
         open_cases, taken = open_cases[goes_on], taken[goes_on]
         state[open_cases] = chain.next_context[state[open_cases], taken]
@@ -106,6 +127,30 @@ def _positions(group: Ints, noise: Randomness) -> Floats:
     shifted_rank = np.repeat(start - first, size) + np.arange(group.size)
     found: Floats = shifted_rank / np.repeat(size, size)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _FactorsByPrefix:
+    """``factors`` of each distinct prefix of some cases, shape (prefixes, A + 1); ``first``: the
+    place of a case that has it; ``of_case``: which one each case has; both int64.
+    """
+
+    numbers: Ints
+    factors: Floats
+    first: Ints
+    of_case: Ints
+
+    @classmethod
+    def of(cls, factors: StepFactors, prefixes: Ints, group: Ints) -> "_FactorsByPrefix":
+        """Those of cases in these groups, of which ``prefixes`` are the rows."""
+        numbers, first, of_case = np.unique(group, return_index=True, return_inverse=True)
+        return cls(numbers, factors(prefixes[numbers]), first, of_case)
+
+    def at(self, group: Ints) -> "_FactorsByPrefix":
+        """The same for some of the cases, in these groups."""
+        kept, first, of_case = np.unique(group, return_index=True, return_inverse=True)
+        places = np.searchsorted(self.numbers, kept)
+        return _FactorsByPrefix(kept, self.factors[places], first, of_case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +173,27 @@ class _StepsByLength:
         most = np.concatenate([edges - 1, [np.iinfo(np.int64).max]])
         return cls(chain, chain.ended(int(least[-1])), least, most)
 
-    def at(self, position: Floats, state: Ints, required: Ints, length: int) -> Ints:
+    def at(
+        self,
+        position: Floats,
+        state: Ints,
+        required: Ints,
+        length: int,
+        by_prefix: "_FactorsByPrefix | None" = None,
+    ) -> Ints:
         """The column that each case goes to after ``length`` events; ``required``: its group of
         lengths.
         """
-        contexts = len(self.chain.shares)
-        kinds, kind = np.unique(required * contexts + state, return_inverse=True)
-        group_once, state_once = np.divmod(kinds, contexts)
-        cumulative = np.cumsum(self._weights(state_once, group_once, length), axis=1)
+        if by_prefix is None:
+            contexts = len(self.chain.shares)
+            kinds, kind = np.unique(required * contexts + state, return_inverse=True)
+            group_once, state_once = np.divmod(kinds, contexts)
+            weights = self._weights(state_once, group_once, length)
+        else:
+            # Cases that share a prefix are in one context, and of one group.
+            first, kind = by_prefix.first, by_prefix.of_case
+            weights = self._weights(state[first], required[first], length) * by_prefix.factors
+        cumulative = np.cumsum(weights, axis=1)
         cumulative /= cumulative[:, -1:]
         # Inversion: a case goes to the first column whose cumulative share is above its position.
         passed = cumulative[kind, :-1] <= position[:, None]

@@ -3,7 +3,8 @@ them.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from cloakwork.mechanisms.variants.chain import (
 from cloakwork.mechanisms.variants.drawing import (
     MOST_CASES,
     LengthGroups,
+    StepFactors,
     draw_sequences,
     in_whole,
     length_edges,
@@ -191,30 +193,55 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         """Select the frequent variants, count the transitions of the remaining cases, fit a chain,
         and draw from it.
         """
-        if params.alphabet is not None:
-            kernel = kernel.narrowed(params.alphabet)
-        found = kernel.select(variant, Gaussian(params.sigmas[0]), params.tau, WHOLE)
-        cases = np.rint(found.noisy / UNIT_NORM).astype(np.int64)
-        alphabet = params.alphabet
-        if alphabet is None:
-            selected = _select_activities(params.selection, kernel)
-            alphabet = tuple(sorted(set(selected).union(*found.labels)))
-        drawn: list[tuple[str, ...]] = []
-        if alphabet:
-            others = kernel.narrowed(alphabet, without=found.labels)
-            prior = _transitions_a_case(found.labels, cases, alphabet)
-            drawn = _generate_variants(others, alphabet, prior, params)
-        total = Counter(dict(zip(found.labels, cases.tolist(), strict=True)))
-        total.update(drawn)
-        return Measurement(
-            list(total),
-            np.array(list(total.values()), np.int64),
-            {
-                "frequent variants": len(cases),
-                "cases of frequent variants, released": int(cases.sum()),
-                "cases drawn from the model": len(drawn),
-            },
-        )
+        return measure_with(params, kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingCases:
+    """What is known of the cases that follow no frequent variant.
+
+    ``kernel``: that answers about them; ``alphabet``: their labels; ``masses``: noisy ones of what
+    follows each context, in grid steps; ``count``: about how many there are, noisy too.
+    """
+
+    kernel: Kernel
+    alphabet: Sequence[str]
+    masses: Mapping[Context, Floats]
+    count: int
+
+
+Learn = Callable[[RemainingCases], StepFactors]
+"""Finds factors by which steps are taken more often than a chain says, given all of a prefix."""
+
+
+def measure_with(params: MarkovParams, kernel: Kernel, learn: Learn | None = None) -> Measurement:
+    """Select the frequent variants; generate the other cases as ``VariantMarkov`` does, with the
+    factors that ``learn`` finds, if it is given.
+    """
+    if params.alphabet is not None:
+        kernel = kernel.narrowed(params.alphabet)
+    found = kernel.select(variant, Gaussian(params.sigmas[0]), params.tau, WHOLE)
+    cases = np.rint(found.noisy / UNIT_NORM).astype(np.int64)
+    alphabet = params.alphabet
+    if alphabet is None:
+        selected = _select_activities(params.selection, kernel)
+        alphabet = tuple(sorted(set(selected).union(*found.labels)))
+    drawn: list[tuple[str, ...]] = []
+    if alphabet:
+        others = kernel.narrowed(alphabet, without=found.labels)
+        prior = _transitions_a_case(found.labels, cases, alphabet)
+        drawn = _generate_variants(others, alphabet, prior, params, learn)
+    total = Counter(dict(zip(found.labels, cases.tolist(), strict=True)))
+    total.update(drawn)
+    return Measurement(
+        list(total),
+        np.array(list(total.values()), np.int64),
+        {
+            "frequent variants": len(cases),
+            "cases of frequent variants, released": int(cases.sum()),
+            "cases drawn from the model": len(drawn),
+        },
+    )
 
 
 def _offered(
@@ -248,7 +275,11 @@ def _select_activities(selection: Selection | None, kernel: Kernel) -> list[str]
 
 
 def _generate_variants(
-    others: Kernel, alphabet: Sequence[str], prior: Table, params: MarkovParams
+    others: Kernel,
+    alphabet: Sequence[str],
+    prior: Table,
+    params: MarkovParams,
+    learn: Learn | None,
 ) -> list[tuple[str, ...]]:
     """About as many sequences as there are other cases, about as long, from a chain fitted to noisy
     counts of their steps; ``prior``: the steps that are expected of one of them.
@@ -261,9 +292,10 @@ def _generate_variants(
         return []
     chain = MarkovChain.from_masses(rows, params.sharpness)
     groups = _measure_lengths(others, chain, count, params)
+    factors = None if learn is None else learn(RemainingCases(others, alphabet, rows, count))
 
     def drawn(by: MarkovChain, required: LengthGroups) -> list[tuple[str, ...]]:
-        codes = draw_sequences(by, required, params.longest, others.randomness)
+        codes = draw_sequences(by, required, params.longest, others.randomness, factors)
         return [tuple(alphabet[code - 1] for code in sequence) for sequence in codes]
 
     measured = np.array([rows[step] for step in _single_steps(len(alphabet))]) / count

@@ -1,0 +1,85 @@
+"""What a plan that trains networks needs of the machine, told before anything is charged."""
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+from cloakwork.mechanisms.generative.devices import (
+    INSTALL,
+    chosen_device,
+    computed_on,
+    has_torch,
+)
+from cloakwork.mechanisms.prediction import Trains
+from cloakwork.mechanisms.registry import catalogue as all_mechanisms
+from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.model import Plan
+from cloakwork.progress import Reporter
+
+MINUTE: Final = 60
+HOUR: Final = 3600
+
+
+def require_device(
+    plan: Plan, device: str, reporter: Reporter, catalogue: Catalogue | None = None
+) -> None:
+    """Load what ``plan`` needs to train on ``device``, and tell ``reporter`` how long that takes.
+
+    Raises MissingExtra without torch, and MissingDevice where there is no such device. Where no
+    step trains, torch is loaded for a graphics card that was asked for, and for nothing else.
+    """
+    with computed_on(device):
+        if not _trained(plan, catalogue):
+            return
+        kind: Literal["cpu", "cuda"] = "cuda" if chosen_device().type == "cuda" else "cpu"
+        seconds = _seconds(plan, kind, catalogue)
+        if seconds is not None:
+            reporter(f"training takes {duration_in_words(seconds)} on this machine")
+
+
+def training_line(plan: Plan, catalogue: Catalogue | None = None) -> str | None:
+    """How long training takes here without a graphics card, or what is missing for it; None where
+    no step trains, or nothing can be told.
+
+    From the plan alone; torch is not loaded.
+    """
+    if not _trained(plan, catalogue):
+        return None
+    if not has_torch():
+        return f"training needs torch, which is not installed here: {INSTALL}"
+    seconds = _seconds(plan, "cpu", catalogue)
+    if seconds is None:
+        return None
+    return f"training takes {duration_in_words(seconds)} on this machine"
+
+
+def duration_in_words(seconds: float) -> str:
+    """A time that was predicted: no more is said of it than is known."""
+    if seconds < MINUTE:
+        return "less than a minute"
+    amount, unit = (seconds / MINUTE, "minute") if seconds < HOUR else (seconds / HOUR, "hour")
+    rounded = round(amount)
+    return f"about {rounded:,} {unit}{'' if rounded == 1 else 's'}"
+
+
+def _seconds(
+    plan: Plan, device: Literal["cpu", "cuda"], catalogue: Catalogue | None
+) -> float | None:
+    """Of all steps; None where a step cannot tell."""
+    found = [
+        mechanism.predicted_seconds(params, plan.facts, device)
+        for mechanism, params in _trained(plan, catalogue)
+    ]
+    known = [each for each in found if each is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
+def _trained(plan: Plan, catalogue: Catalogue | None) -> list[tuple[Trains, Any]]:
+    return list(_training_steps(plan, all_mechanisms() if catalogue is None else catalogue))
+
+
+def _training_steps(plan: Plan, mechanisms: Catalogue) -> Iterator[tuple[Trains, Any]]:
+    """The mechanisms that train, with their parameters."""
+    for step in plan.steps:
+        mechanism = mechanisms.get(step.mechanism)
+        if mechanism is not None and isinstance(mechanism, Trains):
+            yield mechanism, mechanism.Params.model_validate(step.params)
