@@ -23,7 +23,7 @@ from cloakwork.quantities import Frozen, Number
 STEPS: Final = 64
 """Gradient steps, each on all cases: together they tell as much as one normal number."""
 
-NORM: Final = 2.0
+NORM: Final = 4.0
 """What a case's gradient is clipped to (L2); most are shorter."""
 
 ACTIVITIES: Final = 32
