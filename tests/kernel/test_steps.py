@@ -35,6 +35,11 @@ def lengths(parameters, cases, step):
     return cases.lengths[:, None] * np.array([1.0, -1.0])
 
 
+def told_lengths(parameters, cases, step):
+    """A hundredth of a case's events."""
+    return cases.lengths[:, None] * np.array([0.01, 0.0])
+
+
 def take_mean(parameters, mean):
     return mean
 
@@ -156,6 +161,12 @@ def test_units_must_be_granted():
         kernel_of(seen, charged(DESCENT, 2, 2), max_cases=2).steps(
             lengths, START, take_mean, DESCENT
         )
+
+
+def test_where_everybody_is_in_every_step_units_need_not_be_told_apart():
+    """Each case counts as often as it occurs, whosever it is."""
+    seen = measured(["a", "ab"], [4, 3])
+    assert one_step(seen, told_lengths, max_cases=2).tolist() == [4 * 10 + 3 * 20, 0]
 
 
 @pytest.mark.parametrize("seen", [measured([]), measured(["a", "b"])], ids=["log", "sample"])

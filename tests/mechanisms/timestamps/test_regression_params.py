@@ -9,7 +9,11 @@ from cloakwork.accounting.gaussians import epsilon_of_normal
 from cloakwork.facts import Facts, Unit
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.timestamps.histogram_params import offered_params
-from cloakwork.mechanisms.timestamps.regression_params import STEPS, offered_regression
+from cloakwork.mechanisms.timestamps.regression_params import (
+    REGRESSION_SHARES,
+    STEPS,
+    offered_regression,
+)
 
 
 @pytest.mark.parametrize("max_cases", [1, 3])
@@ -23,14 +27,16 @@ def test_all_of_it_costs_mu(mu, max_cases):
     assert charged <= exact * 1.005
 
 
-def test_the_steps_have_the_share_of_the_table():
-    """So that both mechanisms have the same noise on all other tables."""
-    tables = offered_params(0.3, Facts(), {})
+def test_the_steps_have_a_share_of_their_own():
+    """Of mu squared; the tables have the rest, in proportion."""
     found = offered_regression(0.3, Facts(), {})
-    others = {name: sigma for name, sigma in tables.sigmas.items() if name != "totals"}
-    assert found.tables.sigmas == others
-    assert found.steps_mu == pytest.approx(2**14 / tables.sigmas["totals"], rel=1e-3)
+    share = REGRESSION_SHARES["totals"] / sum(REGRESSION_SHARES.values())
+    assert found.steps_mu**2 == pytest.approx(share * 0.3**2, rel=1e-3)
     assert found.multiplier == pytest.approx(math.sqrt(STEPS) / found.steps_mu)
+    tables = offered_params(0.3, Facts(), {})
+    ratios = {round(sigma / tables.sigmas[name], 4) for name, sigma in found.tables.sigmas.items()}
+    assert len(ratios) == 1
+    assert 1.0 < ratios.pop() < 1.05
 
 
 def test_options_are_those_of_the_tables():

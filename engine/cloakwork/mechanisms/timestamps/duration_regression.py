@@ -25,14 +25,17 @@ from cloakwork.mechanisms.timestamps.regression_params import (
 )
 from cloakwork.mechanisms.timestamps.time_queries import KnownTimes
 
+ALL: Final = 3.0
 PRESENT: Final = 0.3
-"""What an activity that a case has weighs as an input, where the last one weighs 1."""
+"""What all cases share, and an activity that a case has, weigh as inputs, where the last activity
+weighs 1.
+"""
 
-PACE: Final = 0.7
-"""How fast weights are learned, for a learning rate at which noise moves them by about as much."""
+PACE: Final = 1.0
+"""By how much noise moves a weight over all steps, about, where data tell nothing of it."""
 
-FASTEST: Final = 3.0
-"""The largest learning rate: beyond, steps overshoot."""
+CAUTION: Final = 0.5
+"""The part of Newton's step that is taken where data tell much."""
 
 SETTLED: Final = 0.5
 """The weights are the mean over so large a part of the steps, the last ones."""
@@ -104,7 +107,7 @@ class DurationRegression:
         size, known = len(cases), ACTIVITIES + 1
         found = np.zeros((size, INPUTS))
         usable = cases.lengths > 1
-        found[:, 0] = 1.0
+        found[:, 0] = ALL
         # From 1/64 to 64 times 8 events, as -2 to 2.
         found[:, 1] = np.clip((np.log2(np.maximum(cases.lengths, 1)) - 3) / 2, -2.0, 2.0)
         rows = np.flatnonzero(usable)
@@ -145,34 +148,54 @@ class DurationRegression:
         is_known[known.case[first]] = True
         return place, is_known
 
-    def trained(self, params: RegressionParams, kernel: Kernel, cases: int) -> Floats:
-        """Weights after all steps, the mean of the last ones; ``cases``: about how many there
-        are.
+    def trained(self, params: RegressionParams, kernel: Kernel, released: Floats) -> Floats:
+        """Weights after all steps, the mean of the last ones; ``released``: the inputs of released
+        cases, which are about as many, and like those of the log.
         """
-        descent = params.descent(cases)
-        ascent = _Ascent(learning_rate(params, cases), [])
+        descent = params.descent(len(released))
+        ascent = _Ascent.over(self, released, steepest_step(params, len(released)))
         kernel.steps(self.gradient, np.zeros(INPUTS * OUTPUTS), ascent.update, descent)
         return ascent.settled(descent)
 
 
-def learning_rate(params: RegressionParams, cases: int) -> float:
-    """Such that noise moves a weight by about ``PACE`` over all steps, if nothing else did: what
-    data tell beyond that is learned, what noise hides is not. At most ``FASTEST``.
+def steepest_step(params: RegressionParams, cases: int) -> float:
+    """What a gradient is multiplied by in directions of which data tell little: such that noise
+    alone moves a weight by about ``PACE`` over all steps.
     """
-    steps = params.descent(cases).times
-    return min(PACE * cases * params.steps_mu / (NORM * steps), FASTEST)
+    return PACE * cases * params.steps_mu / (NORM * params.descent(cases).times)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ascent:
-    """Steps of one size up the likelihood; ``path``: the weights after each."""
+    """Steps up the likelihood, shorter in directions in which it bends more (Newton's, damped).
 
-    rate: float
+    ``of_inputs``, ``of_curves``: the directions, a column each; ``sizes``: of steps along them,
+    shape (``INPUTS``, ``OUTPUTS``). ``path``: the weights after each step.
+    """
+
+    of_inputs: Floats
+    of_curves: Floats
+    sizes: Floats
     path: list[Floats]
+
+    @classmethod
+    def over(cls, model: DurationRegression, released: Floats, steepest: float) -> "_Ascent":
+        """How the likelihood bends follows from the inputs of ``released`` cases and from what is
+        expected of durations: nothing of the log is asked for it.
+        """
+        expected = np.exp(model.base)
+        mean = expected @ model.curves
+        varies = (model.curves * expected[:, None]).T @ model.curves - np.outer(mean, mean)
+        inputs, of_inputs = np.linalg.eigh(released.T @ released / len(released))
+        curves, of_curves = np.linalg.eigh(varies)
+        bends = np.outer(np.maximum(inputs, 0), np.maximum(curves, 0))
+        return cls(of_inputs, of_curves, CAUTION / (bends + CAUTION / steepest), [])
 
     def update(self, weights: Floats, mean: Floats) -> Floats:
         """The next weights."""
-        self.path.append(np.asarray(weights + self.rate * mean))
+        turned = self.of_inputs.T @ mean.reshape(INPUTS, OUTPUTS) @ self.of_curves
+        step = self.of_inputs @ (turned * self.sizes) @ self.of_curves.T
+        self.path.append(np.asarray(weights + step.reshape(-1)))
         return self.path[-1]
 
     def settled(self, descent: Descent) -> Floats:

@@ -113,14 +113,17 @@ def event_of(name: TableName, sigma: float, max_cases: int) -> PrivacyEvent:
 
 
 def offered_params(
-    mu: float, facts: Facts, options: Mapping[str, JsonValue]
+    mu: float,
+    facts: Facts,
+    options: Mapping[str, JsonValue],
+    defaults: Mapping[TableName, float] = SHARES,
 ) -> HistogramParams | Refusal:
-    """The least noise at ``mu``, shared out as ``SHARES`` and ``options`` say."""
+    """The least noise at ``mu``, shared out as ``defaults`` and ``options`` say."""
     try:
         chosen = HistogramOptions.model_validate(options)
     except ValidationError as error:
         return Refusal("misconfigured", option_fault(error))
-    shares = {**SHARES, **chosen.shares}
+    shares = {**defaults, **chosen.shares}
     if facts.window is not None:
         del shares["window"]
     total = sum(shares.values())

@@ -49,8 +49,9 @@ class RegressedTimes(ModelledTimes):
         case = np.searchsorted(rows, cases.case_of[self.followers])
         place = bins.place(np.bincount(case, weights=gaps).astype(np.int64))
         model = DurationRegression.expecting(self.clock, bins, cases, place)
-        weights = model.trained(self.regression, self.kernel, len(rows))
-        shape = model.distributions(weights, model.inputs(cases)[rows])
+        inputs = model.inputs(cases)[rows]
+        weights = model.trained(self.regression, self.kernel, inputs)
+        shape = model.distributions(weights, inputs)
         totals = durations_by_rank(shape, place, bins, self.draws)
         each = np.arange(len(rows))
         met = meet_totals(gaps, pair, case, totals, each, self.draws)

@@ -26,8 +26,7 @@ class TimestampRegression:
     How long a case takes is drawn given its length, its last activity and the activities that it
     has, by a multinomial logistic regression (``DurationRegression``). It starts from what the
     released gaps add up to; its weights are found by ``STEPS`` gradient steps under noise (DP-SGD),
-    each on all cases. Starts, gaps and hours of the week are as of timestamps/histogram, and so are
-    the shares of the budget: the steps have that of the table.
+    each on all cases. Starts, gaps and hours of the week are as of timestamps/histogram.
 
     **Sensitivity.** Tables as there. The gradient of a case is scaled by the kernel to norm
     ``NORM`` (L2) where it is longer, and rounded to whole grid steps, so a unit of m cases moves

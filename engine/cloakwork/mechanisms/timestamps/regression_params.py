@@ -12,7 +12,9 @@ from cloakwork.facts import Facts
 from cloakwork.kernel import Descent
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.timestamps.histogram_params import (
+    SHARES,
     HistogramParams,
+    TableName,
     event_of,
     norm_charged,
     offered_params,
@@ -23,7 +25,7 @@ from cloakwork.quantities import Frozen, Number
 STEPS: Final = 64
 """Gradient steps, each on all cases: together they tell as much as one normal number."""
 
-NORM: Final = 2.0
+NORM: Final = 4.0
 """What a case's gradient is clipped to (L2); most are shorter."""
 
 ACTIVITIES: Final = 32
@@ -37,6 +39,12 @@ OUTPUTS: Final = 16
 
 WEIGHTS: Final = INPUTS * OUTPUTS
 """Parameters: as many whatever is released, so that the plan can charge for them."""
+
+
+REGRESSION_SHARES: Final[Mapping[TableName, float]] = {**SHARES, "totals": 0.30}
+"""Parts of the budget: as of timestamps/histogram, but for durations, where a little more noise on
+all tables costs less than it gains.
+"""
 
 
 class RegressionParams(Frozen):
@@ -74,8 +82,8 @@ class RegressionParams(Frozen):
 def offered_regression(
     mu: float, facts: Facts, options: Mapping[str, JsonValue]
 ) -> RegressionParams | Refusal:
-    """The least noise at ``mu``; the steps have the share of the table of durations."""
-    tables = offered_params(mu, facts, options)
+    """The least noise at ``mu``; the steps have the share of ``totals``."""
+    tables = offered_params(mu, facts, options, REGRESSION_SHARES)
     if isinstance(tables, Refusal):
         return tables
     sigma = tables.sigmas["totals"]
