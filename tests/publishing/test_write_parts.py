@@ -253,6 +253,29 @@ def test_parts_of_other_columns_are_no_log(four_parts: Path, key: SigningKey) ->
     assert any("its columns are not those of part-00001.csv" in s for s in mismatches(four_parts))
 
 
+def test_a_column_more_in_each_part_is_found_whoever_signed_it(
+    four_parts: Path, key: SigningKey
+) -> None:
+    for part in (four_parts / "log.csv").iterdir():
+        head, *rows = part.read_text().splitlines()
+        part.write_text("\n".join([f"{head},name", *(f"{row},Ann" for row in rows)]) + "\n")
+
+    resign(four_parts, key)
+
+    said = "log.csv: it holds 'name', and no rule of the plan releases 'name'"
+    assert said in mismatches(four_parts)
+
+
+def test_parts_in_another_order_are_another_release(four_parts: Path, key: SigningKey) -> None:
+    """To whoever signs them it is one: the order of cases is random."""
+    _swap(four_parts)
+    assert "log.csv/part-00001.csv: is not the file that was signed" in mismatches(four_parts)
+
+    resign(four_parts, key)
+
+    assert verify(four_parts).checks
+
+
 def test_too_small_a_group_is_found_across_parts(tmp_path: Path, key: SigningKey) -> None:
     log = LogInParts.evenly(a_log([*VARIANTS, ["leave"]]), 4)
 
