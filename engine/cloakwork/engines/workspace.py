@@ -76,7 +76,7 @@ def writing_to(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         # polars has the reason in its text alone.
-        reason = error.strerror or str(error).partition("\n")[0]
+        reason = error.strerror or str(error).partition(" (os error")[0]
         raise OutputError(
             f"{_home_of(path)}: batches of the log cannot be written there ({reason}); make room, "
             f"or set {WORK_FOLDER} to a folder on a larger disk"
