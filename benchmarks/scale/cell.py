@@ -44,7 +44,8 @@ class Watch:
 
     def look_at_memory(self) -> None:
         """Sum over the tree of processes."""
-        found = [_memory_of(process) for process in tree_of(self.process)]
+        running = [each for each in tree_of(self.process) if not is_starting(each)]
+        found = [_memory_of(process) for process in running]
         self.processes = max(self.processes, len(found))
         self.resident = max(self.resident, sum(resident for resident, _ in found))
         self.held = max(self.held, sum(held for _, held in found))
@@ -68,6 +69,24 @@ def tree_of(process: int) -> list[int]:
             for task in Path(f"/proc/{one}/task").iterdir():
                 waiting += map(int, (task / "children").read_text().split())
     return found
+
+
+def is_starting(process: int) -> bool:
+    """Whether a process still has the memory of the one that started it: until it runs a program
+    of its own, that memory would count twice.
+    """
+    try:
+        parent, stack = _parent_and_stack(process)
+        return stack != 0 and _parent_and_stack(parent)[1] == stack
+    except OSError:
+        return False
+
+
+def _parent_and_stack(process: int) -> tuple[int, int]:
+    """The process that started it, and where its stack begins, which each program has anew."""
+    # Behind the name, which may hold anything, stand fields 3 and on of proc(5).
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[4 - 3]), int(fields[28 - 3])
 
 
 def _memory_of(process: int) -> tuple[int, int]:

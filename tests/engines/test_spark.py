@@ -24,6 +24,7 @@ from cloakwork.engines.spark import SparkEngine, spark_engine
 from cloakwork.engines.spark_rows import SparkSource, rows_of
 from cloakwork.engines.spark_tasks import ArrowTask, SparkExecutor, sealed
 from cloakwork.errors import CloakworkError, LogError, MechanismError
+from cloakwork.locks import lock_file
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io.options import InputOptions
 from cloakwork.log.io.reading import read_log
@@ -31,6 +32,7 @@ from cloakwork.log.io.request import TableRequest
 from cloakwork.log.limits import Limits
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
+from cloakwork.plan.planner import make_plan
 from cloakwork.run.all_cases import SourceFigures
 from cloakwork.testing.asking_contract import MechanismRuns
 from cloakwork.testing.contract import MechanismContract
@@ -38,6 +40,7 @@ from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log
 from conftest import EXAMPLES, ROOT
 from contracts import test_mechanism_contract
 from drawn_entropy import entropy_of
+from run.test_windows import HISTORIES, extract, growing
 from spark_session import missing, spark_session
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
@@ -54,10 +57,13 @@ SAMPLE = {"attributes/redact", "kanon/pretsa", "timestamps/laplace"}
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     module = sys.modules[__name__]
     cloudpickle.register_pickle_by_value(module)  # executors cannot import it
+    # Workers that share these tests start a Java machine one after the other, never two at once.
+    lock = lock_file(tmp_path_factory.getbasetemp().parent / "spark.lock")
     try:
         with spark_session(tmp_path_factory.mktemp("spark")) as found:
             yield found
     finally:
+        lock.release()
         cloudpickle.unregister_pickle_by_value(module)
 
 
@@ -318,6 +324,45 @@ def test_a_hundred_tasks_killed_after_output(
     assert made.part_count > 1
     assert_same_log(*read)
     assert_killed_and_repeated(tmp_path / "marks", least=100)
+
+
+@pytest.mark.skipif(not LONG, reason="four releases: CLOAKWORK_RUNS=1")
+def test_windows_release_what_memory_releases(session: Any, tmp_path: Path) -> None:
+    """Of a DataFrame, its rows permuted, on the engine by its name: each case with the window that
+    had it first, though it starts in another one in the next extract.
+    """
+    runs = []
+    some = tuple(range(0, len(HISTORIES), 5))
+    for engine in ("memory", "spark"):
+        ledger, read = f"sqlite:///{tmp_path / engine}.db", []
+        for number, window in enumerate(("2026-09", "2026-10")):
+            plan = make_plan(growing(), window=window)
+            frame, columns = frame_of(session, extract(number, some), tmp_path, engine)
+            out = tmp_path / f"{engine}-{window}"
+            with entropy_of("both"):
+                made = release(plan, frame, out, ledger=ledger, columns=columns, engine=engine)
+            verify(out)
+            read.append(read_log(made.log))
+        assert states_in(ledger) == ["committed", "committed"]
+        runs.append(read)
+        (note,) = [each for each in made.release.internal.notes if "start in window" in each]
+        assert "; 0 of them were left out" not in note
+    in_memory, on_spark = runs
+    for one, other in zip(in_memory, on_spark, strict=True):
+        assert_same_log(one, other)
+
+
+def frame_of(
+    session: Any, log: EventLog, folder: Path, engine: str
+) -> tuple[Any, dict[str, str] | None]:
+    """The log at a path, or as a DataFrame of its rows in another order, and what numbers them."""
+    name = folder / secrets.token_hex(4)
+    table = log.to_polars().with_row_index("n")
+    if engine == "memory":
+        table.drop("n").write_parquet(name)
+        return name, None
+    permuted = table.sample(fraction=1, shuffle=True, seed=2)
+    return session.read.parquet(str(in_files(permuted, name))), {"row": "n"}
 
 
 @pytest.mark.skipif(not LONG, reason="a server of Spark Connect: CLOAKWORK_RUNS=1")

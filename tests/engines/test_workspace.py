@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from cloakwork.engines import workspace
-from cloakwork.engines.workspace import Workspace, work_home
+from cloakwork.engines.partition import partition
+from cloakwork.engines.workspace import Workspace, work_home, writing_to
 from cloakwork.errors import OutputError
 from cloakwork.locks import Lock, lock_if_abandoned
+from cloakwork.log.io.reading import read_log
+from cloakwork.log.io.streams import open_rows
+from conftest import EXAMPLES
 
 
 def test_it_is_the_owners_alone(tmp_path: Path) -> None:
@@ -82,8 +86,31 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 def test_where_it_lies_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the environment; else in the user's data folder."""
+    (tmp_path / "fast disk").mkdir()
     monkeypatch.setenv("CLOAKWORK_WORK", str(tmp_path / "fast disk"))
     assert work_home() == tmp_path / "fast disk"
     monkeypatch.delenv("CLOAKWORK_WORK")
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path))
     assert work_home() == tmp_path / "work"
+
+
+def test_a_chosen_folder_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is not mounted, a misspelt name: no raw rows go there."""
+    monkeypatch.setenv("CLOAKWORK_WORK", str(tmp_path / "no disk" / "work"))
+    with pytest.raises(OutputError, match=r"no disk/work: there is no such folder .*WORK"):
+        Workspace()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    """Wherever it happens: rows that are parted, and batches; it names the folder that stays."""
+    space = Workspace(tmp_path)
+    log = read_log(EXAMPLES / "hospital.xes.gz")
+    (space.path / "part-00000.arrows").symlink_to("/dev/full")
+    said = rf"^{tmp_path}: batches of the log cannot be written there \(No space left on device"
+    with pytest.raises(OutputError, match=said) as caught:
+        partition(open_rows(log), space.path, b"k" * 16, part_count=1)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(OutputError, match=said), writing_to(space.path / "1.batch"):
+        Path("/dev/full").write_text("rows")

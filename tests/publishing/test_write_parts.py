@@ -16,11 +16,12 @@ from cloakwork.attacks.opened import opened_log
 from cloakwork.errors import LogError, OutputError, VerificationFailed
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.log.io import read_log, write_log
+from cloakwork.publishing import folder as folder_of_release
+from cloakwork.publishing import log_files
 from cloakwork.publishing import write_parts as writing
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.log_files import names_of_log, part_name
 from cloakwork.publishing.packing import pack
-from cloakwork.publishing.read_files import found_twice
 from cloakwork.publishing.reconcile import _read_statement
 from cloakwork.publishing.verify import verify
 from cloakwork.publishing.write_parts import PartWriter, write_parts
@@ -193,6 +194,20 @@ def test_whatever_becomes_of_a_part_is_found(
     assert not (tmp_path / "release.zip").exists()
 
 
+def test_a_folder_that_holds_more_than_any_release_is_not_listed(
+    four_parts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody may send a folder of millions of files: one line says so, and not one for each."""
+    for number in range(20):
+        (four_parts / "log.csv" / f"more-{number}").write_text("")
+    monkeypatch.setattr(folder_of_release, "_MOST_ENTRIES", 10)
+    (said,) = mismatches(four_parts)
+    assert said == "'log.csv': holds more than 10 entries, and so is no release"
+    monkeypatch.setattr(log_files, "MOST_PARTS", 10)
+    with pytest.raises(LogError, match="nor a folder of parts"):
+        opened_log(four_parts)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -231,17 +246,6 @@ def test_a_case_in_two_parts_is_found_whoever_signed_it(four_parts: Path, key: S
     assert said in mismatches(four_parts)
 
 
-def test_hashes_of_every_range_are_found_that_stand_in_two_parts() -> None:
-    """At the ends of ranges too; and no others."""
-    ends = [number << 60 for number in range(16)] + [(number << 60) - 1 for number in range(1, 17)]
-    twice = np.sort(np.array(ends, np.uint64))
-    once = np.sort(twice ^ np.uint64(1 << 30))
-    parts = [twice, np.sort(np.concatenate([twice, once])), once[:0]]
-
-    assert found_twice(parts).tolist() == twice.tolist()
-    assert not len(found_twice([once, twice]))
-
-
 def test_parts_of_other_columns_are_no_log(four_parts: Path, key: SigningKey) -> None:
     part = four_parts / "log.csv" / "part-00002.csv"
     rows = part.read_text().splitlines()
@@ -250,6 +254,29 @@ def test_parts_of_other_columns_are_no_log(four_parts: Path, key: SigningKey) ->
     resign(four_parts, key)
 
     assert any("its columns are not those of part-00001.csv" in s for s in mismatches(four_parts))
+
+
+def test_a_column_more_in_each_part_is_found_whoever_signed_it(
+    four_parts: Path, key: SigningKey
+) -> None:
+    for part in (four_parts / "log.csv").iterdir():
+        head, *rows = part.read_text().splitlines()
+        part.write_text("\n".join([f"{head},name", *(f"{row},Ann" for row in rows)]) + "\n")
+
+    resign(four_parts, key)
+
+    said = "log.csv: it holds 'name', and no rule of the plan releases 'name'"
+    assert said in mismatches(four_parts)
+
+
+def test_parts_in_another_order_are_another_release(four_parts: Path, key: SigningKey) -> None:
+    """To whoever signs them it is one: the order of cases is random."""
+    _swap(four_parts)
+    assert "log.csv/part-00001.csv: is not the file that was signed" in mismatches(four_parts)
+
+    resign(four_parts, key)
+
+    assert verify(four_parts).checks
 
 
 def test_too_small_a_group_is_found_across_parts(tmp_path: Path, key: SigningKey) -> None:

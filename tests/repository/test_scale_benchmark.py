@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +113,22 @@ def test_a_cell_sees_memory_and_files_of_children(
     assert printed == b""
     failed, _ = cell.watched([sys.executable, "-c", "raise SystemExit('nothing there')"], tmp_path)
     assert failed == {"failed": "nothing there"}
+
+
+def test_a_child_that_still_has_its_parents_memory_counts_once(
+    modules: tuple[ModuleType, ModuleType],
+) -> None:
+    """Between the fork and its own program; a program of its own counts."""
+    _, cell = modules
+    forking = "import os; print(os.fork(), flush=True); os.read(0, 1)"
+    with subprocess.Popen(
+        [sys.executable, "-c", forking], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as started:
+        assert started.stdout is not None
+        forked = max(int(started.stdout.readline()) for _ in range(2))  # the child prints 0
+        assert cell.is_starting(forked)
+        assert not cell.is_starting(started.pid)
+        started.communicate("\n\n")
 
 
 def test_policies_are_valid_and_figures_are_of_them() -> None:

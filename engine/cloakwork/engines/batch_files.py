@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.arrays import Ints
+from cloakwork.engines.workspace import writing_to
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.joined import joined_batches
 
@@ -38,7 +39,7 @@ def write_segments(segments: Iterable[EventLog | None], path: Path) -> BatchFile
     """Write logs end to end, each to be read by itself; None: nothing for that place."""
     cases = events = 0
     bounds = [0]
-    with _private_file(path) as file:
+    with writing_to(path), _private_file(path) as file:
         for log in segments:
             if log is not None and log.cases.height:
                 _write_log(log, file)
@@ -50,7 +51,7 @@ def write_segments(segments: Iterable[EventLog | None], path: Path) -> BatchFile
 
 def write_batch(log: EventLog, path: Path) -> BatchFile:
     """Write a batch; one without cases keeps its columns."""
-    with _private_file(path) as file:
+    with writing_to(path), _private_file(path) as file:
         _write_log(log, file)
         return BatchFile(path, log.cases.height, log.events.height, np.array([0, file.tell()]))
 

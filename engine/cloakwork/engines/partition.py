@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cloakwork.engines.workspace import writing_to
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.flat import text_bytes
 from cloakwork.log.io.row_source import (
@@ -204,7 +205,7 @@ class _Writer:
     def _flush(self) -> None:
         for place, part in enumerate(self._files):
             rows, cases = _of_part(self._rows, place), _of_part(self._cases, place)
-            with part.path.open("ab") as file:
+            with writing_to(part.path), part.path.open("ab") as file:
                 piece = _append(file, rows), _append(file, cases)
             events = part.events + rows.height
             self._files[place] = CaseFile(part.path, events, (*part.pieces, piece))

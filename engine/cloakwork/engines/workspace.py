@@ -8,6 +8,8 @@ import secrets
 import shutil
 import socket
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,9 +24,18 @@ _PREFIX: Final = "work-"
 
 
 def work_home() -> Path:
-    """``$CLOAKWORK_WORK``, else the folder ``work`` in the user's data folder."""
+    """``$CLOAKWORK_WORK``, which must exist, else the folder ``work`` in the user's data folder.
+
+    Raises OutputError: raw rows must not go where nobody meant them to, because a name was
+    misspelt or a disk was not mounted.
+    """
     chosen = os.environ.get(WORK_FOLDER)
-    return Path(chosen) if chosen else data_home() / "work"
+    if not chosen:
+        return data_home() / "work"
+    folder = Path(chosen)
+    if not folder.is_dir():
+        raise OutputError(f"{folder}: there is no such folder ({WORK_FOLDER}); make it first")
+    return folder
 
 
 class Workspace:
@@ -54,6 +65,28 @@ class Workspace:
     def close(self) -> None:
         """Remove the folder now. Closing twice does nothing."""
         self._close()
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Say in one line, as an OutputError, why a file of a workspace cannot be written: most likely
+    its disk is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        # polars has the reason in its text alone.
+        reason = error.strerror or str(error).partition(" (os error")[0]
+        raise OutputError(
+            f"{_home_of(path)}: batches of the log cannot be written there ({reason}); make room, "
+            f"or set {WORK_FOLDER} to a folder on a larger disk"
+        ) from error
+
+
+def _home_of(path: Path) -> Path:
+    """Where the workspace lies that a file is of; it is gone when somebody reads of it."""
+    own = (folder for folder in path.parents if folder.name.startswith(_PREFIX))
+    return next(own, path).parent
 
 
 def remove_abandoned(home: Path) -> int:

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,9 @@ INTERNAL_FOLDER: Final = "internal"
 
 LARGEST_DOCUMENT: Final = 64 * 2**20
 """Bytes that statement or plan may have: plans of 15,000 attributes stay far below."""
+
+_MOST_ENTRIES: Final = 20_000
+"""Entries that a folder of a release may have: twice as many as a log has parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +122,20 @@ def _check_parts(folder: "os.DirEntry[str]", signed: Collection[str]) -> Iterato
 
 
 def _entries(folder: Path) -> "Iterator[os.DirEntry[str] | Check]":
-    """The entries of a folder by name, or why they cannot be listed."""
+    """The entries of a folder by name, or why they cannot be listed: a folder that somebody sent
+    may hold millions.
+    """
     try:
         with os.scandir(folder) as entries:
-            yield from sorted(entries, key=lambda entry: entry.name)
+            found = list(islice(entries, _MOST_ENTRIES + 1))
     except OSError as error:
         yield Check(False, f"the folder cannot be listed ({error.strerror})")
+        return
+    if len(found) > _MOST_ENTRIES:
+        more = f"holds more than {_MOST_ENTRIES:,} entries, and so is no release"
+        yield Check(False, f"{folder.name!a}: {more}")
+        return
+    yield from sorted(found, key=lambda entry: entry.name)
 
 
 def holds_internal(folder: Path) -> bool:

@@ -5,9 +5,11 @@ A log of one part is the file ``log.xes``. A log of several is the folder ``log.
 release, which always has a slash; no other name is accepted, so that none leads elsewhere.
 """
 
+import os
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -114,8 +116,12 @@ def found_log(folder: Path, named: Path) -> LogFiles:
 
 
 def files_of(path: Path) -> Iterator[Path]:
-    """The log's file, or what stands in its folder, by name. Links are not followed."""
+    """The log's file, or what stands in its folder, by name: of a folder that holds more than a
+    log may have parts, some, and one too many. Links are not followed.
+    """
     if path.is_symlink() or not path.is_dir():
         yield path
-    else:
-        yield from sorted(path.iterdir())
+        return
+    with os.scandir(path) as entries:
+        names = sorted(entry.name for entry in islice(entries, MOST_PARTS + 1))
+    yield from (path / name for name in names)

@@ -1,23 +1,21 @@
 """The log of a release, read for checking: whole where it is one file, else one part at a time."""
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.io import read_log
 from cloakwork.log.io.file_parts import ColumnKinds, FileParts, kinds_of, kinds_together
 from cloakwork.publishing.folder import Check
+from cloakwork.publishing.id_hashes import Hashes, IdHashes
 from cloakwork.publishing.log_files import LogFiles
 from cloakwork.publishing.released import HeldAttributes, attributes_of, merged_attributes
-
-Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class _Survey:
 @dataclass(frozen=True, slots=True)
 class _Glance:
     """What one part shows: its attributes, their kinds, and its case ids as keyed hashes of 64
-    bits: uint64, shape (cases,), ascending.
+    bits: uint64, shape (cases,).
     """
 
     held: HeldAttributes
@@ -90,29 +88,35 @@ class _Glance:
 
 def _survey(log: LogFiles, reader: FileParts) -> _Survey:
     key = secrets.randbits(64)
-    glances = reader.each_batch(lambda _, batch: _glance(batch, key))
+    held: list[HeldAttributes] = []
+    kinds: list[ColumnKinds] = []
+    with IdHashes() as ids:
+        for glance in reader.results(lambda _, batch: _glance(batch, key)):
+            held.append(glance.held)
+            kinds.append(glance.kinds)
+            ids.add(glance.ids)
+        suspects = ids.twice()
     return _Survey(
-        held=merged_attributes(glance.held for glance in glances),
-        kinds=kinds_together(log.files, [glance.kinds for glance in glances]),
-        cases_in_one_part=_check_cases(log, reader, [glance.ids for glance in glances], key),
+        held=merged_attributes(held),
+        kinds=kinds_together(log.files, kinds),
+        cases_in_one_part=_check_cases(log, reader, suspects, key),
     )
 
 
 def _glance(batch: EventLog, key: int) -> _Glance:
-    return _Glance(attributes_of(batch), kinds_of(batch), np.sort(_hashed_ids(batch, key)))
+    return _Glance(attributes_of(batch), kinds_of(batch), _hashed_ids(batch, key))
 
 
 def _hashed_ids(batch: EventLog, key: int) -> Hashes:
     return batch.cases[CASE_ID].drop_nulls().hash(key).to_numpy()
 
 
-def _check_cases(log: LogFiles, reader: FileParts, ids: Sequence[Hashes], key: int) -> Check:
-    """Whether no case id stands in two parts.
+def _check_cases(log: LogFiles, reader: FileParts, suspects: Hashes, key: int) -> Check:
+    """Whether no case id stands in two parts; ``suspects``: the hashes that do.
 
     Two ids have one hash by chance for n^2 / 2^65 of the logs with n cases, and nobody who wrote a
     log knew the key. So ids of one hash are compared themselves.
     """
-    suspects = found_twice(ids)
     if len(suspects):
         found: dict[str, str] = {}
         for file, batch in zip(log.files, reader.batches(), strict=True):
@@ -123,21 +127,6 @@ def _check_cases(log: LogFiles, reader: FileParts, ids: Sequence[Hashes], key: i
                     return Check(False, f"{log.name}: a case id stands in {places}")
                 found[case_id] = file.name
     return Check(True, f"{log.name}: each case lies in one of its {len(log.files)} parts")
-
-
-def found_twice(ids: Sequence[Hashes]) -> Hashes:
-    """The hashes that stand there more than once; each of ``ids`` is sorted.
-
-    Range after range, so that no second copy of all is made.
-    """
-    ends = [np.uint64((number << 60) - 1) for number in range(1, 17)]
-    bounds = [np.concatenate([[0], np.searchsorted(part, ends, "right")]) for part in ids]
-    found = []
-    for number in range(len(ends)):
-        spans = [part[b[number] : b[number + 1]] for part, b in zip(ids, bounds, strict=True)]
-        hashes = np.sort(np.concatenate(spans))
-        found.append(hashes[1:][hashes[1:] == hashes[:-1]])
-    return np.concatenate(found)
 
 
 def _kinds_of_some(kinds: ColumnKinds, names: Collection[str]) -> ColumnKinds:

@@ -10,7 +10,15 @@ import pytest
 from cloakwork.engines.partition import partition
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io import csv_blocks, parquet_stream, read_log, xes_fast, xes_full, xes_stream
+from cloakwork.log.io import (
+    csv_blocks,
+    folders,
+    parquet_stream,
+    read_log,
+    xes_fast,
+    xes_full,
+    xes_stream,
+)
 from cloakwork.log.io.options import InputOptions
 from cloakwork.log.io.streams import open_rows
 from cloakwork.log.limits import current_limits
@@ -336,6 +344,19 @@ def test_folders_that_are_no_log(files: dict[str, str], said: str, tmp_path: Pat
         (folder / name).write_text(text + "\n")
     with pytest.raises(LogError, match=said):
         read_log(folder)
+
+
+def test_a_folder_of_too_many_files_is_not_listed_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may hold millions, and is refused by the first that is too many."""
+    for number in range(5):
+        (tmp_path / f"{number}.csv").write_text(f"{HEAD}\n1,a,{DAY}\n")
+    monkeypatch.setattr(folders, "_MOST_FILES", 5)
+    assert len(folders.files_of(tmp_path)) == 5
+    monkeypatch.setattr(folders, "_MOST_FILES", 3)
+    with pytest.raises(LogError, match="holds more than 3 files, the limit"):
+        read_log(tmp_path)
 
 
 def test_a_type_that_differs_between_files_is_refused(tmp_path: Path) -> None:

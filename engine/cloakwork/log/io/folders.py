@@ -1,6 +1,8 @@
 """The files of a log that is kept in several."""
 
+import os
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from cloakwork.errors import LogError
@@ -27,16 +29,19 @@ def files_of(source: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
 
 def _files_in(folder: Path) -> tuple[Path, ...]:
     try:
-        found = sorted(folder.iterdir(), key=lambda each: each.name)
+        with os.scandir(folder) as entries:
+            listed = (each.name for each in entries if not each.name.startswith((".", "_")))
+            # No further than the limit, and one: a folder may hold millions.
+            names = sorted(islice(listed, _MOST_FILES + 1))
     except OSError as error:
         said = f"the folder cannot be read ({error.strerror or error})"
         raise LogError(folder, said, hint="grant read permission on it") from None
-    files = tuple(each for each in found if not each.name.startswith((".", "_")))
-    if not files:
+    if not names:
         raise LogError(folder, "the folder holds no log", hint="check the path")
-    if len(files) > _MOST_FILES:
-        said = f"the folder holds {len(files):,} files, the limit is {_MOST_FILES:,}"
+    if len(names) > _MOST_FILES:
+        said = f"the folder holds more than {_MOST_FILES:,} files, the limit"
         raise LogError(folder, said, hint="write fewer, larger files")
+    files = tuple(folder / name for name in names)
     for each in files:
         if not each.is_file() or format_by_suffix(each) is None:
             said = "a folder that is read as one log holds what is none"
