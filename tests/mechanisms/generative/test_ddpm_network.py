@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cloakwork.mechanisms.generative.ddpm_network import VariantDenoiser, Levels  # noqa: E402
+from cloakwork.mechanisms.generative.ddpm_network import Levels, VariantDenoiser  # noqa: E402
 
 
 def test_the_right_denoiser_draws_the_right_shares():
