@@ -26,8 +26,8 @@ Array = Any
 in both.
 """
 
-LEFT_STEPS: Final = 2.0**12
-RIGHT_STEPS: Final = 2.0**22
+LEFT_STEPS: Final = 2.0**15
+RIGHT_STEPS: Final = 2.0**21
 """The largest values of both factors, rounded."""
 
 _EXACT: Final = 2.0**53
@@ -39,6 +39,11 @@ _LARGEST: Final = 1e150
 _SLACK: Final = 2.0**-30
 """By how much a norm may be off that is computed in double precision, relative to its largest
 possible value: more than 2^19 roundings.
+"""
+
+_AIM: Final = 1 - 2.0**-11
+"""The part of the clip that a longer gradient is scaled down to, so that rounding seldom makes it
+longer than the clip.
 """
 
 _TRIALS: Final = 4
@@ -161,7 +166,8 @@ def clipped_factors(
     norms = _together([each.scale * each.norm for each in layers])
     module = _module_of(norms)
     # Steps that a gradient of 1 is worth, by case.
-    worth = module.clip(clip / module.where(norms > 0, norms, _LARGEST), None, 1 / grid)
+    most = _AIM * clip / module.clip(norms, 1 / _LARGEST, None)
+    worth = module.clip(most, None, 1 / grid)
     for each in layers:
         # Held, so that the rounded factors stay small; also a vector that cancels out in sum.
         held = LEFT_STEPS * RIGHT_STEPS / module.clip(each.scale, 1 / _LARGEST, None)
@@ -173,7 +179,7 @@ def clipped_factors(
         if bool(is_within.all()):
             return FactorMoves(tuple(moves))
         # Rounding made them longer.
-        less = worth * (0.999 * clip / module.where(longest > 0, longest, 1.0))
+        less = worth * (_AIM * clip / module.where(longest > 0, longest, 1.0))
         worth = module.where(is_within, worth, less)
     return FactorMoves(tuple(each.rounded(module.where(is_within, worth, 0.0)) for each in layers))
 
@@ -215,8 +221,14 @@ class _Layer:
     def rounded(self, worth: Array) -> Factors:
         """Whole numbers whose products are steps; a gradient of 1 is ``worth`` of them."""
         module = _module_of(self.left)
-        steps = (worth * self.scale / LEFT_STEPS)[:, None, None]
-        return Factors(module.round(self.left * LEFT_STEPS), module.round(self.right * steps))
+        product = worth * self.scale
+        # As fine on both sides, as far as that goes.
+        left = module.clip(module.sqrt(product), 1.0, LEFT_STEPS)
+        right = product / left
+        return Factors(
+            module.round(self.left * left[:, None, None]),
+            module.round(self.right * right[:, None, None]),
+        )
 
 
 def _longest(moves: Factors) -> Array:
