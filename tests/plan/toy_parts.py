@@ -133,14 +133,14 @@ class ToyAttributes(ToyTimes):
         return not {CONTROL_FLOW, TIMESTAMPS} & set(columns)
 
 
+SERVE_PARTS = ("timestamps/histogram", "timestamps/regression", "attributes/histogram")
+"""Ours that serve times, or attributes, as a part of a goal."""
+
+
 def with_toys(*toys: Any) -> Catalogue:
     """Ours that serve no such part, and ``toys``; by default both."""
     found = Catalogue(
-        {
-            name: place
-            for name, place in catalogue()._modules.items()
-            if name not in ("timestamps/histogram", "attributes/histogram")
-        }
+        {name: place for name, place in catalogue()._modules.items() if name not in SERVE_PARTS}
     )
     for toy in toys or (ToyTimes(), ToyAttributes()):
         found = found.with_mechanism(toy)
