@@ -1,12 +1,15 @@
 """Gradients by factors: no longer than the clip whatever they hold, and summed exactly."""
 
+import tracemalloc
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from cloakwork.kernel import Descent, Factors, Gaussian
+from cloakwork.kernel import Descent, Factors, Gaussian, gradients
 from cloakwork.kernel.gradients import clipped_factors, length_chunks
 from cloakwork.noise import reproducible
 from kernel.small import batch, kernel_of, measured
@@ -198,3 +201,59 @@ def test_noise_is_the_descent_s():
     nothing = np.zeros(4096)
     mean = kernel.steps(lambda *_: np.zeros((1, 4096)), nothing, lambda _, mean: mean, descent)
     assert mean.std() == pytest.approx(3 * 2 * 2 / 5, rel=0.05)
+
+
+def test_frequent_cases_take_no_more_memory_than_others():
+    """However often a case counts, no case's matrix is multiplied out: a log would show by what it
+    takes how many cases are alike.
+    """
+    cases, inputs, outputs = 64, 200, 100
+    left, right = RANDOM.normal(size=(cases, 1, inputs)), RANDOM.normal(size=(cases, 1, outputs))
+    moves = clipped_factors([Factors(left, right)], cases, inputs * outputs, GRID, CLIP)
+    counts = np.ones(cases, np.int64)
+    counts[7] = (1 << 20) + 3
+    tracemalloc.start()
+    found = moves.summed(counts)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8 * cases * inputs * outputs / 4
+    assert found.tolist() == (counts @ moves.rows()).tolist()
+
+
+def test_more_places_than_sums_are_exact_for_are_refused():
+    """Beyond, a sum would be rounded, and might come out longer than the clip."""
+    places = gradients.MOST_PLACES + 1
+    ones = np.ones((1, places, 1))
+    with pytest.raises(ValueError, match="places"):
+        clipped_factors([Factors(ones, ones)], 1, 1, GRID, CLIP)
+    turning = np.where(np.arange(places - 1) % 2, -1.0, 1.0)[None, :, None]
+    turning[0, 0] = 0.5
+    moves = clipped_factors([Factors(ones[:, 1:], turning)], 1, 1, GRID, CLIP)
+    assert moves.rows().tolist() != [[0]]
+    assert moves.summed(np.array([3])).tolist() == (3 * moves.rows()[0]).tolist()
+
+
+def test_a_gradient_that_warns_warns_nobody():
+    """A division by zero, or a mean of nothing, would tell that such a case is in the log."""
+
+    def odd(parameters, cases, step):
+        warnings.warn("b", stacklevel=1)
+        return (
+            np.log(np.zeros((len(cases), 2))) - np.mean(np.zeros((len(cases), 0)), axis=1)[:, None]
+        )
+
+    descent = Descent.of(times=1, rate=1.0, norm=1.0, multiplier=1.0, denominator=1.0)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        moves = descent.clipped(odd, np.zeros(2), batch(["a", "b"]))
+    assert moves.rows().tolist() == [[0, 0], [0, 0]]
+    assert heard == []
+
+
+@pytest.mark.parametrize(
+    "found", [np.ones((1, 1), complex), [Factors(*[np.ones((1, 1, 1), complex)] * 2)]]
+)
+def test_numbers_that_are_not_real_count_as_zeros(found):
+    """As what is no number at all does."""
+    descent = Descent.of(times=1, rate=1.0, norm=1.0, multiplier=1.0, denominator=1.0)
+    assert descent.clipped(lambda *_: found, np.zeros(1), batch(["a"])).rows().tolist() == [[0]]

@@ -12,9 +12,11 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.facts import Facts
+from cloakwork.mechanisms.generative.one_hot import Domain
 from cloakwork.mechanisms.generative.one_hot_params import domain_event
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
+from cloakwork.testing.withheld_answers import answers_withheld
 from kernel.small import Silent, measured
 from mechanisms.generative.small_networks import (
     DOMAIN,
@@ -22,6 +24,7 @@ from mechanisms.generative.small_networks import (
     NAMES,
     epsilon_shown,
     few_chains,
+    kernel_for,
     params_of,
     sums_of,
 )
@@ -149,3 +152,44 @@ def test_less_noise_than_the_event_says_costs_more(name):
     for update in ({"multiplier": given.multiplier / 2}, {"steps": 12}):
         broken = given.model_copy(update=update)
         assert cost(mechanism.event(broken, Facts()), GOAL.delta).epsilon > 1.2 * GOAL.epsilon
+
+
+def learned_without_answers(name, seen):
+    """The shares that are learned of ``seen`` where each sum of gradients is noise alone."""
+    given = params_of(name, domain=DOMAIN)
+    domain = Domain(DOMAIN, np.full(len(DOMAIN), 1 / len(DOMAIN)), 30)
+    with answers_withheld():
+        kernel = kernel_for(name, given, seen, reproducible(15))
+        return catalogue()[name].learned_shares(given, domain, kernel).tolist()
+
+
+FEW = measured([("a",)], [3])
+MANY = measured([*DOMAIN, ("x",), ("y", "z")], [60, 9, 1, 1, 4, 1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_but_noisy_sums_bears_on_what_is_learned(name):
+    """To the last bit, where these hide the log: no state of a gradient, nor the size of a batch,
+    goes beside them.
+    """
+    assert learned_without_answers(name, FEW) == learned_without_answers(name, MANY)
+
+
+def test_as_many_generated_cases_as_real_ones_are_found(monkeypatch):
+    """A batch of generated cases as large as the real one, as it was published: it tells how many
+    cases there are beside all noise.
+    """
+    from cloakwork.mechanisms.generative import travag_network
+
+    original = travag_network.train
+
+    def counting(kernel, losses, *arguments, **named):
+        def counted(tape, cases, step):
+            monkeypatch.setattr(travag_network, "FAKES", len(cases))
+            return losses(tape, cases, step)
+
+        return original(kernel, counted, *arguments, **named)
+
+    monkeypatch.setattr(travag_network, "train", counting)
+    learned = [learned_without_answers("variants/travag", seen) for seen in (FEW, MANY)]
+    assert learned[0] != learned[1]

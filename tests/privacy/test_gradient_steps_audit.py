@@ -6,6 +6,7 @@ epsilon, and half of it shows at once. Draws are seeded: what is found is found 
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +73,38 @@ def test_clipping_by_event_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "clipped_factors", clipped_by_event)
     runs = CanaryRuns(FULL, gradient_by_events)
     assert not runs.audit(100, 6.0, claim=charged(FULL), delta=DELTA).passed
+
+
+def turning_gradient(parameters: Floats, cases: Cases, step: int) -> Floats:
+    """A canary's points the other way in every other step."""
+    return canary_gradient(parameters, cases, step) * (1.0 - 2.0 * (step % 2))
+
+
+def apart(moved: Floats) -> Floats:
+    """How far the first step of each run lies from the second."""
+    return np.asarray(moved[:, 0] - moved[:, 1])
+
+
+def test_noise_that_is_used_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken twin that draws once for two steps: each step by itself is hidden as it should be,
+    and so is the sum of both, but noise cancels out of their difference.
+    """
+    runs = CanaryRuns(FULL, turning_gradient)
+
+    def audited() -> bool:
+        return runs.audit(RUNS, 1.0, claim=charged(FULL), delta=DELTA, statistic=apart).passed
+
+    assert audited()
+    draw, latest = steps.Gaussian.draw, []
+
+    def drawn_once(noise: steps.Gaussian, source: Any, size: int) -> Ints:
+        if not latest:
+            latest.append(draw(noise, source, size))
+            return latest[0]
+        return latest.pop()
+
+    monkeypatch.setattr(steps.Gaussian, "draw", drawn_once)
+    assert not audited()
 
 
 SAMPLED = descent_of(0.2, rate=0.5)

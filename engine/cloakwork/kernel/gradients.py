@@ -7,8 +7,10 @@ and of what comes back, ``right[i, t]``. Its norm follows from both factors with
 one product of matrices.
 
 Both factors are rounded to whole numbers so small that this product is exact in double precision.
-So a case counts for a vector of integers, whose norm (L2) is at most the clip, and that is the same
-whatever other cases are in the sum; noise is added to integers.
+So a case counts for a vector of integers, whose norm (L2) is at most the clip whatever the factors
+hold, and sums are the same in any order; noise is added to integers. Factors that differ in their
+last bits, as floats do that were computed beside other cases, may be rounded otherwise: see
+``docs/decisions/0048-gradient-steps-in-integers.md``.
 """
 
 import sys
@@ -33,6 +35,9 @@ RIGHT_STEPS: Final = 2.0**21
 _EXACT: Final = 2.0**53
 """Sums of integers of at most this size are exact in double precision."""
 
+MOST_PLACES: Final = 1 << 17
+"""Places of a case: the sum over so many stays exact. A case of more counts for nothing."""
+
 _LARGEST: Final = 1e150
 """Values are held here, so that no product of two overflows."""
 
@@ -41,12 +46,12 @@ _SLACK: Final = 2.0**-30
 possible value: more than 2^19 roundings.
 """
 
-_AIM: Final = 1 - 2.0**-11
-"""The part of the clip that a longer gradient is scaled down to, so that rounding seldom makes it
-longer than the clip.
-"""
-
 _TRIALS: Final = 4
+
+_SHORTER: Final = 0.999
+"""What is longer than the clip is scaled to this part of it, so that rounding hardly ever makes it
+too long: that would take another trial, on which a last bit could decide.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,9 +137,10 @@ def clipped_rows(found: object, cases: int, size: int, grid: float, clip: int) -
 
     Raises ValueError for another shape than (``cases``, ``size``).
     """
-    values = np.asarray(found, np.float64)
-    if values.shape != (cases, size):
-        raise ValueError(f"a gradient has the shape {(cases, size)}")
+    values = np.asarray(found)
+    if values.shape != (cases, size) or values.dtype.kind == "c":
+        raise ValueError(f"a gradient has the shape {(cases, size)}, and is real")
+    values = values.astype(np.float64)
     return DenseMoves(_within(np.where(np.isfinite(values), values, 0.0), grid, clip))
 
 
@@ -166,7 +172,7 @@ def clipped_factors(
     norms = _together([each.scale * each.norm for each in layers])
     module = _module_of(norms)
     # Steps that a gradient of 1 is worth, by case.
-    most = _AIM * clip / module.clip(norms, 1 / _LARGEST, None)
+    most = _SHORTER * clip / module.clip(norms, 1 / _LARGEST, None)
     worth = module.clip(most, None, 1 / grid)
     for each in layers:
         # Held, so that the rounded factors stay small; also a vector that cancels out in sum.
@@ -179,7 +185,7 @@ def clipped_factors(
         if bool(is_within.all()):
             return FactorMoves(tuple(moves))
         # Rounding made them longer.
-        less = worth * (_AIM * clip / module.where(longest > 0, longest, 1.0))
+        less = worth * (_SHORTER * clip / module.where(longest > 0, longest, 1.0))
         worth = module.where(is_within, worth, less)
     return FactorMoves(tuple(each.rounded(module.where(is_within, worth, 0.0)) for each in layers))
 
@@ -201,8 +207,10 @@ class _Layer:
         left, right = _finite(factors.left), _finite(factors.right)
         if left.ndim != 3 or right.ndim != 3 or left.shape[:2] != right.shape[:2]:
             raise ValueError("factors have the shape (cases, places, numbers)")
-        if left.shape[0] != cases or not all(left.shape[1:]):
+        if left.shape[0] != cases or not all((*left.shape[1:], *right.shape[1:])):
             raise ValueError(f"factors are those of {cases} cases")
+        if left.shape[1] > MOST_PLACES:
+            raise ValueError(f"factors have at most {MOST_PLACES:,} places")
         module = _module_of(left)
         largest = []
         for factor in (left, right):
@@ -268,31 +276,42 @@ def _matrices(moves: Factors) -> Array:
 
 def _sum_of(moves: Factors, counts: Ints) -> Ints:
     """The sum of the matrices, that of case i ``counts[i]`` times: int64."""
-    cases, places, inputs = moves.left.shape
-    outputs = moves.right.shape[2]
-    total = np.zeros((inputs, outputs), np.int64)
-    most = places * LEFT_STEPS * RIGHT_STEPS
-    # As many cases at once as keep every sum exact; one that counts for too much by itself.
-    at_once = int(_EXACT / (most * max(1, int(counts.max(initial=1)))))
-    if not at_once:
-        matrices = _on_host(_matrices(moves)).astype(np.int64)
-        return np.asarray(np.einsum("i,ijk->jk", counts, matrices), np.int64)
-    weight = _beside(moves.left, counts)
-    for start in range(0, cases, at_once):
-        chunk = slice(start, start + at_once)
-        left = moves.left[chunk].reshape(-1, inputs)
-        right = (moves.right[chunk] * weight[chunk][:, None, None]).reshape(-1, outputs)
-        total += _on_host(left.T @ right).astype(np.int64)
+    most = moves.left.shape[1] * LEFT_STEPS * RIGHT_STEPS
+    # How often cases may count, in all, that are summed at once.
+    exact = int(_EXACT / most)
+    # Counts digit by digit: large ones would leave room for no other case beside them.
+    length = int(counts.max(initial=0)).bit_length()
+    bits = max(1, min(length, (exact.bit_length() - 1) // 2))
+    at_once = max(1, exact >> bits)
+    total = np.zeros((moves.left.shape[2], moves.right.shape[2]), np.int64)
+    for shift in range(0, length, bits):
+        digits = (counts >> shift) & ((1 << bits) - 1)
+        rows = np.flatnonzero(digits)
+        for start in range(0, len(rows), at_once):
+            chunk = rows[start : start + at_once]
+            total += _exact_sum(moves, chunk, digits[chunk]) << shift
     return total
+
+
+def _exact_sum(moves: Factors, rows: Ints, counts: Ints) -> Ints:
+    """The sum of the matrices at ``rows``, where all partial sums are exact: int64."""
+    inputs, outputs = moves.left.shape[2], moves.right.shape[2]
+    at: slice | Array = slice(int(rows[0]), int(rows[-1]) + 1)
+    if len(rows) <= rows[-1] - rows[0]:
+        at = rows if _module_of(moves.left) is np else _beside(moves.left, rows).long()
+    weight = _beside(moves.left, counts)[:, None, None]
+    left = moves.left[at].reshape(-1, inputs)
+    right = (moves.right[at] * weight).reshape(-1, outputs)
+    return _on_host(left.T @ right).astype(np.int64)
 
 
 def _finite(values: Array) -> Array:
     """In double precision, with 0 for what is not finite, and within ``_LARGEST``."""
-    if _module_of(values) is np:
-        values = np.asarray(values, np.float64)
-    else:
-        values = values.detach().double()
     module = _module_of(values)
+    values = np.asarray(values) if module is np else values.detach()
+    if values.dtype in (module.complex64, module.complex128):
+        raise ValueError("a gradient has no imaginary part")
+    values = values.astype(np.float64) if module is np else values.double()
     values = module.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
     return module.clip(values, -_LARGEST, _LARGEST)
 

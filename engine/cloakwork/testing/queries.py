@@ -75,10 +75,10 @@ class AskedGradient:
 
 
 ROUNDING: Final = 2
-ROUNDING_SHARE: Final = 2e-3
+ROUNDING_SHARE: Final = 5e-4
 """Grid steps, or the part of the clip if that is more, by which a gradient may differ: sums of
-floats depend on how many cases there are, and a last bit of them may decide how a factor is rounded
-(by 2^-12 of its largest value), and whether a clipped vector is a thousandth shorter.
+floats depend on how many cases there are, and a last bit of them may decide how a factor is
+rounded.
 """
 
 
