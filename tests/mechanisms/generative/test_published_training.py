@@ -78,23 +78,29 @@ def test_noise_has_the_deviation_that_is_asked_for() -> None:
     assert float(found.mean()) == pytest.approx(3.0, abs=0.02)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [("AdamSteps", {"lr": 0.01}), ("RmspropSteps", {"lr": 0.01, "alpha": 0.99})],
-)
-def test_steps_are_those_of_torch(ours, theirs) -> None:
-    """Over ten steps against random gradients."""
-    start = torch.randn(4, 3, generator=seeded())
-    mine, reference = start.clone(), start.clone()
-    descent = getattr(training, ours)([mine], 0.01)
-    name = {"RmspropSteps": "RMSprop", "AdamSteps": "Adam"}[ours]
-    optimiser = getattr(torch.optim, name)([reference], **theirs)
-    for step in range(10):
-        gradient = torch.randn(4, 3, generator=seeded(step))
-        descent.step([gradient])
-        reference.grad = gradient
-        optimiser.step()
-    torch.testing.assert_close(mine, reference, rtol=1e-4, atol=1e-6)
+def test_steps_against_a_gradient_that_stays() -> None:
+    """By hand: Adam's two means are then the gradient and its square, so that each step is the rate
+    long; RMSprop's mean is 1 - .99^t of the square.
+    """
+    gradient = torch.tensor([0.5, -2.0])
+    signs = gradient.sign()
+    adam, rms = torch.zeros(2), torch.zeros(2)
+    of_adam, of_rms = training.AdamSteps([adam], 0.01), training.RmspropSteps([rms], 0.01)
+    for _ in range(5):
+        of_adam.step([gradient])
+        of_rms.step([gradient])
+    torch.testing.assert_close(adam, -0.05 * signs)
+    expected = sum(0.01 / math.sqrt(1 - 0.99**step) for step in range(1, 6))
+    torch.testing.assert_close(rms, -expected * signs)
+
+
+def test_a_gradient_that_turns_moves_little() -> None:
+    """Adam's mean of gradient and opposite, by hand: .1 g, then (.9 .1 - .1) g over 1 - .9^2."""
+    value, gradient = torch.zeros(1), torch.ones(1)
+    descent = training.AdamSteps([value], 0.01)
+    descent.step([gradient])
+    descent.step([-gradient])
+    assert float(value) == pytest.approx(-0.01 + 0.01 * 0.01 / 0.19, rel=1e-5)
 
 
 def test_batches_hold_each_case_with_the_same_chance() -> None:

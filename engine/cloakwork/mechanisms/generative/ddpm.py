@@ -2,9 +2,10 @@
 denoiser is trained on gradients with noise.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final, Literal
 
 from cloakwork.arrays import Floats
+from cloakwork.facts import Facts
 from cloakwork.kernel import Kernel
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.generative.one_hot import Domain, OneHotRelease, Shape, weights_of
@@ -13,6 +14,18 @@ from cloakwork.mechanisms.generative.one_hot_params import (
     OneHotOptions,
     OneHotParams,
 )
+
+LEVELS: Final = 20
+"""Of noise."""
+
+CHAINS: Final = 1 << 15
+WORK: Final = 100_000_000
+"""How many variants are made of noise: at most ``CHAINS``, and as many as have ``WORK`` numbers
+over all levels.
+"""
+
+SECONDS_A_NUMBER: Final = 4e-8
+"""Of what is made of noise; measured on one core."""
 
 
 def denoiser_sizes(params: OneHotParams) -> tuple[Shape, ...]:
@@ -68,3 +81,12 @@ class VariantDdpm(OneHotRelease):
         from cloakwork.mechanisms.generative.ddpm_network import trained_shares
 
         return trained_shares(params, domain, kernel)
+
+    def predicted_seconds(
+        self, params: OneHotParams, facts: Facts, device: Literal["cpu", "cuda"] = "cpu"
+    ) -> float | None:
+        """The steps, and what is then made of noise."""
+        training = super().predicted_seconds(params, facts, device)
+        if training is None:
+            return None
+        return training + SECONDS_A_NUMBER * min(WORK, CHAINS * LEVELS * params.width)

@@ -10,26 +10,19 @@ from torch.nn.functional import one_hot
 
 from cloakwork.arrays import Floats
 from cloakwork.kernel import Cases, Kernel
-from cloakwork.mechanisms.generative.ddpm import denoiser_sizes
+from cloakwork.mechanisms.generative.ddpm import CHAINS, LEVELS, WORK, denoiser_sizes
 from cloakwork.mechanisms.generative.devices import chosen_device
 from cloakwork.mechanisms.generative.layers import Shapes, Tape, generator_of, seed_from
 from cloakwork.mechanisms.generative.one_hot import Domain, descent_of, padded
 from cloakwork.mechanisms.generative.one_hot_params import OneHotParams
 from cloakwork.mechanisms.generative.training import Adam, train
 
-LEVELS: Final = 20
 LEAST_SIGNAL, MOST_SIGNAL = 0.01, 100.0
 """The square of the signal to that of the noise, from the last level to the first."""
 
 CELLS_A_CASE: Final = 4096
 MOST_AT_ONCE: Final = 2
 """A case is shown at as many levels in a step, at most, as have so many numbers together."""
-
-CHAINS: Final = 1 << 15
-WORK: Final = 200_000_000
-"""How many variants are drawn: at most so many, and as many as have so many numbers over all
-levels.
-"""
 
 _CHUNK: Final = 1 << 18
 _UNUSED: Final = -30.0
@@ -52,8 +45,9 @@ def trained_shares(params: OneHotParams, domain: Domain, kernel: Kernel) -> Floa
         noisy = levels.noised(clean, noise.to(tape.device), level)
         inner = torch.tanh(tape.linear(0, levels.beside(noisy, level)))
         logits = tape.linear(1, inner) + levels.evidence(noisy, level)
-        told = torch.log_softmax(logits, dim=2)[torch.arange(len(codes)), :, codes.clamp(min=0)]
-        return torch.where(codes >= 0, -told.mean(dim=1), torch.zeros_like(told[:, 0]))
+        chances = torch.log_softmax(logits, dim=2)
+        own = chances[torch.arange(len(codes)), :, codes.clamp(min=0)].mean(dim=1)
+        return torch.where(codes >= 0, -own, torch.zeros_like(own))
 
     update = Adam(rate=params.learning_rate, times=params.steps)
     start = shapes.initial(seed, zeros=(1,))
