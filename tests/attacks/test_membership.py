@@ -3,9 +3,17 @@
 import math
 import os
 
+import numpy as np
 import pytest
 
-from cloakwork.attacks.membership import AttackedMechanism, membership, units_of
+from cloakwork.attacks.membership import (
+    LEVELS,
+    AttackedMechanism,
+    epsilon_shown,
+    membership,
+    units_of,
+)
+from cloakwork.attacks.rates import JudgedScores
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.report.risk_figures import ClaimedBound, MembershipFigures
@@ -127,3 +135,28 @@ def test_what_a_claim_allows() -> None:
     assert claim.limit(0.9) == pytest.approx(1 - (1 - 0.01 - 0.9) / math.e)
     assert claim.limit(1.0) == 1.0
     assert ClaimedBound(epsilon=1000.0).limit(0.01) == 1.0
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 0.99], ids=["apart", "alike", "nearly the same"])
+def test_scores_that_are_noise_never_show_an_epsilon(shared: float) -> None:
+    """In 100 experiments of few releases each, also where all targets of one score alike."""
+    draws = np.random.default_rng(15)
+    for _ in range(100):
+        own, of_release = draws.normal(size=(10, 200)), draws.normal(size=(10, 1))
+        noise = np.sqrt(1 - shared) * own + np.sqrt(shared) * of_release
+        scores = JudgedScores(noise, draws.random((10, 200)) < 0.5)
+        assert max(epsilon_shown(scores, level, 0.0) for level in LEVELS) <= 0
+
+
+def test_the_best_attack_on_a_tight_mechanism_does_not_exceed_it() -> None:
+    """Randomised response at epsilon 1, which some members answer e times as often: in 100
+    experiments the epsilon that it shows is near 1, and never above.
+    """
+    draws = np.random.default_rng(15)
+    found = []
+    for _ in range(100):
+        member = draws.random((40, 100)) < 0.5
+        answers = draws.random(member.shape) < np.where(member, 0.1 * math.e, 0.1)
+        scores = JudgedScores(answers + 1e-6 * draws.random(member.shape), member)
+        found.append(max(epsilon_shown(scores, level, 0.0) for level in LEVELS))
+    assert 0.5 < np.mean(found) < max(found) <= 1

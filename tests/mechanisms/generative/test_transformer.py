@@ -123,3 +123,15 @@ def test_options_that_make_no_sense_are_refused():
         answer = VariantTransformer().offer(goal(), Facts(), options)
         assert isinstance(answer, Refusal)
         assert answer.kind == "misconfigured"
+
+
+def test_noise_that_cannot_be_drawn_is_refused():
+    """Planning goes on: a person with very many cases, at next to no budget."""
+    facts = Facts(alphabet=("a",), unit=Unit(attribute="case:who", max_cases=10_000))
+    mechanism = VariantTransformer()
+    for refused in (
+        mechanism.offer(goal(0.01, 1e-9), facts, LITTLE),
+        mechanism.offer_part(("control-flow",), 1e-4, 1e-9, facts, LITTLE),
+    ):
+        assert isinstance(refused, Refusal)
+        assert "cannot be drawn" in refused.reason

@@ -45,3 +45,11 @@ def test_options_are_those_of_the_tables():
     assert isinstance(refused, Refusal)
     more = offered_regression(0.3, Facts(), {"shares": {"totals": 0.5}})
     assert more.multiplier < offered_regression(0.3, Facts(), {}).multiplier
+
+
+def test_noise_that_cannot_be_drawn_is_refused():
+    """Planning goes on: a person with very many cases, at next to no budget."""
+    facts = Facts(unit=Unit(attribute="case:who", max_cases=10_000))
+    refused = offered_regression(0.001, facts, {})
+    assert isinstance(refused, Refusal)
+    assert "cannot be drawn" in refused.reason

@@ -112,6 +112,7 @@ def multiplier_for(
 def multiplier_of_mu(times: int, mu: float) -> float:
     """The multiplier of ``times`` steps on everybody (rate 1) that tell no more of one unit than a
     normal number of deviation 1 that it moves by ``mu``: sqrt(times) / mu (Dong, Roth and Su 2022,
-    corollary 3.3), and a billionth more for the rounding of norms.
+    corollary 3.3), and a billionth more for the rounding of floats. That norms are rounded up cell
+    by cell is not in it: with n weights it is up to sqrt(n) 2^-30 more.
     """
     return math.sqrt(times) / mu * (1 + 1e-9)

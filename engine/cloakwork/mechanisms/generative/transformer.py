@@ -97,9 +97,9 @@ class VariantTransformer(VariantRelease[TransformerParams]):
         target = Cost(epsilon=goal.epsilon, delta=goal.delta)
         chosen = TransformerOptions.model_validate(options)
         mu = mu_of_cost(goal.epsilon, goal.delta * (1 - SELECTION_SHARE))
-        tables = _tables(mu, goal.delta * SELECTION_SHARE, facts, chosen)
         schedule = _schedule(mu, facts, chosen)
         try:
+            tables = _tables(mu, goal.delta * SELECTION_SHARE, facts, chosen)
             multiplier = multiplier_for(
                 chosen.steps,
                 schedule.rate,
@@ -108,8 +108,8 @@ class VariantTransformer(VariantRelease[TransformerParams]):
                 target,
                 VariantMarkov().event(tables, facts),
             )
-        except MechanismError:
-            return Refusal("misconfigured", "the tables leave no budget for the network")
+        except MechanismError as error:
+            return Refusal("misconfigured", str(error))
         return _offered(target, tables, multiplier, facts, chosen, schedule)
 
     def offer_part(
@@ -132,12 +132,17 @@ class VariantTransformer(VariantRelease[TransformerParams]):
             chosen = TransformerOptions.model_validate(options)
         except ValidationError as error:
             return Refusal("misconfigured", option_fault(error))
-        tables = _tables(mu, delta, facts, chosen)
         schedule = replace(_schedule(mu, facts, chosen), rate=1.0)
         multiplier = multiplier_of_mu(chosen.steps, mu * math.sqrt(chosen.share)) * ROUNDED
         in_all = delta / SELECTION_SHARE
         target = Cost(epsilon=epsilon_of_normal(mu, in_all - delta), delta=in_all)
-        return _offered(target, tables, multiplier, facts, chosen, schedule)
+        try:
+            tables = _tables(mu, delta, facts, chosen)
+            offer = _offered(target, tables, multiplier, facts, chosen, schedule)
+            self.event(offer.params, facts)
+        except MechanismError as error:
+            return Refusal("misconfigured", str(error))
+        return offer
 
     def event(self, params: TransformerParams, facts: Facts) -> PrivacyEvent:
         """The tables, and the gradient steps."""

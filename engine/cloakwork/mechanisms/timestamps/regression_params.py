@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, JsonValue
 
+from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
 from cloakwork.kernel import Descent
 from cloakwork.mechanisms.base import Refusal
@@ -90,6 +91,12 @@ def offered_regression(
     share = norm_charged(event_of("totals", sigma, tables.max_cases)) / sigma
     kept = {name: each for name, each in tables.sigmas.items() if name != "totals"}
     multiplier = math.sqrt(STEPS) / share * (1 + 1e-9)
-    return RegressionParams(
+    found = RegressionParams(
         tables=tables.model_copy(update={"sigmas": kept}), multiplier=multiplier
     )
+    try:
+        found.event()
+    except MechanismError as error:
+        # Noise that is too coarse to be drawn.
+        return Refusal("misconfigured", str(error))
+    return found
