@@ -193,7 +193,8 @@ def test_events_charge_for_the_noise_drawn(
         # Transitions of order 2 and 3 are read where order 1 is large enough: here it is not.
         charged -= set(offer.params.sigmas[4:])
     assert recorder.scales == charged
-    assert list(rates(event)) == sorted(recorder.rates)
+    # A sample of everybody needs no draw.
+    assert [rate for rate in rates(event) if rate < 1] == sorted(recorder.rates)
 
 
 @pytest.mark.parametrize(
