@@ -24,7 +24,7 @@ def released(seen, noise=None, goal=GENEROUS, **options):
 
 
 def test_shares_of_a_declared_domain_are_learned():
-    """Roughly, of many cases at a generous budget; their number is a noisy count of those inside."""
+    """Roughly, of many cases and at a generous budget; their number is a noisy count."""
     seen = measured([("a", "b"), ("a",), ("x", "y")], [6000, 2000, 9000])
     found = released(seen, domain=DOMAIN)
     assert sum(found.values()) == pytest.approx(8000, abs=100)
