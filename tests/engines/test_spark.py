@@ -128,6 +128,7 @@ def contract_of(name: str) -> type[MechanismRuns]:
         if isinstance(each, type)
         and issubclass(each, MechanismContract)
         and each is not MechanismContract
+        and hasattr(each, "mechanism")
         and each.mechanism.name == name
     ]
     return found[0]

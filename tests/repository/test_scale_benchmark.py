@@ -120,7 +120,7 @@ def test_a_child_that_still_has_its_parents_memory_counts_once(
 ) -> None:
     """Between the fork and its own program; a program of its own counts."""
     _, cell = modules
-    forking = "import os; print(os.fork(), flush=True); os.read(0, 1)"
+    forking = "import os; forked = os.fork(); os.write(1, b'%d\\n' % forked); os.read(0, 1)"
     with subprocess.Popen(
         [sys.executable, "-c", forking], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as started:

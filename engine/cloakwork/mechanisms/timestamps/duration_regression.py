@@ -153,7 +153,7 @@ class DurationRegression:
         cases, which are about as many, and like those of the log.
         """
         descent = params.descent(len(released))
-        ascent = _Ascent.over(self, released, steepest_step(params, len(released)))
+        ascent = _Ascent.among(self, released, steepest_step(params, len(released)))
         kernel.steps(self.gradient, np.zeros(INPUTS * OUTPUTS), ascent.update, descent)
         return ascent.settled(descent)
 
@@ -179,7 +179,7 @@ class _Ascent:
     path: list[Floats]
 
     @classmethod
-    def over(cls, model: DurationRegression, released: Floats, steepest: float) -> "_Ascent":
+    def among(cls, model: DurationRegression, released: Floats, steepest: float) -> "_Ascent":
         """How the likelihood bends follows from the inputs of ``released`` cases and from what is
         expected of durations: nothing of the log is asked for it.
         """
