@@ -163,7 +163,7 @@ def test_units_must_be_granted():
         )
 
 
-def test_where_everybody_is_in_every_step_units_need_not_be_told_apart():
+def test_where_everybody_is_in_every_step_units_need_not_be_granted():
     """Each case counts as often as it occurs, whosever it is."""
     seen = measured(["a", "ab"], [4, 3])
     assert one_step(seen, told_lengths, max_cases=2).tolist() == [4 * 10 + 3 * 20, 0]
