@@ -4,7 +4,7 @@ found by gradient steps under noise.
 The probability of bin b for a case with inputs x is proportional to e^(base[b] + (x W) . curve[b]):
 ``base`` is what is expected of all cases, and W (inputs, outputs) weighs curves over the bins, of
 which finer ones are flatter. So what a case tells goes into few numbers, by which all cases that
-share an activity or a length are distinguished; a table would have a cell for each group and bin, and
+share an activity or a length differ from others; a table has a cell for each group and bin, and
 noise in each.
 """
 
