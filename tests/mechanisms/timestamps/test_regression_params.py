@@ -1,4 +1,4 @@
-"""What the regression of durations costs."""
+"""What both regressions cost."""
 
 import math
 
@@ -11,7 +11,6 @@ from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.timestamps.histogram_params import offered_params
 from cloakwork.mechanisms.timestamps.regression_params import (
     REGRESSION_SHARES,
-    STEPS,
     offered_regression,
 )
 
@@ -27,24 +26,27 @@ def test_all_of_it_costs_mu(mu, max_cases):
     assert charged <= exact * 1.005
 
 
-def test_the_steps_have_a_share_of_their_own():
+def test_the_steps_have_shares_of_their_own():
     """Of mu squared; the tables have the rest, in proportion."""
     found = offered_regression(0.3, Facts(), {})
-    share = REGRESSION_SHARES["totals"] / sum(REGRESSION_SHARES.values())
-    assert found.steps_mu**2 == pytest.approx(share * 0.3**2, rel=1e-3)
-    assert found.multiplier == pytest.approx(math.sqrt(STEPS) / found.steps_mu)
+    total = sum(REGRESSION_SHARES.values())
+    for steps, name in ((found.gaps, "gaps-by-pair"), (found.durations, "totals")):
+        assert steps.mu**2 == pytest.approx(REGRESSION_SHARES[name] / total * 0.3**2, rel=1e-3)
+        assert steps.multiplier == pytest.approx(math.sqrt(steps.times) / steps.mu)
     tables = offered_params(0.3, Facts(), {})
     ratios = {round(sigma / tables.sigmas[name], 4) for name, sigma in found.tables.sigmas.items()}
     assert len(ratios) == 1
-    assert 1.0 < ratios.pop() < 1.05
 
 
 def test_options_are_those_of_the_tables():
     """Misset ones are refused as there."""
     refused = offered_regression(0.3, Facts(), {"shares": {"durations": 1}})
     assert isinstance(refused, Refusal)
-    more = offered_regression(0.3, Facts(), {"shares": {"totals": 0.5}})
-    assert more.multiplier < offered_regression(0.3, Facts(), {}).multiplier
+    more = offered_regression(0.3, Facts(), {"shares": {"totals": 0.9}})
+    assert more.durations.multiplier < offered_regression(0.3, Facts(), {}).durations.multiplier
+    none = offered_regression(0.3, Facts(), {"shares": {"gaps-by-activity": 0.1}})
+    assert isinstance(none, Refusal)
+    assert "gaps-by-activity" in none.reason
 
 
 def test_noise_that_cannot_be_drawn_is_refused():

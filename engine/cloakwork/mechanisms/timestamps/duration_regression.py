@@ -1,11 +1,5 @@
-"""How long cases take, given their activities: a multinomial logistic regression, whose weights are
-found by gradient steps under noise.
-
-The probability of bin b for a case with inputs x is proportional to e^(base[b] + (x W) . curve[b]):
-``base`` is what is expected of all cases, and W (inputs, outputs) weighs curves over the bins, of
-which finer ones are flatter. So what a case tells goes into few numbers, by which all cases that
-share an activity or a length differ from others; a table has a cell for each group and bin, and
-noise in each.
+"""How long cases take, given their activities: a regression whose weights are found by gradient
+steps under noise.
 """
 
 from dataclasses import dataclass
@@ -14,14 +8,20 @@ from typing import Final
 import numpy as np
 
 from cloakwork.arrays import Bools, Floats, Ints
-from cloakwork.kernel import Cases, Descent, Factors, Kernel
+from cloakwork.kernel import Cases, Factors, Kernel
+from cloakwork.mechanisms.timestamps.ascent import (
+    bends_of_curves,
+    cosines_over,
+    distributions_of,
+    fitted,
+)
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
+from cloakwork.mechanisms.timestamps.gap_regression import most_frequent_first
 from cloakwork.mechanisms.timestamps.regression_params import (
     ACTIVITIES,
     INPUTS,
-    NORM,
     OUTPUTS,
-    RegressionParams,
+    GradientSteps,
 )
 from cloakwork.mechanisms.timestamps.time_queries import KnownTimes
 
@@ -30,15 +30,6 @@ PRESENT: Final = 0.3
 """What all cases share, and an activity that a case has, weigh as inputs, where the last activity
 weighs 1.
 """
-
-PACE: Final = 1.0
-"""By how much noise moves a weight over all steps, about, where data tell nothing of it."""
-
-CAUTION: Final = 0.5
-"""The part of Newton's step that is taken where data tell much."""
-
-SETTLED: Final = 0.5
-"""The weights are the mean over so large a part of the steps, the last ones."""
 
 WIDTH: Final = 2.0
 """Bins by which what is expected is smoothed: the deviation of a normal curve."""
@@ -71,10 +62,7 @@ def curves_over(bins: int) -> Floats:
     """Cosines over the bins, the j-th with j half-waves and a height of 1 / j: shape (bins,
     ``OUTPUTS``); zeros from the j-th on where there are so few bins.
     """
-    waves = np.arange(1, OUTPUTS + 1)
-    middle = (np.arange(bins) + 0.5) / bins
-    heights = np.where(waves < bins, np.sqrt(2) / waves, 0.0)
-    return np.asarray(np.cos(np.pi * middle[:, None] * waves) * heights)
+    return np.asarray(cosines_over(bins, OUTPUTS) / np.arange(1, OUTPUTS + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +110,7 @@ class DurationRegression:
 
     def distributions(self, weights: Floats, inputs: Floats) -> Floats:
         """How durations are distributed for each row of ``inputs``: shape (rows, bins)."""
-        logits = self.base + inputs @ weights.reshape(INPUTS, OUTPUTS) @ self.curves.T
-        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+        return distributions_of(self.base, inputs, weights, self.curves)
 
     def gradient(self, weights: Floats, cases: Cases, step: int) -> list[Factors]:
         """Of the log-likelihood of each case's duration, from its first to its last known time;
@@ -148,67 +134,16 @@ class DurationRegression:
         is_known[known.case[first]] = True
         return place, is_known
 
-    def trained(self, params: RegressionParams, kernel: Kernel, released: Floats) -> Floats:
-        """Weights after all steps, the mean of the last ones; ``released``: the inputs of released
-        cases, which are about as many, and like those of the log.
+    def trained(self, steps: GradientSteps, kernel: Kernel, released: Floats) -> Floats:
+        """Weights after all steps; ``released``: the inputs of released cases, which are about as
+        many, and like those of the log.
         """
-        descent = params.descent(len(released))
-        ascent = _Ascent.among(self, released, steepest_step(params, len(released)))
-        kernel.steps(self.gradient, np.zeros(INPUTS * OUTPUTS), ascent.update, descent)
-        return ascent.settled(descent)
-
-
-def steepest_step(params: RegressionParams, cases: int) -> float:
-    """What a gradient is multiplied by in directions of which data tell little: such that noise
-    alone moves a weight by about ``PACE`` over all steps.
-    """
-    return PACE * cases * params.steps_mu / (NORM * params.descent(cases).times)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ascent:
-    """Steps up the likelihood, shorter in directions in which it bends more (Newton's, damped).
-
-    ``of_inputs``, ``of_curves``: the directions, a column each; ``sizes``: of steps along them,
-    shape (``INPUTS``, ``OUTPUTS``). ``path``: the weights after each step.
-    """
-
-    of_inputs: Floats
-    of_curves: Floats
-    sizes: Floats
-    path: list[Floats]
-
-    @classmethod
-    def among(cls, model: DurationRegression, released: Floats, steepest: float) -> "_Ascent":
-        """How the likelihood bends follows from the inputs of ``released`` cases and from what is
-        expected of durations: nothing of the log is asked for it.
-        """
-        expected = np.exp(model.base)
-        mean = expected @ model.curves
-        varies = (model.curves * expected[:, None]).T @ model.curves - np.outer(mean, mean)
-        inputs, of_inputs = np.linalg.eigh(released.T @ released / len(released))
-        curves, of_curves = np.linalg.eigh(varies)
-        bends = np.outer(np.maximum(inputs, 0), np.maximum(curves, 0))
-        return cls(of_inputs, of_curves, CAUTION / (bends + CAUTION / steepest), [])
-
-    def update(self, weights: Floats, mean: Floats) -> Floats:
-        """The next weights."""
-        turned = self.of_inputs.T @ mean.reshape(INPUTS, OUTPUTS) @ self.of_curves
-        step = self.of_inputs @ (turned * self.sizes) @ self.of_curves.T
-        self.path.append(np.asarray(weights + step.reshape(-1)))
-        return self.path[-1]
-
-    def settled(self, descent: Descent) -> Floats:
-        """The mean over the last steps, in which noise cancels out."""
-        last = self.path[-max(1, int(SETTLED * descent.times)) :]
-        return np.asarray(np.mean(last, axis=0))
+        moments = released.T @ released / len(released)
+        bends = bends_of_curves(self.base, self.curves)
+        return fitted(self.gradient, steps, kernel, len(released), moments, bends)
 
 
 def _rows_of_activities(released: Cases) -> Ints:
     """The row of each label's activity: those that most released cases have come first."""
     labels = len(released.alphabet)
-    having = np.unique(released.case_of * labels + released.codes) % max(labels, 1)
-    counts = np.bincount(having, minlength=labels)
-    rows = np.empty(labels, np.int64)
-    rows[np.lexsort((np.arange(labels), -counts))] = np.arange(labels)
-    return np.minimum(rows, ACTIVITIES)
+    return most_frequent_first(released.case_of, released.codes, labels, ACTIVITIES)

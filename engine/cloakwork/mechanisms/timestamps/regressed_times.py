@@ -1,4 +1,6 @@
-"""Times whose durations are drawn by a regression on the control flow, and all else by tables."""
+"""Times whose gaps and durations are drawn by regressions on the control flow, and all else by
+tables.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,12 +11,13 @@ from cloakwork.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Kernel
 from cloakwork.mechanisms.timestamps.bins import LogBins
 from cloakwork.mechanisms.timestamps.duration_regression import DurationRegression
+from cloakwork.mechanisms.timestamps.gap_regression import GapRegression
 from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
 from cloakwork.mechanisms.timestamps.regression_params import RegressionParams
 from cloakwork.mechanisms.timestamps.sampled_times import ManyDraws, meet_totals
 
 BINS: Final = 64
-"""Of durations."""
+"""Of gaps, and of durations."""
 
 ALIKE: Final = 8
 """Groups of cases of about the same expected duration, in which the longest case by its gaps gets
@@ -24,8 +27,8 @@ the longest duration.
 
 @dataclass(frozen=True, slots=True)
 class RegressedTimes(ModelledTimes):
-    """As ``ModelledTimes``; ``regression``: the parameters of what stands for its table of
-    durations.
+    """As ``ModelledTimes``; ``regression``: the parameters of what stands for its tables of gaps by
+    pair and of durations.
     """
 
     regression: RegressionParams
@@ -37,6 +40,22 @@ class RegressedTimes(ModelledTimes):
         return cls(
             model.params, kernel, cases, model.clock, model.draws, model.window, regression=params
         )
+
+    def _draw_gaps(self) -> tuple[Ints, Ints]:
+        """The gap before each of the ``followers``, and its pair."""
+        cases, followers = self.cases, self.followers
+        labels = len(cases.alphabet)
+        pairs, row = np.unique(
+            cases.codes[followers - 1] * labels + cases.codes[followers], return_inverse=True
+        )
+        bins = LogBins.up_to(self.longest, BINS)
+        each = np.zeros((labels, labels), np.int64)
+        of_all = self._gap_table("gaps", bins, each, np.zeros_like(row), None)[0]
+        if not len(row):
+            return row, row
+        model = GapRegression.expecting(self.clock, bins, cases, of_all)
+        weights = model.trained(self.regression.gaps, self.kernel, cases)
+        return self.draws.spans(model.distributions(weights, pairs), row, bins), row
 
     def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
         """The same gaps, scaled so that the durations of cases follow the regression."""
@@ -50,7 +69,7 @@ class RegressedTimes(ModelledTimes):
         place = bins.place(np.bincount(case, weights=gaps).astype(np.int64))
         model = DurationRegression.expecting(self.clock, bins, cases, place)
         inputs = model.inputs(cases)[rows]
-        weights = model.trained(self.regression, self.kernel, inputs)
+        weights = model.trained(self.regression.durations, self.kernel, inputs)
         shape = model.distributions(weights, inputs)
         totals = durations_by_rank(shape, place, bins, self.draws)
         each = np.arange(len(rows))
