@@ -1,4 +1,4 @@
-"""Durations by a table, and by a regression trained under noise, at equal cost: one command.
+"""Times by tables, and by regressions trained under noise, at equal cost: one command.
 
     python benchmarks/generative/conditional.py [--log sepsis,receipt] [--epsilon 1,2,4]
                                                 [--runs 10] [--seed 1] [--fresh] [--table-only]
@@ -63,8 +63,8 @@ def planned(log: str, epsilon: float, form: str) -> Plan:
     return plan
 
 
-def measured(log: str, epsilon: float, seeds: range) -> Iterator[dict[str, Any]]:
-    """The figures of both forms, a seed each."""
+def measured(log: str, epsilon: float, runs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The same runs with the figures of both forms; those that are there are kept."""
     facts = cell.asked(cell.policy_of(log), log, epsilon).facts()
     source = cell.read(log, [])
     plans = {form: planned(log, epsilon, form) for form in FORMS}
@@ -75,11 +75,11 @@ def measured(log: str, epsilon: float, seeds: range) -> Iterator[dict[str, Any]]
         params = mechanism.Params.model_validate(steps[form][name].params)
         return run_step(mechanism, params, before, reproducible(seed), facts, None, released)
 
-    for seed in seeds:
-        found: dict[str, Any] = {"seed": seed}
+    for known in runs:
+        found, seed = dict(known), known["seed"]
         bounded = made(FORMS[0], "bound", source, 2 * seed)
         flow = made(FORMS[0], "variants/markov", bounded, 2 * seed)
-        for form in FORMS:
+        for form in set(FORMS) - set(known):
             release = made(form, form, bounded, 2 * seed + 1, flow)
             utility = compare_whole_logs(source, release)
             kept = (utility.case_durations, utility.waiting_times, utility.hours_of_week)
@@ -106,11 +106,15 @@ def main() -> None:
     for log, epsilon in product(asked.log.split(","), map(float, asked.epsilon.split(","))):
         place = f"{log} {epsilon:g}"
         runs = [] if asked.fresh and not asked.table_only else known.get(place, [])
-        missing = 0 if asked.table_only else max(asked.runs - len(runs), 0)
-        first = asked.seed + len(runs)
-        for run in measured(log, epsilon, range(first, first + missing)):
-            known[place] = runs = [*runs, run]
+        seeds = range(asked.seed, asked.seed + asked.runs)
+        begun = {run["seed"]: run for run in runs}
+        wanting = [begun.get(seed, {"seed": seed}) for seed in seeds]
+        wanting = [run for run in wanting if not asked.table_only and len(run) <= len(FORMS)]
+        for run in measured(log, epsilon, wanting) if wanting else ():
+            begun[run["seed"]] = run
+            known[place] = [begun[seed] for seed in sorted(begun)]
             RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
+        runs = [run for run in known.get(place, []) if len(run) > len(FORMS)]
         if runs:
             print(f"{log}, epsilon {epsilon:g}, {len(runs)} runs")
             print("\n".join(compared(runs)), flush=True)

@@ -161,8 +161,8 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "(0.08, 0.17, 0.35, 0.12, 0.11, 0.17)",
     },
     "timestamps/regression": {
-        "shares": "as of timestamps/histogram; totals is the share of the regression "
-        "(as there, but 0.3 for totals)",
+        "shares": "as of timestamps/histogram, without gaps-by-activity; gaps-by-pair is the share "
+        "of the regression of gaps (0.2), totals that of the one of durations (0.47)",
     },
     "attributes/histogram": {
         "norms_share": "the part of the budget for attributes that finds how large cases are, "

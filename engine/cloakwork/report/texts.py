@@ -67,7 +67,7 @@ _STEPS: Final = {
     "dfg/": "draw activity sequences with noise",
     "timestamps/laplace": "add noise to times",
     "timestamps/histogram": "draw times with noise",
-    "timestamps/regression": "draw times with noise, durations by a regression",
+    "timestamps/regression": "draw times with noise, gaps and durations by regressions",
     "timestamps/": "change times",
 }
 """What a step does, by its name or the beginning of it; the first that fits counts."""

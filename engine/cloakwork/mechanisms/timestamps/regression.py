@@ -1,5 +1,5 @@
-"""Times for cases that were made of noisy answers, whose durations follow a regression on the
-activities of a case.
+"""Times for cases that were made of noisy answers, whose gaps and durations follow regressions on
+the activities of a case.
 """
 
 from collections.abc import Mapping
@@ -21,27 +21,30 @@ from cloakwork.privacy_event import PrivacyEvent
 
 
 class TimestampRegression:
-    """As timestamps/histogram, with a regression in place of its table of durations.
+    """As timestamps/histogram, with regressions in place of its tables of gaps by activity and
+    pair, and of durations.
 
-    How long a case takes is drawn given its length, its last activity and the activities that it
-    has, by a multinomial logistic regression (``DurationRegression``). It starts from what the
-    released gaps add up to; its weights are found by ``STEPS`` gradient steps under noise (DP-SGD),
-    each on all cases. Starts, gaps and hours of the week are as of timestamps/histogram.
+    A gap is drawn given both activities (``GapRegression``, which starts from the table of all
+    gaps), and how long a case takes given its length, its last activity and the activities that it
+    has (``DurationRegression``, which starts from what the released gaps add up to): multinomial
+    logistic regressions, whose weights are found by gradient steps under noise (DP-SGD), each on
+    all cases. Starts and hours of the week are as of timestamps/histogram.
 
-    **Sensitivity.** Tables as there. The gradient of a case is scaled by the kernel to norm
-    ``NORM`` (L2) where it is longer, and rounded to whole grid steps, so a unit of m cases moves
-    the sum of a step by at most m times that; all steps together are charged as one normal number
-    is that moves by the root of their number over the multiplier.
+    **Sensitivity.** Tables as there. The gradient of a case is scaled by the kernel to the clip
+    (L2) where it is longer, and rounded to whole grid steps, so a unit of m cases moves the sum of
+    a step by at most m times that; all steps of a regression together are charged as one normal
+    number is that moves by the root of their number over the multiplier.
 
-    **Edge cases.** As of timestamps/histogram. A case with fewer than two known times has no
-    duration, and a gradient of zeros; where no released case has two events, no step is taken.
+    **Edge cases.** As of timestamps/histogram. A case with fewer than two known times has no gap
+    and no duration, and a gradient of zeros; where no released case has two events, no step is
+    taken.
     """
 
     name: ClassVar[str] = "timestamps/regression"
     gives: ClassVar[tuple[Gives, ...]] = ()
     summary: ClassVar[str] = (
-        "Gives times to cases made of noisy answers, by noisy histograms of starts and gaps, and "
-        "durations by a regression on the activities of a case, trained under noise."
+        "Gives times to cases made of noisy answers: starts by noisy histograms, gaps and "
+        "durations by regressions on the activities of a case, trained under noise."
     )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
@@ -81,8 +84,8 @@ class TimestampRegression:
             return found
         return Offer(
             found,
-            "draws times from noisy histograms of starts and gaps, and durations from a regression "
-            "on the activities of a case, trained under noise",
+            "draws starts from noisy histograms, and gaps and durations from regressions on the "
+            "activities of a case, trained under noise",
         )
 
     def event(self, params: RegressionParams, facts: Facts) -> PrivacyEvent:
