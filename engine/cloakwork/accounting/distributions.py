@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from cloakwork.accounting.discrete_gaussians import gaussian_distribution
 from cloakwork.accounting.exact import rounded_up
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, leaves_of
 from cloakwork.accounting.losses import LossDistribution, compose
@@ -112,7 +113,12 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
             # Wide enough that what is cut off, and charged as a catastrophe, has a mass below 1e-30
             # after the move too.
             reach = math.ceil(11.6 * sigma) + sensitivity
-            gaussian = pld.from_discrete_gaussian_mechanism(sigma, sensitivity, reach, **sampling)
+            if rate == 1:
+                gaussian = gaussian_distribution(sigma, sensitivity, reach, step)
+            else:
+                gaussian = pld.from_discrete_gaussian_mechanism(
+                    sigma, sensitivity, reach, **sampling
+                )
             surcharge = _STEEP if sigma < 0.5 else 0.0
             return from_dp_accounting(gaussian, step, 2 * reach + 2, surcharge)
         case Composed() | Repeated() | PoissonSampled():
