@@ -7,6 +7,7 @@ import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_discrete_gaussian_mechanism
 
 from cloakwork.accounting.discrete_gaussians import gaussian_distribution
+from cloakwork.accounting.distributions import _cells_of
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 3.137, 47.3])
@@ -24,3 +25,6 @@ def test_they_are_the_same_to_the_last_bit(sigma: float, sensitivity: int, step:
     assert one._lower_loss == other._lower_loss
     assert one._infinity_mass == other._infinity_mass
     assert np.array_equal(one._probs, other._probs)
+    lowest, masses = _cells_of(expected._pmf_remove)
+    assert lowest == one._lower_loss
+    assert np.array_equal(masses, one._probs)

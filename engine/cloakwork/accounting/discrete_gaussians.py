@@ -14,13 +14,15 @@ def gaussian_distribution(sigma: float, sensitivity: int, reach: int, step: floa
 
     ``reach``: noise is cut off beyond so many grid steps; ``step``: between two losses, in nats.
     """
+    import numpy as np
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
     from dp_accounting.pld.privacy_loss_mechanism import DiscreteGaussianPrivacyLoss
 
     noise = DiscreteGaussianPrivacyLoss(sigma, sensitivity=sensitivity, truncation_bound=reach)
     dots = _dots(sigma, sensitivity, reach, step)
-    deltas = _deltas(noise, dots * step, (sigma, sensitivity, reach))
+    epsilons = np.asarray(dots * step, np.float64)
+    deltas = _deltas(noise, epsilons, (sigma, sensitivity, reach))
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, dots, deltas)
     return pld.PrivacyLossDistribution(pmf)
 
