@@ -92,7 +92,11 @@ def find_phrases(
     table: Mapping[str, tuple[list[str], str]],
 ) -> Iterator[Found]:
     """Where ``prose`` holds one of the phrases, also across the end of a line."""
+    lower = prose.lower()
     for key, (phrases, instead) in table.items():
+        # Most texts hold no first word of most phrases, which is sooner seen.
+        if not any(each.split()[0].lower() in lower for each in phrases):
+            continue
         # The longest first: of "course of events" and "the course" one place counts once.
         ordered = sorted(phrases, key=len, reverse=True)
         either = "|".join(r"[\s#>*]+".join(map(re.escape, each.split())) for each in ordered)

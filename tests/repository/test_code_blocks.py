@@ -125,14 +125,23 @@ def within(name: str, part: dict[str, Any]) -> dict[str, Any]:
     return policy | {"spec": policy["spec"] | part.get("spec", part)}
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What searches found on earlier pages: many release the same log under the same policy."""
+    return tmp_path_factory.mktemp("searched")
+
+
 @pytest.fixture
 def reader(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     cloakwork: Callable[..., Said],
     capsys: pytest.CaptureFixture[str],
+    own_home: Path,
+    searched: Path,
 ) -> Reader:
     """In a folder with the checkout's policies and example logs."""
+    (own_home / "search-cache").symlink_to(searched)
     for name in ("policies", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)

@@ -52,7 +52,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(home / "bin" / "python"),
         "--disable-pip-version-check",
     ]
-    subprocess.run([*pip, "install", "--quiet", "--no-index", "--no-deps", str(wheel)], check=True)
+    options = ("--quiet", "--no-index", "--no-deps", "--no-compile")
+    subprocess.run([*pip, "install", *options, str(wheel)], check=True)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)}))
     (site / "borrowed.pth").write_text(
         "\n".join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}) + "\n"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from cloakwork.accounting.discrete_gaussians import gaussian_distribution
 from cloakwork.accounting.exact import rounded_up
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, leaves_of
 from cloakwork.accounting.losses import LossDistribution, compose
@@ -112,7 +113,12 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
             # Wide enough that what is cut off, and charged as a catastrophe, has a mass below 1e-30
             # after the move too.
             reach = math.ceil(11.6 * sigma) + sensitivity
-            gaussian = pld.from_discrete_gaussian_mechanism(sigma, sensitivity, reach, **sampling)
+            if rate == 1:
+                gaussian = gaussian_distribution(sigma, sensitivity, reach, step)
+            else:
+                gaussian = pld.from_discrete_gaussian_mechanism(
+                    sigma, sensitivity, reach, **sampling
+                )
             surcharge = _STEEP if sigma < 0.5 else 0.0
             return from_dp_accounting(gaussian, step, 2 * reach + 2, surcharge)
         case Composed() | Repeated() | PoissonSampled():
@@ -145,9 +151,9 @@ def _with_rounding_margin(pmf: Any, step: float, summands: int, certain: float) 
     """One direction, raised as docs/decisions/0022 derives it."""
     import numpy as np
 
-    dense = pmf.to_dense_pmf()
-    masses = np.maximum(np.asarray(dense._probs, np.float64), 0.0)
-    found = LossDistribution(step, int(dense._lower_loss), masses, float(dense._infinity_mass))
+    lowest, probabilities = _cells_of(pmf)
+    masses = np.maximum(probabilities, 0.0)
+    found = LossDistribution(step, lowest, masses, float(pmf._infinity_mass))
     size = len(masses)
     farthest = float(np.abs(found.losses).max())
     cells = max(1, min(size // 8, math.ceil(1 / step)))
@@ -160,6 +166,22 @@ def _with_rounding_margin(pmf: Any, step: float, summands: int, certain: float) 
     cut_off = 2e-30 if summands > 1 else 0.0
     infinite = min(1.0, found.infinite * (1 + 1e-12) + certain + cut_off)
     return LossDistribution(step, found.lowest, masses, infinite).with_margin(share, cells)
+
+
+def _cells_of(pmf: Any) -> tuple[int, "Floats"]:
+    """The least loss, in steps, and the mass of each cell from there on: as of ``to_dense_pmf``,
+    which asks for the cells of a sparse one by one.
+    """
+    import numpy as np
+
+    sparse = getattr(pmf, "_loss_probs", None)
+    if sparse is None:
+        return int(pmf._lower_loss), np.asarray(pmf._probs, np.float64)
+    places = np.fromiter(sparse.keys(), np.int64, len(sparse))
+    lowest = int(places.min())
+    masses = np.zeros(int(places.max()) - lowest + 1)
+    masses[places - lowest] = np.fromiter(sparse.values(), np.float64, len(sparse))
+    return lowest, masses
 
 
 def _common_step(leaves: LeafCounts) -> float:

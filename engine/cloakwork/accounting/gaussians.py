@@ -140,6 +140,8 @@ def _epsilon_of_move(mu: float, target: float, least: float) -> float:
         return low
     for _ in range(100):
         middle = (low + high) / 2
+        if not low < middle < high:
+            break
         if _normal_delta(mu, middle) <= target:
             high = middle
         else:

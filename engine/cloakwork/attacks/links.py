@@ -38,6 +38,8 @@ _SCALES: Final = (1e3 * 2.0 ** np.arange(40)).tolist()
 """Microseconds: 1 ms to 17,000 years."""
 _SHARPNESS: Final = (0.01, 4.0)
 _HALVINGS: Final = 6
+_REMEMBERED: Final = 4_000_000
+"""Pairs of cases whose likelihood is remembered: 64 MB."""
 
 
 class PossibleCases(NamedTuple):
@@ -50,6 +52,16 @@ class PossibleCases(NamedTuple):
     cases: Ints
     prior: float
     moved: Moved | None
+
+
+class Terms(NamedTuple):
+    """Logarithms of how likely a released case is under each case of the source that it may be:
+    ``prior`` by sequences and kept values, ``times`` by times at a sharpness of 1; None without
+    times. Shape (cases,).
+    """
+
+    prior: Floats
+    times: Floats | None
 
 
 @dataclass
@@ -77,6 +89,8 @@ class Links:
         self._claims: dict[int, float] = {}
         self._origins: dict[int, list[tuple[int, float]]] = {}
         self._alignments: dict[tuple[int, int], tuple[Ints, Ints]] = {}
+        self._kept_terms: dict[int, Terms] = {}
+        self._kept_numbers = 0
         rows = [self._row.get(sequence, -1) for sequence in self.source.sequences]
         self._same = np.minimum(np.append(self.released.sizes, 0)[rows], self.source.sizes)
         kept = np.bincount(np.maximum(rows, 0), self._same, len(self.released.sizes))
@@ -168,20 +182,36 @@ class Links:
     def _claim(self, case: int) -> float:
         """The logarithm of how likely a released case is under all cases of the source."""
         if case not in self._claims:
-            row = int(self.released.variant[case])
-            weights = []
-            for variant, share in self._origins[row]:
-                cases = self.source.cases_of(variant)
-                weight = np.full(len(cases), np.log(share / self.released.sizes[row]))
-                weight += self._agreement(np.full(len(cases), case), cases)
-                if self.has_times:
-                    ours, theirs = self.aligned(variant, row)
-                    after = self.released.clock[self.released.events_of(case)][theirs]
-                    before = self.source.times_of(variant)[:, ours]
-                    weight += self._flattened(Moved.between(after, before))
-                weights.append(weight)
-            self._claims[case] = _log_of_sum(np.concatenate(weights))
+            prior, times = self._terms_of(case)
+            weights = prior if times is None else prior + self.sharpness * times
+            self._claims[case] = _log_of_sum(weights)
         return self._claims[case]
+
+    def _terms_of(self, case: int) -> Terms:
+        """How likely a released case is under each case of the source; remembered while they are
+        few, since a calibration asks for them at several sharpnesses.
+        """
+        if case in self._kept_terms:
+            return self._kept_terms[case]
+        found = self._terms(case)
+        self._kept_numbers += len(found.prior)
+        if self._kept_numbers <= _REMEMBERED:
+            self._kept_terms[case] = found
+        return found
+
+    def _terms(self, case: int) -> Terms:
+        row = int(self.released.variant[case])
+        priors, times = [], []
+        for variant, share in self._origins[row]:
+            cases = self.source.cases_of(variant)
+            prior = np.full(len(cases), np.log(share / self.released.sizes[row]))
+            priors.append(prior + self._agreement(np.full(len(cases), case), cases))
+            if self.has_times:
+                ours, theirs = self.aligned(variant, row)
+                after = self.released.clock[self.released.events_of(case)][theirs]
+                before = self.source.times_of(variant)[:, ours]
+                times.append(self._likelihood(Moved.between(after, before)))
+        return Terms(np.concatenate(priors), np.concatenate(times) if times else None)
 
     def candidates(self, case: int) -> list[PossibleCases]:
         """The released cases that ``case`` may have become, by their sequence."""
@@ -263,12 +293,12 @@ class Links:
         """Prior and likelihood of the times, as logarithms."""
         if found.moved is None or self.scales is None:
             return np.full(len(found.cases), found.prior)
-        return found.prior + self._flattened(found.moved)
+        return found.prior + self.sharpness * self._likelihood(found.moved)
 
-    def _flattened(self, moved: Moved) -> Floats:
-        """The likelihood of times as far as it can be relied on, as a logarithm."""
+    def _likelihood(self, moved: Moved) -> Floats:
+        """The likelihood of times, as a logarithm; ``sharpness`` says how far to rely on it."""
         assert self.scales is not None  # noqa: S101 - found before anything is asked
-        return self.sharpness * moved.log_likelihood(self.scales, self._span)
+        return moved.log_likelihood(self.scales, self._span)
 
     def _sampled(self) -> list[list[PossibleCases]]:
         chosen = np.random.default_rng(self.seed).permutation(self.source.cases)[:_FITTED]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -28,9 +29,8 @@ class CasesOfVariants:
     def of(cls, variants: Sequence[tuple[str, ...]], cases: Ints) -> "CasesOfVariants":
         """``cases[i]`` cases of ``variants[i]``; none where the number is below 1."""
         times = np.maximum(np.asarray(cases, np.int64), 0)
-        listed = pl.Series(variants, dtype=pl.List(pl.String()))
-        lengths = listed.list.len().to_numpy().astype(np.int64)
-        labels = listed.explode(empty_as_null=False).cast(pl.String)
+        lengths = np.fromiter(map(len, variants), np.int64, len(variants))
+        labels = pl.Series(list(chain.from_iterable(variants)), dtype=pl.String)
         return cls(labels, _summed(lengths), _summed(times), _summed(lengths * times))
 
     @property
