@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import cloakwork
+from cloakwork import progress
 from cloakwork.engines.base import Engine, part_bounds
 from cloakwork.engines.batched import BatchedLog
 from cloakwork.engines.batches import collected
@@ -25,7 +26,7 @@ from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
-from cloakwork.progress import silent
+from cloakwork.progress import heard_by, silent
 from cloakwork.run.all_cases import SourceFigures
 from cloakwork.run.execute import Stopwatch, execute, finished, take_steps
 from cloakwork.run.prepare import prepared_log
@@ -260,3 +261,22 @@ def test_a_release_in_batches_is_checked_and_counted(small: EventLog) -> None:
         second.log.event_count,
     )
     assert len(list(second.log.batches())) > 1
+
+
+def test_long_work_says_how_far_it_is(small: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From reading to the shuffle no stage is silent, where each of its batches takes long."""
+    monkeypatch.setattr(progress, "SILENT_FOR", 0.0)
+    said: list[str] = []
+    with heard_by(said.append):
+        engine, log = batched(small)
+        shuffled = engine.shuffle(log, reproducible(2).stream())
+        assert shuffled.case_count == 300
+    stages = list(
+        dict.fromkeys(message.rpartition(" of ")[0].rstrip("0123456789") for message in said)
+    )
+    assert stages == [
+        "preparing batch ",
+        "numbering cases: batch ",
+        "dividing batch ",
+        "writing batch ",
+    ]

@@ -45,6 +45,7 @@ from cloakwork.mechanisms.base import (
     Rewrite,
 )
 from cloakwork.noise import Stream
+from cloakwork.progress import counted
 
 T = TypeVar("T")
 Change = Callable[[EventLog], EventLog]
@@ -107,10 +108,11 @@ class BatchedLog:
         """See ``LogHandle``."""
         return list(self.results(task))
 
-    def results(self, task: Callable[[int, EventLog], T]) -> Iterator[T]:
-        """As ``each_batch``, one after the other."""
-        read = self._reader()
-        yield from self.executor.run(lambda place: task(place, read(place)), len(self.files))
+    def results(self, task: Callable[[int, EventLog], T], doing: str = "batch") -> Iterator[T]:
+        """As ``each_batch``, one after the other; how many are done is said as ``doing`` 3 of 9."""
+        read, places = self._reader(), len(self.files)
+        found = self.executor.run(lambda place: task(place, read(place)), places)
+        yield from counted(found, places, doing)
 
     def with_columns_of(self, change: Change) -> "BatchedLog":
         """See ``LogHandle``."""
@@ -193,7 +195,8 @@ class BatchedEngine:
         """The log whose batches ``task`` makes."""
         new_path = new_paths(self.workspace)
         files = self.executor.run(lambda place: write_batch(task(place), new_path()), places)
-        return self.stored(tuple(files), unit=unit, notes=notes)
+        done = counted(files, places, "writing batch")
+        return self.stored(tuple(done), unit=unit, notes=notes)
 
     def stored(
         self,
@@ -209,7 +212,7 @@ class BatchedEngine:
 
     def numbered(self, log: BatchedLog) -> BatchedLog:
         """The log with its cases numbered from 0 in the order of their indexes."""
-        indexes = log.results(lambda _, batch: batch.index_of_case)
+        indexes = log.results(lambda _, batch: batch.index_of_case, "numbering cases: batch")
         numbers = numbers_of_cases(indexes, self.workspace)
         own_file = SharedFiles([numbers.path])
         if not log.changes:
@@ -324,7 +327,7 @@ class BatchedEngine:
         files: list[BatchFile] = []
         cases = np.zeros(places, np.int64)
         first: EventLog | None = None
-        for file, of_places, no_cases in log.results(cut):
+        for file, of_places, no_cases in log.results(cut, "dividing batch"):
             files.append(file)
             cases += of_places
             first = first or no_cases

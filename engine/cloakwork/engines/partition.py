@@ -29,6 +29,7 @@ from cloakwork.log.io.row_source import (
     joined_findings,
 )
 from cloakwork.log.naming import values_of
+from cloakwork.progress import Pace, say
 
 EVENTS_A_PART: Final = 250_000
 MOST_PARTS: Final = 512
@@ -133,6 +134,7 @@ def _written(
     source: RowSource, folder: Path, key: bytes, part_count: int | None
 ) -> tuple[CaseFile, ...]:
     writer: _Writer | None = None
+    rows, pace = 0, Pace()
     for chunk in source.chunks():
         if writer is None:
             requested = (
@@ -140,6 +142,9 @@ def _written(
             )
             writer = _Writer(folder, "part", key[:8], max(1, min(requested, MOST_PARTS)))
         writer.take(chunk)
+        rows += chunk.rows.height
+        if pace.is_due():
+            say(f"read {rows:,} of about {source.expected_rows():,} rows")
     writer = writer or _Writer(folder, "part", key[:8], 1)
     return tuple(
         smaller
