@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
+import cloudpickle
 import numpy as np
 import polars as pl
 import pytest
@@ -36,6 +37,8 @@ R = TypeVar("R")
 ROOT = Path(__file__).parents[2]
 LONG = "CLOAKWORK_RUNS" in os.environ
 PERSON = "case:patient"
+PROCESS_ONLY = ("workspace", "executor", "owned")
+"""What a log in batches has beside its data."""
 SOME_POLICIES = (
     "dp-per-person",
     "dp-whole-log",
@@ -280,3 +283,27 @@ def test_long_work_says_how_far_it_is(small: EventLog, monkeypatch: pytest.Monke
         "dividing batch ",
         "writing batch ",
     ]
+
+
+def held_bytes(log: EventLog, space: Workspace) -> list[int]:
+    """Bytes of what this process holds of a log in four batches, and so sends with each task: as it
+    was read, with cases chosen, and shuffled.
+    """
+    engine = LocalEngine(workspace=space, batch_events=log.events.height // 4)
+    read = engine.open(log, lambda each: each, None, SourceFigures()).log
+    assert isinstance(read, BatchedLog)
+    chosen = engine.choose_cases(read, lambda batch: batch.slice_cases(1, batch.case_count))
+    shuffled = engine.shuffle(chosen, reproducible(2).stream())
+    assert shuffled.case_count == log.case_count - 4
+    logs = (read, chosen, shuffled)
+    return [len(cloudpickle.dumps(replace(each, **dict.fromkeys(PROCESS_ONLY)))) for each in logs]
+
+
+def test_what_is_held_does_not_grow_with_cases(small: EventLog, tmp_path: Path) -> None:
+    """A byte for each of ten times as many would fail: what is known of a case lies in files."""
+    space = Workspace(tmp_path)
+    ten_times = small.keep_cases(np.repeat(np.arange(300), 10))
+    ids = pl.Series(CASE_ID, [f"c{case}" for case in range(3000)])
+    ten_times = replace(ten_times, cases=ten_times.cases.with_columns(ids))
+    few, many = held_bytes(small, space), held_bytes(ten_times, space)
+    assert all(abs(more - less) < 270 for less, more in zip(few, many, strict=True))

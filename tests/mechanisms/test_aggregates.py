@@ -67,3 +67,9 @@ def test_a_variant_is_one_row_whoever_its_cases_are_of() -> None:
     assert persons_of(nobody.of(log)) == {(): {None: 1}, ("a",): {None: 3}, ("b",): {None: 2}}
     empty = counting.of(log_of([]))
     assert_frame_equal(counting.merge(empty), empty)
+
+
+def test_the_histogram_does_not_grow_with_cases() -> None:
+    """A row a variant, and a number in it: nothing is said of each case."""
+    few, many = (VariantCounts().of(log_of([["a"], ["a", "b"]] * times)) for times in (1, 500))
+    assert few.estimated_size() == many.estimated_size()
