@@ -106,19 +106,20 @@ class RowsOfCases:
             return None
         sources = sources_of(assignment)
         numbers = {source: number for number, source in enumerate(split_sources(sources))}
-        number_of_row = [numbers.get(source, _NOT_SPLIT) for source in sources]
-        split_rows = np.flatnonzero(np.array(number_of_row) != _NOT_SPLIT)
-        ranks = assignment[RANKS].gather(split_rows)
-        lengths = ranks.list.len().to_numpy()
-        row = np.repeat(split_rows, lengths)
-        of_row = np.repeat(np.array(number_of_row)[split_rows], lengths)
-        rank = ranks.explode(empty_as_null=False).to_numpy()
-        order = np.lexsort((rank, of_row))
-        if not np.array_equal(of_row[order], found[_NUMBER].to_numpy()):
+        split_rows = {row: numbers[each] for row, each in enumerate(sources) if each in numbers}
+        drawn = np.zeros(len(numbers), np.int64)
+        for row, number in split_rows.items():
+            drawn[number] += len(assignment[RANKS][row])
+        counts = np.bincount(found[_NUMBER].to_numpy(), minlength=len(numbers))
+        if not np.array_equal(drawn, counts):
             return None
+        starts = np.cumsum(counts) - counts
+        row_of_place = np.full(found.height, _NOT_SPLIT)
+        for row, number in split_rows.items():
+            row_of_place[starts[number] + assignment[RANKS][row].to_numpy()] = row
         index = found[INDEX].to_numpy()
-        ascending = np.argsort(index)
-        return cls(index[ascending], row[order][ascending])
+        order = np.argsort(index)
+        return cls(index[order], row_of_place[order])
 
     def of_cases(self, index: Ints) -> Ints | None:
         """The row of each case of split variants; None where one was not decided on."""
