@@ -119,8 +119,8 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def plot(rows: list[dict[str, Any]]) -> None:
-    """Processor time, memory and disk against events, a row a policy; with a report dashed, the
-    group-by of polars in grey.
+    """Processor time, memory and disk against events of Parquet, a row a policy; with a report
+    dashed, the group-by of polars in grey.
     """
     import matplotlib as mpl
 
@@ -128,7 +128,7 @@ def plot(rows: list[dict[str, Any]]) -> None:
     mpl.rcParams |= {"svg.hashsalt": "scale", "svg.fonttype": "none"}
     import matplotlib.pyplot as plt
 
-    rows = [row for row in rows if "failed" not in row and row["format"] == "parquet"]
+    rows = [row for row in rows if "failed" not in row and row["format"] in ("parquet", "folder")]
     policies = sorted({row["policy"] for row in rows if row["policy"]})
     if not policies:
         return
@@ -141,13 +141,14 @@ def plot(rows: list[dict[str, Any]]) -> None:
             of_policy = [row for row in rows if row["policy"] in ("", policy)]
             colours = dict(zip(ENGINES, mpl.color_sequences["tab10"], strict=False))
             for engine, report in sorted({(row["engine"], row["report"]) for row in of_policy}):
-                points = sorted(
-                    (row["events"], row[name])
-                    for row in of_policy
+                # A folder of several files goes before one file of as many events.
+                points = {
+                    row["events"]: row[name]
+                    for row in sorted(of_policy, key=lambda row: row["format"], reverse=True)
                     if (row["engine"], row["report"]) == (engine, report)
-                )
+                }
                 axis.plot(
-                    *zip(*points, strict=True),
+                    *zip(*sorted(points.items()), strict=True),
                     marker="o",
                     color=colours.get(engine, "grey"),
                     linestyle="--" if report else "-",

@@ -183,5 +183,5 @@ if __name__ == "__main__":
     if asked["engine"] == "group-by":
         print(json.dumps(group_by(Path(asked["file"]))))
     else:
-        policy, file = Path(asked["policy"]), Path(asked["file"])
+        policy, file = Path(asked["policy"]).resolve(), Path(asked["file"]).resolve()
         print(json.dumps(released(policy, file, asked["engine"], report=asked["report"])))

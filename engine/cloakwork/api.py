@@ -23,7 +23,7 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import require_window
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
-from cloakwork.progress import Reporter
+from cloakwork.progress import Reporter, heard_by
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_key
 from cloakwork.publishing.packing import pack as pack_release
@@ -131,7 +131,7 @@ def apply(
     def compare(plan: Plan, source: LogHandle, released: LogHandle) -> Mapping[str, JsonValue]:
         return utility_figures(plan, source, released, reporter, mining_seconds, times.figures)
 
-    with computed_on(device):
+    with computed_on(device), heard_by(reporter):
         return execute(
             plan,
             chosen.source,
@@ -303,9 +303,10 @@ def publish(
     your own.
     """
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
-    return publish_release(
-        release, Path(out), signing_key=key, reporter=reporter, internal=internal_files
-    )
+    with heard_by(reporter):
+        return publish_release(
+            release, Path(out), signing_key=key, reporter=reporter, internal=internal_files
+        )
 
 
 def verify(

@@ -5,12 +5,17 @@ What is said may hold figures from the raw log: it goes to the person at the ter
 else.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from time import monotonic
+from typing import Final, TypeVar
 
+T = TypeVar("T")
 Reporter = Callable[[str], None]
+
+SILENT_FOR: Final = 5.0
+"""Seconds after which long work says how far it is."""
 
 
 def silent(_: str) -> None:
@@ -37,3 +42,29 @@ def heard_by(reporter: Reporter) -> Iterator[None]:
         yield
     finally:
         _HEARER.reset(token)
+
+
+class Pace:
+    """Whether it is time again to say how far the work is."""
+
+    def __init__(self) -> None:
+        self._said = monotonic()
+
+    def is_due(self) -> bool:
+        """Whether ``SILENT_FOR`` seconds went by since it was last due."""
+        now = monotonic()
+        if now - self._said < SILENT_FOR:
+            return False
+        self._said = now
+        return True
+
+
+def counted(items: Iterable[T], count: int, what: str) -> Iterator[T]:
+    """The same items; every few seconds it is said how many of the ``count`` are done: ``what``
+    17 of 400.
+    """
+    pace = Pace()
+    for number, item in enumerate(items, 1):
+        yield item
+        if pace.is_due():
+            say(f"{what} {number:,} of {count:,}")

@@ -8,11 +8,13 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
+import cloudpickle
 import numpy as np
 import polars as pl
 import pytest
 
 import cloakwork
+from cloakwork import progress
 from cloakwork.engines.base import Engine, part_bounds
 from cloakwork.engines.batched import BatchedLog
 from cloakwork.engines.batches import collected
@@ -25,7 +27,7 @@ from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
-from cloakwork.progress import silent
+from cloakwork.progress import heard_by, silent
 from cloakwork.run.all_cases import SourceFigures
 from cloakwork.run.execute import Stopwatch, execute, finished, take_steps
 from cloakwork.run.prepare import prepared_log
@@ -35,6 +37,8 @@ R = TypeVar("R")
 ROOT = Path(__file__).parents[2]
 LONG = "CLOAKWORK_RUNS" in os.environ
 PERSON = "case:patient"
+PROCESS_ONLY = ("workspace", "executor", "owned")
+"""What a log in batches has beside its data."""
 SOME_POLICIES = (
     "dp-per-person",
     "dp-whole-log",
@@ -183,7 +187,8 @@ def test_files_go_when_no_log_needs_them(small: EventLog, tmp_path: Path) -> Non
     engine = LocalEngine(workspace=space, batch_events=small.events.height // 4)
     log = engine.open(small, lambda each: each, None, SourceFigures()).log
     before = sorted(space.path.iterdir())
-    assert len(before) == 4
+    # Four batches, and the numbers of their cases.
+    assert len(before) == 5
     shuffled = engine.shuffle(log, reproducible(1).stream())
     del log
     gc.collect()
@@ -259,3 +264,46 @@ def test_a_release_in_batches_is_checked_and_counted(small: EventLog) -> None:
         second.log.event_count,
     )
     assert len(list(second.log.batches())) > 1
+
+
+def test_long_work_says_how_far_it_is(small: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From reading to the shuffle no stage is silent, where each of its batches takes long."""
+    monkeypatch.setattr(progress, "SILENT_FOR", 0.0)
+    said: list[str] = []
+    with heard_by(said.append):
+        engine, log = batched(small)
+        shuffled = engine.shuffle(log, reproducible(2).stream())
+        assert shuffled.case_count == 300
+    stages = list(
+        dict.fromkeys(message.rpartition(" of ")[0].rstrip("0123456789") for message in said)
+    )
+    assert stages == [
+        "preparing batch ",
+        "numbering cases: batch ",
+        "dividing batch ",
+        "writing batch ",
+    ]
+
+
+def held_bytes(log: EventLog, space: Workspace) -> list[int]:
+    """Bytes of what this process holds of a log in four batches, and so sends with each task: as it
+    was read, with cases chosen, and shuffled.
+    """
+    engine = LocalEngine(workspace=space, batch_events=log.events.height // 4)
+    read = engine.open(log, lambda each: each, None, SourceFigures()).log
+    assert isinstance(read, BatchedLog)
+    chosen = engine.choose_cases(read, lambda batch: batch.slice_cases(1, batch.case_count))
+    shuffled = engine.shuffle(chosen, reproducible(2).stream())
+    assert shuffled.case_count == log.case_count - 4
+    logs = (read, chosen, shuffled)
+    return [len(cloudpickle.dumps(replace(each, **dict.fromkeys(PROCESS_ONLY)))) for each in logs]
+
+
+def test_what_is_held_does_not_grow_with_cases(small: EventLog, tmp_path: Path) -> None:
+    """A byte for each of ten times as many would fail: what is known of a case lies in files."""
+    space = Workspace(tmp_path)
+    ten_times = small.keep_cases(np.repeat(np.arange(300), 10))
+    ids = pl.Series(CASE_ID, [f"c{case}" for case in range(3000)])
+    ten_times = replace(ten_times, cases=ten_times.cases.with_columns(ids))
+    few, many = held_bytes(small, space), held_bytes(ten_times, space)
+    assert all(abs(more - less) < 270 for less, more in zip(few, many, strict=True))

@@ -53,13 +53,12 @@ def test_a_variant_is_one_row_whoever_its_cases_are_of() -> None:
     log = log_of([["a"], ["b"], ["a"], ["a"], ["b"], []])
     persons = pl.Series("case:P", ["x", "y", None, "x", None, "y"], dtype=pl.String)
     log = replace(log, cases=log.cases.with_columns(persons))
-    counting = VariantCounts("case:P", indexed=True)
+    counting = VariantCounts("case:P")
 
     whole = counting.merge(counting.of(log))
 
-    assert whole.columns == ["variant", "cases", "unit", "cases_of_unit", "index"]
+    assert whole.columns == ["variant", "cases", "unit", "cases_of_unit"]
     assert persons_of(whole) == {(): {"y": 1}, ("a",): {None: 1, "x": 2}, ("b",): {None: 1, "y": 1}}
-    assert whole["index"].to_list() == [[5], [0, 2, 3], [1, 4]]
     of_case = np.array([2, 0, 1, 0, 2, 1])
     parts = [counting.of(batch) for batch in in_batches(log, of_case, 4)]
     assert_frame_equal(counting.merge(pl.concat(parts)), whole)
@@ -68,3 +67,9 @@ def test_a_variant_is_one_row_whoever_its_cases_are_of() -> None:
     assert persons_of(nobody.of(log)) == {(): {None: 1}, ("a",): {None: 3}, ("b",): {None: 2}}
     empty = counting.of(log_of([]))
     assert_frame_equal(counting.merge(empty), empty)
+
+
+def test_the_histogram_does_not_grow_with_cases() -> None:
+    """A row a variant, and a number in it: nothing is said of each case."""
+    few, many = (VariantCounts().of(log_of([["a"], ["a", "b"]] * times)) for times in (1, 500))
+    assert few.estimated_size() == many.estimated_size()

@@ -11,11 +11,12 @@ import polars as pl
 import pytest
 
 from cloakwork.checks.k_anonymity import smallest_group
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import KAnonymity
 from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.mechanisms.base import MapCases, Offer
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.kanon.auto import FAMILY
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.registry import catalogue
@@ -50,8 +51,7 @@ def run(
     assert isinstance(offer, Offer), offer
     decision = mechanism.decide(offer.params, mechanism.summarise(offer.params).of(log), secret())
     rewrite = mechanism.rewrite(offer.params, decision, secret().stream())
-    assert isinstance(rewrite, MapCases)
-    return rewrite.apply(log), dict(decision.internal)
+    return MemoryEngine().rewrite(log, rewrite), dict(decision.internal)
 
 
 def random_log(seed: int) -> EventLog:

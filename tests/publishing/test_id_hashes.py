@@ -7,17 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cloakwork.arrays import Words
+from cloakwork.engines import sorted_runs
 from cloakwork.errors import OutputError
 from cloakwork.publishing import id_hashes
-from cloakwork.publishing.id_hashes import Hashes, IdHashes
+from cloakwork.publishing.id_hashes import IdHashes
 
 ENDS = [number << 58 for number in range(64)] + [(number << 58) - 1 for number in range(1, 65)]
 TWICE = np.sort(np.array(ENDS, np.uint64))
-"""At both ends of each range."""
 ONCE = TWICE ^ np.uint64(1 << 30)
 
 
-def twice_in(parts: Sequence[Hashes]) -> list[int]:
+def twice_in(parts: Sequence[Words]) -> list[int]:
     with IdHashes() as found:
         for hashes in parts:
             found.add(hashes)
@@ -28,8 +29,10 @@ def twice_in(parts: Sequence[Hashes]) -> list[int]:
 def test_hashes_of_every_range_are_found(
     in_memory: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """At the ends of ranges too; each once, and no others; the file is gone afterwards."""
+    """Also of ranges of a few; each once, and no others; the file is gone afterwards."""
     monkeypatch.setattr(id_hashes, "_IN_MEMORY", in_memory)
+    monkeypatch.setattr(sorted_runs, "_SAMPLED", 3)
+    monkeypatch.setattr(sorted_runs, "_RANGE", 3)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert twice_in([TWICE[::-1], np.concatenate([TWICE, ONCE]), ONCE[:0], TWICE]) == TWICE.tolist()
     assert twice_in([TWICE, ONCE]) == []
@@ -50,6 +53,6 @@ def test_random_hashes_are_compared_as_in_memory(monkeypatch: pytest.MonkeyPatch
 def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says nothing of the release."""
     with IdHashes() as found, Path("/dev/full").open("wb", buffering=0) as full:
-        monkeypatch.setattr(found, "_file", full)
+        monkeypatch.setattr(found._runs, "_file", full)
         with pytest.raises(OutputError, match=r"No space left on device\); set TMPDIR"):
             found.add(ONCE)

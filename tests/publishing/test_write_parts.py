@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cli.typed import typed
+from cloakwork import progress
 from cloakwork.api import publish
 from cloakwork.attacks.opened import opened_log
 from cloakwork.errors import LogError, OutputError, VerificationFailed
@@ -393,3 +395,14 @@ def test_a_packed_release_may_be_larger_than_two_gigabytes(
     pack(four_parts, tmp_path / "release.zip")
 
     assert verify(tmp_path / "release.zip").checks == verify(four_parts).checks
+
+
+def test_verify_says_how_far_it_is(
+    four_parts: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On standard error, where reading parts takes long; beside one JSON document nothing."""
+    monkeypatch.setattr(progress, "SILENT_FOR", 0.0)
+    code, _, said = typed(capsys, "verify", four_parts)
+    assert code == 0
+    assert said.splitlines() == [f"reading part {number} of 4" for number in range(1, 5)]
+    assert typed(capsys, "verify", four_parts, "--json")[2] == ""

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cloakwork.cli.progress import progress_of
 from cloakwork.cli.screen import ScreenSection, block, columns, fitted, printable
 from cloakwork.errors import VerificationFailed
+from cloakwork.progress import heard_by
 from cloakwork.report.texts import NOTHING_EXPOSED
 
 if TYPE_CHECKING:
@@ -107,7 +109,8 @@ def verify(
     from cloakwork.publishing.verify import verify as verify_release
 
     try:
-        verified = verify_release(path, public_key=public_key, expect=expect)
+        with progress_of(quiet=as_json) as reporter, heard_by(reporter):
+            verified = verify_release(path, public_key=public_key, expect=expect)
     except VerificationFailed as failure:
         found = failure.found if isinstance(failure.found, Verification) else None
         more = {} if found is None else _as_json(found)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 import polars as pl
@@ -39,7 +39,7 @@ def write_segments(segments: Iterable[EventLog | None], path: Path) -> BatchFile
     """Write logs end to end, each to be read by itself; None: nothing for that place."""
     cases = events = 0
     bounds = [0]
-    with writing_to(path), _private_file(path) as file:
+    with writing_to(path), private_file(path) as file:
         for log in segments:
             if log is not None and log.cases.height:
                 _write_log(log, file)
@@ -51,7 +51,7 @@ def write_segments(segments: Iterable[EventLog | None], path: Path) -> BatchFile
 
 def write_batch(log: EventLog, path: Path) -> BatchFile:
     """Write a batch; one without cases keeps its columns."""
-    with writing_to(path), _private_file(path) as file:
+    with writing_to(path), private_file(path) as file:
         _write_log(log, file)
         return BatchFile(path, log.cases.height, log.events.height, np.array([0, file.tell()]))
 
@@ -78,12 +78,12 @@ def read_segments(files: Sequence[BatchFile], places: range) -> EventLog | None:
     return joined_batches(found) if found else None
 
 
-def _private_file(path: Path) -> io.BufferedWriter:
-    """A new file that its owner alone may read."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+def private_file(path: Path) -> io.BufferedRandom:
+    """A new file that its owner alone may read, to be written and read."""
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b")
 
 
-def _write_log(log: EventLog, file: io.BufferedWriter) -> None:
+def _write_log(log: EventLog, file: IO[bytes]) -> None:
     # hstack and drop_in_place plan no query: most of what a small batch would cost.
     cases = log.cases.hstack(
         [

@@ -31,6 +31,7 @@ from cloakwork.engines.batch_files import (
     write_segments,
 )
 from cloakwork.engines.batches import case_ranges, collected, generated_cases, kept_cases
+from cloakwork.engines.case_numbers import CaseNumbers, numbers_of_cases
 from cloakwork.engines.executors import Executor
 from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import EventLog
@@ -44,6 +45,7 @@ from cloakwork.mechanisms.base import (
     Rewrite,
 )
 from cloakwork.noise import Stream
+from cloakwork.progress import counted
 
 T = TypeVar("T")
 Change = Callable[[EventLog], EventLog]
@@ -70,18 +72,19 @@ class BatchedLog:
     """Batches in files, and what is done to each whenever it is read.
 
     ``changes``: rewrites of batches that no task has carried out yet, so that a step reads and
-    writes no files of its own. ``index``: int64, for each batch the index of its cases where it is
-    not that of the files. ``counted``: cases and events; None: not before they are counted.
+    writes no files of its own. ``numbers``: the index of each case, where it is not that of the
+    files. ``owned``: the files, and those of the numbers. ``counted``: cases and events; None: not
+    before they are counted.
     """
 
     files: tuple[BatchFile, ...]
     workspace: Workspace
     executor: Executor
-    owned: SharedFiles = field(repr=False)
+    owned: tuple[SharedFiles, ...] = field(repr=False)
     unit: str | None = None
     notes: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
-    index: tuple[Ints, ...] | None = field(default=None, repr=False)
+    numbers: CaseNumbers | None = None
     counted: tuple[int, int] | None = None
 
     @property
@@ -105,10 +108,11 @@ class BatchedLog:
         """See ``LogHandle``."""
         return list(self.results(task))
 
-    def results(self, task: Callable[[int, EventLog], T]) -> Iterator[T]:
-        """As ``each_batch``, one after the other."""
-        read = self._reader()
-        yield from self.executor.run(lambda place: task(place, read(place)), len(self.files))
+    def results(self, task: Callable[[int, EventLog], T], doing: str = "batch") -> Iterator[T]:
+        """As ``each_batch``, one after the other; how many are done is said as ``doing`` 3 of 9."""
+        read, places = self._reader(), len(self.files)
+        found = self.executor.run(lambda place: task(place, read(place)), places)
+        yield from counted(found, places, doing)
 
     def with_columns_of(self, change: Change) -> "BatchedLog":
         """See ``LogHandle``."""
@@ -120,12 +124,12 @@ class BatchedLog:
 
     def _reader(self) -> Callable[[int], EventLog]:
         """What reads a batch; it holds neither the workspace nor the executor."""
-        files, index, changes = self.files, self.index, self.changes
+        files, numbers, changes = self.files, self.numbers, self.changes
 
         def read(place: int) -> EventLog:
             log = read_batch(files[place])
-            if index is not None:
-                log = replace(log, case_index=index[place].astype(np.int64))
+            if numbers is not None:
+                log = numbers.applied(place, log)
             for change in changes:
                 log = change(log)
             return log
@@ -191,7 +195,8 @@ class BatchedEngine:
         """The log whose batches ``task`` makes."""
         new_path = new_paths(self.workspace)
         files = self.executor.run(lambda place: write_batch(task(place), new_path()), places)
-        return self.stored(tuple(files), unit=unit, notes=notes)
+        done = counted(files, places, "writing batch")
+        return self.stored(tuple(done), unit=unit, notes=notes)
 
     def stored(
         self,
@@ -202,24 +207,19 @@ class BatchedEngine:
     ) -> BatchedLog:
         """The log of files that tasks wrote."""
         counted = sum(file.cases for file in files), sum(file.events for file in files)
-        owned = SharedFiles([file.path for file in files])
+        owned = (SharedFiles([file.path for file in files]),)
         return BatchedLog(files, self.workspace, self.executor, owned, unit, notes, counted=counted)
 
     def numbered(self, log: BatchedLog) -> BatchedLog:
         """The log with its cases numbered from 0 in the order of their indexes."""
-        found = log.each_batch(lambda _, batch: _narrow(batch.index_of_case))
-        ascending = np.concatenate(found)
-        ascending.sort()
-        # Batch after batch in place: no second copy of all indexes is made.
-        for place, index in enumerate(found):
-            found[place] = _ranks(index, ascending)
-        numbers = tuple(found)
+        indexes = log.results(lambda _, batch: batch.index_of_case, "numbering cases: batch")
+        numbers = numbers_of_cases(indexes, self.workspace)
+        own_file = SharedFiles([numbers.path])
         if not log.changes:
-            return replace(log, index=numbers)
+            return replace(log, numbers=numbers, owned=(log.owned[0], own_file))
 
         def number(place: int, batch: EventLog) -> BatchFile:
-            index = numbers[place].astype(np.int64)
-            return write_batch(replace(batch, case_index=index), new_path())
+            return write_batch(numbers.applied(place, batch), new_path())
 
         new_path = new_paths(self.workspace)
         files = tuple(log.each_batch(number))
@@ -324,11 +324,16 @@ class BatchedEngine:
             no_cases = batch.keep_cases(np.zeros(0, np.int64)) if number == 0 else None
             return file, np.diff(bounds), no_cases
 
-        cuts = log.each_batch(cut)
-        files = tuple(file for file, _, _ in cuts)
-        no_cases = next(log for _, _, log in cuts if log is not None)
-        cases = np.sum([counts for _, counts, _ in cuts], axis=0)
-        return _Cuts(files, cases, no_cases, SharedFiles([file.path for file in files]))
+        files: list[BatchFile] = []
+        cases = np.zeros(places, np.int64)
+        first: EventLog | None = None
+        for file, of_places, no_cases in log.results(cut, "dividing batch"):
+            files.append(file)
+            cases += of_places
+            first = first or no_cases
+        if first is None:
+            raise AssertionError("a log has a batch at least")
+        return _Cuts(tuple(files), cases, first, SharedFiles([file.path for file in files]))
 
     def _in_one_batch(self, log: BatchedLog) -> BatchedLog:
         """The same log in one batch, for what asks for it; in this process."""
@@ -347,18 +352,6 @@ class BatchedEngine:
         path = new_paths(self.workspace)
         files = [write_batch(action.apply(batch), path()) for batch in action.cases.batches()]
         return self.stored(tuple(files), notes=log.notes)
-
-
-def _narrow(numbers: Ints) -> Ints:
-    """The same numbers, from 0 on, in 32 bits where these hold them."""
-    fits = numbers.max(initial=0) <= np.iinfo(np.uint32).max
-    return numbers.astype(np.uint32) if fits else numbers
-
-
-def _ranks(index: Ints, ascending: Ints) -> Ints:
-    """Where each index stands among all of them."""
-    # Without the conversion the whole of the sorted indexes would be copied for each batch.
-    return _narrow(np.searchsorted(ascending, index.astype(ascending.dtype)))
 
 
 def keyed_hash(texts: pl.Series, key: int) -> NDArray[np.uint64]:

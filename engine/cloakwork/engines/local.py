@@ -21,6 +21,7 @@ from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.io.row_source import RowSource
 from cloakwork.mechanisms.base import Aggregate
+from cloakwork.progress import counted
 
 Change = Callable[[EventLog], EventLog]
 
@@ -64,7 +65,8 @@ class LocalEngine(BatchedEngine):
             log = prepare(raw)
             return write_batch(log, new_path()), seen.of(raw), log.notes
 
-        found = list(self.executor.run(prepared, len(batches)))
+        done = self.executor.run(prepared, len(batches))
+        found = list(counted(done, len(batches), "preparing batch"))
         notes = tuple(dict.fromkeys(note for _, _, own in found for note in own))
         log = self.stored(tuple(file for file, _, _ in found), notes=notes)
         return log, seen.merge(pl.concat([table for _, table, _ in found]))

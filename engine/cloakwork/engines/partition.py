@@ -2,12 +2,13 @@
 
 An external hash partition: rows go to the part that a keyed hash of their case's id names, in the
 order in which they come (Knuth, The Art of Computer Programming 3, 6.5). A part is one file, a row
-of Arrow IPC streams; where they begin is kept in memory.
+of Arrow IPC streams; where they begin is kept in memory: some 16 bytes for each file and million
+rows.
 """
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ from cloakwork.log.io.row_source import (
     joined_findings,
 )
 from cloakwork.log.naming import values_of
+from cloakwork.progress import Pace, say
 
 EVENTS_A_PART: Final = 250_000
 MOST_PARTS: Final = 512
@@ -41,42 +43,41 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """An Arrow IPC stream inside a part's file: ``size`` bytes from ``start`` on; none where it has
-    no rows.
-    """
-
-    start: int = 0
-    size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class CaseFile:
-    """A file of whole cases. ``pieces``: what was written at once, in order: rows, and the cases
-    that the file says more of than rows do.
+    """A file of whole cases: in turn rows and, where the source says more of cases than rows do,
+    these, as they were written at once.
+
+    ``bounds``: int64, shape (2 * times + 1,); where each of these begins, and last where the last
+    one ends, in bytes: Arrow IPC streams, or nothing.
     """
 
     path: Path
     events: int = 0
-    pieces: tuple[tuple[Piece, Piece], ...] = ()
+    bounds: Ints = field(default_factory=lambda: np.zeros(1, np.int64), compare=False, repr=False)
 
     def read_rows(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Its rows; of them ``columns`` and ``ROW``, or all."""
         requested = None if columns is None else [*columns, ROW]
-        return self._read([rows for rows, _ in self.pieces], requested)
+        return _joined([rows for rows in self._tables(0, requested) if rows is not None])
 
     def read_cases(self) -> pl.DataFrame | None:
-        """Its cases, where the file says more of them than rows do."""
-        pieces = [cases for _, cases in self.pieces]
-        return self._read(pieces, None) if any(piece.size for piece in pieces) else None
+        """Its cases, where the source says more of them than rows do."""
+        found = [cases for cases in self._tables(1, None) if cases is not None]
+        return _joined(found) if found else None
 
-    def _read(self, pieces: Sequence[Piece], columns: list[str] | None) -> pl.DataFrame:
-        held = [piece for piece in pieces if piece.size]
-        if not held:
-            return pl.DataFrame(schema={ROW: pl.Int64, PLACE: pl.Int64})
+    def written_at_once(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame | None]]:
+        """Rows and their cases, one time of writing after the other."""
+        for rows, cases in zip(self._tables(0, None), self._tables(1, None), strict=True):
+            yield _joined([] if rows is None else [rows]), cases
+
+    def _tables(self, first: int, columns: list[str] | None) -> Iterator[pl.DataFrame | None]:
+        """Every other one, the ``first`` of them at first; None where there is nothing."""
         with self.path.open("rb") as file:
-            found = [_read_piece(file, piece, columns) for piece in held]
-        return pl.concat(found, how="diagonal") if len(found) > 1 else found[0]
+            begins, ends = self.bounds[first:-1:2], self.bounds[first + 1 :: 2]
+            for begin, end in zip(begins, ends, strict=True):
+                file.seek(begin)
+                packed = file.read(end - begin)
+                yield pl.read_ipc_stream(packed, columns=columns) if packed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ def _written(
     source: RowSource, folder: Path, key: bytes, part_count: int | None
 ) -> tuple[CaseFile, ...]:
     writer: _Writer | None = None
+    rows, pace = 0, Pace()
     for chunk in source.chunks():
         if writer is None:
             requested = (
@@ -140,6 +142,9 @@ def _written(
             )
             writer = _Writer(folder, "part", key[:8], max(1, min(requested, MOST_PARTS)))
         writer.take(chunk)
+        rows += chunk.rows.height
+        if pace.is_due():
+            say(f"read {rows:,} of about {source.expected_rows():,} rows")
     writer = writer or _Writer(folder, "part", key[:8], 1)
     return tuple(
         smaller
@@ -154,9 +159,8 @@ def _split(part: CaseFile, key: bytes, case_id: str | None) -> Sequence[CaseFile
         return [part]
     requested = min(-(-part.events // EVENTS_A_PART), MOST_PARTS)
     writer = _Writer(part.path.parent, part.path.stem, key, requested)
-    for piece in part.pieces:
-        some = replace(part, pieces=(piece,))
-        writer.take(RawChunk(some.read_rows(), case_id, some.read_cases()))
+    for rows, cases in part.written_at_once():
+        writer.take(RawChunk(rows, case_id, cases))
     part.path.unlink()
     return writer.finished()
 
@@ -206,9 +210,9 @@ class _Writer:
         for place, part in enumerate(self._files):
             rows, cases = _of_part(self._rows, place), _of_part(self._cases, place)
             with writing_to(part.path), part.path.open("ab") as file:
-                piece = _append(file, rows), _append(file, cases)
-            events = part.events + rows.height
-            self._files[place] = CaseFile(part.path, events, (*part.pieces, piece))
+                ends = _append(file, rows), _append(file, cases)
+            bounds = np.append(part.bounds, ends)
+            self._files[place] = CaseFile(part.path, part.events + rows.height, bounds)
         self._rows, self._cases, self._cells = [], [], 0
 
 
@@ -253,16 +257,14 @@ def _keys(table: pl.DataFrame, case_id: str | None) -> pl.Series:
     return places.select(pl.coalesce("key", pl.col(PLACE).cast(pl.String))).to_series()
 
 
-def _append(file: io.BufferedWriter, table: pl.DataFrame) -> Piece:
-    """Write a table at the end of a file; nothing for an empty one."""
-    if not table.height:
-        return Piece()
-    start = file.tell()
-    table.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
-    return Piece(start, file.tell() - start)
+def _append(file: io.BufferedWriter, table: pl.DataFrame) -> int:
+    """Write a table at the end of a file, nothing for an empty one; where the file ends then."""
+    if table.height:
+        table.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
+    return file.tell()
 
 
-def _read_piece(file: io.BufferedReader, piece: Piece, columns: list[str] | None) -> pl.DataFrame:
-    file.seek(piece.start)
-    packed = file.read(piece.size)
-    return pl.read_ipc_stream(packed, columns=columns)
+def _joined(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    if not tables:
+        return pl.DataFrame(schema={ROW: pl.Int64, PLACE: pl.Int64})
+    return pl.concat(tables, how="diagonal") if len(tables) > 1 else tables[0]

@@ -36,13 +36,9 @@ class VariantCounts:
     With ``unit``, a case attribute, a column ``unit`` (List[String]) has the values of it that
     these cases have, each once, ascending (first a null, where some have none, or the log has no
     such attribute), and ``cases_of_unit`` (List[Int64]) how many of the cases have each.
-
-    With ``indexed`` a column ``index`` (List[Int64], ascending) says where these cases stand in the
-    whole log.
     """
 
     unit: str | None = None
-    indexed: bool = False
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """Count the variants of one batch of whole cases."""
@@ -55,18 +51,12 @@ class VariantCounts:
             texts = case_texts(batch, self.unit)
             cases = pl.DataFrame({_ROW: variants.of_case, UNIT: texts, CASES_OF_UNIT: 1})
             counted = counted.hstack(_units_of_rows(cases))
-        if self.indexed:
-            cases = pl.DataFrame({_ROW: variants.of_case, INDEX: batch.index_of_case})
-            by_row = cases.sort(_ROW, INDEX).group_by(_ROW, maintain_order=True).agg(INDEX)
-            counted = counted.with_columns(by_row[INDEX].cast(pl.List(pl.Int64)))
         return counted
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same variant."""
-        figures = [pl.col(CASES).sum(), pl.col(_PLACE)]
-        if INDEX in summaries.columns:
-            figures.append(pl.col(INDEX).explode(empty_as_null=False, keep_nulls=False).sort())
         numbered = summaries.with_row_index(_PLACE)
+        figures = pl.col(CASES).sum(), pl.col(_PLACE)
         grouped = numbered.group_by(VARIANT).agg(figures).sort(VARIANT)
         merged = grouped.drop(_PLACE)
         if UNIT not in summaries.columns:

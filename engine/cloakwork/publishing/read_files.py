@@ -8,12 +8,13 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from cloakwork.arrays import Words
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.io import read_log
 from cloakwork.log.io.file_parts import ColumnKinds, FileParts, kinds_of, kinds_together
 from cloakwork.publishing.folder import Check
-from cloakwork.publishing.id_hashes import Hashes, IdHashes
+from cloakwork.publishing.id_hashes import IdHashes
 from cloakwork.publishing.log_files import LogFiles
 from cloakwork.publishing.released import HeldAttributes, attributes_of, merged_attributes
 
@@ -83,7 +84,7 @@ class _Glance:
 
     held: HeldAttributes
     kinds: ColumnKinds
-    ids: Hashes
+    ids: Words
 
 
 def _survey(log: LogFiles, reader: FileParts) -> _Survey:
@@ -107,11 +108,11 @@ def _glance(batch: EventLog, key: int) -> _Glance:
     return _Glance(attributes_of(batch), kinds_of(batch), _hashed_ids(batch, key))
 
 
-def _hashed_ids(batch: EventLog, key: int) -> Hashes:
+def _hashed_ids(batch: EventLog, key: int) -> Words:
     return batch.cases[CASE_ID].drop_nulls().hash(key).to_numpy()
 
 
-def _check_cases(log: LogFiles, reader: FileParts, suspects: Hashes, key: int) -> Check:
+def _check_cases(log: LogFiles, reader: FileParts, suspects: Words, key: int) -> Check:
     """Whether no case id stands in two parts; ``suspects``: the hashes that do.
 
     Two ids have one hash by chance for n^2 / 2^65 of the logs with n cases, and nobody who wrote a

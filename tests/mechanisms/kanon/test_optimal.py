@@ -10,11 +10,12 @@ import polars as pl
 import pytest
 
 from cloakwork.checks.k_anonymity import check
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import KAnonymity
 from cloakwork.log.io import read_log
 from cloakwork.mechanisms.aggregates import CASES, VARIANT, VariantCounts
-from cloakwork.mechanisms.base import MapCases, Offer, Refusal
+from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
@@ -90,8 +91,7 @@ def test_split_cases_are_released(split_cases: bool) -> None:
     params = OptimalParams(k=4, split_cases=split_cases)
     decision = OPTIMAL.decide(params, OPTIMAL.summarise(params).of(log), secret())
     action = OPTIMAL.rewrite(params, decision, secret().stream())
-    assert isinstance(action, MapCases)
-    released = action.apply(log)
+    released = MemoryEngine().rewrite(log, action)
     check(released, KAnonymity(kind="k-anonymity", k=4))
     expected = Counter(ab=4, ac=4) if split_cases else Counter(ab=8)
     assert expected == Counter("".join(course) for course in courses_of(released))

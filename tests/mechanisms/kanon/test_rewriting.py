@@ -5,10 +5,11 @@ from collections import Counter
 import polars as pl
 import pytest
 
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, case_rewriter, with_drawn_cases
+from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, case_rewriter
+from cloakwork.mechanisms.kanon.split_cases import with_drawn_cases
 from cloakwork.noise import Noise, reproducible, secret
 from contracts.sample_logs import RESOURCE, courses_of, log_of, times_of_cases
 
@@ -20,9 +21,12 @@ def assignment(*rows: tuple[str, str, int]) -> pl.DataFrame:
 
 
 def moved(log: EventLog, table: pl.DataFrame, noise: Noise) -> EventLog:
-    """The log after ``table``, where the cases that part are drawn from the whole log."""
-    drawn = with_drawn_cases(table, VariantCounts(indexed=True).of(log), noise)
-    return case_rewriter(drawn, mechanism="kanon/test")(log)
+    """The log after ``table``, where the cases that part are drawn."""
+    return applied(with_drawn_cases(table, noise), log)
+
+
+def applied(table: pl.DataFrame, log: EventLog) -> EventLog:
+    return MemoryEngine().rewrite(log, case_rewriter(table, mechanism="kanon/test"))
 
 
 def rewritten(log: EventLog, *rows: tuple[str, str, int]) -> EventLog:
@@ -84,20 +88,23 @@ def test_batches_of_whole_cases_are_rewritten_alike() -> None:
     """A source with one target needs no view of the whole log."""
     table = assignment(("ab", "a", 5), ("a", "a", 1))
     for rows in (["ab"] * 2, ["ab", "a"]):
-        released = case_rewriter(table, mechanism="kanon/test")(log_of(rows))
+        released = applied(table, log_of(rows))
         assert {("a",)} == set(courses_of(released))
 
 
 def test_an_assignment_that_does_not_fit_is_refused() -> None:
-    """Neither an undecided variant passes, nor a case of a variant that parts and is not named."""
-    with pytest.raises(MechanismError, match="not decided on"):
+    """Neither an undecided variant passes, nor other cases of a variant that parts than were
+    drawn; nor does what parts without a draw.
+    """
+    with pytest.raises(MechanismError, match="variant that was not decided on"):
         rewritten(log_of(["ab", "z"]), ("ab", "ab", 1))
     table = assignment(("ab", "ab", 1), ("ab", "a", 1))
     with pytest.raises(MechanismError, match="case that was not decided on"):
-        case_rewriter(table, mechanism="kanon/test")(log_of(["ab"]))
-    drawn = with_drawn_cases(table, VariantCounts(indexed=True).of(log_of(["ab"] * 2)), secret())
-    with pytest.raises(MechanismError, match="case that was not decided on"):
-        case_rewriter(drawn, mechanism="kanon/test")(log_of(["ab"] * 3))
+        applied(table, log_of(["ab"] * 2))
+    drawn = with_drawn_cases(table, secret())
+    for cases in (1, 3):
+        with pytest.raises(MechanismError, match="case that was not decided on"):
+            applied(drawn, log_of(["ab"] * cases))
 
 
 def test_times_play_no_part() -> None:

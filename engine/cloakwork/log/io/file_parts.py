@@ -18,6 +18,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io.source import format_by_suffix, shown
 from cloakwork.log.io.type_evidence import TextKind, joined_kinds
 from cloakwork.log.naming import TIME_TYPE, values_of
+from cloakwork.progress import counted
 
 T = TypeVar("T")
 Scope = Literal["case", "event"]
@@ -76,8 +77,8 @@ class FileParts:
 
     def results(self, task: Callable[[int, EventLog], T]) -> Iterator[T]:
         """As ``each_batch``, one after the other."""
-        for number, file in enumerate(self.files):
-            yield task(number, self._batch(file))
+        found = (task(number, self._batch(file)) for number, file in enumerate(self.files))
+        yield from counted(found, len(self.files), "reading part")
 
     def with_columns_of(self, change: Callable[[EventLog], EventLog]) -> "FileParts":
         """The same files; ``change`` of each log that is read of them."""

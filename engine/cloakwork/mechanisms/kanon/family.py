@@ -24,7 +24,6 @@ from cloakwork.mechanisms.base import (
     Aggregate,
     Decision,
     Gives,
-    MapCases,
     Offer,
     Proof,
     Refusal,
@@ -43,9 +42,10 @@ from cloakwork.mechanisms.kanon.problem import (
     relative_gap,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.rewriting import case_rewriter, with_drawn_cases
+from cloakwork.mechanisms.kanon.rewriting import case_rewriter
 from cloakwork.mechanisms.kanon.search_result import SearchResult
 from cloakwork.mechanisms.kanon.sequences import Metric
+from cloakwork.mechanisms.kanon.split_cases import with_drawn_cases
 from cloakwork.noise import Noise, Stream
 from cloakwork.quantities import Frozen
 
@@ -180,12 +180,12 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
         )
 
     def summarise(self, params: P) -> Aggregate:
-        """The variant histogram, by unit where units are counted, and which cases are counted."""
-        return VariantCounts(params.unit, indexed=True)
+        """The variant histogram, by unit where units are counted."""
+        return VariantCounts(params.unit)
 
     def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which cases of which variant become which: a table of ``source``, ``target``,
-        ``cases``, and ``index`` where the cases of some variant are split.
+        ``cases``, and ``ranks`` where the cases of some variant are split.
 
         Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError``
         should the algorithm have a bug: an answer that is not k-anonymous is never acted on.
@@ -231,13 +231,12 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
         solution = found.solution_of(problem)
         table = assignment_table(solution.assignment, labels)
         if solution.assignment.splits_variants:
-            table = with_drawn_cases(table, summary, noise)
+            table = with_drawn_cases(table, noise)
         return Decision(table, {**internal_figures(problem, solution), **found.figures})
 
     def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
         """Move the cases, each by itself."""
-        move_cases = case_rewriter(decision.table, mechanism=self.name, metric=params.distance)
-        return MapCases(move_cases, together="case")
+        return case_rewriter(decision.table, mechanism=self.name, metric=params.distance)
 
 
 _NO_CASES: Final = np.zeros(0, np.int64)

@@ -6,8 +6,10 @@ several identical cases moves is drawn at random, and which events of a case are
 its source and target variant alone. A claim about timestamps that is conditional on the control
 flow therefore survives it.
 
-Where the cases of a variant are split among several targets, the decision names them by their index
-in the whole log (``with_drawn_cases``). So every case is rewritten by itself, in whichever batch.
+Where the cases of a variant are split among several targets, the decision names them by their
+ranks in the order of the log (``with_drawn_cases``), and a first pass finds where they stand: the
+variant histogram need not say it of every case. So every case is rewritten by itself, in whichever
+batch.
 
 An event whose activity is substituted counts as one event deleted and one inserted: its time and
 its attributes were observed for another activity and would be false statements about the new one,
@@ -17,68 +19,46 @@ gives them the attributes of kept events, and a timestamp mechanism, where there
 values that it released.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Ints
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.variants import variants_of
-from cloakwork.mechanisms.aggregates import CASES, INDEX, VARIANT, places_of
+from cloakwork.mechanisms.aggregates import CASES
+from cloakwork.mechanisms.base import MapCases, MapCasesBySummary
 from cloakwork.mechanisms.kanon.sequences import Metric, encode_sequences
-from cloakwork.noise import Noise
+from cloakwork.mechanisms.kanon.split_cases import (
+    SOURCE,
+    RowsOfCases,
+    SplitCases,
+    sources_of,
+    split_sources,
+)
 
-SOURCE: Final = "source"
 TARGET: Final = "target"
 ASSIGNMENT_SCHEMA: Final = pl.Schema(
     [(SOURCE, pl.List(pl.String())), (TARGET, pl.List(pl.String())), (CASES, pl.Int64())]
 )
 INSERTED: Final = -1
 _SPLIT: Final = -1
-
-
-def with_drawn_cases(assignment: pl.DataFrame, summary: pl.DataFrame, noise: Noise) -> pl.DataFrame:
-    """``assignment`` with the column ``index`` (List[Int64], ascending): which cases follow each
-    pair of a source that is split among several targets, drawn at random; null for other sources.
-
-    ``summary``: rows as indexed ``VariantCounts`` give them.
-    """
-    targets = assignment.group_by(SOURCE).agg(pl.len().alias("targets"))
-    split_sources = targets.filter(pl.col("targets") > 1).select(pl.col(SOURCE).alias(VARIANT))
-    cases_of_source: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    split_rows = summary.join(split_sources, on=VARIANT, how="semi")
-    for labels, index in split_rows.select(VARIANT, INDEX).rows():
-        cases_of_source[tuple(labels)] += index
-    # Sorted first, so that what is drawn does not depend on the order of the summary's rows.
-    remaining = {
-        source: np.sort(np.array(index, np.int64)) for source, index in cases_of_source.items()
-    }
-    drawn: list[list[int] | None] = []
-    for labels, cases in assignment.select(SOURCE, CASES).rows():
-        source = tuple(labels)
-        if source not in remaining:
-            drawn.append(None)
-            continue
-        shuffled = remaining[source][noise.permutation(len(remaining[source]))]
-        drawn.append(np.sort(shuffled[:cases]).tolist())
-        remaining[source] = np.sort(shuffled[cases:])
-    return assignment.with_columns(pl.Series(INDEX, drawn, pl.List(pl.Int64)))
+_UNDECIDED: Final = "the log holds a case that was not decided on"
 
 
 def case_rewriter(
     assignment: pl.DataFrame, *, mechanism: str, metric: Metric = "levenshtein"
-) -> Callable[[EventLog], EventLog]:
-    """What moves the cases of a log, or of a batch of it, as ``assignment`` says; case attributes
-    and the order of cases stay.
+) -> MapCases | MapCasesBySummary:
+    """What moves the cases of a log as ``assignment`` says; case attributes and the order of cases
+    stay.
 
     ``assignment``: rows (``source``: List[String], ``target``: List[String], ``cases``: Int64),
     complete: every variant of the log is a source, cases that stay have target = source, no pair
-    occurs twice; with ``index``, as ``with_drawn_cases`` adds it, where some source has several
+    occurs twice; with ``ranks``, as ``with_drawn_cases`` adds it, where some source has several
     targets. Kept events follow a shortest edit script of ``metric``. Linear in events, apart from
     one script a pair.
 
@@ -86,62 +66,65 @@ def case_rewriter(
     the log.
     """
     templates = _case_templates(assignment, metric)
-    pairs = _AssignmentPairs.of_assignment(assignment)
+    sources = sources_of(assignment)
+    split = split_sources(sources)
+    if not split:
+        return _moving(templates, _AssignmentPairs.of(sources, None, mechanism))
+    aggregate = SplitCases({source: number for number, source in enumerate(split)})
 
-    def move_cases(log: EventLog) -> EventLog:
-        return _apply_templates(log, templates, pairs.of_cases(log, mechanism))
+    def mapping(found: pl.DataFrame) -> MapCases:
+        rows = RowsOfCases.of(assignment, found)
+        if rows is None:
+            raise MechanismError(mechanism, _UNDECIDED)
+        return _moving(templates, _AssignmentPairs.of(sources, rows, mechanism))
 
-    return move_cases
+    return MapCasesBySummary(aggregate, mapping)
+
+
+def _moving(templates: "_CaseTemplates", pairs: "_AssignmentPairs") -> MapCases:
+    return MapCases(
+        lambda log: _apply_templates(log, templates, pairs.of_cases(log)), together="case"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _AssignmentPairs:
     """Which row of the assignment a case follows.
 
-    - ``row_of_source``: by source, the row of each that has one target.
-    - ``split_sources``: those with several targets, whose cases follow different rows.
-    - ``index``: int64, ascending; the cases of split sources, by their index in the whole log.
-    - ``row``: int64, the same shape; the row that each of these follows.
+    ``row_of_source``: by source, the row of each that has one target, else _SPLIT. ``split``: the
+    rows of the cases of the latter; None where there are none.
     """
 
     row_of_source: Mapping[tuple[str, ...], int]
-    split_sources: frozenset[tuple[str, ...]]
-    index: NDArray[np.int64]
-    row: NDArray[np.int64]
+    split: RowsOfCases | None
+    mechanism: str
 
     @classmethod
-    def of_assignment(cls, assignment: pl.DataFrame) -> "_AssignmentPairs":
-        """Those of ``assignment``, which is as ``case_rewriter`` takes it."""
-        sources = [tuple(source) for source in assignment[SOURCE].to_list()]
-        targets = Counter(sources)
-        row_of_source = {source: row for row, source in enumerate(sources) if targets[source] == 1}
-        split_sources = frozenset(source for source in sources if targets[source] > 1)
-        index_lists = [None] * len(sources)
-        if INDEX in assignment.columns:
-            index_lists = assignment[INDEX].to_list()
-        cases_of_row = [np.array(index or [], np.int64) for index in index_lists]
-        index = np.concatenate([np.zeros(0, np.int64), *cases_of_row])
-        row = np.repeat(np.arange(len(sources)), [len(cases) for cases in cases_of_row])
-        ascending = np.argsort(index)
-        return cls(row_of_source, split_sources, index[ascending], row[ascending])
+    def of(
+        cls, sources: list[tuple[str, ...]], split: RowsOfCases | None, mechanism: str
+    ) -> "_AssignmentPairs":
+        """``sources``: of the rows of the assignment."""
+        rows = {source: row for row, source in enumerate(sources)}
+        return cls(rows | dict.fromkeys(split_sources(sources), _SPLIT), split, mechanism)
 
-    def of_cases(self, log: EventLog, mechanism: str) -> NDArray[np.int64]:
+    def of_cases(self, log: EventLog) -> Ints:
         """The row that each case of ``log`` follows: int64, shape (cases,)."""
         variants = variants_of(log)
         row_of_variant = np.zeros(len(variants), np.int64)
         for variant in range(len(variants)):
-            source = variants.labels(variant)
-            row = self.row_of_source.get(source, _SPLIT)
-            if row == _SPLIT and source not in self.split_sources:
-                raise MechanismError(mechanism, "the log holds a variant that was not decided on")
+            row = self.row_of_source.get(variants.labels(variant))
+            if row is None:
+                said = "the log holds a variant that was not decided on"
+                raise MechanismError(self.mechanism, said)
             row_of_variant[variant] = row
         rows = row_of_variant[variants.of_case]
         # The cases of split sources are named one by one.
         of_split = np.flatnonzero(rows == _SPLIT)
-        place = places_of(self.index, log.index_of_case[of_split])
-        if place is None:
-            raise MechanismError(mechanism, "the log holds a case that was not decided on")
-        rows[of_split] = self.row[place]
+        if self.split is not None:
+            found = self.split.of_cases(log.index_of_case[of_split])
+            if found is None:
+                raise MechanismError(self.mechanism, _UNDECIDED)
+            rows[of_split] = found
         return rows
 
 
@@ -155,9 +138,9 @@ class _CaseTemplates:
     - ``offsets``: int64, shape (pairs + 1,).
     """
 
-    origin: NDArray[np.int64]
+    origin: Ints
     activity: pl.Series
-    offsets: NDArray[np.int64]
+    offsets: Ints
 
 
 def _case_templates(assignment: pl.DataFrame, metric: Metric) -> _CaseTemplates:
@@ -178,7 +161,7 @@ def _case_templates(assignment: pl.DataFrame, metric: Metric) -> _CaseTemplates:
     )
 
 
-def _kept_positions(source: str, target: str, metric: Metric) -> NDArray[np.int64]:
+def _kept_positions(source: str, target: str, metric: Metric) -> Ints:
     """For each position of ``target`` the position of ``source`` whose event is kept there, else
     INSERTED.
     """
@@ -194,9 +177,7 @@ def _kept_positions(source: str, target: str, metric: Metric) -> NDArray[np.int6
     return origin
 
 
-def _apply_templates(
-    log: EventLog, templates: _CaseTemplates, pair_of_case: NDArray[np.int64]
-) -> EventLog:
+def _apply_templates(log: EventLog, templates: _CaseTemplates, pair_of_case: Ints) -> EventLog:
     """``log`` with every case as the template of its pair says (int64, shape (cases,))."""
     lengths = np.diff(templates.offsets)[pair_of_case]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

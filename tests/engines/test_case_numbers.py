@@ -1,0 +1,74 @@
+"""Cases are numbered in the order of their indexes, and nothing of them stays in memory."""
+
+import pickle
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloakwork.arrays import Ints
+from cloakwork.engines import sorted_runs
+from cloakwork.engines.case_numbers import numbers_of_cases
+from cloakwork.engines.workspace import Workspace
+from cloakwork.errors import OutputError
+from cloakwork.log.eventlog import EventLog
+from contracts.sample_logs import log_of
+
+
+def batch_of(index: Ints) -> EventLog:
+    """Cases that stand there."""
+    return replace(log_of(["a"] * len(index)), case_index=index)
+
+
+def test_each_case_gets_the_number_of_smaller_indexes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In whatever order a batch has its cases, and whichever ranges they fall into; cases of one
+    index have one number. It is the same in another process.
+    """
+    monkeypatch.setattr(sorted_runs, "_SAMPLED", 2)
+    monkeypatch.setattr(sorted_runs, "_RANGE", 3)
+    draws = np.random.default_rng(7)
+    batches = [draws.integers(-60, 1 << 40, size) for size in (80, 0, 1, 55)]
+    batches[3][:10] = batches[0][:10]
+    space = Workspace(tmp_path)
+    numbers = pickle.loads(pickle.dumps(numbers_of_cases(iter(batches), space)))
+    ascending = np.sort(np.concatenate(batches))
+    for place, index in enumerate(batches):
+        found = numbers.applied(place, batch_of(index)).index_of_case
+        assert found.tolist() == np.searchsorted(ascending, index).tolist()
+    assert [path.name for path in space.path.iterdir()] == [numbers.path.name]
+    assert numbers.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_stays_in_memory_does_not_grow_with_cases(tmp_path: Path) -> None:
+    """Ten times as many cases in as many batches: the same memory afterwards."""
+    space, held = Workspace(tmp_path), []
+    for cases in (1_000, 10_000):
+        batches = [np.arange(cases) + batch * cases for batch in range(5)]
+        tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        numbers = numbers_of_cases(iter(batches), space)
+        after, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        held.append(after - before)
+        assert numbers.starts == tuple(cases * batch for batch in range(6))
+    assert abs(held[1] - held[0]) < 4_000
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the folder is too small, it is named; what fails in a task is not taken for it."""
+    space = Workspace(tmp_path)
+
+    def fails(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sorted_runs.SortedRuns, "add", fails)
+        with pytest.raises(OutputError, match=r"cannot be written there \(No space left"):
+            numbers_of_cases([np.arange(3)], space)
+    assert list(space.path.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        numbers_of_cases((np.fromfile(tmp_path / "no batch") for _ in range(2)), space)
