@@ -62,6 +62,14 @@ class NoisyTables:
             mass_sigma=side,
         )
 
+    def masses(self) -> tuple[Floats, float]:
+        """How many cases have each activity, and last how many there are: shape (labels + 1,); and
+        the deviation of their noise.
+        """
+        count = len(self._layout.labels) + 1
+        found = self._at(self._layout.masses, count, SIDE_WEIGHT)
+        return found, self._sigma / SIDE_WEIGHT
+
     def kept(self, place: int) -> float:
         """The share of an attribute's values that are the one before; 0 where noise hides it."""
         if is_of_cases(self._layout.attributes[place]):
