@@ -41,7 +41,7 @@ LEAST_SCALE: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GradientStep:
     """``expected``: of each attribute how often each value is, of all cases with the activity,
     shape (groups, values), 0 where that is below ``CENTRED``; ``norm``: what gradients are clipped
     to, in cases; ``scale``: what the tables' clip leaves of a case, over what the gradient's leaves
@@ -60,7 +60,7 @@ class Step:
         shares: Sequence[ValueShares],
         tables: NoisyTables,
         released: Cases,
-    ) -> "Step":
+    ) -> "GradientStep":
         """At ``shares``; how long gradients are follows from the ``released`` cases."""
         every = [each.present[:, None] * each.shape for each in shares]
         expected = tuple(np.where(each >= CENTRED, each, 0.0) for each in every)
@@ -83,7 +83,7 @@ class Step:
         """The gradient of each case, at the keys of the tables' values."""
 
         def gradients(cases: Cases) -> Entries:
-            own, expected = _Entries(), _Entries()
+            own, expected = _ValueEntries(), _ValueEntries()
             label, share = spread_over_events(cases, self.layout.labels)
             labels, known = len(self.layout.labels), label >= 0
             having = np.unique(cases.case_of[known] * labels + label[known])
@@ -121,7 +121,7 @@ class Step:
         return Counted(*both, *totals, counted.mass, counted.mass_sigma)
 
 
-class _Entries:
+class _ValueEntries:
     """Entries of cases before they are rounded."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class _Entries:
         self.weight.append(weight)
 
 
-def _entries(found: Sequence[_Entries], steps: float) -> Entries:
+def _entries(found: Sequence[_ValueEntries], steps: float) -> Entries:
     """All entries in order, in grid steps, of which a case has ``steps``."""
     weight = np.concatenate([each for entries in found for each in entries.weight])
     return Entries(

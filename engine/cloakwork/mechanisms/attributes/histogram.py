@@ -27,7 +27,7 @@ from cloakwork.mechanisms.attributes.contributions import (
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.drawing import Drawn, draw_values, with_copies, with_repeats
 from cloakwork.mechanisms.attributes.found_values import find_values
-from cloakwork.mechanisms.attributes.gradient_step import Step
+from cloakwork.mechanisms.attributes.gradient_step import GradientStep
 from cloakwork.mechanisms.attributes.histogram_params import (
     AttributesHistogramOptions,
     AttributesHistogramParams,
@@ -194,7 +194,7 @@ class AttributesHistogram:
         shares, randomness = _Shares(layout, tuple(kept), _shares_before(cases)), kernel.randomness
         counted = [tables.counted(place) for place in range(count_of)]
         for sigma in _steps_of(params, again):
-            step_from = Step.starting_at(layout, shares.of(counted), tables, cases)
+            step_from = GradientStep.starting_at(layout, shares.of(counted), tables, cases)
             counted = step_from.taken(kernel, counted, sigma)
         values = shares.of(counted)
         drawn, classes = [], []

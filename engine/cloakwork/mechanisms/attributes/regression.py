@@ -16,11 +16,11 @@ class AttributesRegression(AttributesHistogram):
     """As attributes/histogram, with most of its tables' budget for a gradient step from them.
 
     Tables of all attributes are counted with a smaller part of the budget. They are a multinomial
-    logistic regression of values on activities; a gradient step follows from there (``Step``),
-    under noise of its own: at each value how often each case has it, less how often the tables
-    expect it. That vector is shorter than what the case adds to the tables, and so is the norm that
-    it is clipped to. Both answers are averaged, weighted by how precise they are. Where noise would
-    hide all tables of two attributes, a second step takes their place.
+    logistic regression of values on activities; a gradient step follows from there
+    (``GradientStep``), under noise of its own: at each value how often each case has it, less how
+    often the tables expect it. That vector is shorter than what the case adds to the tables, and so
+    is the norm that it is clipped to. Both answers are averaged, weighted by how precise they are.
+    Where noise would hide all tables of two attributes, a second step takes their place.
 
     **Sensitivity.** Tables as there. The gradient of a case is divided by a norm that follows from
     earlier answers and the released control flow, and clipped by the kernel to norm 1 (L2), so a
