@@ -14,7 +14,7 @@ from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM, TableLayout
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.attributes.gradient_step import CENTRED, LEAST_NORM, GradientStep
+from cloakwork.mechanisms.attributes.gradient_step import AROUND, CENTRED, LEAST_NORM, GradientStep
 from cloakwork.mechanisms.attributes.noisy_tables import NoisyTables
 from cloakwork.mechanisms.attributes.tables import Counted, ValueShares
 from cloakwork.noise import reproducible
@@ -23,6 +23,7 @@ from cloakwork.testing.logs import log_of
 ROLE = MeasuredAttribute(name="role", domain=("x", "y"))
 AGE = MeasuredAttribute(name="case:age", domain=(1, 2, 3))
 LAYOUT = TableLayout((ROLE, AGE), ("a", "b"))
+SOURCE = reproducible(3)
 FINE = 1024.0
 """The deviation of noise that is a thousandth of a case."""
 
@@ -134,12 +135,39 @@ def test_the_scale_is_what_the_tables_count_a_case_for(masses: list[int], scale:
         ValueShares(np.ones(2), np.full((2, 2), 0.5)),
         ValueShares(np.ones(1), np.array([[1.0, 0, 0]])),
     ]
-    step = GradientStep.starting_at(LAYOUT, shares, tables_of_masses(masses, FINE), RELEASED)
+    step = GradientStep.starting_at(shares, tables_of_masses(masses, FINE), RELEASED, 1e9)
     # Half of the squares of both halves, at each of two activities.
-    long = LAYOUT.weight(0) * np.sqrt(2 * 0.5)
-    left = 0.6 + 0.4 * 1.0
-    assert step.norm == pytest.approx(long)
-    assert step.scale == pytest.approx(scale / left, rel=0.02)
+    norms = LAYOUT.weight(0) * np.sqrt(np.repeat([2 * 0.5, 0.5], [60, 40]))
+    norms = np.maximum(np.outer(AROUND, norms), LEAST_NORM)
+    # No clip below 1 is looked for; here no gradient is that long.
+    assert step.norm == pytest.approx(norms.max())
+    assert step.scale == pytest.approx(scale, rel=0.02)
+
+
+def test_where_noise_is_much_half_of_the_gradients_are_clipped() -> None:
+    """And no more than that; the scale makes up for what is clipped away."""
+    codes = MeasuredAttribute(name="role", domain=tuple(range(400)))
+    layout, norms = TableLayout((codes,), ("a", "b")), np.repeat([2.0, 1.0], [60, 40]) ** 0.5
+    norms = np.outer(AROUND, norms * layout.weight(0))
+    keys = layout.masses + np.arange(3)
+    sums = Sums(keys, np.array([100, 60, 100], np.int64) * UNIT_NORM // 2)
+    tables = NoisyTables(layout, [(NoisySums(sums, Gaussian(FINE), SOURCE), FINE)], 1 / UNIT_NORM)
+    even = [ValueShares(np.ones(2), np.full((2, 400), 1 / 400))]
+    step = GradientStep.starting_at(even, tables, RELEASED, 1e9)
+    assert step.norm == pytest.approx(np.median(norms))
+    left = np.minimum(1, step.norm / norms).mean()
+    assert step.scale == pytest.approx(1 / left, rel=0.02)
+
+
+def test_where_noise_is_little_no_gradient_is_clipped() -> None:
+    """That distorts less."""
+    shares = [
+        ValueShares(np.ones(2), np.full((2, 2), 0.5)),
+        ValueShares(np.ones(1), np.array([[1.0, 0, 0]])),
+    ]
+    step = GradientStep.starting_at(shares, tables_of_masses([100, 60, 100], FINE), RELEASED, FINE)
+    assert step.norm == pytest.approx(AROUND[-1] * LAYOUT.weight(0))
+    assert step.scale == pytest.approx(1.0, rel=0.02)
 
 
 def test_where_noise_hides_all_cases_count_for_one() -> None:
@@ -149,7 +177,7 @@ def test_where_noise_hides_all_cases_count_for_one() -> None:
         ValueShares(np.ones(1), np.array([[1.0, 0, 0]])),
     ]
     hidden = tables_of_masses([0, 0, 0], 1e9)
-    step = GradientStep.starting_at(LAYOUT, shares, hidden, RELEASED)
+    step = GradientStep.starting_at(shares, hidden, RELEASED, 1e9)
     assert (step.norm, step.scale) == (LEAST_NORM, 1.0)
 
 
@@ -159,9 +187,9 @@ def test_small_shares_are_not_taken_off() -> None:
     layout = TableLayout((code,), ("a", "b"))
     even = np.full((2, 1000), 0.1 / 998)
     even[:, :2] = 0.45
-    step = GradientStep.starting_at(
-        layout, [ValueShares(np.ones(2), even)], tables_of_masses([9, 9, 9], FINE), RELEASED
-    )
+    none = NoisySums(Sums(np.zeros(0, np.int64), np.zeros(0, np.int64)), Gaussian(FINE), SOURCE)
+    tables = NoisyTables(layout, [(none, FINE)], 1e-6)
+    step = GradientStep.starting_at([ValueShares(np.ones(2), even)], tables, RELEASED, FINE)
     assert (step.expected[0] > 0).sum() == 4
     assert step.expected[0].max() == pytest.approx(0.45)
     assert even[0, 5] < CENTRED
@@ -172,9 +200,8 @@ def test_no_released_case_is_no_failure() -> None:
     layout = TableLayout((ROLE,), ())
     shares = [ValueShares(np.zeros(0), np.zeros((0, 2)))]
     none = Cases.of([], ())
-    sums = NoisySums(
-        Sums(np.zeros(0, np.int64), np.zeros(0, np.int64)), Gaussian(FINE), reproducible(3)
-    )
-    step = GradientStep.starting_at(layout, shares, NoisyTables(layout, [(sums, FINE)], 1e-6), none)
+    sums = NoisySums(Sums(np.zeros(0, np.int64), np.zeros(0, np.int64)), Gaussian(FINE), SOURCE)
+    tables = NoisyTables(layout, [(sums, FINE)], 1e-6)
+    step = GradientStep.starting_at(shares, tables, none, FINE)
     assert step.norm == LEAST_NORM
     assert len(step.gradients()(measured(ROWS).cases).case) == 0

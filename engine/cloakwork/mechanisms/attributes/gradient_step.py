@@ -15,6 +15,7 @@ import numpy as np
 
 from cloakwork.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query
+from cloakwork.mechanisms.attributes.clipping import best_norm
 from cloakwork.mechanisms.attributes.contributions import (
     SPREAD,
     UNIT_NORM,
@@ -30,11 +31,14 @@ CENTRED: Final = 0.01
 many.
 """
 
-LONGER: Final = 0.5
-"""The part of the released cases whose gradients are expected to be longer than the clip."""
-
 LEAST_NORM: Final = 0.5
-"""The clip is no smaller, in cases, even where each value is as good as certain."""
+"""No gradient is expected to be shorter, in cases, even where each value is as good as certain."""
+
+AROUND: Final = (0.75, 1.0, 1.25)
+"""How long gradients are, in parts of what is expected of a case."""
+
+DEARER: Final = 3.0
+"""What noise costs in a step beside uneven weights, as a multiple of that in tables."""
 
 LEAST_SCALE: Final = 0.01
 """The tables are taken to count each case for this at least."""
@@ -56,20 +60,29 @@ class GradientStep:
     @classmethod
     def starting_at(
         cls,
-        layout: TableLayout,
         shares: Sequence[ValueShares],
         tables: NoisyTables,
         released: Cases,
+        sigma: float,
     ) -> "GradientStep":
-        """At ``shares``; how long gradients are follows from the ``released`` cases."""
+        """At ``shares``, what ``tables`` say; how long gradients are follows from the ``released``
+        cases. ``sigma``: of the step's noise, in grid steps.
+        """
+        layout = tables.layout
         every = [each.present[:, None] * each.shape for each in shares]
         expected = tuple(np.where(each >= CENTRED, each, 0.0) for each in every)
         squares = [
             (each - usual**2).sum(axis=1) for each, usual in zip(every, expected, strict=True)
         ]
         norms = _expected_norms(layout, squares, released)
-        norm = max(float(np.quantile(norms, 1 - LONGER)) if len(norms) else 0.0, LEAST_NORM)
-        left = float(np.minimum(1.0, norm / np.maximum(norms, norm)).mean()) if len(norms) else 1.0
+        if not len(norms):
+            return cls(layout, expected, LEAST_NORM, 1.0)
+        norms = np.maximum(np.outer(AROUND, norms).ravel(), LEAST_NORM)
+        # Each case comes once for each of these.
+        noise = sigma / UNIT_NORM * len(AROUND)
+        best = best_norm(norms, np.ones(len(norms)), noise * DEARER)
+        norm = min(max(best, float(np.median(norms))), float(norms.max()))
+        left = float(np.minimum(1.0, norm / norms).mean())
         return cls(layout, expected, norm, _share_counted(tables, released) / left)
 
     def taken(self, kernel: Kernel, counted: Sequence[Counted], sigma: float) -> list[Counted]:

@@ -14,6 +14,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Gaussian, Kernel, NoisySums, Randomness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.mechanisms.attributes.bins import UNIT
+from cloakwork.mechanisms.attributes.clipping import best_norm
 from cloakwork.mechanisms.attributes.contributions import (
     NORMS,
     SPREAD,
@@ -51,9 +52,6 @@ from cloakwork.mechanisms.attributes.tables import Counted, ValueShares, fitted
 from cloakwork.mechanisms.base import Gives, Offer, Refusal, Theorem
 from cloakwork.mechanisms.values import Enrichment
 from cloakwork.privacy_event import PrivacyEvent
-
-NOISE_PRICE: Final = 30.0
-"""What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
 
 FINER: Final = (300.0, 3000.0)
 """How many deviations of a count's noise a log's cases must be, for finer bins of numbers."""
@@ -194,7 +192,7 @@ class AttributesHistogram:
         shares, randomness = _Shares(layout, tuple(kept), _shares_before(cases)), kernel.randomness
         counted = [tables.counted(place) for place in range(count_of)]
         for sigma in _steps_of(params, again):
-            step_from = GradientStep.starting_at(layout, shares.of(counted), tables, cases)
+            step_from = GradientStep.starting_at(shares.of(counted), tables, cases, sigma)
             counted = step_from.taken(kernel, counted, sigma)
         values = shares.of(counted)
         drawn, classes = [], []
@@ -322,14 +320,7 @@ def _find_norm(
     if not cases:
         return USUAL_NORM, 0.0
     inside = 2.0 ** ((np.arange(NORMS) - 0.5) / 2)
-    best = (np.inf, USUAL_NORM)
-    for candidate in 2.0 ** (np.arange(2 * NORMS - 1) / 4):
-        weight = np.minimum(1.0, candidate / inside)
-        mean = float(believed @ weight) / cases
-        noise = params.sigma / UNIT_NORM * float(candidate) / (cases * mean)
-        uneven = float(believed @ np.abs(weight / mean - 1)) / (2 * cases)
-        best = min(best, (NOISE_PRICE * noise + uneven, float(candidate)))
-    return best[1], cases
+    return best_norm(inside, believed, params.sigma / UNIT_NORM), cases
 
 
 def _fineness(cases: float, sigma: float) -> int:
