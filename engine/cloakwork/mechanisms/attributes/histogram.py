@@ -49,7 +49,7 @@ from cloakwork.mechanisms.attributes.structure import (
     with_transitions,
 )
 from cloakwork.mechanisms.attributes.tables import Counted, ValueShares, fitted
-from cloakwork.mechanisms.base import Gives, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.values import Enrichment
 from cloakwork.privacy_event import PrivacyEvent
 
@@ -85,7 +85,7 @@ class AttributesHistogram:
     summary: ClassVar[str] = (
         "Gives released cases attributes, drawn from noisy counts of values per activity."
     )
-    proof: ClassVar[str] = "proved"
+    proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         "For units of at most m cases (unbounded neighbours): the numbers of cases by class of "
         "norm move by at most m, and, for whatever norm they make one choose, the tables of all "
