@@ -1,6 +1,6 @@
 """Attributes for cases that were made of noisy answers, drawn from noisy tables of the log's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -190,15 +190,15 @@ class AttributesHistogram:
         tables = _asked_tables(params, kernel, layout, norm, again)
         kept = [tables.kept(place) for place in range(count_of)]
         shares, randomness = _Shares(layout, tuple(kept), _shares_before(cases)), kernel.randomness
-        counted = [tables.counted(place) for place in range(count_of)]
+        counted: Iterable[Counted] = map(tables.counted, range(count_of))
         for sigma in _steps_of(params, again):
-            step_from = GradientStep.starting_at(shares.of(counted), tables, cases, sigma)
-            counted = step_from.taken(kernel, counted, sigma)
-        values = shares.of(counted)
+            known = list(counted)
+            start = GradientStep.starting_at(list(shares.of(known)), tables, cases, sigma)
+            counted = start.taken(kernel, known, sigma)
         drawn, classes = [], []
-        for place, attribute in enumerate(layout.attributes):
+        for attribute, values in zip(layout.attributes, shares.of(counted), strict=True):
             group = np.zeros(len(cases), np.int64) if is_of_cases(attribute) else cases.codes
-            drawn.append(draw_values(values[place], group, randomness))
+            drawn.append(draw_values(values, group, randomness))
             classes.append(class_table(attribute, _frequencies(drawn[-1].codes, attribute.size)))
         edges = []
         if spare is not None and finds_pairs:
@@ -279,14 +279,14 @@ class _Shares:
     kept: tuple[float, ...]
     before: Floats
 
-    def of(self, counted: Sequence[Counted]) -> list[ValueShares]:
+    def of(self, counted: Iterable[Counted]) -> Iterator[ValueShares]:
         """The values of each attribute, with the noise taken out."""
-        found = []
-        for place, attribute in enumerate(self.layout.attributes):
+        for place, (attribute, each) in enumerate(
+            zip(self.layout.attributes, counted, strict=True)
+        ):
             of_cases = is_of_cases(attribute)
             passed_on = np.zeros((1, 1)) if of_cases else self.kept[place] * self.before
-            found.append(fitted(counted[place], passed_on))
-        return found
+            yield fitted(each, passed_on)
 
 
 def _find_forest(sigma: float, kernel: Kernel, classes: Classes) -> list[Edge]:
