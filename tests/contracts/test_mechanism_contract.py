@@ -21,6 +21,7 @@ from cloakwork.mechanisms.attributes.bounded_laplace import BoundedLaplace
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
+from cloakwork.mechanisms.attributes.regression import AttributesRegression
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.generative.ddpm import DdpmOptions, VariantDdpm
@@ -420,6 +421,12 @@ class TestAttributesHistogram(MechanismContract):
         domains={"org:role": ("role 0", "role 1", "nobody")},
         ranges={"case:age": (0.0, 9.0)},
     )
+
+
+class TestAttributesRegression(MechanismContract):
+    mechanism = AttributesRegression()
+    serves = TestAttributesHistogram.serves
+    facts = TestAttributesHistogram.facts
 
 
 class _SmallTravagOptions(TravagOptions):

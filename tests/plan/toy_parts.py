@@ -133,7 +133,12 @@ class ToyAttributes(ToyTimes):
         return not {CONTROL_FLOW, TIMESTAMPS} & set(columns)
 
 
-SERVE_PARTS = ("timestamps/histogram", "timestamps/regression", "attributes/histogram")
+SERVE_PARTS = (
+    "timestamps/histogram",
+    "timestamps/regression",
+    "attributes/histogram",
+    "attributes/regression",
+)
 """Ours that serve times, or attributes, as a part of a goal."""
 
 

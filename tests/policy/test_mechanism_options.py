@@ -12,7 +12,10 @@ from pydantic import ValidationError
 from cloakwork.errors import PlanImpossible, PolicyError
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.attributes.histogram_params import AttributesHistogramOptions
+from cloakwork.mechanisms.attributes.histogram_params import (
+    AttributesHistogramOptions,
+    AttributesRegressionOptions,
+)
 from cloakwork.mechanisms.kanon.closeness import _OPTIONS as CLOSENESS
 from cloakwork.mechanisms.kanon.family import _SET_BY_GOAL as SET_BY_GOAL
 from cloakwork.mechanisms.kanon.family import Anonymiser
@@ -51,6 +54,7 @@ def accepted(name: str) -> set[str]:
         "timestamps/histogram": set(HistogramOptions.model_fields),
         "timestamps/regression": set(HistogramOptions.model_fields),
         "attributes/histogram": set(AttributesHistogramOptions.model_fields),
+        "attributes/regression": set(AttributesRegressionOptions.model_fields),
         "variants/pripel-published": set(PublishedTreeOptions.model_fields),
     }
     return own.get(name) or set(fields(name))

@@ -48,6 +48,7 @@ OURS: Final[Mapping[str, str]] = {
     "dfg/laplace": "cloakwork.mechanisms.variants.dfg_laplace:DfgLaplace",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",
+    "attributes/regression": f"{_ATTRIBUTES}.regression:AttributesRegression",
     "timestamps/histogram": "cloakwork.mechanisms.timestamps.histogram:TimestampHistogram",
     "timestamps/regression": "cloakwork.mechanisms.timestamps.regression:TimestampRegression",
     "attributes/randomised-response": f"{_ATTRIBUTES}.randomised_response:RandomisedResponse",

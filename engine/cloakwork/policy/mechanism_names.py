@@ -43,6 +43,7 @@ KNOWN_MECHANISMS: Final = frozenset(
         "attributes/randomised-response",
         "attributes/bounded-laplace",
         "attributes/histogram",
+        "attributes/regression",
     }
 )
 """Every mechanism name that a policy of version 1 may speak of, built in this version or not."""

@@ -172,6 +172,13 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "selection_share": "the part of the rest that finds values, where find_values asks for it, "
         "from 0.001 to 0.5 (0.2)",
     },
+    "attributes/regression": {
+        "norms_share": "as of attributes/histogram (0.03)",
+        "structure_share": "as of attributes/histogram (0.1)",
+        "selection_share": "as of attributes/histogram (0.2)",
+        "start_share": "the part of what is left for values that tables are counted with, from "
+        "0.05 to 0.95; the rest is for the gradient step (0.3)",
+    },
     "attributes/randomised-response": {},
     "attributes/bounded-laplace": {},
     "attributes/redact": {},

@@ -56,6 +56,7 @@ _STEPS: Final = {
     "bound": "limit what one unit contributes",
     "attributes/redact": "drop or change attributes",
     "attributes/histogram": "draw attributes with noise",
+    "attributes/regression": "draw attributes with noise, corrected by a gradient step",
     "attributes/randomised-response": "randomise",
     "attributes/bounded-laplace": "add noise to",
     "kanon/closeness": "exchange values between classes",

@@ -113,6 +113,17 @@ def is_of_cases(attribute: MeasuredAttribute) -> bool:
     return attribute.name.startswith(CASE_PREFIX)
 
 
+def spread_over_events(cases: Cases, labels: Sequence[str]) -> tuple[Ints, Floats]:
+    """The place of each event's activity in ``labels`` (int64, -1 where it is not there), and 1
+    over the number of events of its case that have it (0 there).
+    """
+    label = cases.coded(labels)
+    known = np.flatnonzero(label >= 0)
+    share = np.zeros(len(label))
+    share[known] = _shares(cases.case_of[known] * len(labels) + label[known])
+    return label, share
+
+
 def norms_of(layout: TableLayout) -> Query:
     """The class of each case's norm, of ``NORMS``; none of a case that counts for nothing."""
 
@@ -150,11 +161,9 @@ class _Weighted:
 
 def _contributions(cases: Cases, layout: TableLayout) -> _Weighted:
     """Entries of all tables."""
-    label = cases.coded(layout.labels)
+    label, share = spread_over_events(cases, layout.labels)
     known = np.flatnonzero(label >= 0)
     case_of = cases.case_of
-    share = np.zeros(len(label))
-    share[known] = _shares(case_of[known] * len(layout.labels) + label[known])
     every = np.arange(len(cases))
     found = [
         _Weighted(case_of[known], layout.masses + label[known], SIDE_WEIGHT * share[known]),

@@ -1,6 +1,7 @@
 """Attributes for cases that were made of noisy answers, drawn from noisy tables of the log's."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Gaussian, Kernel, NoisySums, Randomness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.mechanisms.attributes.bins import UNIT
+from cloakwork.mechanisms.attributes.clipping import best_norm
 from cloakwork.mechanisms.attributes.contributions import (
     NORMS,
     SPREAD,
@@ -26,6 +28,7 @@ from cloakwork.mechanisms.attributes.contributions import (
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.drawing import Drawn, draw_values, with_copies, with_repeats
 from cloakwork.mechanisms.attributes.found_values import find_values
+from cloakwork.mechanisms.attributes.gradient_step import GradientStep
 from cloakwork.mechanisms.attributes.histogram_params import (
     AttributesHistogramOptions,
     AttributesHistogramParams,
@@ -45,15 +48,10 @@ from cloakwork.mechanisms.attributes.structure import (
     with_pairs,
     with_transitions,
 )
-from cloakwork.mechanisms.attributes.tables import (
-    fitted,
-)
-from cloakwork.mechanisms.base import Gives, Offer, Refusal, Theorem
+from cloakwork.mechanisms.attributes.tables import Counted, ValueShares, fitted
+from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.values import Enrichment
 from cloakwork.privacy_event import PrivacyEvent
-
-NOISE_PRICE: Final = 30.0
-"""What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
 
 FINER: Final = (300.0, 3000.0)
 """How many deviations of a count's noise a log's cases must be, for finer bins of numbers."""
@@ -87,7 +85,7 @@ class AttributesHistogram:
     summary: ClassVar[str] = (
         "Gives released cases attributes, drawn from noisy counts of values per activity."
     )
-    proof: ClassVar[str] = "proved"
+    proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         "For units of at most m cases (unbounded neighbours): the numbers of cases by class of "
         "norm move by at most m, and, for whatever norm they make one choose, the tables of all "
@@ -104,6 +102,7 @@ class AttributesHistogram:
     )
     gives: ClassVar[tuple[Gives, ...]] = ()
     Params = AttributesHistogramParams
+    Options: ClassVar[type[AttributesHistogramOptions]] = AttributesHistogramOptions
 
     def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Refusal:
         """It adds attributes to cases that others make: a part of a goal, and none alone."""
@@ -123,7 +122,7 @@ class AttributesHistogram:
         found.
         """
         try:
-            chosen = AttributesHistogramOptions.model_validate(dict(options))
+            chosen = self.Options.model_validate(dict(options))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(step) for step in first["loc"]) or "options"
@@ -154,7 +153,9 @@ class AttributesHistogram:
         return Offer(params, _why(params))
 
     def event(self, params: AttributesHistogramParams, facts: Facts) -> PrivacyEvent:
-        """Noise on the classes of norms, on all tables together, and on those of pairs."""
+        """Noise on the classes of norms, on all tables together, on those of pairs, and on a
+        gradient step where there is one.
+        """
         del facts
         return answers_event(params)
 
@@ -181,25 +182,24 @@ class AttributesHistogram:
         layout = TableLayout(_with_found_values(params, kernel), cases.alphabet)
         norm, count = _find_norm(params, kernel, layout)
         step = norm / UNIT_NORM
-        layout = layout.finer(_fineness(count, params.sigma * step))
-        answers = [_tables(kernel, layout, norm, params.sigma)]
+        layout = layout.finer(_fineness(count, params.values_sigma * step))
         spare, count_of = params.structure_sigma, len(layout.attributes)
         finds_pairs = spare is not None and may_stand_out(count_of, count, spare / UNIT_NORM)
-        if spare is not None and not finds_pairs:
-            # What noise would hide is not asked; the same noise tells more of the values.
-            answers.append(_tables(kernel, layout, norm, spare))
-        tables = NoisyTables(layout, answers, step)
-        before, randomness = _shares_before(cases), kernel.randomness
-        kept = [tables.kept(place) for place in range(len(layout.attributes))]
+        # What noise would hide is not asked; the same noise tells more of the values.
+        again = None if finds_pairs else spare
+        tables = _asked_tables(params, kernel, layout, norm, again)
+        kept = [tables.kept(place) for place in range(count_of)]
+        shares, randomness = _Shares(layout, tuple(kept), _shares_before(cases)), kernel.randomness
+        counted: Iterable[Counted] = map(tables.counted, range(count_of))
+        for sigma in _steps_of(params, again):
+            known = list(counted)
+            start = GradientStep.starting_at(list(shares.of(known)), tables, cases, sigma)
+            counted = start.taken(kernel, known, sigma)
         drawn, classes = [], []
-        for place, attribute in enumerate(layout.attributes):
-            of_cases = is_of_cases(attribute)
-            found = fitted(
-                tables.counted(place), np.zeros((1, 1)) if of_cases else kept[place] * before
-            )
-            group = np.zeros(len(cases), np.int64) if of_cases else cases.codes
-            drawn.append(draw_values(found, group, randomness))
-            classes.append(class_table(attribute, _shares(drawn[-1].codes, attribute.size)))
+        for attribute, values in zip(layout.attributes, shares.of(counted), strict=True):
+            group = np.zeros(len(cases), np.int64) if is_of_cases(attribute) else cases.codes
+            drawn.append(draw_values(values, group, randomness))
+            classes.append(class_table(attribute, _frequencies(drawn[-1].codes, attribute.size)))
         edges = []
         if spare is not None and finds_pairs:
             shared = Classes(layout.attributes, tuple(classes))
@@ -207,17 +207,19 @@ class AttributesHistogram:
             drawn = with_pairs(drawn, edges, shared, cases, randomness)
         columns: dict[str, Any] = {}
         for place, attribute in enumerate(layout.attributes):
-            values = drawn[place]
+            rows = drawn[place]
             if not is_of_cases(attribute):
                 follows = tables.transitions(place)
-                values = _kept_within_cases(values, kept[place], follows, cases, randomness)
-            chance = randomness.uniform(np.full(len(values.codes), UNIT))
-            columns[attribute.name] = attribute.released(values.codes, chance[values.origin])
+                rows = _kept_within_cases(rows, kept[place], follows, cases, randomness)
+            chance = randomness.uniform(np.full(len(rows.codes), UNIT))
+            columns[attribute.name] = attribute.released(rows.codes, chance[rows.origin])
         return Enrichment(columns, {"norm of a case": norm, "pairs of attributes": len(edges)})
 
 
 def _why(params: AttributesHistogramParams) -> str:
     drawn = "draws attributes from noisy counts of their values per activity"
+    if params.step_sigma is not None:
+        drawn += ", corrected by a gradient step under noise"
     if params.selection is None:
         return drawn
     least = max(1, round(params.selection.least / UNIT_NORM))
@@ -245,6 +247,48 @@ def _tables(
     return kernel.sum(tables_of(layout, norm), Gaussian(sigma), SPREAD), sigma
 
 
+def _asked_tables(
+    params: AttributesHistogramParams,
+    kernel: Kernel,
+    layout: TableLayout,
+    norm: float,
+    again: float | None,
+) -> NoisyTables:
+    """The tables; twice where ``again`` is noise that nothing else is asked with, and no step."""
+    sigmas = [params.sigma]
+    if again is not None and params.step_sigma is None:
+        sigmas.append(again)
+    answers = [_tables(kernel, layout, norm, sigma) for sigma in sigmas]
+    return NoisyTables(layout, answers, norm / UNIT_NORM)
+
+
+def _steps_of(params: AttributesHistogramParams, again: float | None) -> list[float]:
+    """The noise of each gradient step; none where tables alone are asked for."""
+    if params.step_sigma is None:
+        return []
+    return [params.step_sigma] + ([] if again is None else [again])
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """How counts become shares: ``kept``, of each attribute the share of its values that are the
+    one before; ``before``: ``_shares_before`` of the released cases.
+    """
+
+    layout: TableLayout
+    kept: tuple[float, ...]
+    before: Floats
+
+    def of(self, counted: Iterable[Counted]) -> Iterator[ValueShares]:
+        """The values of each attribute, with the noise taken out."""
+        for place, (attribute, each) in enumerate(
+            zip(self.layout.attributes, counted, strict=True)
+        ):
+            of_cases = is_of_cases(attribute)
+            passed_on = np.zeros((1, 1)) if of_cases else self.kept[place] * self.before
+            yield fitted(each, passed_on)
+
+
 def _find_forest(sigma: float, kernel: Kernel, classes: Classes) -> list[Edge]:
     """The pairs of attributes that belong together."""
     count = len(classes.attributes)
@@ -258,7 +302,7 @@ def _find_forest(sigma: float, kernel: Kernel, classes: Classes) -> list[Edge]:
     return forest(pairs, noisy.reshape(len(pairs), CLASSES, CLASSES), sigma * step)
 
 
-def _shares(codes: Ints, size: int) -> Floats:
+def _frequencies(codes: Ints, size: int) -> Floats:
     """How often each value is, of those that were drawn: shape (size,)."""
     return np.bincount(codes[codes >= 0], minlength=size).astype(np.float64)
 
@@ -276,14 +320,7 @@ def _find_norm(
     if not cases:
         return USUAL_NORM, 0.0
     inside = 2.0 ** ((np.arange(NORMS) - 0.5) / 2)
-    best = (np.inf, USUAL_NORM)
-    for candidate in 2.0 ** (np.arange(2 * NORMS - 1) / 4):
-        weight = np.minimum(1.0, candidate / inside)
-        mean = float(believed @ weight) / cases
-        noise = params.sigma / UNIT_NORM * float(candidate) / (cases * mean)
-        uneven = float(believed @ np.abs(weight / mean - 1)) / (2 * cases)
-        best = min(best, (NOISE_PRICE * noise + uneven, float(candidate)))
-    return best[1], cases
+    return best_norm(inside, believed, params.sigma / UNIT_NORM), cases
 
 
 def _fineness(cases: float, sigma: float) -> int:

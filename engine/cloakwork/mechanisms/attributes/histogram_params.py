@@ -23,6 +23,9 @@ STRUCTURE_SHARE: Final = 0.1
 SELECTION_SHARE: Final = 0.2
 """The part of what both leave that finds values, where some attributes declare none."""
 
+START_SHARE: Final = 0.3
+"""Of what tables of values have, the part that they keep where a gradient step follows."""
+
 _MOST_ASIDE: Final = 0.9
 """What both leave is for the tables of values."""
 
@@ -48,6 +51,24 @@ class AttributesHistogramOptions(BaseModel):
             raise ValueError(f"norms_share and structure_share are at most {_MOST_ASIDE} together")
         return self
 
+    @property
+    def tables_share(self) -> float:
+        """What tables of values keep of their part, where a gradient step follows (below 1)."""
+        return 1.0
+
+
+class AttributesRegressionOptions(AttributesHistogramOptions):
+    """``start_share``: the part of what tables of values have that they keep; the rest is for the
+    gradient step.
+    """
+
+    start_share: Annotated[float, Field(ge=0.05, le=0.95, allow_inf_nan=False)] = START_SHARE
+
+    @property
+    def tables_share(self) -> float:
+        """What tables of values keep of their part."""
+        return self.start_share
+
 
 class ValueSelection(Frozen):
     """How values are found: ``sigma`` and ``least`` (the threshold), both in grid steps."""
@@ -61,6 +82,7 @@ class AttributesHistogramParams(Frozen):
     ``structure_sigma``: of the discrete Gaussian noise on the classes of norms, on the tables, and
     on those of two attributes (None: there are none), in grid steps, ``UNIT_NORM`` to a case.
     ``max_cases``: cases of a unit. ``selection``: for each attribute whose values are found.
+    ``step_sigma``: of attributes/regression, on the gradient step that follows the tables.
     """
 
     attributes: tuple[MeasuredAttribute, ...]
@@ -69,6 +91,17 @@ class AttributesHistogramParams(Frozen):
     sigma: Annotated[Number, Field(gt=0)]
     structure_sigma: Annotated[Number, Field(gt=0)] | None = None
     selection: Annotated[ValueSelection | None, Field(exclude_if=lambda found: not found)] = None
+
+    step_sigma: Annotated[
+        Annotated[Number, Field(gt=0)] | None, Field(exclude_if=lambda sigma: sigma is None)
+    ] = None
+
+    @property
+    def values_sigma(self) -> float:
+        """Noise that would tell as much of values as the tables and the step together."""
+        if self.step_sigma is None:
+            return self.sigma
+        return 1 / math.hypot(1 / self.sigma, 1 / self.step_sigma)
 
     @property
     def finds(self) -> int:
@@ -99,13 +132,18 @@ def calibrated(
     structure = None
     if of_pairs:
         structure = _sigma(mu * math.sqrt(of_pairs), SPREAD, max_cases)
+    start, step = options.tables_share, None
+    if start < 1:
+        of_step = of_tables * (1 - start)
+        step = _sigma(mu * math.sqrt(of_step) * (1 - 1e-12), SPREAD, max_cases)
     return AttributesHistogramParams(
         attributes=tuple(attributes),
         max_cases=max_cases,
         norms_sigma=_sigma(mu * math.sqrt(options.norms_share), WHOLE, max_cases),
-        sigma=_sigma(mu * math.sqrt(of_tables) * (1 - 1e-12), SPREAD, max_cases),
+        sigma=_sigma(mu * math.sqrt(of_tables * start) * (1 - 1e-12), SPREAD, max_cases),
         structure_sigma=structure,
         selection=selection,
+        step_sigma=step,
     )
 
 
@@ -119,8 +157,9 @@ def answers_event(params: AttributesHistogramParams) -> PrivacyEvent:
         events += [noise.events(CLIP, m, None)[0], leak] * params.finds
     events.append(Gaussian(params.norms_sigma).events(WHOLE, m, None)[0])
     events.append(Gaussian(params.sigma).events(SPREAD, m, None)[0])
-    if params.structure_sigma is not None:
-        events.append(Gaussian(params.structure_sigma).events(SPREAD, m, None)[0])
+    for sigma in (params.step_sigma, params.structure_sigma):
+        if sigma is not None:
+            events.append(Gaussian(sigma).events(SPREAD, m, None)[0])
     return Composed(events=tuple(events))
 
 

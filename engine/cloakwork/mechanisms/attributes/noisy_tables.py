@@ -27,7 +27,7 @@ class NoisyTables:
     def __init__(
         self, layout: TableLayout, answers: Sequence[tuple[NoisySums, float]], step: float
     ) -> None:
-        self._layout, self._step = layout, step
+        self.layout, self._step = layout, step
         self._weighted = [(sums, 1 / sigma**2) for sums, sigma in answers]
         self._precision = sum(weight for _, weight in self._weighted)
         self._sigma = step / math.sqrt(self._precision)
@@ -41,7 +41,7 @@ class NoisyTables:
 
     def counted(self, place: int) -> Counted:
         """The counts of one attribute."""
-        layout, side = self._layout, self._sigma / SIDE_WEIGHT
+        layout, side = self.layout, self._sigma / SIDE_WEIGHT
         attribute, groups = layout.attributes[place], layout.groups(place)
         weight = layout.weight(place)
         values = self._at(layout.values(place), groups * attribute.size, weight)
@@ -62,12 +62,20 @@ class NoisyTables:
             mass_sigma=side,
         )
 
+    def masses(self) -> tuple[Floats, float]:
+        """How many cases have each activity, and last how many there are: shape (labels + 1,); and
+        the deviation of their noise.
+        """
+        count = len(self.layout.labels) + 1
+        found = self._at(self.layout.masses, count, SIDE_WEIGHT)
+        return found, self._sigma / SIDE_WEIGHT
+
     def kept(self, place: int) -> float:
         """The share of an attribute's values that are the one before; 0 where noise hides it."""
-        if is_of_cases(self._layout.attributes[place]):
+        if is_of_cases(self.layout.attributes[place]):
             return 0.0
         several, same = self._at(2 * place, 2, SIDE_WEIGHT).tolist()
-        if self._layout.counts_follows(place):
+        if self.layout.counts_follows(place):
             same = float(np.trace(self.followed(place)))
         least = STANDS_OUT * self._sigma / SIDE_WEIGHT
         if several < least or same < least:
@@ -76,13 +84,13 @@ class NoisyTables:
 
     def followed(self, place: int) -> Floats:
         """How often each value (row) is followed by each, of an attribute of few."""
-        size = self._layout.attributes[place].size
-        found = self._at(self._layout.follows(place), size**2, SIDE_WEIGHT)
+        size = self.layout.attributes[place].size
+        found = self._at(self.layout.follows(place), size**2, SIDE_WEIGHT)
         return found.reshape(size, size)
 
     def transitions(self, place: int) -> Floats | None:
         """The same with the noise taken out; None where it is not counted, or noise hides it."""
-        layout, sigma = self._layout, self._sigma / SIDE_WEIGHT
+        layout, sigma = self.layout, self._sigma / SIDE_WEIGHT
         if is_of_cases(layout.attributes[place]) or not layout.counts_follows(place):
             return None
         counts = self.followed(place)
