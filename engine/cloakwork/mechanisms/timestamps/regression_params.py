@@ -131,7 +131,7 @@ def offered_regression(
     found = RegressionParams(
         tables=tables.model_copy(update={"sigmas": kept}),
         gaps=_steps("gaps-by-pair", tables, 48, 3.0, GAP_INPUTS, GAP_OUTPUTS),
-        durations=_steps("totals", tables, 64, 2.5, INPUTS, OUTPUTS),
+        durations=_steps("totals", tables, 64, 4.0, INPUTS, OUTPUTS),
     )
     try:
         found.event()
