@@ -64,7 +64,8 @@ def test_inputs_tell_both_activities_and_frequent_pairs():
     inputs = model.inputs(np.array([1, 143]))
     assert inputs.shape == (2, GAP_INPUTS)
     assert inputs.sum(axis=1).tolist() == [4.0, 3.0]
-    assert (model.pair_row < PAIRS).sum() == PAIRS
+    assert sorted(model.pair_rows.tolist()) == list(range(PAIRS))
+    assert model.pair_rows[model.pairs == 1] == 0
 
 
 def test_the_gradient_is_that_of_the_likelihood():

@@ -46,15 +46,17 @@ def gap_curves(bins: int) -> Floats:
 @dataclass(frozen=True, slots=True)
 class GapRegression:
     """``base``: log of what is expected of each of ``bins``. ``row_of``: of each label's activity
-    among the inputs; ``pair_row``: that of a pair, by first label times labels plus second; both
-    int64, the last row for all that have none of their own.
+    among the inputs, the last row for all that have none of their own. ``pairs``: those that have
+    an input of their own, ascending, a first label times the number of labels plus a second one
+    each; ``pair_rows``: which. All int64.
     """
 
     clock: Clock
     bins: LogBins
     base: Floats
     row_of: Ints
-    pair_row: Ints
+    pairs: Ints
+    pair_rows: Ints
     curves: Floats
 
     @classmethod
@@ -65,16 +67,19 @@ class GapRegression:
         distributed, shape (bins,).
         """
         labels = len(released.alphabet)
-        base = np.log(np.maximum(expected, LEAST))
-        case = released.case_of
-        after = np.flatnonzero(released.place)
-        pairs = released.codes[after - 1] * labels + released.codes[after]
+        case, after = released.case_of, np.flatnonzero(released.place)
+        pairs, row = np.unique(
+            released.codes[after - 1] * labels + released.codes[after], return_inverse=True
+        )
+        rows = most_frequent_first(case[after], row, len(pairs), PAIRS)
+        own = rows < PAIRS
         return cls(
             clock,
             bins,
-            base,
+            np.log(np.maximum(expected, LEAST)),
             most_frequent_first(case, released.codes, labels, ACTIVITIES),
-            most_frequent_first(case[after], pairs, labels * labels, PAIRS),
+            pairs[own],
+            rows[own],
             gap_curves(len(bins)),
         )
 
@@ -84,12 +89,14 @@ class GapRegression:
         """
         each, known = np.arange(len(pairs)), ACTIVITIES + 1
         before, after = np.divmod(pairs, len(self.row_of))
-        found = np.zeros((len(pairs), GAP_INPUTS + 1))
+        found = np.zeros((len(pairs), GAP_INPUTS))
         found[:, 0] = 1.0
         found[each, 1 + self.row_of[after]] = 1.0
         found[each, 1 + known + self.row_of[before]] = 1.0
-        found[each, 1 + 2 * known + self.pair_row[pairs]] = 1.0
-        return found[:, :GAP_INPUTS]
+        own = np.flatnonzero(np.isin(pairs, self.pairs))
+        row = self.pair_rows[np.searchsorted(self.pairs, pairs[own])]
+        found[own, 1 + 2 * known + row] = 1.0
+        return found
 
     def distributions(self, weights: Floats, pairs: Ints) -> Floats:
         """How the gaps of each pair are distributed: shape (pairs, bins)."""

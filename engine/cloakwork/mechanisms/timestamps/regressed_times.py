@@ -49,7 +49,7 @@ class RegressedTimes(ModelledTimes):
             cases.codes[followers - 1] * labels + cases.codes[followers], return_inverse=True
         )
         bins = LogBins.up_to(self.longest, BINS)
-        each = np.zeros((labels, labels), np.int64)
+        each = np.broadcast_to(np.zeros(1, np.int64), (labels, labels))
         of_all = self._gap_table("gaps", bins, each, np.zeros_like(row), None)[0]
         if not len(row):
             return row, row
