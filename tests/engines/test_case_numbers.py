@@ -4,12 +4,13 @@ import pickle
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
 
 from cloakwork.arrays import Ints
-from cloakwork.engines import sorted_runs
+from cloakwork.engines import case_numbers, sorted_runs
 from cloakwork.engines.case_numbers import numbers_of_cases
 from cloakwork.engines.workspace import Workspace
 from cloakwork.errors import OutputError
@@ -72,3 +73,20 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert list(space.path.iterdir()) == []
     with pytest.raises(FileNotFoundError):
         numbers_of_cases((np.fromfile(tmp_path / "no batch") for _ in range(2)), space)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_disk_that_is_full_for_what_is_written_late_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few numbers are held back, and written when they are read; closing fails once more."""
+
+    def full(path: Path) -> IO[bytes]:
+        path.touch()
+        return Path("/dev/full").open("r+b")
+
+    space = Workspace(tmp_path)
+    monkeypatch.setattr(case_numbers, "private_file", full)
+    with pytest.raises(OutputError, match=r"cannot be written there \(No space left"):
+        numbers_of_cases([np.arange(3)], space)
+    assert not list(space.path.glob("*.indexes"))

@@ -56,3 +56,15 @@ def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(found._runs, "_file", full)
         with pytest.raises(OutputError, match=r"No space left on device\); set TMPDIR"):
             found.add(ONCE)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_what_is_written_late_is_one_line_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few hashes are held back, and closing fails once more."""
+    with IdHashes() as found:
+        full = Path("/dev/full").open("r+b")  # noqa: SIM115 - closed with what holds it
+        monkeypatch.setattr(found, "_file", full)
+        monkeypatch.setattr(found._runs, "_file", full)
+        with pytest.raises(OutputError, match="No space left on device"):
+            found.add(ONCE)
+    assert full.closed

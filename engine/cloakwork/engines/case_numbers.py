@@ -3,7 +3,7 @@ disk, and read batch by batch.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Final
@@ -44,13 +44,10 @@ def numbers_of_cases(indexes: Iterable[Ints], workspace: Workspace) -> CaseNumbe
     batch after batch, of which one at a time is in memory.
     """
     path = workspace.new_file(".numbers")
-    with (
-        _removed_after(workspace.new_file(".indexes")) as sorted_path,
-        private_file(sorted_path) as kept,
-    ):
+    with _kept_at(workspace.new_file(".indexes")) as kept:
         runs = SortedRuns(kept, np.int64)
         for index in indexes:
-            with writing_to(sorted_path):
+            with writing_to(path):
                 runs.add(index)
         with writing_to(path), private_file(path) as file:
             _write_ranks(runs, file)
@@ -72,9 +69,15 @@ def _write_ranks(runs: SortedRuns[np.int64], file: IO[bytes]) -> None:
 
 
 @contextmanager
-def _removed_after(path: Path) -> Iterator[Path]:
-    """What lies at ``path`` is gone afterwards."""
+def _kept_at(path: Path) -> Iterator[IO[bytes]]:
+    """A new file, which is gone afterwards."""
+    with writing_to(path):
+        file = private_file(path)
     try:
-        yield path
+        yield file
     finally:
+        # Closing writes what is left, which nobody reads any more: where the disk is full, that was
+        # said before.
+        with suppress(OSError):
+            file.close()
         path.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 does not grow with the log.
 """
 
+from contextlib import suppress
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
 from typing import Final, Self
@@ -31,6 +32,7 @@ class IdHashes:
         """Those of the next part: uint64, shape (cases,), in any order."""
         try:
             self._runs.add(hashes)
+            self._file.flush()
         except OSError as error:
             raise OutputError(
                 "no temporary file can be written to compare case ids by "
@@ -55,4 +57,6 @@ class IdHashes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        # Closing writes what is left, which nobody reads any more.
+        with suppress(OSError):
+            self._file.close()
