@@ -65,3 +65,26 @@ def test_steps_reach_what_cases_are_like():
 def test_more_cases_are_learned_from_faster():
     """In proportion: noise then moves a mean by less."""
     assert steepest_step(steps_of(0.2), 200) == pytest.approx(2 * steepest_step(steps_of(0.2), 100))
+
+
+@pytest.mark.parametrize("max_cases", [1, 20])
+def test_noise_alone_moves_weights_as_far_whatever_a_unit_has(max_cases):
+    """By about 1 over all steps: noise for units of many cases makes steps shorter, not weights
+    wilder.
+    """
+    steps = GradientSteps(
+        times=48, norm=3.0, inputs=20, outputs=13, multiplier=np.sqrt(48) / 0.3, max_cases=max_cases
+    )
+    cases = Cases.of([("a",)] * 10, "a")
+    kernel = Kernel(
+        Measured(cases, np.ones(10, np.int64)),
+        Books.of(steps.event()),
+        reproducible(1),
+        max_cases,
+    )
+
+    def gradient(weights, batch, step):
+        return [Factors(np.zeros((len(batch), 1, 20)), np.zeros((len(batch), 1, 13)))]
+
+    weights = fitted(gradient, steps, kernel, 1_000, np.zeros((20, 20)), np.zeros((13, 13)))
+    assert 0.5 < weights.std() < 1.2

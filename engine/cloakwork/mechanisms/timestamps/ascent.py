@@ -79,7 +79,7 @@ def steepest_step(steps: GradientSteps, cases: int) -> float:
     """What a gradient is multiplied by in directions of which data tell little: such that noise
     alone moves a weight by about ``PACE`` over all steps.
     """
-    return PACE * cases * steps.mu / (steps.norm * steps.times)
+    return PACE * cases * steps.mu / (steps.norm * steps.times * steps.max_cases)
 
 
 @dataclass(frozen=True, slots=True)
