@@ -121,7 +121,9 @@ def offered_regression(
         return tables
     if "gaps-by-activity" in HistogramOptions.model_validate(options).shares:
         return Refusal(
-            "misconfigured", "shares.gaps-by-activity: there is no such table; gaps-by-pair is all"
+            "misconfigured",
+            "shares.gaps-by-activity: timestamps/regression has no such table; "
+            "gaps-by-pair is the share of all gaps by activity",
         )
     kept = {
         name: sigma
