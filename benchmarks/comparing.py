@@ -21,16 +21,16 @@ sys.path.insert(0, str(HERE / "wholelog"))
 
 from cell import asked, policy_of, read  # noqa: E402 - beside this file
 
-from cloakwork.comparing.measuring import run_figures, summary  # noqa: E402
-from cloakwork.comparing.model import FigureSpread  # noqa: E402
-from cloakwork.comparing.source import SettingSource  # noqa: E402
-from cloakwork.comparing.stand_in import stand_in_facts  # noqa: E402
 from cloakwork.engines.memory import MemoryEngine  # noqa: E402
+from cloakwork.evaluation.compared_source import SettingSource  # noqa: E402
+from cloakwork.evaluation.comparison_model import FigureSpread  # noqa: E402
+from cloakwork.evaluation.measuring import run_figures, summary  # noqa: E402
+from cloakwork.evaluation.stand_in import stand_in_facts  # noqa: E402
 from cloakwork.mechanisms.base import Decision  # noqa: E402
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams  # noqa: E402
-from cloakwork.mechanisms.profile import Profile, profile_params  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402
 from cloakwork.plan.planner import make_plan  # noqa: E402
+from cloakwork.plan.profile_model import Profile, profile_params  # noqa: E402
 from cloakwork.policy.budget import ProfileShare  # noqa: E402
 from cloakwork.policy.model import Policy  # noqa: E402
 from cloakwork.run.profile import figures_of  # noqa: E402

@@ -30,11 +30,13 @@ events = {events}
 cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 print("\\n" + json.dumps(dict(cpu=cpu, peak=after.ru_maxrss / 1024, events=events)))
 """
-CLOAKWORK = f"sys.path.insert(0, {str(ROOT / 'engine')!r})\nfrom cloakwork.log.io import read_log"
+CLOAKWORK = (
+    f"sys.path.insert(0, {str(ROOT / 'engine')!r})\nfrom cloakwork.log.formats import read_log"
+)
 FULL = (
     f"sys.path.insert(0, {str(ROOT / 'engine')!r})\nfrom pathlib import Path\n"
-    "from cloakwork.log.io.xes import with_kinds_settled\n"
-    "from cloakwork.log.io.xes_full import read_full"
+    "from cloakwork.log.formats.xes import with_kinds_settled\n"
+    "from cloakwork.log.formats.xes_full import read_full"
 )
 PM4PY = "from pm4py.objects.log.importer.xes import importer"
 SILENT = "{'show_progress_bar': False}"

@@ -20,7 +20,7 @@ import jinja2, ot  # as the internal report does, late
 import polars, pydantic, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql.psycopg
 import cryptography.hazmat.primitives.asymmetric.ed25519
 import cloakwork.api, cloakwork.cli.apply, cloakwork.publishing.publish, cloakwork.report.html
-import cloakwork.accounting.ledger, cloakwork.mechanisms.registry, cloakwork.accounting.events
+import cloakwork.ledger.ledger, cloakwork.mechanisms.registry, cloakwork.accounting.events
 from cloakwork.cli import main
 
 answers = os.fdopen(os.dup(1), "w", buffering=1)

@@ -7,11 +7,11 @@ from typing import Any
 import polars as pl
 from pydantic import JsonValue
 
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.engines.measured import measured_of
-from cloakwork.facts import Facts, Unit
 from cloakwork.kernel import Books, Kernel, Measured
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.run.steps import Grant, measure
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.noise import Addresses, Stream, reproducible
 
 

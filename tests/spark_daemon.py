@@ -2,7 +2,7 @@
 
 from pyspark.daemon import manager
 
-import cloakwork.engines.spark  # noqa: F401 - before processes are made of this one
+import cloakwork_extras.spark.spark  # noqa: F401 - before processes are made of this one
 
 if __name__ == "__main__":
     manager()

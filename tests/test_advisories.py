@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cloakwork.advisories import (
+from cloakwork.publishing.advisories import (
     ReleaseProperties,
     advisories_for,
     guarantees_in,

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import cloakwork
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.notebook_html import MOST_ROWS, listing, paragraph, safe, shown, table
+from cloakwork.base.notebook_html import MOST_ROWS, listing, paragraph, safe, shown, table
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.policy.load import parse_policy
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e&"

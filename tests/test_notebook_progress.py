@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cloakwork.notebook_progress import NotebookProgress, running_notebook
+from cloakwork.base.notebook_progress import NotebookProgress, running_notebook
 
 
 class Handle:

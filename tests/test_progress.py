@@ -2,8 +2,8 @@
 
 import pytest
 
-from cloakwork import progress
-from cloakwork.progress import Pace, counted, heard_by
+from cloakwork.base import progress
+from cloakwork.base.progress import Pace, counted, heard_by
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Numbers as people write them."""
 
-from cloakwork.quantities import hours
+from cloakwork.base.quantities import hours
 
 
 def test_hours_take_the_unit_that_fits() -> None:

@@ -21,17 +21,17 @@ from typing import Any
 import numpy as np
 
 from cloakwork.accounting.events import cost
-from cloakwork.audit.utility import (
+from cloakwork.base.facts import Facts
+from cloakwork.errors import CloakworkError
+from cloakwork.evaluation.utility import (
     MOST_PAIRS,
     Histogram,
     histogram,
     relative_log_similarity,
     true_variants,
 )
-from cloakwork.errors import CloakworkError
-from cloakwork.facts import Facts
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from cloakwork.noise import secret
 from cloakwork.testing import prepare
 

@@ -20,7 +20,7 @@ from typing import Any
 import cell
 import numpy as np
 
-from cloakwork.report.risk_figures import MembershipFigures
+from cloakwork.evaluation.risk_figures import MembershipFigures
 from cloakwork.testing.memberships import attack_membership
 
 HERE = Path(__file__).resolve().parent

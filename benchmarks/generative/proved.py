@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cloakwork.audit.scenarios import log_of
-from cloakwork.audit.utility import Histogram, histogram, relative_log_similarity
+from cloakwork.evaluation.scenarios import log_of
+from cloakwork.evaluation.utility import Histogram, histogram, relative_log_similarity
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.testing import Prepared, prepare
 

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
 from cloakwork.guarantees import KAnonymity
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.base import Decision, Offer
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams

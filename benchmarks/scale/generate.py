@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED_LOG = ROOT / "examples" / "logs" / "hospital.xes.gz"

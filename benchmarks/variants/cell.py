@@ -32,7 +32,9 @@ from typing import Any
 import numpy as np
 
 from cloakwork.accounting.events import cost
-from cloakwork.audit.utility import (
+from cloakwork.base.facts import Facts
+from cloakwork.errors import CloakworkError
+from cloakwork.evaluation.utility import (
     MOST_PAIRS,
     Histogram,
     absolute_log_difference,
@@ -42,10 +44,8 @@ from cloakwork.audit.utility import (
     relative_log_similarity,
     true_variants,
 )
-from cloakwork.errors import CloakworkError
-from cloakwork.facts import Facts
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from cloakwork.plan.budget import check_deltas
 from cloakwork.plan.passes import PASSES
 from cloakwork.plan.planner import make_plan

@@ -8,8 +8,8 @@ them.
 Compared are variants/threshold, markov and adaptive; ``choice`` goes over random processes. Prints
 relative log similarity at delta 1e-4; figures are means over the runs asked for. Every process is
 made up: a sequence with choices and a tangle of parallel steps and loops
-(``cloakwork.audit.scenarios``), short loops over four labels, a small set of variants, work items
-taken up again and again, and random mixtures. No log was fitted; decisions 0014 and 0030 say which
+(``cloakwork.evaluation.scenarios``), short loops over four labels, a small set of variants, work
+items taken up again and again, and random mixtures. No log was fitted; decisions 0014 and 0030 say which
 constants were settled after real logs had been seen.
 """
 
@@ -19,9 +19,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cloakwork.audit.scenarios import SCENARIOS, log_of, scenario, structured, unstructured
-from cloakwork.audit.utility import Variant, histogram, relative_log_similarity
 from cloakwork.errors import MechanismError
+from cloakwork.evaluation.scenarios import SCENARIOS, log_of, scenario, structured, unstructured
+from cloakwork.evaluation.utility import Variant, histogram, relative_log_similarity
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.variants.accuracy import CASES, SIGNAL, SIMULATED, UNDECLARED
 from cloakwork.testing import run_mechanism

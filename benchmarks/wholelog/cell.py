@@ -21,15 +21,15 @@ import baselines
 import numpy as np
 import yaml
 
-from cloakwork.audit.utility import Histogram, histogram, relative_log_similarity
-from cloakwork.audit.whole_log import compare_whole_logs
 from cloakwork.errors import CloakworkError
+from cloakwork.evaluation.release_comparison import days_from
+from cloakwork.evaluation.utility import Histogram, histogram, relative_log_similarity
+from cloakwork.evaluation.whole_log import compare_whole_logs
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
-from cloakwork.run.comparison import days_from
 from cloakwork.run.execute import execute
 
 HERE = Path(__file__).resolve().parent

@@ -8,8 +8,8 @@ import polars as pl
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from cloakwork.audit.distances import bins_of, round_edges
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
+from cloakwork.evaluation.distances import bins_of, round_edges
 from cloakwork.log.eventlog import CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.policy.model import Policy

@@ -22,7 +22,7 @@ from columns import (
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 from cloakwork.policy.model import Policy
 

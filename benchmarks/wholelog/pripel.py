@@ -21,16 +21,16 @@ from columns import (
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from cloakwork.base.facts import Facts
 from cloakwork.engines.measured import released_cases
-from cloakwork.facts import Facts
 from cloakwork.kernel import Randomness
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
-from cloakwork.mechanisms.variants.local_as_published import bounded_laplace
-from cloakwork.mechanisms.variants.matching import matched_cases, matched_events
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Mechanisms, Policy
 from cloakwork.run.execute import execute
+from cloakwork_extras.pripel.local_as_published import bounded_laplace
+from cloakwork_extras.pripel.matching import matched_cases, matched_events
 
 PUBLISHED = "variants/pripel-published"
 

@@ -9,8 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.datasets import datasets, declare_dataset
-    from cloakwork.accounting.ledger import Ledger
     from cloakwork.api import (
         apply,
         load_policy,
@@ -22,23 +20,25 @@ if TYPE_CHECKING:
         release,
         verify,
     )
-    from cloakwork.attacks.assess import risk
     from cloakwork.authoring.exploration import explore
-    from cloakwork.comparing.compare import compare
-    from cloakwork.engines.spark import spark_engine
+    from cloakwork.authoring.registry import Registry
+    from cloakwork.evaluation.assess import risk
+    from cloakwork.evaluation.compare import compare
+    from cloakwork.ledger.datasets import datasets, declare_dataset
+    from cloakwork.ledger.ledger import Ledger
     from cloakwork.log.eventlog import EventLog
-    from cloakwork.log.io import write_log
+    from cloakwork.log.formats import write_log
     from cloakwork.plan.prove import prove
-    from cloakwork.registry.registry import Registry
+    from cloakwork_extras.spark.spark import spark_engine
 
 _HOMES = {
     "EventLog": "cloakwork.log.eventlog",
-    "Ledger": "cloakwork.accounting.ledger",
-    "Registry": "cloakwork.registry.registry",
+    "Ledger": "cloakwork.ledger.ledger",
+    "Registry": "cloakwork.authoring.registry",
     "apply": "cloakwork.api",
-    "datasets": "cloakwork.accounting.datasets",
-    "declare_dataset": "cloakwork.accounting.datasets",
-    "compare": "cloakwork.comparing.compare",
+    "datasets": "cloakwork.ledger.datasets",
+    "declare_dataset": "cloakwork.ledger.datasets",
+    "compare": "cloakwork.evaluation.compare",
     "explore": "cloakwork.authoring.exploration",
     "load_policy": "cloakwork.api",
     "make_plan": "cloakwork.api",
@@ -48,10 +48,10 @@ _HOMES = {
     "publish": "cloakwork.api",
     "read_log": "cloakwork.api",
     "release": "cloakwork.api",
-    "risk": "cloakwork.attacks.assess",
-    "spark_engine": "cloakwork.engines.spark",
+    "risk": "cloakwork.evaluation.assess",
+    "spark_engine": "cloakwork_extras.spark.spark",
     "verify": "cloakwork.api",
-    "write_log": "cloakwork.log.io",
+    "write_log": "cloakwork.log.formats",
 }
 
 __all__ = [

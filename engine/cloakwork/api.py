@@ -8,22 +8,31 @@ from typing import TYPE_CHECKING
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.accounting.ledger import BudgetForecast, Ledger
+from cloakwork.authoring.requirement import (
+    details_of,
+    notes_on,
+    required_approval,
+    still_approved,
+)
+from cloakwork.authoring.sources import PolicySource, policy_source
+from cloakwork.base.errors import CloakworkError, FileProblem, PolicyError
+from cloakwork.base.notebook_progress import in_notebook
+from cloakwork.base.progress import Reporter, heard_by
 from cloakwork.engines.base import Engine
-from cloakwork.errors import CloakworkError, FileProblem, PolicyError
+from cloakwork.evaluation.kept_utility import TimesSeen, utility_figures
+from cloakwork.evaluation.risk_figures import RiskReport
+from cloakwork.ledger.ledger import BudgetForecast, Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.formats import read_log
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.io import read_log
-from cloakwork.mechanisms.generative.devices import computed_on
-from cloakwork.mechanisms.profile import Profile, require_profile_params
-from cloakwork.notebook_progress import in_notebook
+from cloakwork.mechanisms.devices import computed_on
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
+from cloakwork.plan.profile_model import Profile, require_profile_params
 from cloakwork.plan.prove import require_window
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
-from cloakwork.progress import Reporter, heard_by
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_key
 from cloakwork.publishing.packing import pack as pack_release
@@ -31,23 +40,14 @@ from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Verification
 from cloakwork.publishing.verify import verify as verify_release
-from cloakwork.registry.requirement import (
-    details_of,
-    notes_on,
-    required_approval,
-    still_approved,
-)
-from cloakwork.registry.sources import PolicySource, policy_source
 from cloakwork.report.internal import internal_files
 from cloakwork.report.model import Audience
 from cloakwork.report.model import Format as ReportFormat
 from cloakwork.report.render import render, render_pdf
-from cloakwork.report.risk_figures import RiskReport
 from cloakwork.report.risk_file import read_risk
 from cloakwork.report.texts import open_window_line, warning_lines
 from cloakwork.run.engine_choice import choice_for
 from cloakwork.run.execute import Stopwatch, execute
-from cloakwork.run.kept_utility import TimesSeen, utility_figures
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
 from cloakwork.run.preview import previewable

@@ -3,10 +3,10 @@
 from pydantic import BaseModel, ConfigDict
 
 from cloakwork.accounting.calibrate import laplace_scale, partition_threshold, threshold_delta
+from cloakwork.base.lineage import CONTROL_FLOW
+from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta
 from cloakwork.kernel import Entries, Laplace
-from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.mechanisms.base import Gives, Measurement, MeasuresVariants, Offer, Refusal, Theorem
-from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta
 
 
 class ExampleParams(BaseModel):

@@ -3,8 +3,8 @@
 import pytest
 from example_threshold import ExampleThreshold
 
+from cloakwork.base.facts import Facts, Unit
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Entries, Laplace
 from cloakwork.mechanisms.base import Measurement

@@ -18,9 +18,8 @@ from cloakwork.accounting.calibrate import (
 )
 from cloakwork.accounting.events import cost, upper_bound_epsilon
 from cloakwork.accounting.exact import truncation_delta
-from cloakwork.budget import Cost
-from cloakwork.errors import MechanismError
-from cloakwork.privacy_event import (
+from cloakwork.base.budget import Cost
+from cloakwork.base.privacy_event import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -30,6 +29,7 @@ from cloakwork.privacy_event import (
     Repeated,
     TruncatedGeometric,
 )
+from cloakwork.errors import MechanismError
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.3, 0.7, 1.0, 2.5, 17 / 3])

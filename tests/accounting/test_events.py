@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from cloakwork.accounting import gaussians
 from cloakwork.accounting.events import cost, delta_at, naive
 from cloakwork.accounting.exact import exactly, rounded_down
-from cloakwork.budget import NOTHING, Cost
-from cloakwork.privacy_event import (
+from cloakwork.base.budget import NOTHING, Cost
+from cloakwork.base.privacy_event import (
     FREE,
     Composed,
     DiscreteGaussian,

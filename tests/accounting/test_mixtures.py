@@ -13,7 +13,7 @@ from cloakwork.accounting.events import _epsilon_by_shares, cost, delta_at
 from cloakwork.accounting.gaussians import epsilon_of_normal, mu_of_cost
 from cloakwork.accounting.leaf_events import LeafCounts, leaves_of
 from cloakwork.accounting.mixtures import added_up, epsilon_of_mixture
-from cloakwork.privacy_event import (
+from cloakwork.base.privacy_event import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,

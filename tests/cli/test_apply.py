@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import cloakwork
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import TIMESTAMP
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from cloakwork.publishing.dsse import read_envelope
 from conftest import EXAMPLES, PATTERNS_BY_CHANCE, ROOT, SHARED, Said, hurried
 

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
-from audit.counterparts import _counterparts, _seeded  # noqa: F401 - fixtures
 from cloakwork.cli import cloakwork_command, main
+from evaluation.counterparts import _counterparts, _seeded  # noqa: F401 - fixtures
 
 
 def test_the_command_exits_with_5_where_the_claim_is_exceeded(tmp_path: Path) -> None:

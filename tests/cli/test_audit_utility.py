@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cloakwork.audit.utility import Utility
 from cloakwork.cli import cloakwork_command, main
+from cloakwork.evaluation.utility import Utility
 from conftest import EXAMPLES
 
 HOSPITAL = str(EXAMPLES / "hospital.xes.gz")

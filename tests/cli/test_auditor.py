@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from accounting.test_backup import filled
-from accounting.test_ledger import reserve, unit
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import LedgerError
+from cloakwork.ledger.ledger import Ledger
 from conftest import ROOT, Said
 from counterexamples.small import small_log, small_policy
+from ledger.test_backup import filled
+from ledger.test_ledger import reserve, unit
 
 READING = [
     ("ledger", "show"),

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.cli.compare_screen import MOST_LINES, print_comparison
-from cloakwork.comparing.model import (
+from cloakwork.evaluation.comparison_model import (
     AttackBound,
     ComparedSetting,
     Comparison,
     FigureSpread,
     SettingFigures,
 )
-from cloakwork.comparing.sweeping import MOST_SETTINGS
+from cloakwork.evaluation.sweeping import MOST_SETTINGS
+from cloakwork.report.compare_screen import MOST_LINES, print_comparison
 from conftest import Said
 
 Command = Callable[..., Said]

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from conftest import EXAMPLES, Said
 
 LOG = EXAMPLES / "hospital.xes.gz"

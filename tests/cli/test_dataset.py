@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.accounting.account import Balance
-from cloakwork.accounting.books import Book
-from cloakwork.accounting.declarations import DatasetDeclaration
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.accounting.ledger_reading import Summary
-from cloakwork.budget import Cost
-from cloakwork.cli.dataset_text import gauge, gauge_text
-from cloakwork.cli.ledger_text import listed_balances
+from cloakwork.base.budget import Cost
+from cloakwork.ledger.account import Balance
+from cloakwork.ledger.books import Book
+from cloakwork.ledger.declarations import DatasetDeclaration
+from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger_reading import Summary
+from cloakwork.report.dataset_text import gauge, gauge_text
+from cloakwork.report.ledger_text import listed_balances
 from conftest import Said
 from counterexamples.small import small_log, small_policy
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cloakwork import cli
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import LedgerError, LogError, MechanismError, OutputError
-from cloakwork.log.io import read_log
+from cloakwork.ledger.ledger import Ledger
+from cloakwork.log.formats import read_log
 from cloakwork.publishing import publish
 from conftest import ROOT, hurried
 

@@ -14,8 +14,8 @@ from typing import IO
 
 import pytest
 
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.publishing.reconcile import reconcile
 from cloakwork.publishing.verify import verify
 from conftest import Said, runs

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.budget import Cost
+from cloakwork.base.budget import Cost
+from cloakwork.ledger.ledger import Ledger
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from conftest import Said
-from log.io.object_logs import write_json
+from log.formats.object_logs import write_json
 
 POLICY = """
 apiVersion: cloakwork/v1

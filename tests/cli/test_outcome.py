@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.audit.times import TimeUtility
-from cloakwork.audit.utility import Utility
-from cloakwork.audit.whole_log import WholeLogUtility
-from cloakwork.cli.outcome import inside_lines
+from cloakwork.evaluation.times import TimeUtility
+from cloakwork.evaluation.utility import Utility
+from cloakwork.evaluation.whole_log import WholeLogUtility
+from cloakwork.report.outcome import inside_lines
 from cloakwork.run.release import Internal, StepRecord
 from conftest import EXAMPLES, ROOT, Said, hurried
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.accounting.forecast import BudgetForecast
 from cloakwork.api import budget, load_policy, make_plan
-from cloakwork.cli.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
-from cloakwork.cli.screen import ScreenSection, fitted
+from cloakwork.ledger.forecast import BudgetForecast
 from cloakwork.policy.model import Policy
+from cloakwork.report.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
+from cloakwork.report.screen import ScreenSection, fitted
 from cloakwork.report.texts import duration, guarantee_line, step_line, warning_lines
 from cloakwork.run.release import StepRecord
 from conftest import EXAMPLES, ROOT, SHARED, Said

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from cloakwork.cli import cloakwork_command, main
-from cloakwork.log.io import write_log
+from cloakwork.log.formats import write_log
 from contracts.sample_logs import log_of
 from run.profiles import LOG, buying
 

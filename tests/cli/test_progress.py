@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cloakwork.base.progress import heard_by, say, silent
 from cloakwork.cli import progress as module
 from cloakwork.cli.progress import LiveProgress, PlainProgress, progress_of
-from cloakwork.progress import heard_by, say, silent
 
 
 class FakeTerminal(io.StringIO):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main
+from cloakwork.ledger.ledger import Ledger
 from conftest import EXAMPLES, ROOT
 from forked import Forks
 

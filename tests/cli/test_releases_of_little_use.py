@@ -59,7 +59,7 @@ def test_an_attribute_that_noise_hides_is_not_said_to_be_missing_from_the_log(
     """The log has the attribute, with values other than those that are declared. Whether noise
     hides it is chance, so that it did is set here.
     """
-    monkeypatch.setattr("cloakwork.cli.outcome.absent_attributes", lambda *_: ("department",))
+    monkeypatch.setattr("cloakwork.report.outcome.absent_attributes", lambda *_: ("department",))
     policy, log = tmp_path / "policy.yaml", ROOT / "examples" / "logs" / "hospital.xes.gz"
     shipped = (ROOT / "policies" / "dp-whole-log.yaml").read_text("utf-8")
     policy.write_text(shipped.replace("domain: [Admissions,", "domain: [Admission] # ["))

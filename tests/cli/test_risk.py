@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from openpyxl import Workbook
 
-from cloakwork.log.io import read_log, write_log
-from cloakwork.report.risk_figures import RiskReport
+from cloakwork.evaluation.risk_figures import RiskReport
+from cloakwork.log.formats import read_log, write_log
 from conftest import EXAMPLES, Said
 
 Command = Callable[..., Said]

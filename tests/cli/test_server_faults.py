@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main
+from cloakwork.ledger.ledger import Ledger
 from conftest import Said
 from counterexamples.small import small_log, small_policy
 from forked import Fork, Forks

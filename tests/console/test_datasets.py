@@ -3,10 +3,10 @@
 import sqlite3
 from pathlib import Path
 
-from cloakwork.accounting.account import Balance
-from cloakwork.accounting.books import Book
-from cloakwork.budget import Cost
+from cloakwork.base.budget import Cost
 from cloakwork.console.datasets import gauge_of
+from cloakwork.ledger.account import Balance
+from cloakwork.ledger.books import Book
 from console.conftest import Visitor
 
 

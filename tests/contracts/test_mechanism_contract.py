@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import JsonValue
 
-from cloakwork.facts import Facts, Unit, Window
+from cloakwork.base.facts import Facts, Unit, Window
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.privacy_event import FREE
 from cloakwork.guarantees import (
     ConfidenceBound,
     DifferentialPrivacy,
@@ -16,7 +18,6 @@ from cloakwork.guarantees import (
     MetricPrivacy,
     TCloseness,
 )
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.attributes.bounded_laplace import BoundedLaplace
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
@@ -24,12 +25,6 @@ from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatme
 from cloakwork.mechanisms.attributes.regression import AttributesRegression
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
-from cloakwork.mechanisms.generative.ddpm import DdpmOptions, VariantDdpm
-from cloakwork.mechanisms.generative.ddpm_published import VariantDdpmPublished
-from cloakwork.mechanisms.generative.transformer import VariantTransformer
-from cloakwork.mechanisms.generative.transformer_params import TransformerParams
-from cloakwork.mechanisms.generative.travag import TravagOptions, VariantTravag
-from cloakwork.mechanisms.generative.travag_published import VariantTravagPublished
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst
@@ -45,20 +40,25 @@ from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.timestamps.regression import TimestampRegression
 from cloakwork.mechanisms.variants.adaptive import VariantAdaptive
 from cloakwork.mechanisms.variants.amun import VariantAmun
-from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
-from cloakwork.mechanisms.variants.dfg_laplace import DfgLaplace
-from cloakwork.mechanisms.variants.libra import VariantLibra
-from cloakwork.mechanisms.variants.libra_published import VariantLibraPublished
 from cloakwork.mechanisms.variants.markov import VariantMarkov
-from cloakwork.mechanisms.variants.prefix_tree import PrefixTree
-from cloakwork.mechanisms.variants.pripel_published import PripelPublished
-from cloakwork.mechanisms.variants.published_trees import PublishedPrefixTree, PublishedSacofa
-from cloakwork.mechanisms.variants.sacofa import Sacofa
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
-from cloakwork.privacy_event import FREE
 from cloakwork.testing.contract import MechanismContract
+from cloakwork_extras.amun_published import VariantAmunPublished
+from cloakwork_extras.dfg.laplace import DfgLaplace
+from cloakwork_extras.libra.libra import VariantLibra
+from cloakwork_extras.libra.published import VariantLibraPublished
+from cloakwork_extras.networks.ddpm import DdpmOptions, VariantDdpm
+from cloakwork_extras.networks.ddpm_published import VariantDdpmPublished
+from cloakwork_extras.networks.transformer import VariantTransformer
+from cloakwork_extras.networks.transformer_params import TransformerParams
+from cloakwork_extras.networks.travag import TravagOptions, VariantTravag
+from cloakwork_extras.networks.travag_published import VariantTravagPublished
+from cloakwork_extras.pripel.published import PripelPublished
+from cloakwork_extras.trees.prefix_tree import PrefixTree
+from cloakwork_extras.trees.published import PublishedPrefixTree, PublishedSacofa
+from cloakwork_extras.trees.sacofa import Sacofa
 from contracts.sample_logs import RESOURCE
-from mechanisms.generative.small_networks import few_chains
+from extras.networks.small_networks import few_chains
 
 
 class TestBound(MechanismContract):

@@ -261,7 +261,7 @@ def test_a_release_tells_an_older_entry_whom_it_protected(
     """``reconcile`` reads it from the statement that the entry names by its digest; then 1 per case
     is 1.
     """
-    from cloakwork.accounting._journal import Journal
+    from cloakwork.ledger._journal import Journal
 
     assert (
         cloakwork(
@@ -352,7 +352,7 @@ def test_an_entry_of_an_unknown_unit_counts_in_a_book_apart(
     """Version 0.1.0 does not say for whom epsilon 1 was: at the costliest it is 120 for a patient
     of 60 cases.
     """
-    from cloakwork.accounting._journal import Journal
+    from cloakwork.ledger._journal import Journal
 
     charge = {"currency": "unit", "epsilon": "1.0", "delta": "0.0"}
     body = {

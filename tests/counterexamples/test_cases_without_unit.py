@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 import cloakwork
-from cloakwork.checks.confidence_bound import worst_knowledge
-from cloakwork.checks.k_anonymity import smallest_group
+from cloakwork.base.facts import Unit
 from cloakwork.errors import Infeasible
-from cloakwork.facts import Unit
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
+from cloakwork.guarantees.confidence_bound_check import worst_knowledge
+from cloakwork.guarantees.k_anonymity_check import smallest_group
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import assumptions_in_words
 

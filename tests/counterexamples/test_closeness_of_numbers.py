@@ -2,9 +2,9 @@
 
 from bisect import bisect_right
 
-from cloakwork.checks.measure import measure
-from cloakwork.facts import Unit
+from cloakwork.base.facts import Unit
 from cloakwork.guarantees import TCloseness
+from cloakwork.guarantees.measure import measure
 from cloakwork.log.eventlog import EventLog
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of

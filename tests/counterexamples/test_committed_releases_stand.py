@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import MechanismError
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.mechanisms.attributes.redact import Redact
 from conftest import EXAMPLES, ROOT, Said
 from counterexamples.small import small_log, small_policy

@@ -12,8 +12,8 @@ from mpmath import binomial, exp, mp, mpf
 
 from cloakwork import apply, load_policy, make_plan
 from cloakwork.accounting.events import cost, delta_at
+from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, Repeated
 from cloakwork.policy.lint import lint
-from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, Repeated
 
 mp.dps = 60
 

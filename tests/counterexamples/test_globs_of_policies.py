@@ -183,7 +183,7 @@ def test_overlap_and_containment_are_what_they_are_over_all_short_names() -> Non
     """All names of up to 8 letters tell two globs of up to 5 signs apart; ``z`` stands in
     neither.
     """
-    from cloakwork.policy.globs import contains, matches, overlap
+    from cloakwork.base.globs import contains, matches, overlap
 
     source = random.Random(runs(150))
     for _ in range(runs(150)):

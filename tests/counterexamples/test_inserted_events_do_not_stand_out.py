@@ -15,7 +15,7 @@ import yaml
 from cloakwork.api import make_plan
 from cloakwork.errors import GuaranteeBroken
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from cloakwork.noise import reproducible
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.policy.load import load_policy

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.accounting.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger
 from conftest import Said
 from counterexamples.small import small_log, small_policy
 

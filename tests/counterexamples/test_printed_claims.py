@@ -8,7 +8,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.api import apply, publish, verify
 from cloakwork.errors import (
     MechanismError,
@@ -17,6 +16,7 @@ from cloakwork.errors import (
     PolicyError,
     VerificationFailed,
 )
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.attributes.redact import Redact
 from cloakwork.noise import reproducible

@@ -5,7 +5,7 @@ no DP guarantee, so that no budget bounds what these disclosed.
 from pathlib import Path
 
 import cloakwork
-from cloakwork.accounting.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.report.render import render
 from conftest import EXAMPLES, ROOT, hurried
 

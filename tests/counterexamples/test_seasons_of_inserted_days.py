@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from cloakwork.api import make_plan
-from cloakwork.checks.inserted import without_visible_insertions
+from cloakwork.guarantees.inserted import without_visible_insertions
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.policy.load import load_policy

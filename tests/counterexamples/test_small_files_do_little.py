@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cloakwork.errors import LogError
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 
 HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<log>\n<trace><string key="concept:name" value="1"/>\n'
@@ -18,7 +18,7 @@ HEAD = (
 END = "</trace></log>\n"
 MEASURE = """
 import re, sys
-import cloakwork.log.io as io
+import cloakwork.log.formats as io
 peak = lambda: int(re.search("VmHWM: *\\t*(.*) kB", open("/proc/self/status").read())[1]) // 1024
 before = peak()
 log = io.read_log(sys.argv[1])

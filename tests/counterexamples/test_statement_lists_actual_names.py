@@ -137,7 +137,7 @@ def test_a_column_that_the_plan_drops_fails(
     format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log that holds what no rule releases is found, though the signer signs and lists it."""
-    from cloakwork.log.io import read_log, write_log
+    from cloakwork.log.formats import read_log, write_log
     from cloakwork.publishing.statement import file_digest
 
     folder = published(tmp_path, format_, monkeypatch)

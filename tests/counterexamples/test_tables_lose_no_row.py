@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cloakwork.errors import LogError
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 
 TIME = "2024-03-01T10:0{}:00+00:00"
 

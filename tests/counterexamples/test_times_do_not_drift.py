@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from cloakwork.facts import Facts, Window
+from cloakwork.base.facts import Facts, Window
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
-from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible

@@ -371,7 +371,7 @@ def test_apply_verifies_what_it_wrote(
     """A writer that loses cases: nothing comes into being, and one line says so. In part A of the
     issue (A6).
     """
-    from cloakwork.log import io
+    from cloakwork.log import formats as io
 
     release()
     honest = io.write_log

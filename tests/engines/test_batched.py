@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 
 import cloakwork
-from cloakwork import progress
+from cloakwork.base import progress
+from cloakwork.base.progress import heard_by, silent
 from cloakwork.engines.base import Engine, part_bounds
 from cloakwork.engines.batched import BatchedLog
 from cloakwork.engines.batches import collected
@@ -27,7 +28,6 @@ from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
-from cloakwork.progress import heard_by, silent
 from cloakwork.run.all_cases import SourceFigures
 from cloakwork.run.execute import Stopwatch, execute, finished, take_steps
 from cloakwork.run.prepare import prepared_log

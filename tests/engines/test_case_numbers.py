@@ -9,7 +9,7 @@ from typing import IO
 import numpy as np
 import pytest
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.engines import case_numbers, sorted_runs
 from cloakwork.engines.case_numbers import numbers_of_cases
 from cloakwork.engines.workspace import Workspace

@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 from pydantic import BaseModel
 
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.engines.enriched import ColumnsOfCases
 from cloakwork.engines.enriched import enriched as with_columns
 from cloakwork.engines.local import LocalEngine
 from cloakwork.errors import MechanismError, PlanUnsound
-from cloakwork.facts import Facts
 from cloakwork.kernel import Clip, Entries, Laplace
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.values import Enrichment, Listed, Numbers, Times
 from cloakwork.noise import reproducible

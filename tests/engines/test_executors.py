@@ -13,8 +13,8 @@ import pytest
 from cloakwork.engines.executors import InThisProcess, Processes
 from cloakwork.errors import LogError, MechanismError
 from cloakwork.log.eventlog import CASE_ID
-from cloakwork.log.io.streams import open_rows
-from cloakwork.log.io.subprocess_reader import _end_reader, fault_of
+from cloakwork.log.formats.streams import open_rows
+from cloakwork.log.formats.subprocess_reader import _end_reader, fault_of
 
 
 @pytest.fixture(scope="module")

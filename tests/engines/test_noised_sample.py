@@ -11,14 +11,14 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+from cloakwork.base.facts import Facts, Window
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.engines import noised_sample
 from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.engines.noised_sample import SampleOfNoised, sample_of
-from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.kernel.perturb import StartsAndGaps
-from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCasesBySummary, Offer
 from cloakwork.mechanisms.noisy_times import NoisySample

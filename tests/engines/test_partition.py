@@ -10,9 +10,9 @@ import pytest
 from cloakwork.engines import partition as partitioning
 from cloakwork.engines.partition import partition
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.log.io import read_log, write_log
-from cloakwork.log.io.row_source import ROW
-from cloakwork.log.io.streams import open_rows
+from cloakwork.log.formats import read_log, write_log
+from cloakwork.log.formats.row_source import ROW
+from cloakwork.log.formats.streams import open_rows
 from log.parts_of_logs import assert_same_log, put_together
 
 HOSPITAL = Path(__file__).parents[2] / "examples/logs/hospital.xes.gz"

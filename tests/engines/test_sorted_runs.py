@@ -9,7 +9,7 @@ from typing import IO
 import numpy as np
 import pytest
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.engines import sorted_runs
 from cloakwork.engines.sorted_runs import SortedRuns
 

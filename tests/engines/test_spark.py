@@ -16,19 +16,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.api import release, verify
+from cloakwork.base.locks import lock_file
 from cloakwork.engines.batch_files import BatchFile
 from cloakwork.engines.batches import collected
-from cloakwork.engines.spark import SparkEngine, spark_engine
-from cloakwork.engines.spark_rows import SparkSource, rows_of
-from cloakwork.engines.spark_tasks import ArrowTask, SparkExecutor, sealed
 from cloakwork.errors import CloakworkError, LogError, MechanismError
-from cloakwork.locks import lock_file
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.io.options import InputOptions
-from cloakwork.log.io.reading import read_log
-from cloakwork.log.io.request import TableRequest
+from cloakwork.log.formats.options import InputOptions
+from cloakwork.log.formats.reading import read_log
+from cloakwork.log.formats.request import TableRequest
 from cloakwork.log.limits import Limits
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
@@ -37,6 +34,9 @@ from cloakwork.run.all_cases import SourceFigures
 from cloakwork.testing.asking_contract import MechanismRuns
 from cloakwork.testing.contract import MechanismContract
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log
+from cloakwork_extras.spark.spark import SparkEngine, spark_engine
+from cloakwork_extras.spark.spark_rows import SparkSource, rows_of
+from cloakwork_extras.spark.spark_tasks import ArrowTask, SparkExecutor, sealed
 from conftest import EXAMPLES, ROOT
 from contracts import test_mechanism_contract
 from drawn_entropy import entropy_of
@@ -390,8 +390,8 @@ BY_CONNECT = """
 import sys
 from pathlib import Path
 from cloakwork.engines.batches import collected
-from cloakwork.engines.spark import spark_engine
-from cloakwork.engines.spark_rows import SparkSource
+from cloakwork_extras.spark.spark import spark_engine
+from cloakwork_extras.spark.spark_rows import SparkSource
 from cloakwork.run.all_cases import SourceFigures
 from engines.test_spark import REQUEST, as_it_is
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from cloakwork.base.locks import Lock, lock_if_abandoned
 from cloakwork.engines import workspace
 from cloakwork.engines.partition import partition
 from cloakwork.engines.workspace import Workspace, work_home, writing_to
 from cloakwork.errors import OutputError
-from cloakwork.locks import Lock, lock_if_abandoned
-from cloakwork.log.io.reading import read_log
-from cloakwork.log.io.streams import open_rows
+from cloakwork.log.formats.reading import read_log
+from cloakwork.log.formats.streams import open_rows
 from conftest import EXAMPLES
 
 

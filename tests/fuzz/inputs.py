@@ -10,8 +10,8 @@ from typing import Final
 
 from openpyxl import Workbook
 
-from cloakwork.log.io.options import InputOptions
-from log.io.object_logs import write_json, write_sqlite
+from cloakwork.log.formats.options import InputOptions
+from log.formats.object_logs import write_json, write_sqlite
 
 _COLUMNS: Final = {"case": "Fall", "activity": "Schritt", "timestamp": "Zeit"}
 _HEADER: Final = ["Fall", "Schritt", "Zeit", "Betrag", "Kunde"]

@@ -18,7 +18,7 @@ from typing import Any
 import fuzz.second_readers as second
 from cloakwork.errors import CloakworkError
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io import read_annotations, read_log
+from cloakwork.log.formats import read_annotations, read_log
 from fuzz.inputs import options_of
 from fuzz.mutations import mutated
 

@@ -24,9 +24,9 @@ from unittest.mock import patch
 import click
 import yaml
 
-from cloakwork.accounting import ledger
 from cloakwork.cli import cloakwork_command, main
 from cloakwork.cli.examples import EXAMPLES
+from cloakwork.ledger import ledger
 from cloakwork.mechanisms.registry import OURS
 from cloakwork.noise import reproducible
 

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from cloakwork.budget import Cost
-from cloakwork.facts import Window
+from cloakwork.base.budget import Cost
+from cloakwork.base.facts import Window
 from cloakwork.guarantees import Guarantee, short_description
-from cloakwork.plan.claims import (
+from cloakwork.guarantees.claims import (
     Assumption,
     Caveat,
     ConditionedOn,

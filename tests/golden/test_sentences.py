@@ -3,7 +3,7 @@
 import re
 
 from cloakwork.guarantees import Guarantee
-from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Reason
+from cloakwork.guarantees.claims import Assumption, Caveat, ExposureReason, Reason
 from golden.sentences import FILE, filled, members, text
 
 BANNED = (

@@ -4,9 +4,9 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.checks.k_anonymity import smallest_group
-from cloakwork.facts import Unit
+from cloakwork.base.facts import Unit
 from cloakwork.guarantees import KAnonymity
+from cloakwork.guarantees.k_anonymity_check import smallest_group
 from cloakwork.log.eventlog import EventLog
 from cloakwork.policy.diff import diff
 from cloakwork.policy.load import parse_policy

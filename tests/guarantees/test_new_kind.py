@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 
 from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup
 from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
-from cloakwork.lineage import CONTROL_FLOW
+from cloakwork.base.lineage import CONTROL_FLOW
 
 
 class SizeBound(CountedGuarantee):
@@ -77,7 +77,7 @@ CONFIG: Final = """
 follow_imports = skip
 [mypy-pydantic.*]
 follow_imports = silent
-[mypy-cloakwork.quantities]
+[mypy-cloakwork.base.quantities]
 follow_imports = silent
 """
 """Without pydantic's own types every model would be of any type, and fit every case of a match."""

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from cloakwork.facts import Facts, Unit
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW
+from cloakwork.base.privacy_event import FREE
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Books, Clip, Growth, Kernel, noises
-from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.mechanisms.base import Measures, Offer
-from cloakwork.mechanisms.profile import ProfileParams, measure_profile
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import FREE
+from cloakwork.plan.profile_model import ProfileParams, measure_profile
 from kernel.gaps import MeasuresGaps, NoParams, universe, with_columns
 from kernel.small import Silent, all_variants, measured
 

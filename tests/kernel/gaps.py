@@ -9,14 +9,14 @@ from itertools import product
 import numpy as np
 import polars as pl
 
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta
+from cloakwork.base.quantities import Frozen
 from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import Clip, Entries, Gaussian, Laplace
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.base import Gives, Measurement, MeasuresVariants, Offer, Refusal, Theorem
-from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta
-from cloakwork.quantities import Frozen
 from cloakwork.testing.logs import BEGIN, log_of
 
 ROLE, AGE = "org:role", "case:age"

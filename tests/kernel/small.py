@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 
+from cloakwork.base.privacy_event import Composed
 from cloakwork.kernel import Books, Cases, Entries, Kernel, Measured, Owners
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import Composed
 
 
 def batch(variants, alphabet=None):

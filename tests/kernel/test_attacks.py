@@ -14,9 +14,11 @@ import pytest
 from polars.exceptions import PanicException
 from pydantic import BaseModel
 
+from cloakwork.base.facts import Unit
+from cloakwork.base.lineage import CONTROL_FLOW, Lineage
+from cloakwork.base.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, PrivacyEvent
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Unit
 from cloakwork.kernel import (
     Books,
     Cases,
@@ -32,16 +34,14 @@ from cloakwork.kernel import (
     vectors_of,
 )
 from cloakwork.kernel.perturb import Grid, OneTime, Perturbing
-from cloakwork.lineage import CONTROL_FLOW, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Measurement
-from cloakwork.mechanisms.variants.rules import measure_steps
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, PrivacyEvent
 from cloakwork.run.steps import Grant, measure
 from cloakwork.testing import prepare
 from cloakwork.testing.logs import log_of
+from cloakwork_extras.trees.rules import measure_steps
 
 
 class Params(BaseModel):

@@ -5,10 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from cloakwork.errors import PlanUnsound
-from cloakwork.kernel import Books
-from cloakwork.kernel.books import composed, fits, repeated
-from cloakwork.privacy_event import (
+from cloakwork.base.privacy_event import (
     FREE,
     Composed,
     DiscreteGaussian,
@@ -19,6 +16,9 @@ from cloakwork.privacy_event import (
     Repeated,
     TruncatedGeometric,
 )
+from cloakwork.errors import PlanUnsound
+from cloakwork.kernel import Books
+from cloakwork.kernel.books import composed, fits, repeated
 from kernel.laws import NEVER, LaplaceLaw, cells, delta_between, gaussian_law, truncated_law
 
 LAPLACE = DiscreteLaplace(scale=2.0, sensitivity=3)

@@ -8,18 +8,18 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.privacy_event import PoissonSampled
 from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace, NotGranted
 from cloakwork.kernel.vectors import Sums, added_up, answered, key_of
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.limits import ENVIRONMENT
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import PoissonSampled
 from cloakwork.run.steps import Grant, aggregate_of
 from cloakwork.testing import MechanismContract
 from cloakwork.testing.contract_logs import random_batches

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from cloakwork.base.privacy_event import DiscreteLaplace, Repeated
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Cases, Entries, Gaussian, Laplace, Truncated
 from cloakwork.kernel.noises import selection_event
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import DiscreteLaplace, Repeated
 from kernel.small import Silent, batch, kernel_of, measured
 
 NOISE = Laplace(2.0)

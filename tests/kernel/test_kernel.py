@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from cloakwork.budget import Cost
+from cloakwork.base.budget import Cost
+from cloakwork.base.privacy_event import (
+    FREE,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDelta,
+    NonPrivate,
+    PoissonSampled,
+    Repeated,
+    TruncatedGeometric,
+)
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import (
     ONE,
@@ -17,17 +28,6 @@ from cloakwork.kernel import (
     Truncated,
 )
 from cloakwork.kernel.noises import selection_event
-from cloakwork.privacy_event import (
-    FREE,
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    EpsilonDelta,
-    NonPrivate,
-    PoissonSampled,
-    Repeated,
-    TruncatedGeometric,
-)
 from kernel.small import Silent, batch, case_by_case, kernel_of, measured
 
 LAPLACE = DiscreteLaplace(scale=2.0)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.audit.dp_audit import empirical_epsilon
 from cloakwork.errors import PlanUnsound
+from cloakwork.evaluation.dp_audit import empirical_epsilon
 from cloakwork.kernel import Books, local
 from cloakwork.kernel.local import BoundedNoise, Randomisation, Randomising, Response, kept_parts
 from cloakwork.noise import Addresses, reproducible

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.base.privacy_event import DiscreteGaussian, DiscreteLaplace, Repeated
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import ONE, Clip, Gaussian, Laplace, Truncated
 from cloakwork.kernel.noises import LARGEST, gaussian_tail, laplace_tail, selection_event
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import DiscreteGaussian, DiscreteLaplace, Repeated
 from kernel.laws import (
     NEVER,
     LaplaceLaw,

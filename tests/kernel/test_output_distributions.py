@@ -15,15 +15,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.facts import Facts, Unit
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW
+from cloakwork.base.privacy_event import EpsilonDelta
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Growth, Kernel, NoisySums
-from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.amun import AmunParams, VariantAmun
 from cloakwork.mechanisms.variants.threshold import VariantThreshold, calibrate_threshold
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import EpsilonDelta
 from kernel.laws import (
     NEVER,
     LaplaceLaw,

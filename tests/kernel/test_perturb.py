@@ -10,12 +10,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.facts import Facts, Unit, Window
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.engines.noise_on_times import raw_times
 from cloakwork.errors import MechanismError, PlanUnsound
-from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.kernel import Books
 from cloakwork.kernel.perturb import (
@@ -26,12 +28,10 @@ from cloakwork.kernel.perturb import (
     StartsAndGaps,
     WholeCases,
 )
-from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
 from cloakwork.noise import Stream, reproducible
-from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.run.steps import Grant, Outcome, look, take
 from cloakwork.testing.contract_logs import assert_same_log, random_batches
 from cloakwork.testing.runs import run_step

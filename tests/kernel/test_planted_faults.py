@@ -13,9 +13,20 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.privacy_event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NonPrivate,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+)
+from cloakwork.base.quantities import Frozen
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import (
     Books,
@@ -29,7 +40,6 @@ from cloakwork.kernel import (
     NoisySums,
     Selected,
 )
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import (
@@ -41,16 +51,6 @@ from cloakwork.mechanisms.base import (
     Theorem,
 )
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import (
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    NonPrivate,
-    PoissonSampled,
-    PrivacyEvent,
-    Repeated,
-)
-from cloakwork.quantities import Frozen
 from cloakwork.testing import MechanismContract
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.runs import run_step

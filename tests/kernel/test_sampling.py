@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.kernel import Cases, Clip, Entries
 from cloakwork.kernel.sampling import sampled_sums
 from cloakwork.kernel.vectors import vectors_of

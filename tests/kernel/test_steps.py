@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from cloakwork.base.privacy_event import FREE, PoissonSampled, Repeated
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Descent, Gaussian
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import FREE, PoissonSampled, Repeated
 from kernel.asking import UNIVERSE
 from kernel.small import Silent, batch, kernel_of, measured
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from cloakwork.errors import LogError
-from cloakwork.log.io import read_annotations, read_log
+from cloakwork.log.formats import read_annotations, read_log
 
 BROKEN = Path(__file__).parent / "broken"
 EXPECTED = yaml.safe_load((BROKEN / "expected.yaml").read_text("utf-8"))

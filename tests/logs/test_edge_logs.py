@@ -6,11 +6,11 @@ import pytest
 import yaml
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.io import read_log
-from cloakwork.log.io.xes import with_kinds_settled
-from cloakwork.log.io.xes_fast import read_fast
-from cloakwork.log.io.xes_full import read_full
-from cloakwork.log.io.xes_markup import Declined
+from cloakwork.log.formats import read_log
+from cloakwork.log.formats.xes import with_kinds_settled
+from cloakwork.log.formats.xes_fast import read_fast
+from cloakwork.log.formats.xes_full import read_full
+from cloakwork.log.formats.xes_markup import Declined
 from log_equality import assert_same_log
 
 EDGE = Path(__file__).parent / "edge"

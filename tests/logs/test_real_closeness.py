@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from conftest import SHARED, Said
 
 LOGS = SHARED / "logs"

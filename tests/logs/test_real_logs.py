@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
-from cloakwork.log.io import read_log, write_log
-from cloakwork.log.io.xes import with_kinds_settled
-from cloakwork.log.io.xes_fast import read_fast
-from cloakwork.log.io.xes_full import read_full
+from cloakwork.log.formats import read_log, write_log
+from cloakwork.log.formats.xes import with_kinds_settled
+from cloakwork.log.formats.xes_fast import read_fast
+from cloakwork.log.formats.xes_full import read_full
 from cloakwork.log.variants import variants_of
 from log_equality import assert_same_log
 

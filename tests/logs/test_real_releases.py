@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from conftest import PATTERNS_BY_CHANCE, SHARED, Said, hurried
 
 LOGS, POLICIES = SHARED / "logs", SHARED / "contract" / "policies"

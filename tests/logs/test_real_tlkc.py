@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from conftest import SHARED, Said
 
 LOGS = SHARED / "logs"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from cloakwork.base.facts import Facts
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.packages import Package
 from cloakwork.mechanisms.third_party import WatchedEnriching

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from cloakwork.base.facts import Facts
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts
 from cloakwork.guarantees import MetricPrivacy
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts

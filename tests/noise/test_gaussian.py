@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from cloakwork.base.exponential import exp_bounds
 from cloakwork.errors import MechanismError
-from cloakwork.exponential import exp_bounds
 from cloakwork.noise import coins, drawn_rate, drawn_sigma, reproducible, sampler, secret
 from cloakwork.noise import source as noise
 from noise.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, two_sample_p_value

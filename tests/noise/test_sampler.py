@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from cloakwork.exponential import exp_bounds
+from cloakwork.base.exponential import exp_bounds
 from cloakwork.noise import coins, sampler
 from noise.draws import bits_of_exp, fed
 

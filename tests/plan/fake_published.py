@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from pydantic import BaseModel, JsonValue
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
+from cloakwork.base.privacy_event import Composed, DiscreteLaplace, NonPrivate, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel
 from cloakwork.mechanisms.base import Measurement, Offer, Proof, Theorem
 from cloakwork.mechanisms.variants.family import NoOptions, VariantRelease
-from cloakwork.privacy_event import Composed, DiscreteLaplace, NonPrivate, PrivacyEvent
 
 
 class FakeParams(BaseModel):

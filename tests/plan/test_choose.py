@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from cloakwork.audit.scenarios import scenario
-from cloakwork.audit.utility import histogram, relative_log_similarity
-from cloakwork.facts import Facts, Unit
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.evaluation.scenarios import scenario
+from cloakwork.evaluation.utility import histogram, relative_log_similarity
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.prediction import Prediction, Predicts, Trains

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cloakwork.accounting.account import BudgetTerms
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.budget import Cost
-from cloakwork.plan.dataset_advice import lint_dataset
+from cloakwork.authoring.dataset_advice import lint_dataset
+from cloakwork.base.budget import Cost
+from cloakwork.ledger.account import BudgetTerms
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.policy.library import load_shipped
 from conftest import Said
 

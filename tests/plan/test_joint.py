@@ -12,18 +12,18 @@ import yaml
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.gaussians import mu_of_cost
+from cloakwork.base.facts import Unit
+from cloakwork.base.privacy_event import Composed
 from cloakwork.errors import PlanImpossible, PlanUnsound
-from cloakwork.facts import Unit
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.profile import Profile, ProfileFigures, profile_params
 from cloakwork.noise import reproducible
 from cloakwork.plan import joint
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan, plan_file
+from cloakwork.plan.profile_model import Profile, ProfileFigures, profile_params
 from cloakwork.plan.prove import replan
 from cloakwork.plan.sentences import caveat_in_words
-from cloakwork.privacy_event import Composed
 from cloakwork.run.execute import execute
 from cloakwork.testing.logs import log_of
 from plan.conftest import policy_of

@@ -1,6 +1,6 @@
 """What the passes say about the release beside its claims."""
 
-from cloakwork.lineage import METADATA
+from cloakwork.base.lineage import METADATA
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.library import load_shipped
 

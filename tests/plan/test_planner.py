@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.errors import PlanImpossible
-from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.mechanisms.base import Gives
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan

@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.budget import Cost
+from cloakwork.base.budget import Cost
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.base.privacy_event import DiscreteLaplace
 from cloakwork.cli import cloakwork_command
 from cloakwork.errors import PlanImpossible, PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.guarantees.flow import trace_columns
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io import read_annotations, write_log
+from cloakwork.log.formats import read_annotations, write_log
 from cloakwork.mechanisms import registry
-from cloakwork.plan.flow import trace_columns
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove, replan
 from cloakwork.plan.sentences import caveat_in_words, unproven_sentence
-from cloakwork.privacy_event import DiscreteLaplace
 from cloakwork.run.execute import execute
 from cloakwork.run.preview import previewable
 from cloakwork.run.release import Internal, Release

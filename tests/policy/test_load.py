@@ -9,12 +9,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloakwork.budget import epsilon_of_advantage
+from cloakwork.base import globs
+from cloakwork.base.budget import epsilon_of_advantage
+from cloakwork.base.globs import MOST_GLOBS
 from cloakwork.errors import PolicyError
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.registry import OURS
-from cloakwork.policy import KNOWN_MECHANISMS, Policy, digest, globs, load_policy, parse_policy
-from cloakwork.policy.globs import MOST_GLOBS
+from cloakwork.policy import KNOWN_MECHANISMS, Policy, digest, load_policy, parse_policy
 from cloakwork.policy.library import list_policies, shipped
 from cloakwork.policy.lint import lint
 from cloakwork.policy.load import canonical

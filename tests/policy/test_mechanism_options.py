@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from cloakwork.base.facts import Facts
 from cloakwork.errors import PlanImpossible, PolicyError
-from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.attributes.histogram_params import (
     AttributesHistogramOptions,
@@ -19,14 +19,14 @@ from cloakwork.mechanisms.attributes.histogram_params import (
 from cloakwork.mechanisms.kanon.closeness import _OPTIONS as CLOSENESS
 from cloakwork.mechanisms.kanon.family import _SET_BY_GOAL as SET_BY_GOAL
 from cloakwork.mechanisms.kanon.family import Anonymiser
+from cloakwork.mechanisms.mechanism_options import OPTIONS
 from cloakwork.mechanisms.registry import OURS, catalogue
 from cloakwork.mechanisms.timestamps.histogram_params import HistogramOptions
 from cloakwork.mechanisms.timestamps.laplace_params import NOISED, START_SHARE
 from cloakwork.mechanisms.variants.family import VariantRelease
-from cloakwork.mechanisms.variants.published_trees import PublishedTreeOptions
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import parse_policy
-from cloakwork.policy.mechanism_options import OPTIONS
+from cloakwork_extras.trees.published import PublishedTreeOptions
 from conftest import Said
 
 POLICY = """apiVersion: cloakwork/v1

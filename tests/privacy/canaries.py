@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Floats, Ints
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.privacy_event import Repeated
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.kernel import Cases, Descent, Factors
 from cloakwork.kernel.steps import Gradient
 from cloakwork.noise import Noise, reproducible
-from cloakwork.privacy_event import Repeated
 from kernel.small import kernel_of, measured
 
 DIRECTION: Final = np.array([0.6, 0.0, 0.8])

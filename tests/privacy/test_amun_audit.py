@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
-from cloakwork.facts import Facts, Unit
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Mechanism, Offer
 from cloakwork.mechanisms.variants.amun import AmunParams, VariantAmun
-from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
 from cloakwork.noise import Noise, reproducible
+from cloakwork_extras.amun_published import VariantAmunPublished
 from measuring import release
 
 RUNS, EPSILON = 16_000, 1.0

@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.audit.dp_audit import HalfLine, empirical_epsilon
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.engines.measured import measured_of, released_cases
-from cloakwork.facts import Facts, Unit
+from cloakwork.evaluation.dp_audit import HalfLine, empirical_epsilon
 from cloakwork.kernel import Books, Clip, Gaussian, Kernel, vectors_of
-from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes import contributions, histogram

@@ -15,13 +15,13 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.arrays import Floats
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.base.arrays import Floats
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.engines.measured import measured_of, released_cases
-from cloakwork.facts import Facts, Unit
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.kernel import Books, Cases, Clip, Gaussian, Kernel, vectors_of
 from cloakwork.kernel.kernel import Measured
-from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.contributions import (

@@ -11,21 +11,21 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.arrays import Ints
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.base.arrays import Ints
+from cloakwork.base.facts import Facts
+from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import MechanismError, PlanUnsound
-from cloakwork.facts import Facts
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Kernel, Laplace
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA, VariantCounts
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.dfg_laplace import DfgLaplace, DfgParams, measure_steps
-from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.noise import Noise, reproducible, secret
-from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.testing import directly_follows_graph
+from cloakwork_extras.dfg.directly_follows import DirectlyFollows
+from cloakwork_extras.dfg.laplace import DfgLaplace, DfgParams, measure_steps
 from contracts.sample_logs import log_of
 
 EPSILON, MOST = 1.0, 4

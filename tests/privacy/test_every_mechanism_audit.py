@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cloakwork.audit.pairs import (
+from cloakwork.base.facts import Facts
+from cloakwork.evaluation.pairs import (
     CONTROL_FLOW_FACTS,
     SHIFT,
     TIMES_FACTS,
@@ -33,15 +34,14 @@ from cloakwork.audit.pairs import (
     metric_pairs,
     whole_log_pairs,
 )
-from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Refusal
-from cloakwork.mechanisms.generative import ddpm_network
 from cloakwork.mechanisms.registry import OURS, catalogue
 from cloakwork.mechanisms.variants import chain
 from cloakwork.noise import Addresses, Noise, Stream, reproducible
 from cloakwork.testing import Prepared, prepare
+from cloakwork_extras.networks import ddpm_network
 
 EPSILON, DELTA = 1.0, 1e-3
 RUNS = 120

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.facts import Facts
-from cloakwork.mechanisms.generative.one_hot import Domain
-from cloakwork.mechanisms.generative.one_hot_params import domain_event
+from cloakwork.base.facts import Facts
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.testing.withheld_answers import answers_withheld
-from kernel.small import Silent, measured
-from mechanisms.generative.small_networks import (
+from cloakwork_extras.networks.one_hot import Domain
+from cloakwork_extras.networks.one_hot_params import domain_event
+from extras.networks.small_networks import (
     DOMAIN,
     GOAL,
     NAMES,
@@ -28,6 +27,7 @@ from mechanisms.generative.small_networks import (
     params_of,
     sums_of,
 )
+from kernel.small import Silent, measured
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures(few_chains.__name__)
@@ -123,7 +123,7 @@ def test_an_encoder_without_noise_is_found(monkeypatch):
     """Trained on the log as it is, it makes every case's gradient of the decoder depend on one
     case: the sum moves by more than the norm, and the audit fails.
     """
-    from cloakwork.mechanisms.generative import travag_network
+    from cloakwork_extras.networks import travag_network
 
     given = params("variants/travag")
     honest = moved_by("variants/travag", given, WORST["unique"])
@@ -179,7 +179,7 @@ def test_as_many_generated_cases_as_real_ones_are_found(monkeypatch):
     """A batch of generated cases as large as the real one, as it was published: it tells how many
     cases there are beside all noise.
     """
-    from cloakwork.mechanisms.generative import travag_network
+    from cloakwork_extras.networks import travag_network
 
     original = travag_network.train
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.privacy_event import Repeated
 from cloakwork.kernel import Cases, Descent, Factors, Kernel, Owners, steps
 from cloakwork.kernel.gradients import DenseMoves, clipped_factors
-from cloakwork.privacy_event import Repeated
 from privacy.canaries import (
     ASIDE,
     DIRECTION,

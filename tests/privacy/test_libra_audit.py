@@ -10,12 +10,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
-from cloakwork.facts import Facts, Unit
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.libra import LibraParams, VariantLibra
 from cloakwork.noise import Noise, reproducible
+from cloakwork_extras.libra.libra import LibraParams, VariantLibra
 from measuring import release
 
 LIBRA = VariantLibra()

@@ -22,12 +22,12 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.arrays import Floats, Ints
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
-from cloakwork.budget import Cost
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.budget import Cost
+from cloakwork.base.facts import Facts, Unit
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Facts, Unit
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import (
     Books,

@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.arrays import Floats, Ints
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
-from cloakwork.budget import Cost
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.budget import Cost
+from cloakwork.base.facts import Facts
+from cloakwork.base.privacy_event import Composed, EpsilonDelta
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Facts
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.kernel import (
     Books,
     Cases,
@@ -46,7 +47,6 @@ from cloakwork.mechanisms.variants.transitions import (
     transitions_of,
 )
 from cloakwork.noise import Noise, reproducible
-from cloakwork.privacy_event import Composed, EpsilonDelta
 
 RUNS = 10_000
 EPSILON, DELTA = 4.0, 1e-2

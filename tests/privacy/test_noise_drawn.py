@@ -14,7 +14,17 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from cloakwork.facts import Facts, Window
+from cloakwork.base.facts import Facts, Window
+from cloakwork.base.privacy_event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+    TruncatedGeometric,
+)
+from cloakwork.base.quantities import parse_duration
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer
@@ -27,16 +37,6 @@ from cloakwork.noise import (
     drawn_sigma,
     reproducible,
 )
-from cloakwork.privacy_event import (
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    PoissonSampled,
-    PrivacyEvent,
-    Repeated,
-    TruncatedGeometric,
-)
-from cloakwork.quantities import parse_duration
 from cloakwork.testing.runs import run_step
 from measuring import release
 

@@ -17,24 +17,24 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.privacy_event import Composed, EpsilonDelta
 from cloakwork.engines.measured import measured_of
-from cloakwork.facts import Facts, Unit
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Measured
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.prefix_tree import PrefixTree, TreeParams
-from cloakwork.mechanisms.variants.tree import Candidates, TreeGrowth, grow_tree
-from cloakwork.mechanisms.variants.tree_noise import (
+from cloakwork.noise import Noise, reproducible
+from cloakwork_extras.trees.prefix_tree import PrefixTree, TreeParams
+from cloakwork_extras.trees.tree import Candidates, TreeGrowth, grow_tree
+from cloakwork_extras.trees.tree_noise import (
     answer_noise,
     by_level,
     cost_of,
     level_stages,
     with_scale,
 )
-from cloakwork.noise import Noise, reproducible
-from cloakwork.privacy_event import Composed, EpsilonDelta
 from measuring import kernel_on, release
 
 EPSILON, DELTA = 1.0, 1e-3

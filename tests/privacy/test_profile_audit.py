@@ -12,20 +12,20 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
-from cloakwork.audit.dp_audit import AuditResult, empirical_epsilon
+from cloakwork.base.facts import Unit
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Unit
+from cloakwork.evaluation.dp_audit import AuditResult, empirical_epsilon
 from cloakwork.kernel import Books, Kernel, Measured
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.profile import (
+from cloakwork.noise import Noise, drawn_scale, reproducible
+from cloakwork.plan.profile_model import (
     ProfileFigures,
     ProfileParams,
     measure_profile,
     profile_params,
 )
-from cloakwork.noise import Noise, drawn_scale, reproducible
 from cloakwork.policy.model import Policy
 from contracts.sample_logs import log_of
 from plan.conftest import DP, policy_of

@@ -8,14 +8,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.arrays import Ints
-from cloakwork.audit.dp_audit import HalfLine, empirical_epsilon
-from cloakwork.facts import Facts
+from cloakwork.base.arrays import Ints
+from cloakwork.base.facts import Facts
+from cloakwork.evaluation.dp_audit import HalfLine, empirical_epsilon
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.generative.ddpm_published import VariantDdpmPublished
-from cloakwork.mechanisms.generative.travag_published import VariantTravagPublished
 from cloakwork.noise import reproducible
+from cloakwork_extras.networks.ddpm_published import VariantDdpmPublished
+from cloakwork_extras.networks.travag_published import VariantTravagPublished
 from measuring import release
 
 RUNS, EPSILON, DELTA = 80, 1.0, 1e-4

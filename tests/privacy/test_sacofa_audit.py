@@ -13,21 +13,21 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
+from cloakwork.base.facts import Facts
+from cloakwork.base.privacy_event import Composed, EpsilonDelta
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Facts
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Kernel
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.rules import measure_steps
-from cloakwork.mechanisms.variants.sacofa import Sacofa
-from cloakwork.mechanisms.variants.sacofa_params import SacofaParams
-from cloakwork.mechanisms.variants.tree import TreeGrowth, grow_tree
-from cloakwork.mechanisms.variants.tree_noise import Stage, answer_noise, by_level, cost_of
 from cloakwork.noise import Noise, reproducible
-from cloakwork.privacy_event import Composed, EpsilonDelta
+from cloakwork_extras.trees.rules import measure_steps
+from cloakwork_extras.trees.sacofa import Sacofa
+from cloakwork_extras.trees.sacofa_params import SacofaParams
+from cloakwork_extras.trees.tree import TreeGrowth, grow_tree
+from cloakwork_extras.trees.tree_noise import Stage, answer_noise, by_level, cost_of
 from measuring import kernel_on, release
 
 EPSILON, DELTA = 1.0, 1e-3

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from cloakwork.accounting.calibrate import threshold_delta
 from cloakwork.accounting.events import cost
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, OneOf, empirical_epsilon
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, OneOf, empirical_epsilon
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
     VariantThreshold,

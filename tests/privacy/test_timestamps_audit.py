@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
-from cloakwork.facts import Facts, Unit, Window
+from cloakwork.base.facts import Facts, Unit, Window
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
-from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace

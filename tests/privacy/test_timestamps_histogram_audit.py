@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.arrays import Floats
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.base.arrays import Floats
+from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit, Window
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.engines.measured import measured_of, released_cases
-from cloakwork.facts import UNIX_EPOCH, Facts, Unit, Window
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.kernel import Cases, Column, Columns, Gaussian, vectors_of
 from cloakwork.kernel.perturb import Grid
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.arrays import Floats
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
-from cloakwork.facts import UNIX_EPOCH, Facts, Unit, Window
+from cloakwork.base.arrays import Floats
+from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit, Window
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.kernel import Cases, Column, Columns, Gaussian
 from cloakwork.kernel.perturb import Grid
-from cloakwork.lineage import TIMESTAMPS
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
 from cloakwork.mechanisms.timestamps.duration_regression import DurationRegression

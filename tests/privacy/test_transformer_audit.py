@@ -16,18 +16,18 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cloakwork.accounting.events import cost  # noqa: E402
-from cloakwork.arrays import Floats, Ints  # noqa: E402
-from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon  # noqa: E402
-from cloakwork.budget import Cost  # noqa: E402
+from cloakwork.base.arrays import Floats, Ints  # noqa: E402
+from cloakwork.base.budget import Cost  # noqa: E402
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon  # noqa: E402
 from cloakwork.kernel import Factors, Kernel, steps  # noqa: E402
 from cloakwork.kernel.gradients import FactorMoves, Moves, clipped_factors  # noqa: E402
-from cloakwork.mechanisms.generative import prefix_training  # noqa: E402
-from cloakwork.mechanisms.generative.calibration import multiplier_for, steps_event  # noqa: E402
-from cloakwork.mechanisms.generative.transformer import VariantTransformer  # noqa: E402
-from cloakwork.mechanisms.generative.transformer_params import TransformerParams  # noqa: E402
 from cloakwork.mechanisms.variants.markov import RemainingCases  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402
 from cloakwork.testing import prepare  # noqa: E402
+from cloakwork_extras.networks import prefix_training  # noqa: E402
+from cloakwork_extras.networks.calibration import multiplier_for, steps_event  # noqa: E402
+from cloakwork_extras.networks.transformer import VariantTransformer  # noqa: E402
+from cloakwork_extras.networks.transformer_params import TransformerParams  # noqa: E402
 from kernel.small import kernel_of, measured  # noqa: E402
 
 RUNS = 120

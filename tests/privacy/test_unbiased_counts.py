@@ -17,15 +17,14 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+from cloakwork.base.facts import Facts
+from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.engines.measured import measured_of
-from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Gaussian, Kernel, vector_event
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Mechanism, Offer
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
-from cloakwork.mechanisms.variants.rules import measure_steps
 from cloakwork.mechanisms.variants.threshold import Kind, calibrate_threshold
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
@@ -33,11 +32,12 @@ from cloakwork.mechanisms.variants.transitions import (
     UNIT_NORM,
     transitions_of,
 )
-from cloakwork.mechanisms.variants.tree import TreeGrowth, grow_tree
-from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage, answer_noise, cost_of
 from cloakwork.noise import Noise, reproducible
-from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.run.profile import figures_of
+from cloakwork_extras.dfg.directly_follows import DirectlyFollows
+from cloakwork_extras.trees.rules import measure_steps
+from cloakwork_extras.trees.tree import TreeGrowth, grow_tree
+from cloakwork_extras.trees.tree_noise import NoiseKind, Stage, answer_noise, cost_of
 from contracts.sample_logs import log_of
 from measuring import kernel_on, release
 from privacy.test_profile_audit import params_for

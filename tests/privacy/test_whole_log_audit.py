@@ -15,10 +15,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.arrays import Floats
-from cloakwork.audit.dp_audit import AuditResult, empirical_epsilon, half_lines
+from cloakwork.base.arrays import Floats
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import PlanUnsound
+from cloakwork.evaluation.dp_audit import AuditResult, empirical_epsilon, half_lines
 from cloakwork.kernel import vectors
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.registry import catalogue

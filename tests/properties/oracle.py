@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from operator import add
 
+from cloakwork.log.sequences import Metric
 from cloakwork.mechanisms.kanon.problem import Scope
-from cloakwork.mechanisms.kanon.sequences import Metric
 
 
 def least_cost(

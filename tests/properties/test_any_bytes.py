@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloakwork.errors import LogError
-from cloakwork.log.io import read_annotations, read_log
+from cloakwork.log.formats import read_annotations, read_log
 
 EDGE = Path(__file__).parents[1] / "logs" / "edge"
 SETTINGS = settings(

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from cloakwork.checks.measure import measure
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import LDiversity, TCloseness
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.guarantees.measure import measure
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.kanon.closeness import Closeness

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.checks.k_anonymity import smallest_group
+from cloakwork.base.facts import Facts, Unit
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import KAnonymity
+from cloakwork.guarantees.k_anonymity_check import smallest_group
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.kanon.auto import FAMILY

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from cloakwork.log.sequences import EditDistances
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
 from cloakwork.mechanisms.kanon.local_search import merge_classes
@@ -13,7 +14,6 @@ from cloakwork.mechanisms.kanon.near_bound import certify_near_bound
 from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, Scope, edit_cost, smallest_class
-from cloakwork.mechanisms.kanon.sequences import EditDistances
 from conftest import runs
 from properties.oracle import least_cost
 

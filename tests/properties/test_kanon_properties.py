@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from cloakwork.checks.k_anonymity import check
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import KAnonymity
+from cloakwork.guarantees.k_anonymity_check import check
 from cloakwork.log.eventlog import TIMESTAMP
+from cloakwork.log.sequences import EditDistances
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
-from cloakwork.mechanisms.kanon.sequences import EditDistances
 from cloakwork.noise import secret
 from cloakwork.testing.contract_logs import assert_is_a_log
 from conftest import runs

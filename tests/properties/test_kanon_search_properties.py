@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloakwork.checks.k_anonymity import check
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import KAnonymity
+from cloakwork.guarantees.k_anonymity_check import check
+from cloakwork.log.sequences import EditDistances, Metric
 from cloakwork.mechanisms.kanon import relaxation
 from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, search_best_first
@@ -21,7 +22,6 @@ from cloakwork.mechanisms.kanon.problem import (
 )
 from cloakwork.mechanisms.kanon.relaxation import SCALE, OpenDecisions, Relaxation
 from cloakwork.mechanisms.kanon.repair import repair_to_k_anonymous
-from cloakwork.mechanisms.kanon.sequences import EditDistances, Metric
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, nearest_classes
 from cloakwork.noise import secret
 from conftest import runs

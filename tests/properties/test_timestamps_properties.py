@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.facts import Facts, Window
+from cloakwork.base.facts import Facts, Window
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
-from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace

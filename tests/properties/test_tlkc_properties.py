@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloakwork.checks.confidence_bound import check
+from cloakwork.base.facts import Facts, Unit
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import ConfidenceBound
+from cloakwork.guarantees.confidence_bound_check import check
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.kanon.tlkc import Tlkc

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.log.io import read_log, write_log, xes_fast
-from cloakwork.log.io.xes import read_xes, with_kinds_settled
-from cloakwork.log.io.xes_fast import read_fast
-from cloakwork.log.io.xes_full import read_full
-from cloakwork.log.io.xes_markup import Declined
+from cloakwork.log.formats import read_log, write_log, xes_fast
+from cloakwork.log.formats.xes import read_xes, with_kinds_settled
+from cloakwork.log.formats.xes_fast import read_fast
+from cloakwork.log.formats.xes_full import read_full
+from cloakwork.log.formats.xes_markup import Declined
 from log_equality import assert_same_log
 
 SETTINGS = settings(

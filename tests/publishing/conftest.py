@@ -15,24 +15,24 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.api import publish
-from cloakwork.budget import Cost
+from cloakwork.base.budget import Cost
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.privacy_event import FREE, DiscreteLaplace, PrivacyEvent
 from cloakwork.guarantees import KAnonymity, MetricPrivacy
 from cloakwork.guarantees.caveats import Intersection
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.plan.claims import ConditionedOn
-from cloakwork.plan.claims.assumptions import ProtectsOneTime, WellFormed
-from cloakwork.plan.claims.exposures import PolicyReason
-from cloakwork.plan.claims.reasons import (
+from cloakwork.guarantees.claims import ConditionedOn
+from cloakwork.guarantees.claims.assumptions import ProtectsOneTime, WellFormed
+from cloakwork.guarantees.claims.exposures import PolicyReason
+from cloakwork.guarantees.claims.reasons import (
     MeasuredOnRelease,
     MovesWholeCases,
     OthersReadNoTimes,
     TimesOnlyThroughNoise,
 )
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Claim, ConsideredMechanism, Plan, Step, TreatedAttribute
 from cloakwork.policy.model import Policy
-from cloakwork.privacy_event import FREE, DiscreteLaplace, PrivacyEvent
 from cloakwork.publishing import verify_derived
 from cloakwork.publishing.dsse import canonical, seal
 from cloakwork.publishing.keys import SigningKey, signing_key, trust

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.accounting.records import Record
+from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.records import Record
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 
 EARLIER = Path(__file__).parents[1] / "releases" / "0.1.0"

@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.advisories import (
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
+from cloakwork.publishing.advisories import (
     Advisory,
     shipped_advisories,
 )
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.publishing.earlier_checks import measure_advisory, measure_as_0_1_0
 from publishing.earlier_releases import INSERTED, METRIC, A, B, K, T, timed
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.api import publish
+from cloakwork.base.records import stated
 from cloakwork.errors import VerificationFailed
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.publishing import verify_derived
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.statement import Statement
 from cloakwork.publishing.verify import verify
-from cloakwork.records import stated
 from cloakwork.run.execute import execute
 from publishing.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloakwork.arrays import Words
+from cloakwork.base.arrays import Words
 from cloakwork.engines import sorted_runs
 from cloakwork.errors import OutputError
 from cloakwork.publishing import id_hashes

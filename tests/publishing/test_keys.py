@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
+from cloakwork.base.home import home
 from cloakwork.errors import OutputError
-from cloakwork.home import home
 from cloakwork.publishing.keys import (
     KnownKeys,
     TrustedKey,

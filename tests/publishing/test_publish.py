@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import cloakwork.log.io
+import cloakwork.log.formats
 from cloakwork.api import publish
+from cloakwork.base.locks import lock_folder
 from cloakwork.errors import OutputError
-from cloakwork.locks import lock_folder
 from cloakwork.plan.model import Plan
 from cloakwork.publishing import publish as publishing
 from cloakwork.publishing import verify_derived
@@ -211,7 +211,7 @@ def test_a_disk_that_fills_while_the_log_is_written_is_one_line(
     def full(_log: object, path: Path, *_: object, **__: object) -> None:
         raise OutputError(f"{path}: cannot be written (No space left on device)")
 
-    monkeypatch.setattr(cloakwork.log.io, "write_log", full)
+    monkeypatch.setattr(cloakwork.log.formats, "write_log", full)
 
     with pytest.raises(OutputError) as failed:
         publish(a_release(), tmp_path / "out", signing_key=key)

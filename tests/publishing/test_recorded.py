@@ -11,11 +11,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.api import publish
+from cloakwork.base.privacy_event import FREE, Composed, DiscreteLaplace
 from cloakwork.errors import BudgetExceeded, VerificationFailed
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.planner import make_plan
-from cloakwork.privacy_event import FREE, Composed, DiscreteLaplace
 from cloakwork.publishing import verify_derived
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.schema import statement_schema

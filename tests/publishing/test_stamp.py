@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.lineage import Lineage
-from cloakwork.log.io import Attribute, read_annotations
-from cloakwork.plan.claims.exposures import PolicyReason
+from cloakwork.base.lineage import Lineage
+from cloakwork.guarantees.claims.exposures import PolicyReason
+from cloakwork.log.formats import Attribute, read_annotations
 from cloakwork.plan.model import TreatedAttribute
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.publish import Published

@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 
 from cloakwork.accounting.charge import Charge
-from cloakwork.budget import Cost
+from cloakwork.base.budget import Cost
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.plan.claims.exposures import PolicyReason
+from cloakwork.guarantees.claims.exposures import PolicyReason
 from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import TreatedAttribute, UnprovenClaim
 from cloakwork.plan.sentences import column_in_words

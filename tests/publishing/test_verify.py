@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from cloakwork.base.home import home
 from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFailed
-from cloakwork.home import home
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io import Attribute, write_log
+from cloakwork.log.formats import Attribute, write_log
 from cloakwork.publishing import verify_derived
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, plan_bytes

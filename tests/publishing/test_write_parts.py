@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from cli.typed import typed
-from cloakwork import progress
 from cloakwork.api import publish
-from cloakwork.attacks.opened import opened_log
+from cloakwork.base import progress
 from cloakwork.errors import LogError, OutputError, VerificationFailed
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
-from cloakwork.log.io import read_log, write_log
+from cloakwork.log.formats import read_log, write_log
 from cloakwork.publishing import folder as folder_of_release
 from cloakwork.publishing import log_files
 from cloakwork.publishing import write_parts as writing
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.log_files import names_of_log, part_name
+from cloakwork.publishing.opened import opened_log
 from cloakwork.publishing.packing import pack
 from cloakwork.publishing.reconcile import _read_statement
 from cloakwork.publishing.verify import verify

@@ -1,6 +1,6 @@
 """Curves as path data: steps from left to right, scaled to the largest share."""
 
-from cloakwork.audit.curves import ShareCurve
+from cloakwork.evaluation.curves import ShareCurve
 from cloakwork.report.curves import drawn
 
 

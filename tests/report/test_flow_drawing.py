@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.audit.flow import FlowGraph, FlowStep
+from cloakwork.evaluation.control_flow import FlowGraph, FlowStep
 from cloakwork.report.flow_drawing import WIDTH, drawn_flows
 
 NAMES = st.none() | st.text(max_size=60)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.budget import Cost
+from cloakwork.base.budget import Cost
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.report.history import ledger_view

@@ -2,8 +2,7 @@
 
 import pytest
 
-from cloakwork.report.membership_text import membership_lines
-from cloakwork.report.risk_figures import (
+from cloakwork.evaluation.risk_figures import (
     ClaimBasis,
     ClaimedBound,
     MembershipFigures,
@@ -11,6 +10,7 @@ from cloakwork.report.risk_figures import (
     RecognisedMembers,
     Share,
 )
+from cloakwork.report.membership_text import membership_lines
 
 
 def share(value: float) -> Share:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from cloakwork.accounting.charge import Charge
-from cloakwork.budget import Cost
+from cloakwork.base.budget import Cost
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.guarantees.caveats import Homogeneity, SingleTimesOnly
-from cloakwork.plan.claims.caveats import NoTotal
+from cloakwork.guarantees.claims.caveats import NoTotal
 from cloakwork.plan.model import UnprovenClaim
 from cloakwork.plan.sentences import reasons_in_words
 from cloakwork.publishing.from_plan import statement_of

@@ -9,11 +9,7 @@ import pytest
 
 import cloakwork
 from cloakwork.errors import OutputError
-from cloakwork.publishing.dsse import read_envelope
-from cloakwork.publishing.verify_signature import read_statement
-from cloakwork.report.model import Format
-from cloakwork.report.render import render, render_pdf
-from cloakwork.report.risk_figures import (
+from cloakwork.evaluation.risk_figures import (
     Attack,
     ClaimedBound,
     MembershipFigures,
@@ -21,6 +17,10 @@ from cloakwork.report.risk_figures import (
     RiskReport,
     Share,
 )
+from cloakwork.publishing.dsse import read_envelope
+from cloakwork.publishing.verify_signature import read_statement
+from cloakwork.report.model import Format
+from cloakwork.report.render import render, render_pdf
 from cloakwork.report.risk_file import read_risk
 
 HOSTILE = "<script>alert(1)</script> | [x](y)"

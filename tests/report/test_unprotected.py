@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cloakwork.facts import Unit
-from cloakwork.plan.claims.caveats import HoldsWindow
+from cloakwork.base.facts import Unit
+from cloakwork.guarantees.claims.caveats import HoldsWindow
 from cloakwork.publishing.released import ReleasedColumn
 from cloakwork.publishing.statement import NOT_PRIVATE, PrivacyStatement
 from cloakwork.report.unprotected import unprotected_groups

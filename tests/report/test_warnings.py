@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import cloakwork
-from cloakwork.accounting.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.report.render import render
 from conftest import EXAMPLES, ROOT, Said, hurried
 

@@ -1,7 +1,7 @@
 """Where a test file may lie, and what it may be called.
 
 A folder of ``tests/`` that has a package's name mirrors the package: each test file in it is named
-for a module or a package there (``tests/plan/test_derive.py`` for ``plan/derive.py``,
+for a module or a package there (``tests/guarantees/test_derive.py`` for ``guarantees/derive.py``,
 ``tests/cli/test_cli.py`` for what ``cli`` itself holds), or for a promise of ``promises.yaml``.
 """
 

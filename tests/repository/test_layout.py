@@ -20,14 +20,14 @@ def checkout(tmp_path: Path) -> Path:
         "engine/cloakwork/log/__init__.py",
         "engine/cloakwork/log/_tables.py",
         "engine/cloakwork/log/io/__init__.py",
-        "engine/cloakwork/log/io/csv.py",
+        "engine/cloakwork/log/formats/csv.py",
         "tests/test_api.py",
         "tests/log/test_log.py",
         "tests/log/test_io.py",
         "tests/log/test_tables.py",
         "tests/log/helpers.py",
         "tests/log/io/test_csv.py",
-        "tests/log/io/test_writing.py",
+        "tests/log/formats/test_writing.py",
         "tests/logs/test_real_logs.py",
     ):
         plant(tmp_path, name)

@@ -3,7 +3,7 @@
 ``*`` is every column to polars, and ``^...$`` a regular expression, alone and in lists. Most
 methods of a series look themselves up by the series' name, in the same way. Whether a variable
 holds such a name cannot be seen, so where polars takes names it gets nothing but names that are
-written out in the code, series and expressions made on the spot, and what ``cloakwork.log.naming``
+written out in the code, series and expressions made on the spot, and what ``cloakwork.base.naming``
 gives.
 """
 
@@ -14,10 +14,13 @@ from functools import cache
 import polars as pl
 import pytest
 
-from cloakwork.log.naming import named, values_of, without
+from cloakwork.base.naming import named, values_of, without
 from repository.checkout import ROOT
 
-EXEMPT = {"log/naming.py", "engines/spark_rows.py"}  # the second speaks to Spark: ``quoted``
+EXEMPT = {
+    "base/naming.py",
+    "engine/cloakwork_extras/spark/spark_rows.py",
+}  # the second speaks to Spark: ``quoted``
 VETTED = "named"
 BY_POSITION = {
     *(
@@ -258,7 +261,7 @@ def _unpacked_column(node: ast.AST, name: str) -> bool:
 
 def test_no_name_reaches_polars_as_an_expression() -> None:
     """The whole engine."""
-    instead = "use named, without or values_of (cloakwork.log.naming)"
+    instead = "use named, without or values_of (cloakwork.base.naming)"
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text}: {instead}"
         for path in sorted(ENGINE.rglob("*.py"))

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from cloakwork.policy.load import load_policy
 from conftest import ROOT
 

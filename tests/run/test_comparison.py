@@ -6,18 +6,18 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from cloakwork import load_policy, make_plan, read_log
-from cloakwork.audit.utility import SeenLog, Utility
-from cloakwork.facts import Facts
-from cloakwork.lineage import CONTROL_FLOW
-from cloakwork.plan.model import Plan
-from cloakwork.report.html import lines
-from cloakwork.run.comparison import (
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW
+from cloakwork.evaluation.kept_utility import utility_figures
+from cloakwork.evaluation.release_comparison import (
     compared_columns,
     days_from,
     whole_log_utility,
     with_pictures,
 )
-from cloakwork.run.kept_utility import utility_figures
+from cloakwork.evaluation.utility import SeenLog, Utility
+from cloakwork.plan.model import Plan
+from cloakwork.report.html import lines
 from conftest import EXAMPLES, ROOT
 
 

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from cloakwork.lineage import CONTROL_FLOW, Lineage
+from cloakwork.base.lineage import CONTROL_FLOW, Lineage
 from cloakwork.run import prepare
 
 

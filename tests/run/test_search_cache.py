@@ -18,7 +18,7 @@ from pydantic import BaseModel, JsonValue
 
 from cloakwork.errors import Infeasible
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Searches
 from cloakwork.mechanisms.kanon.auto import Auto, AutoParams

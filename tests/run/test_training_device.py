@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.api import load_policy, make_plan
+from cloakwork.base.privacy_event import Repeated
 from cloakwork.kernel import Descent
-from cloakwork.mechanisms.generative.devices import chosen_device
+from cloakwork.ledger.ledger import Ledger
+from cloakwork.mechanisms.devices import chosen_device
 from cloakwork.mechanisms.prediction import Trains
 from cloakwork.mechanisms.registry import OURS, catalogue
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
-from cloakwork.privacy_event import Repeated
 from cloakwork.run.training_device import duration_in_words, training_line
 from conftest import EXAMPLES, Said
+from extras.networks.test_devices import stand_in_for_torch
 from kernel.small import kernel_of, measured
-from mechanisms.generative.test_devices import stand_in_for_torch
 
 HOSPITAL = EXAMPLES / "hospital.csv.gz"
 POLICY = """

@@ -15,12 +15,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.accounting.ledger import Ledger
 from cloakwork.engines.base import Engine
 from cloakwork.engines.batches import collected
 from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import BudgetExceeded, MechanismError, PlanImpossible, PlanUnsound
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.budget import check_profile, ledger_terms
 from cloakwork.plan.draft import Draft

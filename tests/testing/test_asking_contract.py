@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, Lineage
+from cloakwork.base.privacy_event import Composed, Repeated
+from cloakwork.base.quantities import Frozen
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts
 from cloakwork.kernel import (
     Cases,
     Clip,
@@ -19,11 +22,8 @@ from cloakwork.kernel import (
     Laplace,
     vectors,
 )
-from cloakwork.lineage import CONTROL_FLOW, Lineage
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.values import Enrichment, Listed, Numbers
-from cloakwork.privacy_event import Composed, Repeated
-from cloakwork.quantities import Frozen
 from cloakwork.testing import MechanismContract
 
 ROLE, CLIP, NOISE = "org:role", Clip("l1", 4, 4), Laplace(16.0)

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from cloakwork.cli import main
+from cloakwork.mechanisms.installed import installed_entries
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.policy.installed import installed_entries
 from conftest import ROOT
 
 EXAMPLE = ROOT / "examples" / "mechanism"

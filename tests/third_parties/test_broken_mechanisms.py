@@ -18,7 +18,7 @@ EVENT = "return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=passed))
 NOT_LISTED = "a step asked for what its plan does not list"
 LINEAGE = """
     def lineage(self, params):
-        from cloakwork.lineage import Lineage
+        from cloakwork.base.lineage import Lineage
 
         return Lineage(measures={CONTROL_FLOW}, writes={CONTROL_FLOW, "note"}, generates=True)
 """

@@ -13,9 +13,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from cloakwork.kernel import CustomQuery, Laplace
-from cloakwork.lineage import CONTROL_FLOW
+from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.mechanisms.base import Gives, Measurement, MeasuresVariants, Offer, Refusal, Theorem
-from cloakwork.privacy_event import DiscreteLaplace
+from cloakwork.base.privacy_event import DiscreteLaplace
 
 
 class Params(BaseModel):

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from third_parties.packages import cloakwork, install, write_policy
 
 MODULE = """
 import numpy as np
 from pydantic import BaseModel
 from cloakwork.kernel import Clip, Entries, Laplace
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.mechanisms.base import Gives, Measurement, MeasuresVariants, Offer, Refusal, Theorem
-from cloakwork.privacy_event import DiscreteLaplace
+from cloakwork.base.privacy_event import DiscreteLaplace
 
 class Params(BaseModel):
     cases: int

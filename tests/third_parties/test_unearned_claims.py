@@ -24,9 +24,9 @@ import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.base import Decision, Gives, MapCases, Offer, Refusal, Theorem
-from cloakwork.privacy_event import FREE
+from cloakwork.base.privacy_event import FREE
 
 
 class Params(BaseModel):

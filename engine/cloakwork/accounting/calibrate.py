@@ -19,10 +19,10 @@ from cloakwork.accounting.exact import (
     rounded_up,
     truncation_delta,
 )
-from cloakwork.budget import Cost
-from cloakwork.errors import MechanismError
+from cloakwork.base.budget import Cost
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.noise import LARGEST_SCALE, drawn_scale, drawn_sigma
-from cloakwork.privacy_event import PrivacyEvent
 
 SMALLEST: Final = 2.0**-7
 """The least scale that is searched: noise below it is zero for all purposes."""

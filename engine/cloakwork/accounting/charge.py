@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from cloakwork.budget import Cost, Currency
-from cloakwork.facts import CASE
-from cloakwork.quantities import Duration, Frozen
+from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.facts import CASE
+from cloakwork.base.quantities import Duration, Frozen
 
 Times = Literal["bounded", "unbounded", "unknown"]
 """How a charge of differential privacy covers timestamps: the control flow given (bounded), or

@@ -5,7 +5,7 @@ all losses at once: to the last bit the same, in a third of the time.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cloakwork.arrays import Floats, Ints
+    from cloakwork.base.arrays import Floats, Ints
 
 
 def gaussian_distribution(sigma: float, sensitivity: int, reach: int, step: float) -> Any:

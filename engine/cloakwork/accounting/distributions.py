@@ -12,7 +12,7 @@ from cloakwork.accounting.discrete_gaussians import gaussian_distribution
 from cloakwork.accounting.exact import rounded_up
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, leaves_of
 from cloakwork.accounting.losses import LossDistribution, compose
-from cloakwork.privacy_event import (
+from cloakwork.base.privacy_event import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,

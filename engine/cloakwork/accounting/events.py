@@ -35,8 +35,8 @@ from cloakwork.accounting.gaussians import epsilon_of_gaussians, is_coarse
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, is_unbounded, leaves_of
 from cloakwork.accounting.mixtures import added_up, epsilon_of_mixture
 from cloakwork.accounting.sampled_gaussians import epsilon_of_samples
-from cloakwork.budget import Cost
-from cloakwork.privacy_event import DiscreteGaussian, PoissonSampled, PrivacyEvent
+from cloakwork.base.budget import Cost
+from cloakwork.base.privacy_event import DiscreteGaussian, PoissonSampled, PrivacyEvent
 
 
 def cost(event: PrivacyEvent, delta: float) -> Cost:
@@ -47,7 +47,7 @@ def cost(event: PrivacyEvent, delta: float) -> Cost:
     its exact figure and only the delta that it has of its own; otherwise the whole of ``delta`` is
     spent.
 
-    >>> from cloakwork.privacy_event import DiscreteLaplace
+    >>> from cloakwork.base.privacy_event import DiscreteLaplace
     >>> cost(DiscreteLaplace(scale=1.0), 0.0)
     Cost(epsilon=1.0, delta=0.0)
     """

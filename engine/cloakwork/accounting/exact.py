@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from cloakwork.exponential import exp_bounds
+from cloakwork.base.exponential import exp_bounds
 
 _BITS: Final = 256
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, leaves_of
-from cloakwork.privacy_event import (
+from cloakwork.base.privacy_event import (
     DiscreteGaussian,
     DiscreteLaplace,
     EpsilonDelta,

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from cloakwork.accounting.exact import exactly, truncation_delta
-from cloakwork.privacy_event import (
+from cloakwork.base.privacy_event import (
     Composed,
     DiscreteLaplace,
     EpsilonDelta,

@@ -31,7 +31,12 @@ from cloakwork.accounting.gaussians import rounding_of
 from cloakwork.accounting.leaf_events import LeafCounts
 from cloakwork.accounting.losses import compose
 from cloakwork.accounting.sampled_gaussians import normal_distribution, samples_of
-from cloakwork.privacy_event import DiscreteGaussian, EpsilonDelta, PoissonSampled, PrivacyEvent
+from cloakwork.base.privacy_event import (
+    DiscreteGaussian,
+    EpsilonDelta,
+    PoissonSampled,
+    PrivacyEvent,
+)
 
 _SMALL: Final = 1e-3
 """An (epsilon, delta)-DP event of no more than this epsilon is added up."""

@@ -27,7 +27,7 @@ from cloakwork.accounting.distributions import Distribution, from_dp_accounting
 from cloakwork.accounting.gaussians import LARGEST_SIGMA
 from cloakwork.accounting.leaf_events import LeafCounts, leaves_of
 from cloakwork.accounting.losses import compose
-from cloakwork.privacy_event import DiscreteGaussian, PoissonSampled, PrivacyEvent
+from cloakwork.base.privacy_event import DiscreteGaussian, PoissonSampled, PrivacyEvent
 
 _REACH: Final = 15.0
 """Sigmas within which all noise lies, up to ``_TAIL`` a cell and centre."""

@@ -20,14 +20,14 @@ from cloakwork.authoring.suggestion import (
 )
 from cloakwork.authoring.taken_columns import taken_columns, taken_in_words
 from cloakwork.authoring.unknown_log import read_unknown
-from cloakwork.errors import LogError
+from cloakwork.base.errors import LogError
+from cloakwork.base.notebook_html import paragraph, shown, table
 from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.log.io.detect import DetectedInput
-from cloakwork.log.io.guess_columns import GuessedColumns
-from cloakwork.log.io.options import ROLES, InputOptions
-from cloakwork.log.io.source import shown as shown_name
+from cloakwork.log.formats.detect import DetectedInput
+from cloakwork.log.formats.guess_columns import GuessedColumns
+from cloakwork.log.formats.options import ROLES, InputOptions
+from cloakwork.log.formats.source import shown as shown_name
 from cloakwork.log.variants import variants_of
-from cloakwork.notebook_html import paragraph, shown, table
 from cloakwork.policy.placeholders import HEADER_QUESTIONS, placeholder
 
 if TYPE_CHECKING:

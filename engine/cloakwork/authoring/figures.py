@@ -9,9 +9,9 @@ from typing import Final, Literal
 import polars as pl
 
 from cloakwork.authoring.people import share_like_people
+from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.io.times import parse_times
-from cloakwork.log.naming import values_of
+from cloakwork.log.formats.times import parse_times
 from cloakwork.log.variants import variants_of
 
 ValueType = Literal["text", "whole number", "number", "truth value", "time"]

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from cloakwork.log.io.detect import detect_input
-from cloakwork.log.io.options import TIMESTAMP, InputOptions
+from cloakwork.log.formats.detect import detect_input
+from cloakwork.log.formats.options import TIMESTAMP, InputOptions
 from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.model import Policy
 

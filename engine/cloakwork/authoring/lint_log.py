@@ -5,10 +5,10 @@ from typing import Final
 
 from cloakwork.authoring.classify import Nature, classify
 from cloakwork.authoring.figures import figures_of
+from cloakwork.base.globs import is_glob
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.explain import covered_columns, is_released
-from cloakwork.policy.globs import is_glob
 from cloakwork.policy.model import Policy
 from cloakwork.policy.validation_messages import did_you_mean
 

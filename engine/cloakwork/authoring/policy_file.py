@@ -11,12 +11,12 @@ from cloakwork.authoring.classify import Nature, Proposal
 from cloakwork.authoring.read_off import ReadOff
 from cloakwork.authoring.suggestion import Audience, K, Suggestion
 from cloakwork.authoring.taken_columns import is_read_from
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.log.io.options import ROLES
-from cloakwork.log.naming import CASE_PREFIX
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.naming import CASE_PREFIX
+from cloakwork.base.quantities import format_duration
+from cloakwork.log.formats.options import ROLES
 from cloakwork.policy.placeholders import placeholder
 from cloakwork.policy.yaml_text import in_quotes
-from cloakwork.quantities import format_duration
 
 EPSILON: Final[dict[Audience, float]] = {"internal": 4.0, "share": 2.0, "publish": 1.0}
 RELEASES: Final = 4

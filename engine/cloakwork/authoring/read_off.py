@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from cloakwork.authoring.classify import Proposal
+from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
-from cloakwork.log.naming import values_of
 
 MOST_VALUES: Final = 30
 """Values of a domain that is proposed; what has more is better grouped by hand."""

@@ -12,11 +12,11 @@ from typing import Final, Literal, get_args
 from cloakwork.authoring.classify import Proposal, classify
 from cloakwork.authoring.figures import figures_of
 from cloakwork.authoring.read_off import ReadOff, read_off
+from cloakwork.base.globs import is_glob
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
-from cloakwork.log.io.detect import DetectedInput
-from cloakwork.log.io.options import InputOptions
+from cloakwork.log.formats.detect import DetectedInput
+from cloakwork.log.formats.options import InputOptions
 from cloakwork.policy.attribute_words import PERSON, names_one_of, words_of
-from cloakwork.policy.globs import is_glob
 from cloakwork.policy.placeholders import NO_PURPOSE
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]

@@ -8,13 +8,13 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from cloakwork.errors import LogError
+from cloakwork.base.errors import LogError
+from cloakwork.base.naming import CASE_ID, CASE_PREFIX
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.detect import DetectedInput, examine_input
-from cloakwork.log.io.options import InputOptions, mapped_columns
-from cloakwork.log.io.reading import read_log
-from cloakwork.log.io.source import format_of, shown
-from cloakwork.log.naming import CASE_ID, CASE_PREFIX
+from cloakwork.log.formats.detect import DetectedInput, examine_input
+from cloakwork.log.formats.options import InputOptions, mapped_columns
+from cloakwork.log.formats.reading import read_log
+from cloakwork.log.formats.source import format_of, shown
 
 LONGEST_EXAMPLE: Final = 60  # characters
 

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from cloakwork.base.errors import CloakworkError
 from cloakwork.cli.console import switch_colours_off
 from cloakwork.cli.examples import epilog
 from cloakwork.cli.failures import asks_for_json, error_document, notes_of
-from cloakwork.errors import CloakworkError
 
 INTERRUPTED: Final = 130
 DEBUG: Final = "CLOAKWORK_DEBUG"

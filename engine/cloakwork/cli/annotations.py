@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import click
 
-from cloakwork.errors import PlanImpossible
+from cloakwork.base.errors import PlanImpossible
 from cloakwork.policy.advice import AdviceRule, Level
 
 FORMATS: Final = ("text", "json", "sarif", "github")

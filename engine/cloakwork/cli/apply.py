@@ -18,11 +18,11 @@ from cloakwork.cli.options import (
     require_log,
     window_option,
 )
-from cloakwork.cli.outcome import outcome
 from cloakwork.cli.progress import progress_of
-from cloakwork.cli.screen import columns as screen_columns
-from cloakwork.cli.screen import print_sections
 from cloakwork.plan.sentences import caveat_in_words
+from cloakwork.report.outcome import outcome
+from cloakwork.report.screen import columns as screen_columns
+from cloakwork.report.screen import print_sections
 from cloakwork.report.texts import purpose_lines
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cloakwork.base.errors import OutputError
+from cloakwork.base.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 from cloakwork.cli.audit_utility import utility
 from cloakwork.cli.options import device_option, json_option
 from cloakwork.cli.progress import progress_of
-from cloakwork.cli.screen import columns
-from cloakwork.errors import OutputError
-from cloakwork.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
+from cloakwork.report.screen import columns
 
 if TYPE_CHECKING:
-    from cloakwork.audit.pairs import PairAudit
+    from cloakwork.evaluation.pairs import PairAudit
     from cloakwork.mechanisms.base import Proof
 
 EXCEEDED = 5
@@ -80,9 +80,9 @@ def dp(
     out. Exit code 5: the claim is exceeded. An audit that passes proves nothing; how many runs see
     what, is in the documentation (audit).
     """
-    from cloakwork.mechanisms.generative.devices import computed_on
+    from cloakwork.base.progress import heard_by
+    from cloakwork.mechanisms.devices import computed_on
     from cloakwork.mechanisms.registry import catalogue
-    from cloakwork.progress import heard_by
     from cloakwork.testing import audit_mechanism, auditable
 
     if mechanism not in catalogue():
@@ -169,7 +169,7 @@ def _print_result(mechanism: str, proof: "Proof", found: "tuple[PairAudit, ...]"
 
 
 def _draw(out: Path, mechanism: str, epsilon: float, found: "tuple[PairAudit, ...]") -> None:
-    from cloakwork.audit.plot import audit_svg
+    from cloakwork.report.audit_plot import audit_svg
 
     title = f"{mechanism}: what runs on neighbouring logs show"
     try:

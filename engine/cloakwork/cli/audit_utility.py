@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from cloakwork.base.errors import LogError
 from cloakwork.cli.options import column_mapping, column_option, json_option, require_log
 from cloakwork.cli.progress import progress_of
-from cloakwork.cli.screen import block
-from cloakwork.cli.screen import columns as screen_width
-from cloakwork.errors import LogError
+from cloakwork.report.screen import block
+from cloakwork.report.screen import columns as screen_width
 
 if TYPE_CHECKING:
-    from cloakwork.audit.utility import Utility
+    from cloakwork.evaluation.utility import Utility
 
 _LABEL: Final = 54
 
@@ -34,9 +34,9 @@ def utility(
     --column is for SOURCE. They read the raw log: never publish them, and choose no release by
     them.
     """
-    from cloakwork.attacks.opened import opened_log
-    from cloakwork.log.io import read_log
-    from cloakwork.run.comparison import utility_of_logs
+    from cloakwork.evaluation.release_comparison import utility_of_logs
+    from cloakwork.log.formats import read_log
+    from cloakwork.publishing.opened import opened_log
 
     require_log(source)
     if not release.exists():

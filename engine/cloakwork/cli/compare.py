@@ -16,7 +16,7 @@ from cloakwork.cli.options import (
     window_option,
 )
 from cloakwork.cli.progress import progress_of
-from cloakwork.cli.screen import columns as screen_columns
+from cloakwork.report.screen import columns as screen_columns
 
 
 @click.command()
@@ -74,10 +74,10 @@ def compare(
     is to protect these; such figures are internal.
     """
     from cloakwork import api
-    from cloakwork.cli.compare_screen import print_comparison
-    from cloakwork.comparing.compare import compare as compare_settings
-    from cloakwork.comparing.page import comparison_html
-    from cloakwork.mechanisms.generative.devices import computed_on
+    from cloakwork.evaluation.compare import compare as compare_settings
+    from cloakwork.mechanisms.devices import computed_on
+    from cloakwork.report.compare_screen import print_comparison
+    from cloakwork.report.comparison_page import comparison_html
     from cloakwork.report.out import check_file, write_file
 
     if log.suffix in (".yaml", ".yml"):

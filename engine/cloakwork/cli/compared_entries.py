@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from cloakwork.cli.ledger_text import date_text
-from cloakwork.cli.screen import block, columns
+from cloakwork.report.ledger_text import date_text
+from cloakwork.report.screen import block, columns
 from cloakwork.report.texts import counted
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.entries import Entry
+    from cloakwork.ledger.entries import Entry
 
 _LABEL: Final = 12
 _MEASURED_ON: Final = {

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from cloakwork.base.errors import MissingExtra
 from cloakwork.cli.options import ledger_option
-from cloakwork.errors import MissingExtra
 
 
 @click.command()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final, ParamSpec, cast
 
 import click
 
-from cloakwork.accounting.declarations import WINDOW_LENGTHS, DatasetWindows, declared_cost
+from cloakwork.base.errors import CloakworkError
 from cloakwork.cli.options import LEDGER_HELP, json_option
-from cloakwork.errors import CloakworkError
+from cloakwork.ledger.declarations import WINDOW_LENGTHS, DatasetWindows, declared_cost
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.datasets import DatasetOverview
-    from cloakwork.accounting.ledger import Ledger
-    from cloakwork.budget import Cost, Currency
+    from cloakwork.base.budget import Cost, Currency
+    from cloakwork.ledger.datasets import DatasetOverview
+    from cloakwork.ledger.ledger import Ledger
 
 _P = ParamSpec("_P")
 
@@ -35,9 +35,9 @@ def _options(command: Callable[_P, None]) -> Callable[_P, None]:
 @_options
 def list_(url: str | None, as_json: bool) -> None:
     """List every dataset of the ledger: who answers for it, and what is left."""
-    from cloakwork.accounting.datasets import datasets
-    from cloakwork.cli.dataset_text import list_lines, overview_json
-    from cloakwork.cli.ledger_text import print_lines
+    from cloakwork.ledger.datasets import datasets
+    from cloakwork.report.dataset_text import list_lines, overview_json
+    from cloakwork.report.ledger_text import print_lines
 
     book = _open(url)
     found = datasets(book)
@@ -59,8 +59,8 @@ def show(name: str, url: str | None, as_json: bool) -> None:
 
     Overlaps are read off the raw logs: keep them inside.
     """
-    from cloakwork.cli.dataset_text import overview_json, show_lines
-    from cloakwork.cli.ledger_text import print_lines
+    from cloakwork.report.dataset_text import overview_json, show_lines
+    from cloakwork.report.ledger_text import print_lines
 
     book = _open(url)
     found = _named(book, name)
@@ -111,9 +111,9 @@ def declare(
     What is not given stays as it was. A later declaration may lower a total or add a condition,
     never loosen one; the owner may change. Costs of earlier releases count.
     """
-    from cloakwork.accounting.datasets import declare_dataset
-    from cloakwork.cli.dataset_text import overview_json, show_lines
-    from cloakwork.cli.ledger_text import print_lines
+    from cloakwork.ledger.datasets import declare_dataset
+    from cloakwork.report.dataset_text import overview_json, show_lines
+    from cloakwork.report.ledger_text import print_lines
 
     if not (owner or unit or totals or windows or require_approval):
         raise click.UsageError("nothing to declare: say --owner, --unit, --total or --windows")
@@ -164,7 +164,7 @@ def _bad_total(text: str, fault: str) -> click.BadParameter:
 
 
 def _named(book: "Ledger", name: str) -> "DatasetOverview":
-    from cloakwork.accounting.datasets import datasets
+    from cloakwork.ledger.datasets import datasets
 
     for found in datasets(book):
         if found.name == name:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cloakwork.errors import (
+from cloakwork.base.errors import (
     MOST_LINES,
     BudgetExceeded,
     Cause,
@@ -24,7 +24,7 @@ from cloakwork.errors import (
 )
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.ledger import Ledger
+    from cloakwork.ledger.ledger import Ledger
 
 
 SPENT: Final = "its cost stays spent (cloakwork ledger show)"

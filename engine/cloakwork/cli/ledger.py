@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, ParamSpec
 
 import click
 
+from cloakwork.base.errors import VerificationFailed
 from cloakwork.cli.compared_entries import comparison_json, comparison_lines
 from cloakwork.cli.ledger_backup import backup, restore
-from cloakwork.cli.ledger_json import reconciliation_json, record_json, summary_json
-from cloakwork.cli.ledger_text import history_lines, print_lines, summary_lines
 from cloakwork.cli.options import LEDGER_HELP, json_option
-from cloakwork.errors import VerificationFailed
+from cloakwork.report.ledger_json import reconciliation_json, record_json, summary_json
+from cloakwork.report.ledger_text import history_lines, print_lines, summary_lines
 from cloakwork.report.texts import counted
 
 if TYPE_CHECKING:
-    from cloakwork.accounting._case_hashes import WindowCheck
-    from cloakwork.accounting.ledger import Ledger
+    from cloakwork.ledger._case_hashes import WindowCheck
+    from cloakwork.ledger.ledger import Ledger
     from cloakwork.publishing.reconcile import Reconciliation
 
 _P = ParamSpec("_P")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from cloakwork.cli.options import json_option, ledger_option
-from cloakwork.cli.screen import printable
+from cloakwork.report.screen import printable
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.backup import LedgerCopy
+    from cloakwork.ledger.backup import LedgerCopy
 
 
 @click.command(short_help="Write the ledger to a file, as of this moment.")
@@ -28,8 +28,8 @@ def backup(out: Path, ledger: str | None, as_json: bool) -> None:
 
     The key of case ids is not in it: keep a copy of that elsewhere.
     """
-    from cloakwork.accounting.backup import back_up
     from cloakwork.cli.options import open_ledger
+    from cloakwork.ledger.backup import back_up
 
     book = open_ledger(ledger)
     made = back_up(book, out)
@@ -53,8 +53,8 @@ def restore(file: Path, ledger: str | None, as_json: bool) -> None:
     was released after FILE was made is not in it: 'cloakwork ledger reconcile DIR' tells which
     releases below DIR the ledger does not know.
     """
-    from cloakwork.accounting.backup import restore as bring_back
     from cloakwork.cli.options import open_ledger
+    from cloakwork.ledger.backup import restore as bring_back
 
     book = open_ledger(ledger)
     made = bring_back(file, book)

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from cloakwork.cli.options import json_option
-from cloakwork.cli.screen import columns, paragraphs
-from cloakwork.policy.mechanism_options import OPTIONS
+from cloakwork.mechanisms.mechanism_options import OPTIONS
+from cloakwork.report.screen import columns, paragraphs
 
 
 @click.command()
@@ -19,7 +19,7 @@ from cloakwork.policy.mechanism_options import OPTIONS
 @json_option
 def mechanisms(name: str | None, as_json: bool) -> None:
     """List the mechanisms, or describe the one called NAME."""
-    from cloakwork.errors import MechanismError
+    from cloakwork.base.errors import MechanismError
     from cloakwork.mechanisms.registry import catalogue
 
     known = catalogue()

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cloakwork.authoring.registry import is_reference
+from cloakwork.authoring.sources import policy_source
+from cloakwork.base.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
 from cloakwork.cli.progress import progress
-from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
-from cloakwork.log.io.options import ROLES, ROW_NUMBER, standard_name
-from cloakwork.mechanisms.generative.devices import DEVICES
-from cloakwork.mechanisms.profile import Profile
+from cloakwork.log.formats.options import ROLES, ROW_NUMBER, standard_name
+from cloakwork.mechanisms.devices import DEVICES
 from cloakwork.plan.model import Plan
+from cloakwork.plan.profile_model import Profile
 from cloakwork.plan.prove import replan, require_window
 from cloakwork.policy.load import load_policy
-from cloakwork.registry.registry import is_reference
-from cloakwork.registry.sources import policy_source
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.ledger import Ledger
+    from cloakwork.ledger.ledger import Ledger
 
 LEDGER_HELP: Final = (
     "Budget ledger: a database address or a file; default: $CLOAKWORK_LEDGER, "
@@ -85,7 +85,7 @@ def open_ledger(url: str | None, *, tell_missing: bool = False) -> "Ledger":
     ``tell_missing``: whether to say that there is none yet, for commands that only look. That one
     is made is always said.
     """
-    from cloakwork.accounting.ledger import Ledger
+    from cloakwork.ledger.ledger import Ledger
 
     ledger = Ledger(url, notice=progress)
     if (former := ledger.unused()) is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cloakwork.cli.ledger_json import outlook_json
+from cloakwork.base.errors import NotApproved, OutputError
 from cloakwork.cli.options import (
     column_mapping,
     column_option,
@@ -20,14 +20,14 @@ from cloakwork.cli.options import (
     window_option,
 )
 from cloakwork.cli.progress import progress, progress_of
-from cloakwork.cli.screen import columns as screen_columns
-from cloakwork.cli.screen import print_sections
-from cloakwork.errors import NotApproved, OutputError
+from cloakwork.report.ledger_json import outlook_json
+from cloakwork.report.screen import columns as screen_columns
+from cloakwork.report.screen import print_sections
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.ledger import Ledger
+    from cloakwork.authoring.sources import PolicySource
+    from cloakwork.ledger.ledger import Ledger
     from cloakwork.plan.model import Plan
-    from cloakwork.registry.sources import PolicySource
     from cloakwork.run.release import StepRecord
 
 
@@ -80,9 +80,9 @@ def plan(
     never read here.
     """
     from cloakwork import api
-    from cloakwork.cli.plan_details import print_details
-    from cloakwork.cli.plan_screen import first_screen
-    from cloakwork.registry.sources import policy_source
+    from cloakwork.authoring.sources import policy_source
+    from cloakwork.report.plan_details import print_details
+    from cloakwork.report.plan_screen import first_screen
     from cloakwork.run.preview import previewable
 
     mapping = column_mapping(columns, log)
@@ -128,7 +128,7 @@ def plan(
 
 def _note_missing_approval(made: "Plan", ledger: "Ledger") -> None:
     """Say on standard error where ``apply`` would refuse the policy."""
-    from cloakwork.registry.requirement import required_approval
+    from cloakwork.authoring.requirement import required_approval
 
     try:
         required_approval(ledger, made.policy, made.policy_digest)

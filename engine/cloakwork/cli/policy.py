@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cloakwork.base.errors import MOST_LINES, PolicyError
 from cloakwork.cli.options import json_option, ledger_option
 from cloakwork.cli.policy_diff import diff
 from cloakwork.cli.policy_files import write_new
 from cloakwork.cli.policy_init import init
 from cloakwork.cli.policy_lint import lint
 from cloakwork.cli.policy_suggest import suggest
-from cloakwork.cli.screen import block
-from cloakwork.cli.screen import columns as width_of_screen
-from cloakwork.errors import MOST_LINES, PolicyError
+from cloakwork.report.screen import block
+from cloakwork.report.screen import columns as width_of_screen
 
 if TYPE_CHECKING:
     from cloakwork.policy.model import Policy
@@ -151,7 +151,7 @@ def list_(as_json: bool) -> None:
 
 
 def _read(source: str, ledger: str | None) -> "Policy":
-    from cloakwork.registry.sources import policy_source
+    from cloakwork.authoring.sources import policy_source
 
     return policy_source(source, ledger).policy()
 

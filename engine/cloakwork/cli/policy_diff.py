@@ -14,13 +14,13 @@ from cloakwork.cli.annotations import (
     print_document,
 )
 from cloakwork.cli.options import json_option, ledger_option
-from cloakwork.cli.screen import printable
 from cloakwork.policy.advice import AdviceRule
+from cloakwork.report.screen import printable
 
 if TYPE_CHECKING:
+    from cloakwork.authoring.sources import PolicySource
     from cloakwork.policy.diff import Change
     from cloakwork.policy.versions import VersionStep
-    from cloakwork.registry.sources import PolicySource
 
 FAIL_ON: Final = ("looser", "tighter", "other", "version", "any")
 
@@ -60,10 +60,10 @@ def diff(
 
     OLD and NEW: files, shipped policies, or NAME@VERSION of the registry.
     """
+    from cloakwork.authoring.sources import policy_source
     from cloakwork.policy.diff import diff as differences
     from cloakwork.policy.diff import verdict
     from cloakwork.policy.versions import counted_changes, version_step
-    from cloakwork.registry.sources import policy_source
 
     form = chosen_format(output, as_json)
     sources = policy_source(old, ledger), policy_source(new, ledger)

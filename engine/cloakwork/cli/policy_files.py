@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cloakwork.errors import OutputError
+from cloakwork.base.errors import OutputError
 
 
 def write_new(out: Path, text: str, *, force: bool) -> None:

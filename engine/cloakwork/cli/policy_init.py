@@ -8,11 +8,11 @@ from typing import Final
 
 import click
 
+from cloakwork.base.errors import PolicyError
 from cloakwork.cli.options import column_option
 from cloakwork.cli.policy_files import write_new
 from cloakwork.cli.policy_suggest import write_suggestion
-from cloakwork.cli.screen import block, columns
-from cloakwork.errors import PolicyError
+from cloakwork.report.screen import block, columns
 
 STARTER: Final = "kanon-dp-timestamps"
 SCHEMA_FILE: Final = "privacy-policy-v1.json"

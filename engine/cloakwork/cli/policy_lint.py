@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cloakwork.base.errors import LogError
 from cloakwork.cli.annotations import (
     Annotation,
     chosen_format,
@@ -22,14 +23,13 @@ from cloakwork.cli.options import (
     open_ledger,
     require_log,
 )
-from cloakwork.cli.screen import printable
-from cloakwork.errors import LogError
+from cloakwork.report.screen import printable
 
 if TYPE_CHECKING:
+    from cloakwork.authoring.sources import PolicySource
     from cloakwork.policy.advice import Advice
     from cloakwork.policy.model import Policy
     from cloakwork.policy.waivers import JudgedAdvice
-    from cloakwork.registry.sources import PolicySource
 
 FAIL_ON: Final = ("warning", "note")
 
@@ -67,8 +67,8 @@ def lint(
     Each piece ends with the rule that gives it, in brackets. spec.waivers of the policy silences
     one, with a reason, a name and a last day.
     """
+    from cloakwork.authoring.sources import policy_source
     from cloakwork.policy.advice import ADVICE_RULES
-    from cloakwork.registry.sources import policy_source
 
     form = chosen_format(output, as_json)
     source = policy_source(policy_, ledger)
@@ -106,7 +106,7 @@ def _judged_advice(
     elif columns:
         raise click.UsageError("--column is about a log; name one")
     if ledger is not None:
-        from cloakwork.plan.dataset_advice import lint_dataset
+        from cloakwork.authoring.dataset_advice import lint_dataset
 
         advice += lint_dataset(read, open_ledger(ledger, tell_missing=True))
     without_log = LOG_RULES.keys() if log is None else set[str]()

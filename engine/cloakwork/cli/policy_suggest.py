@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
+from cloakwork.base.errors import LogError, UnsaidInput
 from cloakwork.cli.options import column_mapping, column_option, json_option, require_log
 from cloakwork.cli.policy_files import write_new
 from cloakwork.cli.progress import progress_of
-from cloakwork.cli.screen import block, columns, printable
-from cloakwork.errors import LogError, UnsaidInput
+from cloakwork.report.screen import block, columns, printable
 
 if TYPE_CHECKING:
     from cloakwork.authoring.classify import Proposal
@@ -191,7 +191,7 @@ def _with_next_command(
 
 def _said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:
     """``NAME=VALUE`` pairs; columns have an option of their own."""
-    from cloakwork.log.io.options import InputOptions
+    from cloakwork.log.formats.options import InputOptions
 
     known = [name for name in InputOptions.model_fields if name != "columns"]
     said: dict[str, str] = {}

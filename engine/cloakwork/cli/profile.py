@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cloakwork.base.errors import OutputError
 from cloakwork.cli.failures import noting_remains
 from cloakwork.cli.options import (
     column_mapping,
@@ -16,10 +17,9 @@ from cloakwork.cli.options import (
     window_option,
 )
 from cloakwork.cli.progress import progress_of
-from cloakwork.errors import OutputError
 
 if TYPE_CHECKING:
-    from cloakwork.mechanisms.profile import Profile
+    from cloakwork.plan.profile_model import Profile
 
 
 @click.command()
@@ -53,7 +53,7 @@ def profile(
     --profile' reads the file; a guarantee of differential privacy made with it covers its cost too.
     """
     from cloakwork import api
-    from cloakwork.registry.sources import policy_source
+    from cloakwork.authoring.sources import policy_source
 
     read = policy_source(policy, ledger).policy()
     require_log(log)

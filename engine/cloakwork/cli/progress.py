@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cloakwork.progress import Reporter, silent
+from cloakwork.base.progress import Reporter, silent
 
 if TYPE_CHECKING:
     from cloakwork.plan.model import Plan

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cloakwork.cli.options import json_option, ledger_option, open_ledger
-from cloakwork.cli.screen import block, printable
-from cloakwork.cli.screen import columns as width_of_screen
+from cloakwork.report.screen import block, printable
+from cloakwork.report.screen import columns as width_of_screen
 
 if TYPE_CHECKING:
+    from cloakwork.authoring.versions import Approval, PolicyVersion, Revocation, Signer
     from cloakwork.publishing.keys import SigningKey
-    from cloakwork.registry.versions import Approval, PolicyVersion, Revocation, Signer
 
 key_option = click.option(
     "--key",
@@ -55,8 +55,8 @@ def add(
 
     Adding the same policy again does nothing; other content under the same version is refused.
     """
-    from cloakwork.registry.registry import Registry
-    from cloakwork.registry.sources import policy_source
+    from cloakwork.authoring.registry import Registry
+    from cloakwork.authoring.sources import policy_source
 
     source = policy_source(policy, ledger)
     source.policy()
@@ -83,7 +83,7 @@ def add(
 @json_option
 def list_(ledger: str | None, as_json: bool) -> None:
     """List the versions, and which of them are approved."""
-    from cloakwork.registry.registry import Registry
+    from cloakwork.authoring.registry import Registry
 
     versions = Registry(open_ledger(ledger, tell_missing=not as_json)).versions()
     if as_json:
@@ -117,7 +117,7 @@ def _standing(version: "PolicyVersion") -> str:
 @json_option
 def show(version: str, only_text: bool, ledger: str | None, as_json: bool) -> None:
     """Show who wrote a version, who approved it and whose approval counts here."""
-    from cloakwork.registry.registry import Registry
+    from cloakwork.authoring.registry import Registry
 
     if only_text and as_json:
         raise click.UsageError("--text prints the policy alone; --json holds it, too")
@@ -183,7 +183,7 @@ def approve(
     Read it first: 'cloakwork registry show NAME@VERSION --text'. The approval counts wherever both
     keys, the author's and yours, are trusted.
     """
-    from cloakwork.registry.registry import Registry
+    from cloakwork.authoring.registry import Registry
 
     register = Registry(open_ledger(ledger))
     register.get(version)
@@ -219,7 +219,7 @@ def revoke(
 
     Whoever may write to the ledger may revoke.
     """
-    from cloakwork.registry.registry import Registry
+    from cloakwork.authoring.registry import Registry
 
     register = Registry(open_ledger(ledger))
     register.get(version)

@@ -65,7 +65,7 @@ def report(
     trusted key, or a file is not the one that was signed. Where the ledger knows the release, the
     report warns of other releases only if there are any.
     """
-    from cloakwork.accounting.ledger import Ledger
+    from cloakwork.ledger.ledger import Ledger
     from cloakwork.report.out import check_file, write_file
     from cloakwork.report.render import render, render_pdf
     from cloakwork.report.risk_file import read_risk

@@ -14,11 +14,11 @@ from cloakwork.cli.options import (
     require_log,
 )
 from cloakwork.cli.progress import progress_of
-from cloakwork.cli.screen import block, printable
-from cloakwork.cli.screen import columns as screen_width
+from cloakwork.report.screen import block, printable
+from cloakwork.report.screen import columns as screen_width
 
 if TYPE_CHECKING:
-    from cloakwork.report.risk_figures import RiskReport, Share
+    from cloakwork.evaluation.risk_figures import RiskReport, Share
 
 _LINES: Final = 25
 _SHARE: Final = 12
@@ -93,10 +93,10 @@ def risk(
         raise click.UsageError("--plot draws an attack on membership: add --membership RUNS")
     require_log(original)
     mapping = column_mapping(columns, original)
-    from cloakwork.attacks.assess import risk as assess
-    from cloakwork.attacks.membership_plot import membership_svg
-    from cloakwork.attacks.page import risk_page
+    from cloakwork.evaluation.assess import risk as assess
+    from cloakwork.report.membership_plot import membership_svg
     from cloakwork.report.out import check_file, write_file
+    from cloakwork.report.risk_page import risk_page
 
     for file in (html, plot):
         if file is not None:
@@ -154,7 +154,7 @@ def _lines(found: "RiskReport", show_all: bool) -> list[str]:
 def _range(share: "Share | None") -> str:
     """The bounds in percent; one figure where they are the same.
 
-    >>> from cloakwork.report.risk_figures import Share
+    >>> from cloakwork.evaluation.risk_figures import Share
     >>> _range(Share(share=0.5, low=0.45, high=0.55)), _range(None)
     ('45-55 %', '-')
     """

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cloakwork.base.errors import VerificationFailed
+from cloakwork.base.progress import heard_by
 from cloakwork.cli.progress import progress_of
-from cloakwork.cli.screen import ScreenSection, block, columns, fitted, printable
-from cloakwork.errors import VerificationFailed
-from cloakwork.progress import heard_by
+from cloakwork.report.screen import ScreenSection, block, columns, fitted, printable
 from cloakwork.report.texts import NOTHING_EXPOSED
 
 if TYPE_CHECKING:
-    from cloakwork.advisories import AdvisoryMatch
+    from cloakwork.publishing.advisories import AdvisoryMatch
     from cloakwork.publishing.verify import Verification
 
 MOST_LINES: Final = 25

@@ -16,11 +16,11 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from cloakwork.base.errors import CloakworkError
 from cloakwork.console import comparisons, datasets, policies, releases, risks, versions, work
 from cloakwork.console.guard import OPEN, RequestGuard, cookie_name
 from cloakwork.console.sessions import BrowserSessions
 from cloakwork.console.visits import FORM_TOKEN, ConsoleState, Page, Visit, form_of
-from cloakwork.errors import CloakworkError
 
 _STATIC: Final = Path(__file__).parent / "static"
 

@@ -5,13 +5,13 @@ from typing import Final
 from starlette.responses import Response
 
 from cloakwork.cli.options import read_profile
-from cloakwork.comparing.compare import compare
-from cloakwork.comparing.messages import beside_lines
-from cloakwork.comparing.page import comparison_html, table_rows
 from cloakwork.console.jobs import JobProgress, JobResult
 from cloakwork.console.sources import policy_names, policy_source
 from cloakwork.console.visits import Visit
 from cloakwork.console.workplace import OutsideFolder
+from cloakwork.evaluation.compare import compare
+from cloakwork.evaluation.comparison_messages import beside_lines
+from cloakwork.report.comparison_page import comparison_html, table_rows
 
 _MOST_DIGITS: Final = 13
 

@@ -6,17 +6,19 @@ from typing import Final, cast
 
 from starlette.responses import Response
 
-from cloakwork.accounting.account import Balance
-from cloakwork.accounting.datasets import datasets as all_known
-from cloakwork.accounting.datasets import declare_dataset
-from cloakwork.accounting.declarations import WINDOW_LENGTHS, DatasetWindows, declared_cost
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.accounting.ledger_reading import Summary
-from cloakwork.accounting.records import Record
-from cloakwork.accounting.windows import is_by_window
-from cloakwork.budget import Cost, Currency
-from cloakwork.cli.dataset_text import declared_fields
-from cloakwork.cli.ledger_text import (
+from cloakwork.base.budget import Cost, Currency
+from cloakwork.console.visits import Visit, address, go
+from cloakwork.console.workplace import OutsideFolder
+from cloakwork.ledger.account import Balance
+from cloakwork.ledger.datasets import datasets as all_known
+from cloakwork.ledger.datasets import declare_dataset
+from cloakwork.ledger.declarations import WINDOW_LENGTHS, DatasetWindows, declared_cost
+from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger_reading import Summary
+from cloakwork.ledger.records import Record
+from cloakwork.ledger.windows import is_by_window
+from cloakwork.report.dataset_text import declared_fields
+from cloakwork.report.ledger_text import (
     affected_lines,
     budget_name,
     budget_notes,
@@ -28,8 +30,6 @@ from cloakwork.cli.ledger_text import (
     priced,
     without_release,
 )
-from cloakwork.console.visits import Visit, address, go
-from cloakwork.console.workplace import OutsideFolder
 from cloakwork.report.texts import counted
 
 

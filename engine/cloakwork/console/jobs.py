@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from threading import Event, Lock, Semaphore, Thread
 from typing import Any, Final, Literal
 
+from cloakwork.base.errors import CloakworkError, first_line
 from cloakwork.cli.failures import notes_of
-from cloakwork.errors import CloakworkError, first_line
 
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from starlette.responses import JSONResponse, Response
 
+from cloakwork.base.errors import MOST_LINES, CloakworkError, PolicyError
 from cloakwork.cli.policy_diff import in_one_sentence, version_sentence
 from cloakwork.cli.policy_init import sectors, template_policy
 from cloakwork.console.sources import policy_file, policy_names, policy_source
 from cloakwork.console.visits import Visit, address, go, user_name
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_digest, write_text
-from cloakwork.errors import MOST_LINES, CloakworkError, PolicyError
 from cloakwork.policy.advice import ADVICE_RULES, LEDGER_RULES, LOG_RULES, WAIVER_RULES, Advice
 from cloakwork.policy.diff import Change, diff, verdict
 from cloakwork.policy.document import dotted_path

@@ -9,22 +9,22 @@ from urllib.parse import quote
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from cloakwork import api
-from cloakwork.accounting.records import Record
-from cloakwork.cli.ledger_text import charge_text
-from cloakwork.cli.screen import ScreenSection
+from cloakwork.base.errors import VerificationFailed
 from cloakwork.cli.verify import refusal_line, verdict_line, verification_sections
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.jobs import JobProgress, JobResult
 from cloakwork.console.visits import Visit
 from cloakwork.console.workplace import STATEMENT, OutsideFolder
-from cloakwork.errors import VerificationFailed
+from cloakwork.evaluation.risk_figures import RiskReport
+from cloakwork.ledger.records import Record
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.packing import pack as pack_release
 from cloakwork.publishing.statement import PrivacyStatement
 from cloakwork.publishing.verify import Verification, read_statement
+from cloakwork.report.ledger_text import charge_text
 from cloakwork.report.model import Audience
 from cloakwork.report.render import render, render_pdf
-from cloakwork.report.risk_figures import RiskReport
+from cloakwork.report.screen import ScreenSection
 
 
 @dataclass(frozen=True, slots=True)

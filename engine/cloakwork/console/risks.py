@@ -2,13 +2,13 @@
 
 from starlette.responses import Response
 
-from cloakwork.attacks.assess import risk
-from cloakwork.attacks.page import risk_page
 from cloakwork.console.jobs import JobProgress, JobResult
 from cloakwork.console.releases import can_write_pdf, stated
 from cloakwork.console.visits import Visit
 from cloakwork.console.workplace import OutsideFolder
-from cloakwork.report.risk_figures import RiskReport
+from cloakwork.evaluation.assess import risk
+from cloakwork.evaluation.risk_figures import RiskReport
+from cloakwork.report.risk_page import risk_page
 
 TARGETS = (100, 300, 1000)
 """Cases that can be looked for: of more, the work takes minutes."""

@@ -7,11 +7,11 @@ from typing import Final
 
 import uvicorn
 
+from cloakwork.base.errors import OutputError
 from cloakwork.console.application import application
 from cloakwork.console.guard import OPEN
 from cloakwork.console.sessions import BrowserSessions
 from cloakwork.console.visits import ConsoleState
-from cloakwork.errors import OutputError
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from cloakwork.authoring.registry import Registry, is_reference
+from cloakwork.authoring.sources import PolicySource
 from cloakwork.console.visits import Visit
 from cloakwork.console.workplace import POLICY_ENDINGS, OutsideFolder, read_policy_text
-from cloakwork.registry.registry import Registry, is_reference
-from cloakwork.registry.sources import PolicySource
 
 
 def policy_names(visit: Visit) -> tuple[str, ...]:

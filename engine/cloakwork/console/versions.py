@@ -2,12 +2,12 @@
 
 from starlette.responses import Response
 
+from cloakwork.authoring.registry import Registry
+from cloakwork.authoring.versions import PolicyVersion
 from cloakwork.console.policies import findings_of
 from cloakwork.console.sources import policy_file
 from cloakwork.console.visits import Visit, address, go, user_name
 from cloakwork.console.workplace import OutsideFolder, read_policy_text
-from cloakwork.registry.registry import Registry
-from cloakwork.registry.versions import PolicyVersion
 
 
 def all_versions(visit: Visit) -> Response:

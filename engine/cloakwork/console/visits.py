@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from cloakwork.accounting.ledger import Ledger
+from cloakwork.base.errors import CloakworkError
 from cloakwork.console.jobs import Job, JobProgress, JobResult, Jobs
 from cloakwork.console.workplace import Workplace
-from cloakwork.errors import CloakworkError
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.report.templates_of import templates_of
 
 if TYPE_CHECKING:

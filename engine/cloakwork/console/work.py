@@ -8,15 +8,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from cloakwork import api
 from cloakwork.authoring import header_of
 from cloakwork.authoring import suggest as suggested
+from cloakwork.authoring.dataset_advice import lint_dataset
 from cloakwork.authoring.suggestion import AUDIENCES, GOALS
 from cloakwork.authoring.unknown_log import read_unknown
+from cloakwork.base.errors import PlanMoved
 from cloakwork.cli.failures import noting_remains
-from cloakwork.cli.outcome import outcome
-from cloakwork.cli.plan_details import branches
-from cloakwork.cli.plan_screen import plan_sections
 from cloakwork.cli.policy_lint import advice_on_log
 from cloakwork.cli.policy_suggest import notes_on, taken_line
-from cloakwork.cli.screen import ScreenSection
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.jobs import Job, JobProgress, JobResult
 from cloakwork.console.log_reading import READING, reading_sent
@@ -24,10 +22,12 @@ from cloakwork.console.policies import placed_advice
 from cloakwork.console.sources import policy_file, policy_names, policy_source
 from cloakwork.console.visits import Visit, go, job_page
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
-from cloakwork.errors import PlanMoved
-from cloakwork.plan.dataset_advice import lint_dataset
 from cloakwork.policy.lint import lint
 from cloakwork.policy.load import parse_policy
+from cloakwork.report.outcome import outcome
+from cloakwork.report.plan_details import branches
+from cloakwork.report.plan_screen import plan_sections
+from cloakwork.report.screen import ScreenSection
 from cloakwork.report.texts import warning_lines
 from cloakwork.run.preview import previewable
 

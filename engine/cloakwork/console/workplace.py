@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from cloakwork.errors import CloakworkError, OutputError
+from cloakwork.base.errors import CloakworkError, OutputError
 
 DEEPEST: Final = 3
 """Folders below the console's own that are looked through."""

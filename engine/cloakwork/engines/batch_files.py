@@ -12,7 +12,7 @@ from typing import IO, Final
 import numpy as np
 import polars as pl
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.engines.workspace import writing_to
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.joined import joined_batches

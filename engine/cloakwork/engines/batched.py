@@ -13,7 +13,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.naming import values_of
+from cloakwork.base.progress import counted
 from cloakwork.engines.base import (
     EVENTS_OF_A_BATCH,
     EVENTS_OF_A_PART,
@@ -36,7 +38,6 @@ from cloakwork.engines.executors import Executor
 from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.base import (
     Aggregate,
     EnrichCases,
@@ -45,7 +46,6 @@ from cloakwork.mechanisms.base import (
     Rewrite,
 )
 from cloakwork.noise import Stream
-from cloakwork.progress import counted
 
 T = TypeVar("T")
 Change = Callable[[EventLog], EventLog]

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.errors import MechanismError
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.joined import joined_batches
-from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCases
 
 Ints = NDArray[np.int64]

@@ -10,7 +10,7 @@ from typing import IO, Final
 
 import numpy as np
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.engines.batch_files import private_file
 from cloakwork.engines.sorted_runs import SortedRuns
 from cloakwork.engines.workspace import Workspace, writing_to

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.arrays import Floats, Ints
-from cloakwork.facts import RangeType
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.facts import RangeType
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP
 from cloakwork.mechanisms.aggregates import places_of
 from cloakwork.mechanisms.values import ColumnValues, Enrichment, Listed, Numbers, Times
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Final, Protocol, TypeVar, cast
 
+from cloakwork.base.errors import MechanismError
 from cloakwork.engines.worker import FAILED, read_message, write_message
-from cloakwork.errors import MechanismError
 
 R = TypeVar("R")
 

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from cloakwork.base.progress import counted
 from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
 from cloakwork.engines.batch_files import BatchFile, write_batch
 from cloakwork.engines.batched import BatchedEngine, BatchedLog, new_paths
@@ -19,9 +20,8 @@ from cloakwork.engines.partition import partition
 from cloakwork.engines.sources import BatchSource
 from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.log.io.row_source import RowSource
+from cloakwork.log.formats.row_source import RowSource
 from cloakwork.mechanisms.base import Aggregate
-from cloakwork.progress import counted
 
 Change = Callable[[EventLog], EventLog]
 

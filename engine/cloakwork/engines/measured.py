@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.lineage import CONTROL_FLOW
+from cloakwork.base.naming import values_of
 from cloakwork.kernel import Measured, Owners
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.columns import Column, Columns
-from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.aggregates import (
     CASES,
     CASES_OF_UNIT,

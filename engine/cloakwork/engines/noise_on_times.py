@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.errors import MechanismError
 from cloakwork.engines.noised_sample import SampleOfNoised, cases_of, sample_of
-from cloakwork.errors import MechanismError
 from cloakwork.kernel.perturb import (
     Perturbing,
     RawTimes,

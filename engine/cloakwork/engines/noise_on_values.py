@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.naming import CASE_PREFIX, values_of
 from cloakwork.engines.enriched import enriched
 from cloakwork.kernel.local import BoundedNoise, Randomising
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.naming import CASE_PREFIX, values_of
 from cloakwork.mechanisms.addresses import case_addresses, event_addresses
 from cloakwork.mechanisms.attributes.domains import places_of_numbers
 from cloakwork.mechanisms.base import MapCases

@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.naming import named
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.perturb import StartsAndGaps
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.log.naming import named
 from cloakwork.mechanisms.addresses import event_addresses
 from cloakwork.mechanisms.noisy_times import NoisySample
 from cloakwork.noise import Stream

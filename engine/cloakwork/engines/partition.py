@@ -16,10 +16,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cloakwork.base.naming import values_of
+from cloakwork.base.progress import Pace, say
 from cloakwork.engines.workspace import writing_to
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.flat import text_bytes
-from cloakwork.log.io.row_source import (
+from cloakwork.log.formats.flat import text_bytes
+from cloakwork.log.formats.row_source import (
     PLACE,
     ROW,
     Assembler,
@@ -28,8 +30,6 @@ from cloakwork.log.io.row_source import (
     RowSource,
     joined_findings,
 )
-from cloakwork.log.naming import values_of
-from cloakwork.progress import Pace, say
 
 EVENTS_A_PART: Final = 250_000
 MOST_PARTS: Final = 512

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from cloakwork.errors import OutputError
-from cloakwork.home import data_home
-from cloakwork.locks import Lock, lock_folder, lock_if_abandoned
+from cloakwork.base.errors import OutputError
+from cloakwork.base.home import data_home
+from cloakwork.base.locks import Lock, lock_folder, lock_if_abandoned
 
 WORK_FOLDER: Final = "CLOAKWORK_WORK"
 """The environment's name for where such folders are made."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from cloakwork.budget import Cost, Currency
+from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
-from cloakwork.quantities import Frozen
 
 Direction = Literal["more", "less"]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from cloakwork.quantities import Frozen
+from cloakwork.base.quantities import Frozen
 
 
 @dataclass(frozen=True, slots=True)

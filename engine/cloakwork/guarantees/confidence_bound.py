@@ -6,10 +6,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.quantities import (
+    LONGEST,
+    MOST_ROWS,
+    SHORTEST,
+    Duration,
+    Number,
+    format_duration,
+)
 from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup
 from cloakwork.guarantees.caveats import GuaranteeCaveat, Intersection, ReleaseOutline
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.quantities import LONGEST, MOST_ROWS, SHORTEST, Duration, Number, format_duration
 
 Background = Literal["set", "multiset", "sequence", "relative"]
 """What is known of some events of a case: which activities; how often each; in which order; and how

@@ -5,13 +5,13 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cloakwork.budget import RARE, Cost, Currency, epsilon_of_advantage, guessing_advantage
+from cloakwork.base.budget import RARE, Cost, Currency, epsilon_of_advantage, guessing_advantage
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.quantities import LEAST_EPSILON, MOST_EPSILON, as_number
 from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
 from cloakwork.guarantees.caveats import GuaranteeCaveat, MayRevealTimes, ReleaseOutline
 from cloakwork.guarantees.fields import Columns, Delta, Epsilon
 from cloakwork.guarantees.phrases import factor_text, listed_briefly, listed_columns, rounded_up
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.quantities import LEAST_EPSILON, MOST_EPSILON, as_number
 
 
 def _epsilon_or_advantage(schema: dict[str, Any]) -> None:

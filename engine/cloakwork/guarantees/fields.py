@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from cloakwork.quantities import LEAST_EPSILON, MOST_EPSILON, Number, Probability
+from cloakwork.base.quantities import LEAST_EPSILON, MOST_EPSILON, Number, Probability
 
 Columns = Annotated[
     tuple[str, ...],

@@ -5,6 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.quantities import MOST_ROWS
 from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup
 from cloakwork.guarantees.caveats import (
     CountsCases,
@@ -15,8 +17,6 @@ from cloakwork.guarantees.caveats import (
 )
 from cloakwork.guarantees.fields import Columns
 from cloakwork.guarantees.phrases import indefinite_article, listed_columns
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.quantities import MOST_ROWS
 
 
 class KAnonymity(CountedGuarantee):

@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from cloakwork.base.quantities import MOST_ROWS, Number
 from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup
 from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
 from cloakwork.guarantees.fields import Attribute, CaseClasses
 from cloakwork.guarantees.phrases import class_text, values_text
-from cloakwork.quantities import MOST_ROWS, Number
 
 
 class LDiversity(CountedGuarantee):

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from cloakwork.budget import Cost, Currency
+from cloakwork.base.budget import Cost, Currency
 from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
 from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
 from cloakwork.guarantees.fields import Columns, Epsilon

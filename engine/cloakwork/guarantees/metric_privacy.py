@@ -5,7 +5,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from cloakwork.budget import Cost, Currency
+from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.quantities import LONGEST, SHORTEST, Duration, format_duration
 from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
 from cloakwork.guarantees.caveats import (
     GuaranteeCaveat,
@@ -15,8 +17,6 @@ from cloakwork.guarantees.caveats import (
 )
 from cloakwork.guarantees.fields import Columns, Epsilon
 from cloakwork.guarantees.phrases import factor_text, listed_columns
-from cloakwork.lineage import TIMESTAMPS
-from cloakwork.quantities import LONGEST, SHORTEST, Duration, format_duration
 
 
 class MetricPrivacy(NoiseGuarantee):

@@ -3,7 +3,7 @@
 import math
 from typing import Final
 
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 
 
 def listed_columns(columns: tuple[str, ...]) -> str:

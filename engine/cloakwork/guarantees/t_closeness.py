@@ -5,12 +5,12 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.quantities import Number
 from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup
 from cloakwork.guarantees.caveats import GuaranteeCaveat, LargeT, RangeScale, ReleaseOutline
 from cloakwork.guarantees.fields import Attribute, CaseClasses
 from cloakwork.guarantees.phrases import class_text, values_text
-from cloakwork.lineage import TIMESTAMPS
-from cloakwork.quantities import Number
 
 VACUOUS_T: Final = 0.5
 """How far a class of continuous values lies from all values at most, about, where they are compared

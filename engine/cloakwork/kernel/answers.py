@@ -5,8 +5,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from cloakwork.arrays import Ints
-from cloakwork.errors import PlanUnsound
+from cloakwork.base.arrays import Ints
+from cloakwork.base.errors import PlanUnsound
 from cloakwork.kernel.noises import AnswerNoise
 from cloakwork.kernel.vectors import Sums, key_of
 from cloakwork.noise import Noise

@@ -13,8 +13,8 @@ from threading import Lock
 from typing import NoReturn
 
 from cloakwork.accounting.leaf_events import leaves_of
-from cloakwork.errors import PlanUnsound
-from cloakwork.privacy_event import (
+from cloakwork.base.errors import PlanUnsound
+from cloakwork.base.privacy_event import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,

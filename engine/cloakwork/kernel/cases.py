@@ -10,10 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.kernel.columns import Column, Columns
-from cloakwork.lineage import TIMESTAMPS
-from cloakwork.log.naming import CASE_PREFIX
 
 
 @dataclass(frozen=True, slots=True)

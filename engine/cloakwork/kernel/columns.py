@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Floats, Ints
-from cloakwork.log.naming import CASE_PREFIX
+from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.naming import CASE_PREFIX
 
 
 class NotGranted(LookupError):

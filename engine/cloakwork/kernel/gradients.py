@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel.silence import Silently
 
 Array = Any

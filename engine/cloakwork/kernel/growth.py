@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cloakwork.arrays import Ints
-from cloakwork.errors import PlanUnsound
+from cloakwork.base.arrays import Ints
+from cloakwork.base.errors import PlanUnsound
 from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Query
 from cloakwork.kernel.noises import AnswerNoise, require_known

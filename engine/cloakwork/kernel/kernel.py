@@ -13,9 +13,10 @@ from typing import Final, NoReturn
 import numpy as np
 
 from cloakwork.accounting.events import cost
-from cloakwork.arrays import Floats, Ints
-from cloakwork.budget import Cost
-from cloakwork.errors import PlanUnsound
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.budget import Cost
+from cloakwork.base.errors import PlanUnsound
+from cloakwork.base.privacy_event import EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
 from cloakwork.kernel.answers import NoisySums, Selected
 from cloakwork.kernel.books import Books, composed, repeated
 from cloakwork.kernel.cases import Cases, Query
@@ -27,7 +28,6 @@ from cloakwork.kernel.silence import Silently
 from cloakwork.kernel.steps import Descent, Gradient, Update
 from cloakwork.kernel.vectors import ONE, Clip, Sums, added_up, vectors_of
 from cloakwork.noise import Noise, drawn_rate
-from cloakwork.privacy_event import EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
 
 AT_ONCE: Final = 1 << 16
 """Cases in a batch, where each case is by itself."""

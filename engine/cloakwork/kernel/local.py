@@ -32,11 +32,11 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Ints
-from cloakwork.errors import PlanUnsound
+from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.errors import PlanUnsound
+from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
 from cloakwork.kernel.books import Books, repeated
 from cloakwork.noise import Addresses, Stream, drawn_scale
-from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
 
 _ONE: Final = 1 << 62
 """Probabilities are so many parts of one."""

@@ -10,18 +10,18 @@ import numpy as np
 from cloakwork.accounting.calibrate import gaussian_threshold_delta, threshold_delta
 from cloakwork.accounting.exact import exactly, rounded_up
 from cloakwork.accounting.gaussians import LARGEST_SIGMA
-from cloakwork.arrays import Ints
-from cloakwork.errors import PlanUnsound
-from cloakwork.kernel.books import repeated
-from cloakwork.kernel.vectors import ONE, Clip
-from cloakwork.noise import Noise, drawn_scale, drawn_sigma
-from cloakwork.privacy_event import (
+from cloakwork.base.arrays import Ints
+from cloakwork.base.errors import PlanUnsound
+from cloakwork.base.privacy_event import (
     DiscreteGaussian,
     DiscreteLaplace,
     EpsilonDelta,
     PrivacyEvent,
     TruncatedGeometric,
 )
+from cloakwork.kernel.books import repeated
+from cloakwork.kernel.vectors import ONE, Clip
+from cloakwork.noise import Noise, drawn_scale, drawn_sigma
 
 LARGEST: Final = 1 << 60
 """Grid steps: noise is held here, so that no sum of it and an answer leaves int64."""

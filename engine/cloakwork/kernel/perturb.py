@@ -21,13 +21,13 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Ints
-from cloakwork.errors import PlanUnsound
-from cloakwork.facts import UNIX_EPOCH, Window
+from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.errors import PlanUnsound
+from cloakwork.base.facts import UNIX_EPOCH, Window
+from cloakwork.base.privacy_event import DiscreteLaplace, PrivacyEvent
 from cloakwork.kernel.books import Books, composed, repeated
 from cloakwork.kernel.noises import LARGEST
 from cloakwork.noise import Addresses, Stream, drawn_scale
-from cloakwork.privacy_event import DiscreteLaplace, PrivacyEvent
 
 CALENDAR: Final = Window(start=datetime(2, 1, 1, tzinfo=UTC), end=datetime(9998, 1, 1, tzinfo=UTC))
 """The times that a calendar library can hold, with a year to spare for rounding; raw times outside

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cloakwork.arrays import Bools, Ints
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.noise import Noise
 
 

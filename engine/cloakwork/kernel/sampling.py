@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.kernel.vectors import Clip, Sums, Vectors
 from cloakwork.noise import Noise
 

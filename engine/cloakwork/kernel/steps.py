@@ -13,7 +13,8 @@ from typing import Final, TypeGuard
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.privacy_event import PoissonSampled, PrivacyEvent
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.gradients import (
     Factors,
@@ -26,7 +27,6 @@ from cloakwork.kernel.gradients import (
 from cloakwork.kernel.noises import Gaussian
 from cloakwork.kernel.silence import Silently
 from cloakwork.noise import drawn_rate, drawn_sigma
-from cloakwork.privacy_event import PoissonSampled, PrivacyEvent
 
 Gradient = Callable[[Floats, Cases, int], Floats | Sequence[Factors]]
 """From parameters (float64, shape (size,), read-only), cases and the number of the step (from 0) to

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Ints
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.kernel.cases import Cases, Entries, Query
 from cloakwork.kernel.silence import Silently
 

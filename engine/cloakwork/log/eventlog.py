@@ -11,10 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.errors import LogError
-from cloakwork.log.arrays import Ints
-from cloakwork.log.handle import T
-from cloakwork.log.naming import (
+from cloakwork.base.errors import LogError
+from cloakwork.base.naming import (
     ACTIVITY,
     CASE_ID,
     CASE_PREFIX,
@@ -22,6 +20,8 @@ from cloakwork.log.naming import (
     TIMESTAMP,
     values_of,
 )
+from cloakwork.log.arrays import Ints
+from cloakwork.log.handle import T
 from cloakwork.log.spelling import NO_SPELLING, SourceSpelling, keeps_spelling
 from cloakwork.log.table import FlatTable, first_of_each_case
 

@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 import polars as pl
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import Final, Literal
 
-from cloakwork.errors import LogError
+from cloakwork.base.errors import LogError
 
 ENVIRONMENT: Final = "CLOAKWORK_LIMITS"
 

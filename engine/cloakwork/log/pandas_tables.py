@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from cloakwork.errors import LogError, MissingExtra
-from cloakwork.log.io.source import shown
-from cloakwork.log.naming import values_of
+from cloakwork.base.errors import LogError, MissingExtra
+from cloakwork.base.naming import values_of
+from cloakwork.log.formats.source import shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,18 +22,18 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_c
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
-from cloakwork.arrays import Ints
-from cloakwork.budget import Currency
-from cloakwork.facts import Facts
+from cloakwork.base.arrays import Ints
+from cloakwork.base.budget import Currency
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.base.privacy_event import FREE, PrivacyEvent
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Kernel, Perturbation
-from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.mechanisms.values import ColumnValues, Enrichment
 from cloakwork.noise import Noise, Stream
-from cloakwork.privacy_event import FREE, PrivacyEvent
 
 P = TypeVar("P", bound=BaseModel)
 

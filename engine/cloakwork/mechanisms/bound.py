@@ -8,11 +8,12 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import Lineage
+from cloakwork.base.naming import values_of
+from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees import Guarantee
-from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.addresses import case_addresses
 from cloakwork.mechanisms.base import (
     Decision,
@@ -26,7 +27,6 @@ from cloakwork.mechanisms.base import (
     WithoutDecision,
 )
 from cloakwork.noise import Stream
-from cloakwork.quantities import Frozen
 
 
 class BoundParams(Frozen):

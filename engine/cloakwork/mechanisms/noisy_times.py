@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.perturb import StartsAndGaps, addresses_of
 from cloakwork.noise import Addresses, Stream

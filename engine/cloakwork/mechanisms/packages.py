@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Any, TypeVar
 
-from cloakwork.errors import CloakworkError, MechanismError, first_line
+from cloakwork.base.errors import CloakworkError, MechanismError, first_line
 
 T = TypeVar("T")
 

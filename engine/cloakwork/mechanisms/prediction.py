@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)

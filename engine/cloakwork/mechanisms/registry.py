@@ -6,15 +6,14 @@ from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import Any, Final
 
-from cloakwork.errors import MechanismError
+from cloakwork.base.errors import MechanismError
 from cloakwork.mechanisms.base import Mechanism
+from cloakwork.mechanisms.installed import installed_entries
+from cloakwork.mechanisms.mechanism_names import KNOWN_MECHANISMS
 from cloakwork.mechanisms.packages import package_of
 from cloakwork.mechanisms.third_party import load_mechanism
-from cloakwork.policy.installed import installed_entries
-from cloakwork.policy.mechanism_names import KNOWN_MECHANISMS
 
-_VARIANTS: Final = "cloakwork.mechanisms.variants"
-_GENERATIVE: Final = "cloakwork.mechanisms.generative"
+_NETWORKS: Final = "cloakwork_extras.networks"
 _ATTRIBUTES: Final = "cloakwork.mechanisms.attributes"
 
 OURS: Final[Mapping[str, str]] = {
@@ -31,21 +30,21 @@ OURS: Final[Mapping[str, str]] = {
     "variants/adaptive": "cloakwork.mechanisms.variants.adaptive:VariantAdaptive",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
     "variants/amun": "cloakwork.mechanisms.variants.amun:VariantAmun",
-    "variants/libra": "cloakwork.mechanisms.variants.libra:VariantLibra",
-    "variants/amun-published": "cloakwork.mechanisms.variants.amun_published:VariantAmunPublished",
-    "variants/libra-published": f"{_VARIANTS}.libra_published:VariantLibraPublished",
-    "variants/prefix-tree": "cloakwork.mechanisms.variants.prefix_tree:PrefixTree",
-    "variants/sacofa": "cloakwork.mechanisms.variants.sacofa:Sacofa",
-    "variants/prefix-tree-published": f"{_VARIANTS}.published_trees:PublishedPrefixTree",
-    "variants/sacofa-published": "cloakwork.mechanisms.variants.published_trees:PublishedSacofa",
-    "variants/pripel-published": f"{_VARIANTS}.pripel_published:PripelPublished",
-    "variants/travag-published": f"{_GENERATIVE}.travag_published:VariantTravagPublished",
-    "variants/ddpm-published": f"{_GENERATIVE}.ddpm_published:VariantDdpmPublished",
+    "variants/libra": "cloakwork_extras.libra.libra:VariantLibra",
+    "variants/amun-published": "cloakwork_extras.amun_published:VariantAmunPublished",
+    "variants/libra-published": "cloakwork_extras.libra.published:VariantLibraPublished",
+    "variants/prefix-tree": "cloakwork_extras.trees.prefix_tree:PrefixTree",
+    "variants/sacofa": "cloakwork_extras.trees.sacofa:Sacofa",
+    "variants/prefix-tree-published": "cloakwork_extras.trees.published:PublishedPrefixTree",
+    "variants/sacofa-published": "cloakwork_extras.trees.published:PublishedSacofa",
+    "variants/pripel-published": "cloakwork_extras.pripel.published:PripelPublished",
+    "variants/travag-published": f"{_NETWORKS}.travag_published:VariantTravagPublished",
+    "variants/ddpm-published": "cloakwork_extras.networks.ddpm_published:VariantDdpmPublished",
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
-    "variants/travag": f"{_GENERATIVE}.travag:VariantTravag",
-    "variants/ddpm": f"{_GENERATIVE}.ddpm:VariantDdpm",
-    "variants/transformer": "cloakwork.mechanisms.generative.transformer:VariantTransformer",
-    "dfg/laplace": "cloakwork.mechanisms.variants.dfg_laplace:DfgLaplace",
+    "variants/travag": "cloakwork_extras.networks.travag:VariantTravag",
+    "variants/ddpm": "cloakwork_extras.networks.ddpm:VariantDdpm",
+    "variants/transformer": "cloakwork_extras.networks.transformer:VariantTransformer",
+    "dfg/laplace": "cloakwork_extras.dfg.laplace:DfgLaplace",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",
     "attributes/regression": f"{_ATTRIBUTES}.regression:AttributesRegression",

@@ -14,12 +14,13 @@ from typing import Any, Final, TypeVar, cast, get_args
 import polars as pl
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
-from cloakwork.arrays import Ints
-from cloakwork.budget import Currency
-from cloakwork.facts import Facts
+from cloakwork.base.arrays import Ints
+from cloakwork.base.budget import Currency
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.privacy_event import PrivacyEvent, charges_anything
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Kernel, Perturbation
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import (
     Aggregate,
@@ -45,7 +46,6 @@ from cloakwork.mechanisms.packages import Package, package_of
 from cloakwork.mechanisms.prediction import Prediction, Predicts
 from cloakwork.mechanisms.values import Enrichment
 from cloakwork.noise import Noise, Stream
-from cloakwork.privacy_event import PrivacyEvent, charges_anything
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from cloakwork.arrays import Floats, Ints
-from cloakwork.facts import RangeType
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.facts import RangeType
 
 
 @dataclass(frozen=True, slots=True)

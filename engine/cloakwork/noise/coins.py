@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Floats, Ints, Words
-from cloakwork.exponential import exp_bounds
+from cloakwork.base.arrays import Bools, Floats, Ints, Words
+from cloakwork.base.exponential import exp_bounds
 
 WordSource = Callable[[int], Words]
 """A source of randomness: ``words(n)`` gives n independent uniform 64-bit words."""

@@ -28,8 +28,8 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Ints, Words
-from cloakwork.errors import MechanismError
+from cloakwork.base.arrays import Bools, Ints, Words
+from cloakwork.base.errors import MechanismError
 from cloakwork.noise import coins, sampler
 
 LARGEST_SCALE: Final = float(sampler.LARGEST)

@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Ints, Words
-from cloakwork.exponential import exp_bounds
+from cloakwork.base.arrays import Ints, Words
+from cloakwork.base.exponential import exp_bounds
 from cloakwork.noise.coins import WordSource, gaussian_coins, laplace_coins, with_next_word
 
 BLOCK: Final = 1 << 15

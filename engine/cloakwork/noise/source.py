@@ -16,8 +16,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Ints, Words
-from cloakwork.errors import MechanismError
+from cloakwork.base.arrays import Bools, Ints, Words
+from cloakwork.base.errors import MechanismError
 from cloakwork.noise import coins, sampler
 from cloakwork.noise.keyed import Stream, drawable
 

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, Literal
 
-from cloakwork.accounting.account import BudgetTerms
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.exact import exactly, rounded_down
-from cloakwork.budget import NOTHING, Cost, Currency
-from cloakwork.errors import Cause
-from cloakwork.facts import Facts, unit_name
+from cloakwork.base.budget import NOTHING, Cost, Currency
+from cloakwork.base.errors import Cause
+from cloakwork.base.facts import Facts, unit_name
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
-from cloakwork.lineage import TIMESTAMPS
-from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.claims import Caveat
-from cloakwork.plan.claims.caveats import NoProfileGiven, NoTotal, SeparateBudgets
-from cloakwork.plan.derive import goal_name
+from cloakwork.guarantees.claims import Caveat
+from cloakwork.guarantees.claims.caveats import NoProfileGiven, NoTotal, SeparateBudgets
+from cloakwork.guarantees.derive import goal_name
+from cloakwork.ledger.account import BudgetTerms
 from cloakwork.plan.draft import Draft
+from cloakwork.plan.profile_model import Profile
 from cloakwork.plan.windows import charged_window
 from cloakwork.policy.budget import Budget, Limit
 from cloakwork.policy.model import Policy

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import ReleaseOutline
 from cloakwork.guarantees.caveats import (
     CountsCases,
@@ -14,9 +15,8 @@ from cloakwork.guarantees.caveats import (
     RangeScale,
     SingleTimesOnly,
 )
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.plan.claims import Caveat
-from cloakwork.plan.claims.caveats import (
+from cloakwork.guarantees.claims import Caveat
+from cloakwork.guarantees.claims.caveats import (
     FlattenedObjects,
     FrequenciesKept,
     InsertedEventsCopy,

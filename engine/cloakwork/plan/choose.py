@@ -6,16 +6,16 @@ from typing import Any, Final
 
 from pydantic import BaseModel, JsonValue
 
-from cloakwork.errors import Cause
-from cloakwork.facts import Facts
+from cloakwork.base.errors import Cause
+from cloakwork.base.facts import Facts
+from cloakwork.base.globs import matches
+from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.guarantees import Guarantee, LocalDP
-from cloakwork.lineage import CONTROL_FLOW
+from cloakwork.guarantees.derive import goal_name
 from cloakwork.mechanisms.base import Mechanism, Offer, Refusal
+from cloakwork.mechanisms.installed import installed_names
 from cloakwork.mechanisms.prediction import Prediction, Predicts
-from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import ConsideredMechanism, Kind, Step
-from cloakwork.policy.globs import matches
-from cloakwork.policy.installed import installed_names
 from cloakwork.policy.model import Mechanisms
 
 Catalogue = Mapping[str, Mechanism[Any]]

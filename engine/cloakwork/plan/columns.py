@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from cloakwork.errors import Cause
+from cloakwork.base.errors import Cause
+from cloakwork.base.globs import clashes, is_glob
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import CountedGuarantee
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.guarantees.claims import ExposureReason
+from cloakwork.guarantees.claims.exposures import FormOfRelease, OnlyPublished, PolicyReason
+from cloakwork.guarantees.derive import goal_name
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
-from cloakwork.plan.claims import ExposureReason
-from cloakwork.plan.claims.exposures import FormOfRelease, OnlyPublished, PolicyReason
-from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED, PlannedExposure, TreatedAttribute
 from cloakwork.plan.sentences import exposure_in_words
 from cloakwork.policy.attribute_rules import AttributeRule, Role
-from cloakwork.policy.globs import clashes, is_glob
 
 
 def classify_columns(draft: Draft) -> Draft:

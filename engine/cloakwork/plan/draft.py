@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cloakwork.accounting.charge import Charge
-from cloakwork.errors import Cause
-from cloakwork.facts import Facts
+from cloakwork.base.errors import Cause
+from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee
-from cloakwork.mechanisms.profile import Profile
+from cloakwork.guarantees.claims import Caveat
 from cloakwork.plan.choose import Catalogue
-from cloakwork.plan.claims import Caveat
 from cloakwork.plan.model import (
     RELEASED,
     ConsideredMechanism,
@@ -17,6 +16,7 @@ from cloakwork.plan.model import (
     Step,
     TreatedAttribute,
 )
+from cloakwork.plan.profile_model import Profile
 from cloakwork.policy.model import Policy
 
 

@@ -14,11 +14,13 @@ from typing import Any, Final
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.gaussians import mu_of_cost
-from cloakwork.budget import Cost
-from cloakwork.errors import Cause
-from cloakwork.facts import Facts
+from cloakwork.base.budget import Cost
+from cloakwork.base.errors import Cause
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.privacy_event import Composed, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.guarantees.derive import goal_name
 from cloakwork.mechanisms.base import Mechanism, Offer, OffersPart, Refusal
 from cloakwork.mechanisms.prediction import Predicts
 from cloakwork.plan.choose import (
@@ -35,11 +37,9 @@ from cloakwork.plan.choose import (
     weigh,
     with_prediction,
 )
-from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import ConsideredMechanism, Step
 from cloakwork.policy.budget import ATTRIBUTES, PartName
 from cloakwork.policy.model import Mechanisms
-from cloakwork.privacy_event import Composed, PrivacyEvent
 
 SHARES: Final[Mapping[PartName, float]] = {CONTROL_FLOW: 0.5, TIMESTAMPS: 0.25, ATTRIBUTES: 0.25}
 """Weights of the parts' shares of mu squared, where the policy sets none; compared with others on

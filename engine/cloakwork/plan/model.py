@@ -7,13 +7,15 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue
 
 from cloakwork.accounting.charge import Charge
-from cloakwork.budget import Cost, Currency
-from cloakwork.facts import Facts
+from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.facts import Facts
+from cloakwork.base.globs import rule_resolver
+from cloakwork.base.lineage import Lineage
+from cloakwork.base.privacy_event import PrivacyEvent
+from cloakwork.base.quantities import Frozen
+from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee
-from cloakwork.lineage import Lineage
-from cloakwork.mechanisms.base import Proof
-from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.claims import (
+from cloakwork.guarantees.claims import (
     Assumption,
     Caveat,
     ConditionedOn,
@@ -21,11 +23,9 @@ from cloakwork.plan.claims import (
     Reason,
     TreatmentReason,
 )
-from cloakwork.policy.globs import rule_resolver
+from cloakwork.mechanisms.base import Proof
+from cloakwork.plan.profile_model import Profile
 from cloakwork.policy.model import Policy
-from cloakwork.privacy_event import PrivacyEvent
-from cloakwork.quantities import Frozen
-from cloakwork.records import PROSE, Prose
 
 PLAN_FORMAT: Final = "cloakwork/plan/v2"
 

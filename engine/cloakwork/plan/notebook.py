@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from cloakwork.accounting.notebook import cost_text
-from cloakwork.lineage import METADATA
-from cloakwork.notebook_html import listing, paragraph, shown, table
+from cloakwork.base.lineage import METADATA
+from cloakwork.base.notebook_html import listing, paragraph, shown, table
+from cloakwork.ledger.notebook import cost_text
 from cloakwork.plan.sentences import caveat_in_words, column_in_words, unproven_sentence
 from cloakwork.policy.model import describe_version
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Final
 
-from cloakwork.budget import Cost
+from cloakwork.base.budget import Cost
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.plan.budget import charge_budget, check_deltas, check_profile, goal_after_profile
 from cloakwork.plan.caveats import add_caveats

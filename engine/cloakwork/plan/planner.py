@@ -3,15 +3,15 @@
 from importlib.metadata import version
 from pathlib import Path
 
-from cloakwork.errors import PlanImpossible
-from cloakwork.facts import Facts
-from cloakwork.mechanisms.profile import Profile
+from cloakwork.base.errors import PlanImpossible
+from cloakwork.base.facts import Facts
+from cloakwork.guarantees.derive import derive
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
-from cloakwork.plan.derive import derive
 from cloakwork.plan.draft import Draft, Pass
 from cloakwork.plan.model import Plan
 from cloakwork.plan.passes import PASSES
+from cloakwork.plan.profile_model import Profile
 from cloakwork.plan.windows import facts_in_window
 from cloakwork.policy.load import digest, parse_policy, placed_causes
 from cloakwork.policy.model import Policy, describe_version

@@ -1,11 +1,11 @@
 """Prove a plan again from scratch: whatever it states must be what its policy implies."""
 
-from cloakwork.errors import CloakworkError, PlanImpossible, PlanMoved, PlanUnsound
+from cloakwork.base.errors import CloakworkError, PlanImpossible, PlanMoved, PlanUnsound
+from cloakwork.base.records import stated, without_prose
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.planner import make_plan
-from cloakwork.records import stated, without_prose
 
 _FIELDS_OF_THE_MAKER = ("engine",)
 """What a plan says about the program that made it, and nothing follows from."""

@@ -5,20 +5,20 @@ for inserted events.
 from dataclasses import replace
 from typing import Final, assert_never
 
-from cloakwork.errors import Cause
+from cloakwork.base.errors import Cause
+from cloakwork.base.globs import is_glob
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import Guarantee, KAnonymity
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.guarantees.derive import goal_name
 from cloakwork.log.eventlog import CASE_PREFIX
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.kanon.fill import FillParams
 from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams
 from cloakwork.mechanisms.kanon.quasi_identifiers import QuasiIdentifier
 from cloakwork.plan.choose import step_of
-from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED, Step, TreatedAttribute
 from cloakwork.policy.attribute_rules import AttributeRule
-from cloakwork.policy.globs import is_glob
 from cloakwork.policy.model import Policy
 
 

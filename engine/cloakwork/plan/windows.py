@@ -10,9 +10,9 @@ each release is charged to all of them.
 
 from dataclasses import replace
 
-from cloakwork.errors import Cause, PlanImpossible
-from cloakwork.facts import CASE, Facts, unit_name
-from cloakwork.plan.claims.caveats import HoldsWindow
+from cloakwork.base.errors import Cause, PlanImpossible
+from cloakwork.base.facts import CASE, Facts, unit_name
+from cloakwork.guarantees.claims.caveats import HoldsWindow
 from cloakwork.plan.draft import Draft
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.policy.windows import SPELLINGS

@@ -5,9 +5,9 @@ uses.
 from collections.abc import Iterator
 from typing import Final
 
-from cloakwork.facts import CASE, unit_name
+from cloakwork.base.facts import CASE, unit_name
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.policy.advice import Advice
 from cloakwork.policy.explain import is_released
 from cloakwork.policy.model import Policy

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from cloakwork.base.quantities import Frozen, Value
 from cloakwork.policy.fields import Boolean, Quantity, WholeNumber, is_empty
 from cloakwork.policy.ranges import RangeEnd, ValueType, coherent_type, number_of_end
-from cloakwork.quantities import Frozen, Value
 
 Role = Literal[
     "identifier",

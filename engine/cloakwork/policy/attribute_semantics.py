@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+from cloakwork.base.globs import clashes, is_glob, matches
 from cloakwork.policy.content import COLUMN_ROLES, Content, mapping_at
 from cloakwork.policy.document import RefusedValue, Steps, dotted_path, kind_of, shown_value
-from cloakwork.policy.globs import clashes, is_glob, matches
 from cloakwork.policy.validation_messages import ShapeError, did_you_mean, value_at
 
 MOST_CLASHES: Final = 1000  # that are listed

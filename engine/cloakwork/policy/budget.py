@@ -4,10 +4,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from cloakwork.budget import Cost, epsilon_of_advantage
-from cloakwork.policy.fields import ShortName, WholeNumber, is_empty
-from cloakwork.policy.windows import Windows
-from cloakwork.quantities import (
+from cloakwork.base.budget import Cost, epsilon_of_advantage
+from cloakwork.base.quantities import (
     LEAST_EPSILON,
     MOST_BUDGET,
     MOST_EPSILON,
@@ -15,6 +13,8 @@ from cloakwork.quantities import (
     Number,
     Probability,
 )
+from cloakwork.policy.fields import ShortName, WholeNumber, is_empty
+from cloakwork.policy.windows import Windows
 
 
 class Limit(Frozen):

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
+from cloakwork.base.globs import RuleResolver
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import KINDS, PrivacyGuarantee
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.policy.document import Steps
-from cloakwork.policy.globs import RuleResolver
 from cloakwork.policy.validation_messages import value_at
 
 COLUMNS: Final = (CONTROL_FLOW, TIMESTAMPS, METADATA)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal
 
-from cloakwork.facts import CASE, unit_name
+from cloakwork.base.facts import CASE, unit_name
+from cloakwork.base.quantities import Frozen, format_duration
 from cloakwork.guarantees import Guarantee, PrivacyGuarantee
-from cloakwork.log.io.options import InputOptions
+from cloakwork.log.formats.options import InputOptions
 from cloakwork.policy.attribute_rules import AttributeRule
 from cloakwork.policy.budget import Limit, PartName, ProfileShare
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy, Spec
 from cloakwork.policy.windows import Windows
-from cloakwork.quantities import Frozen, format_duration
 
 Verdict = Literal["tighter", "looser", "other"]
 

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from cloakwork.budget import RARE, guessing_advantage
-from cloakwork.facts import CASE, RangeType, unit_name
+from cloakwork.base.budget import RARE, guessing_advantage
+from cloakwork.base.facts import CASE, RangeType, unit_name
+from cloakwork.base.globs import is_glob
+from cloakwork.base.lineage import METADATA, TIMESTAMPS
+from cloakwork.base.quantities import format_duration
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
-from cloakwork.lineage import METADATA, TIMESTAMPS
 from cloakwork.policy.attribute_rules import AttributeRule
 from cloakwork.policy.budget import Budget, Limit
-from cloakwork.policy.globs import is_glob
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.policy.windows import SPELLINGS, Windows
-from cloakwork.quantities import format_duration
 
 MOST_VALUES: Final = 20
 """Values of a domain that are spelt out."""

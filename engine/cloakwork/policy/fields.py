@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from cloakwork.quantities import LARGEST, Number
+from cloakwork.base.quantities import LARGEST, Number
 
 ShortName = Annotated[str, Field(min_length=1, max_length=200)]
 WholeNumber = Annotated[int, Field(strict=True)]

@@ -5,6 +5,7 @@ twice or contradicts itself.
 from collections.abc import Iterator
 from typing import Final
 
+from cloakwork.base.globs import is_glob
 from cloakwork.guarantees import KINDS
 from cloakwork.policy.content import (
     COLUMNS,
@@ -19,7 +20,6 @@ from cloakwork.policy.content import (
     rule_for,
 )
 from cloakwork.policy.document import RefusedValue, Steps, kind_of, shown_value
-from cloakwork.policy.globs import is_glob
 from cloakwork.policy.validation_messages import ShapeError, did_you_mean, value_at
 
 _STRENGTHS: Final = frozenset(name for kind in KINDS.values() for name in kind.stricter_if)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final, Literal
 
-from cloakwork.errors import FileProblem, PolicyError
+from cloakwork.base.errors import FileProblem, PolicyError
 from cloakwork.policy.load import load_policy
 from cloakwork.policy.model import Policy
 from cloakwork.policy.validation_messages import did_you_mean

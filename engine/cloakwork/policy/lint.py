@@ -6,7 +6,8 @@ from typing import Final, TypeGuard
 
 from pydantic import JsonValue
 
-from cloakwork.budget import guessing_advantage
+from cloakwork.base.budget import guessing_advantage
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.guarantees import (
     VACUOUS_T,
     DifferentialPrivacy,
@@ -14,7 +15,6 @@ from cloakwork.guarantees import (
     KAnonymity,
     TCloseness,
 )
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.advice_on_facts import missing_values, unused_values, windows_and_facts
 from cloakwork.policy.attribute_words import STAFF, names_one_of, words_of

@@ -4,7 +4,7 @@ once.
 >>> parse_policy("kind: PrivacyPolicy\\n")
 Traceback (most recent call last):
 ...
-cloakwork.errors.PolicyError: policy.yaml:1:1: apiVersion is missing
+cloakwork.base.errors.PolicyError: policy.yaml:1:1: apiVersion is missing
 policy.yaml:1:1: metadata is missing
 policy.yaml:1:1: spec is missing
 """
@@ -17,9 +17,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from cloakwork.errors import Cause, FileProblem, PolicyError
+from cloakwork.base.errors import Cause, FileProblem, PolicyError
+from cloakwork.mechanisms.installed import known_names
 from cloakwork.policy.document import Document, Fault, Steps, dotted_path
-from cloakwork.policy.installed import known_names
 from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import semantic_faults
 from cloakwork.policy.syntax import read_document, read_text

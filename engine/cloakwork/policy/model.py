@@ -13,18 +13,18 @@ from pydantic import (
     model_validator,
 )
 
-from cloakwork.facts import CASE, Facts, Unit, unit_name
+from cloakwork.base.facts import CASE, Facts, Unit, unit_name
+from cloakwork.base.globs import MOST_GLOBS, RuleResolver, is_glob, matches, rule_resolver
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.quantities import DATASET_PATTERN, Frozen, Value
 from cloakwork.guarantees import Guarantee
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.log.io.options import InputOptions
+from cloakwork.log.formats.options import InputOptions
 from cloakwork.policy.attribute_rules import AttributeRule, Role
 from cloakwork.policy.budget import Budget, ProfileShare
 from cloakwork.policy.fields import Boolean, ShortName, is_empty
-from cloakwork.policy.globs import MOST_GLOBS, RuleResolver, is_glob, matches, rule_resolver
 from cloakwork.policy.public_facts import Assume
 from cloakwork.policy.ranges import number_of_end
 from cloakwork.policy.waivers import Waiver
-from cloakwork.quantities import DATASET_PATTERN, Frozen, Value
 
 _COLUMN_OF_ROLE: Final[dict[str, str]] = {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}
 API_VERSION: Final = "cloakwork/v1"
@@ -285,7 +285,7 @@ class Policy(Frozen):
     spec: Annotated[Spec, Field(description="What must be guaranteed, and how")]
 
     def _repr_html_(self) -> str:
-        from cloakwork.notebook_html import listing, shown
+        from cloakwork.base.notebook_html import listing, shown
         from cloakwork.policy.explain import explain
 
         sections = (listing(section.title, section.lines) for section in explain(self))

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
-from cloakwork.facts import UNIX_EPOCH, Window
+from cloakwork.base.facts import UNIX_EPOCH, Window
+from cloakwork.base.quantities import LONGEST, MOST_UNITS, SHORTEST, Duration, Frozen
 from cloakwork.policy.fields import ShortName, WholeNumber, is_empty
-from cloakwork.quantities import LONGEST, MOST_UNITS, SHORTEST, Duration, Frozen
 
 FIRST_YEAR: Final = 1900
 LAST_YEAR: Final = 2200

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from cloakwork.facts import FoundType, RangeType
+from cloakwork.base.facts import FoundType, RangeType
+from cloakwork.base.quantities import LARGEST, as_number
 from cloakwork.policy.public_facts import FIRST_YEAR, LAST_YEAR
-from cloakwork.quantities import LARGEST, as_number
 
 ValueType = Literal["number", "integer", "date", "time", "text"]
 

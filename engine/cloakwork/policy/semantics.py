@@ -10,6 +10,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from cloakwork.base.globs import has_too_many_globs, is_glob, matches
+from cloakwork.mechanisms.installed import installed_names
+from cloakwork.mechanisms.mechanism_options import OPTIONS
 from cloakwork.policy.attribute_semantics import (
     domains_are_of_one_kind,
     globs_do_not_clash,
@@ -20,7 +23,6 @@ from cloakwork.policy.attribute_semantics import (
 from cloakwork.policy.budget import Limit
 from cloakwork.policy.content import Content, PolicyContent, mapping_at
 from cloakwork.policy.document import RefusedValue, Steps, shown_value
-from cloakwork.policy.globs import has_too_many_globs, is_glob, matches
 from cloakwork.policy.guarantee_semantics import (
     columns_are_listed_once,
     covered_columns_are_not_exposed,
@@ -28,8 +30,6 @@ from cloakwork.policy.guarantee_semantics import (
     guarantees_are_said_once,
     names_lead_somewhere,
 )
-from cloakwork.policy.installed import installed_names
-from cloakwork.policy.mechanism_options import OPTIONS
 from cloakwork.policy.placeholders import placeholders_are_filled
 from cloakwork.policy.validation_messages import ShapeError, did_you_mean, value_at
 

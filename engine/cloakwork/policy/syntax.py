@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from cloakwork.errors import FileProblem, PolicyError
+from cloakwork.base.errors import FileProblem, PolicyError
 from cloakwork.policy.document import (
     Document,
     Fault,

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ValidationError
 from rapidfuzz import process
 from rapidfuzz.distance import DamerauLevenshtein
 
+from cloakwork.base.quantities import format_duration
 from cloakwork.policy.document import RefusedValue, Step, Steps, kind_of, shown_value
 from cloakwork.policy.model import API_VERSION, Policy
-from cloakwork.quantities import format_duration
 
 MOST_COMPARED: Final = 200  # words; a suggestion out of more would be luck
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from cloakwork.base.quantities import Frozen
 from cloakwork.policy.advice import Advice
 from cloakwork.policy.document import dotted_path
-from cloakwork.quantities import Frozen
 
 _OneLine = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$")]
 

@@ -6,9 +6,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from cloakwork.facts import Window
+from cloakwork.base.facts import Window
+from cloakwork.base.quantities import Frozen
 from cloakwork.policy.public_facts import FIRST_YEAR, LAST_YEAR
-from cloakwork.quantities import Frozen
 
 Period = Literal["1 day", "1 week", "1 month", "1 year"]
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from cloakwork.errors import OutputError, VerificationFailed
+from cloakwork.base.errors import OutputError, VerificationFailed
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE
 from cloakwork.publishing.log_files import LOG_NAME, MOST_PARTS, files_of, names_of_log
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
-from cloakwork.errors import VerificationFailed
+from cloakwork.base.errors import VerificationFailed
+from cloakwork.base.quantities import Frozen
 from cloakwork.publishing.keys import SigningKey
-from cloakwork.quantities import Frozen
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -18,7 +18,7 @@ from pydantic import (
     field_validator,
 )
 
-from cloakwork.errors import VerificationFailed
+from cloakwork.base.errors import VerificationFailed
 from cloakwork.publishing.dsse import canonical
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE
 

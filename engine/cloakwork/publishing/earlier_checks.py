@@ -13,15 +13,15 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from cloakwork.advisories import Advisory, Parameters
-from cloakwork.checks.measure import measure
-from cloakwork.checks.values import last_of_case, prefixes
-from cloakwork.errors import GuaranteeBroken
-from cloakwork.facts import Unit
+from cloakwork.base.errors import GuaranteeBroken
+from cloakwork.base.facts import Unit
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.naming import values_of
 from cloakwork.guarantees import Guarantee
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.guarantees.checked_values import last_of_case, prefixes
+from cloakwork.guarantees.measure import measure
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.naming import values_of
+from cloakwork.publishing.advisories import Advisory, Parameters
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from cloakwork.errors import VerificationFailed
+from cloakwork.base.errors import VerificationFailed
 from cloakwork.publishing.statement import file_digest
 
 PLAN_FILE: Final = "plan.json"

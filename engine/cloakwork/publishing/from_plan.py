@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
-from cloakwork.accounting.account import BudgetTerms
 from cloakwork.accounting.charge import Charge
-from cloakwork.budget import Cost
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.budget import Cost
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.privacy_event import PrivacyEvent
+from cloakwork.base.records import without_prose
+from cloakwork.ledger.account import BudgetTerms
 from cloakwork.plan.budget import ledger_terms as budget_terms
 from cloakwork.plan.model import Claim, Plan, UnprovenClaim
 from cloakwork.plan.sentences import (
@@ -24,7 +26,6 @@ from cloakwork.plan.sentences import (
     unproven_sentence,
 )
 from cloakwork.policy.model import Policy
-from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.publishing.released import ReleasedColumn, given_by_name, names_of
 from cloakwork.publishing.statement import (
     FAMILY,
@@ -40,7 +41,6 @@ from cloakwork.publishing.statement import (
     StatedWindow,
     UnprovenGoal,
 )
-from cloakwork.records import without_prose
 
 NOTHING_RECORDED: Final[Mapping[int, PrivacyEvent]] = MappingProxyType({})
 

@@ -9,9 +9,9 @@ from typing import Final, Self
 
 import numpy as np
 
-from cloakwork.arrays import Words
+from cloakwork.base.arrays import Words
+from cloakwork.base.errors import OutputError
 from cloakwork.engines.sorted_runs import SortedRuns
-from cloakwork.errors import OutputError
 
 _IN_MEMORY: Final = 1 << 23
 """Bytes; more are kept in a temporary file."""

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from cloakwork.errors import OutputError
-from cloakwork.home import home, private_secret, secret_made_once
-from cloakwork.quantities import Frozen
+from cloakwork.base.errors import OutputError
+from cloakwork.base.home import home, private_secret, secret_made_once
+from cloakwork.base.quantities import Frozen
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from cloakwork.errors import LogError
+from cloakwork.base.errors import LogError
 
 LOG_NAME: Final = re.compile(r"log\.(?P<format>xes|csv|parquet|xes\.gz|csv\.gz)")
 """The name of a released log, a file or a folder of parts."""

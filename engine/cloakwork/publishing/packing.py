@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from cloakwork.errors import OutputError, VerificationFailed
+from cloakwork.base.errors import OutputError, VerificationFailed
 from cloakwork.publishing.archive import pack_folder
 from cloakwork.publishing.folder import check_entries, holds_internal
 from cloakwork.publishing.verify import Verification, verify

@@ -13,9 +13,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from cloakwork.errors import LedgerError, OutputError
-from cloakwork.locks import Lock, lock_folder, lock_if_abandoned
-from cloakwork.notebook_html import listing, paragraph, shown, table
+from cloakwork.base.errors import LedgerError, OutputError
+from cloakwork.base.locks import Lock, lock_folder, lock_if_abandoned
+from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.dsse import seal
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE

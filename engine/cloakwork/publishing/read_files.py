@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from cloakwork.arrays import Words
+from cloakwork.base.arrays import Words
 from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.log.formats import read_log
+from cloakwork.log.formats.file_parts import ColumnKinds, FileParts, kinds_of, kinds_together
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.io import read_log
-from cloakwork.log.io.file_parts import ColumnKinds, FileParts, kinds_of, kinds_together
 from cloakwork.publishing.folder import Check
 from cloakwork.publishing.id_hashes import IdHashes
 from cloakwork.publishing.log_files import LogFiles

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.accounting.records import FolderLocation, Record
-from cloakwork.errors import OutputError, VerificationFailed
-from cloakwork.facts import Unit, unit_name
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.base.errors import OutputError, VerificationFailed
+from cloakwork.base.facts import Unit, unit_name
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.records import FolderLocation, Record
 from cloakwork.publishing.dsse import read_envelope, read_json
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, check_file, read_document
 from cloakwork.publishing.log_files import names_of_log

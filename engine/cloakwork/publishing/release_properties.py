@@ -1,7 +1,7 @@
 """What advisories go by."""
 
-from cloakwork.advisories import ReleaseProperties
 from cloakwork.plan.model import Plan
+from cloakwork.publishing.advisories import ReleaseProperties
 
 
 def properties_of(plan: Plan) -> ReleaseProperties:

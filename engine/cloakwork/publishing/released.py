@@ -8,14 +8,14 @@ from typing import Annotated, Final, Literal
 import polars as pl
 from pydantic import Field
 
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.globs import is_glob
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.naming import values_of
+from cloakwork.base.quantities import Frozen
+from cloakwork.guarantees.claims import ConditionedOn
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.naming import values_of
-from cloakwork.plan.claims import ConditionedOn
 from cloakwork.plan.model import RELEASED, Plan, TreatedAttribute
-from cloakwork.policy.globs import is_glob
-from cloakwork.quantities import Frozen
 
 Family = Literal["xes", "csv", "parquet"]
 Scope = Literal["case", "event"]

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from cloakwork.errors import LogError, first_line
-from cloakwork.lineage import CONTROL_FLOW
-from cloakwork.log.io import Attribute, Extension, read_annotations
+from cloakwork.base.errors import LogError, first_line
+from cloakwork.base.lineage import CONTROL_FLOW
+from cloakwork.log.formats import Attribute, Extension, read_annotations
 from cloakwork.plan.model import Plan, Step
 from cloakwork.publishing.statement import (
     ExposedColumn,

@@ -19,15 +19,15 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue
 
-from cloakwork.budget import Cost, Currency
-from cloakwork.facts import Unit
+from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.facts import Unit
+from cloakwork.base.privacy_event import PrivacyEvent
+from cloakwork.base.quantities import Duration, Frozen
+from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee
-from cloakwork.plan.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
-from cloakwork.privacy_event import PrivacyEvent
+from cloakwork.guarantees.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
 from cloakwork.publishing.dsse import canonical, read_json
 from cloakwork.publishing.released import ReleasedColumn
-from cloakwork.quantities import Duration, Frozen
-from cloakwork.records import PROSE, Prose
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "urn:cloakwork:privacy-statement:v2"

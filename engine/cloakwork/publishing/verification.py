@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cloakwork.advisories import AdvisoryMatch
-from cloakwork.notebook_html import listing, paragraph, shown, table
+from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.plan.model import Plan
+from cloakwork.publishing.advisories import AdvisoryMatch
 from cloakwork.publishing.earlier import EarlierStatement
 from cloakwork.publishing.folder import Check
 from cloakwork.publishing.statement import PrivacyStatement

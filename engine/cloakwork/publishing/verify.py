@@ -17,10 +17,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from cloakwork.advisories import advisories_for
-from cloakwork.errors import VerificationFailed
+from cloakwork.base.errors import VerificationFailed
 from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import with_own_sentences as reworded_plan
+from cloakwork.publishing.advisories import advisories_for
 from cloakwork.publishing.archive import unpacked
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.earlier import EarlierStatement, SignedEarlier

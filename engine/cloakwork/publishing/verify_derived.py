@@ -5,15 +5,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from cloakwork.errors import CloakworkError, PlanMoved, PlanUnsound, first_line
+from cloakwork.base.errors import CloakworkError, PlanMoved, PlanUnsound, first_line
+from cloakwork.base.privacy_event import Composed, PrivacyEvent, charges_anything
+from cloakwork.base.records import stated
 from cloakwork.kernel import Books
 from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.privacy_event import Composed, PrivacyEvent, charges_anything
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, Check
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.log_files import LogFiles
 from cloakwork.publishing.statement import PrivacyStatement
-from cloakwork.records import stated
 
 _UNPROVABLE: Final = (PlanUnsound, CloakworkError, ValueError, TypeError, LookupError)
 """What is raised while a plan is proved that nobody could have made: unknown steps, parameters,

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
 
-from cloakwork.advisories import (
+from cloakwork.base.errors import LogError, first_line
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.publishing.advisories import (
     TIME,
     Advisory,
     Parameters,
@@ -21,9 +24,6 @@ from cloakwork.advisories import (
     has_raw_times,
     is_pattern,
 )
-from cloakwork.errors import LogError, first_line
-from cloakwork.lineage import TIMESTAMPS
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.publishing.dsse import canonical
 from cloakwork.publishing.earlier import (
     EARLIER_ENGINE,
@@ -38,7 +38,7 @@ from cloakwork.publishing.verify_derived import check_format
 from cloakwork.publishing.verify_signature import signed_log
 
 if TYPE_CHECKING:
-    from cloakwork.advisories import MeasureOnFile
+    from cloakwork.publishing.advisories import MeasureOnFile
 
 _ROLES: Final = {TIMESTAMPS: TIME}
 """The column that advisories know by its standard name."""
@@ -46,7 +46,7 @@ _ROLES: Final = {TIMESTAMPS: TIME}
 
 def check_earlier_contents(folder: Path, content: bytes, signed: SignedEarlier) -> ContentChecks:
     """What an authentic release of version 0.1.0 shows: ``content`` is its plan, as signed."""
-    from cloakwork.log.io import read_log
+    from cloakwork.log.formats import read_log
 
     statement = signed.envelope.predicate
     plan = read_earlier_plan(content)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cloakwork.errors import GuaranteeBroken, LogError, first_line
-from cloakwork.facts import Unit
+from cloakwork.base.errors import GuaranteeBroken, LogError, first_line
+from cloakwork.base.facts import Unit
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.naming import CASE_ID
 from cloakwork.guarantees import short_description
-from cloakwork.lineage import TIMESTAMPS
-from cloakwork.log.naming import CASE_ID
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.folder import Check
 from cloakwork.publishing.log_files import LogFiles
@@ -68,7 +68,7 @@ def _check_contents(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> I
     """Whether the log holds the attributes that the statement lists, each case in one part, and the
     guarantees that can be measured on it.
     """
-    from cloakwork.checks.measure import check_of
+    from cloakwork.guarantees.measure import check_of
 
     unit = plan.facts.unit
     measurable = [claim.guarantee for claim in plan.claims if check_of(claim.guarantee, unit)]
@@ -128,7 +128,7 @@ def _measure_guarantee(
     Where the files do not show units, cases count: a unit owns at least one, so fewer than k cases
     are fewer than k units.
     """
-    from cloakwork.checks.measure import measure
+    from cloakwork.guarantees.measure import measure
 
     unit = plan.facts.unit
     visible = _shows_units(held, plan)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pydantic import ValidationError
 
-from cloakwork.errors import VerificationFailed
+from cloakwork.base.errors import VerificationFailed
 from cloakwork.publishing.dsse import Envelope, is_signed_by, read_json
 from cloakwork.publishing.earlier import EarlierStatement, SignedEarlier, is_earlier, read_earlier
 from cloakwork.publishing.folder import (

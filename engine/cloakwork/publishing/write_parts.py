@@ -7,11 +7,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from cloakwork.base.errors import OutputError
 from cloakwork.engines.base import part_bounds
-from cloakwork.errors import OutputError
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats import Attribute
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.io import Attribute
 from cloakwork.publishing.log_files import MOST_PARTS, part_name
 from cloakwork.publishing.stamp import EXTENSIONS
 from cloakwork.publishing.statement import FAMILY, file_digest
@@ -84,7 +84,7 @@ class PartWriter:
 
     def write(self, number: int, batch: EventLog) -> str:
         """Write the batch, whatever it holds; the SHA-256 (hex) of its file."""
-        from cloakwork.log.io import write_log
+        from cloakwork.log.formats import write_log
 
         attempt = self.folder / f"attempt-{secrets.token_hex(8)}.{self.output}"
         family = FAMILY[self.output]

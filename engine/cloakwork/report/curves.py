@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cloakwork.audit.curves import ShareCurve
+from cloakwork.evaluation.curves import ShareCurve
 
 _WIDTH: Final = 360
 _BASE: Final = 100

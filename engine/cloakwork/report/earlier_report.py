@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from cloakwork.errors import OutputError, VerificationFailed
+from cloakwork.base.errors import OutputError, VerificationFailed
 from cloakwork.publishing.dsse import read_envelope, read_json
 from cloakwork.publishing.earlier import EarlierStatement, is_earlier
 from cloakwork.publishing.folder import STATEMENT_FILE, read_document

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Final, Literal
 
-from cloakwork.errors import VerificationFailed
+from cloakwork.base.errors import VerificationFailed
+from cloakwork.base.quantities import Frozen
 from cloakwork.publishing.earlier import EarlierStatement
 from cloakwork.publishing.folder import INTERNAL_FOLDER, STATEMENT_FILE
 from cloakwork.publishing.verification import Verification
 from cloakwork.publishing.verify import verify
-from cloakwork.quantities import Frozen
 
 
 class Examination(Frozen):

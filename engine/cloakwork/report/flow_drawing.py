@@ -6,7 +6,7 @@ from math import hypot
 from textwrap import wrap
 from typing import Final, Literal
 
-from cloakwork.audit.flow import FlowGraph
+from cloakwork.evaluation.control_flow import FlowGraph
 from cloakwork.report.flow_layout import BEGIN, END, Link, layers_of, links_of
 
 Side = Literal["source", "released"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from cloakwork.audit.flow import FlowGraph
+from cloakwork.evaluation.control_flow import FlowGraph
 
 BEGIN: Final = "begin\x00"
 END: Final = "end\x00"

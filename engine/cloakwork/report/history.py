@@ -7,17 +7,17 @@ from typing import Any, Final
 
 from pydantic import AwareDatetime
 
-from cloakwork.accounting.account import Account
-from cloakwork.accounting.declarations import declaration_of
-from cloakwork.accounting.entries import Entry, EventKind
-from cloakwork.accounting.forecast import forecast_budget
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.accounting.records import Record
-from cloakwork.errors import CloakworkError
+from cloakwork.base.errors import CloakworkError
+from cloakwork.base.quantities import Duration, Frozen
+from cloakwork.ledger.account import Account
+from cloakwork.ledger.declarations import declaration_of
+from cloakwork.ledger.entries import Entry, EventKind
+from cloakwork.ledger.forecast import forecast_budget
+from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.records import Record
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.statement import PublishedCost
-from cloakwork.quantities import Duration, Frozen
 
 
 class BookAtRelease(Frozen):

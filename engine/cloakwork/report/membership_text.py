@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from cloakwork.report.risk_figures import MembershipFigures, MembershipGroup, RecognisedMembers
+from cloakwork.evaluation.risk_figures import MembershipFigures, MembershipGroup, RecognisedMembers
 
 _USUAL: Final = 0.01
 """Of the shares of false alarms, the one that is said first."""

@@ -6,22 +6,22 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.accounting.windows import concerns_same
-from cloakwork.advisories import advisories_for
-from cloakwork.audit.utility import Utility
-from cloakwork.errors import LedgerError
-from cloakwork.facts import unit_name
+from cloakwork.base.errors import LedgerError
+from cloakwork.base.facts import unit_name
+from cloakwork.base.quantities import Frozen
+from cloakwork.evaluation.risk_figures import RiskReport
+from cloakwork.evaluation.utility import Utility
+from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.windows import concerns_same
 from cloakwork.mechanisms.base import Proof
 from cloakwork.plan.model import Plan
+from cloakwork.publishing.advisories import advisories_for
 from cloakwork.publishing.release_properties import properties_of
 from cloakwork.publishing.statement import PrivacyStatement, Statement
-from cloakwork.quantities import Frozen
 from cloakwork.report.examined import NOT_EXAMINED, WHEN_WRITTEN, Examination
 from cloakwork.report.history import LedgerView, ledger_view
 from cloakwork.report.origin import RunOrigin, origin_of
 from cloakwork.report.pictures import ReleasedPictures
-from cloakwork.report.risk_figures import RiskReport
 from cloakwork.report.texts import warning_lines
 from cloakwork.report.unprotected import UnprotectedGroup, unprotected_groups
 from cloakwork.run.release import Release

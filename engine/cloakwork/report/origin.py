@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
+from cloakwork.base.quantities import Frozen
 from cloakwork.plan.model import Plan
-from cloakwork.quantities import Frozen
 
 _PACKAGES: Final = ("dp-accounting", "highspy", "numpy", "polars", "pydantic", "scipy")
 """What figures, searches and prices of a release depend on."""

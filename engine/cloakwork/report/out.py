@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from cloakwork.errors import OutputError
-from cloakwork.new_files import new_file, require_new
+from cloakwork.base.errors import OutputError
+from cloakwork.base.new_files import new_file, require_new
 from cloakwork.publishing.folder import INTERNAL_FOLDER, STATEMENT_FILE
 
 

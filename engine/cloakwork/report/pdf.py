@@ -11,7 +11,7 @@ from importlib.resources import files
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from cloakwork.errors import OutputError
+from cloakwork.base.errors import OutputError
 from cloakwork.report.letters import with_common_letters, without_controls
 from cloakwork.report.page_tree import Node, drawing, page_tree
 

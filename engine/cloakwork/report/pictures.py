@@ -4,14 +4,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from cloakwork.audit.curves import ShareCurve
-from cloakwork.audit.flow import FlowGraph
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.quantities import Frozen
+from cloakwork.evaluation.control_flow import FlowGraph
+from cloakwork.evaluation.curves import ShareCurve
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.statement import Statement
 from cloakwork.publishing.verify_signature import signed_log
-from cloakwork.quantities import Frozen
 
 _DRAWN: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
 
@@ -29,13 +29,13 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
     """Pictures of the signed log in ``folder``; None where it is not there, or cannot be read. Of
     several files one is in memory at a time: times are then those of a sample of the cases.
     """
-    from cloakwork.audit.flow import flow_graph
-    from cloakwork.audit.utility import SeenLog
-    from cloakwork.audit.whole_log import time_curves
-    from cloakwork.errors import CloakworkError
-    from cloakwork.log.io import read_log
-    from cloakwork.log.io.file_parts import FileParts
-    from cloakwork.run.comparison import days_from
+    from cloakwork.base.errors import CloakworkError
+    from cloakwork.evaluation.control_flow import flow_graph
+    from cloakwork.evaluation.release_comparison import days_from
+    from cloakwork.evaluation.utility import SeenLog
+    from cloakwork.evaluation.whole_log import time_curves
+    from cloakwork.log.formats import read_log
+    from cloakwork.log.formats.file_parts import FileParts
 
     signed = signed_log(folder, statement)
     if any(file.is_symlink() or not file.is_file() for file in signed.files):

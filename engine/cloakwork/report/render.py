@@ -7,8 +7,10 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.errors import OutputError, VerificationFailed
+from cloakwork.base.errors import OutputError, VerificationFailed
+from cloakwork.base.quantities import Frozen
+from cloakwork.evaluation.risk_figures import RiskReport
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import with_own_sentences
 from cloakwork.publishing.dsse import is_signed_by, read_envelope
@@ -18,7 +20,6 @@ from cloakwork.publishing.keys import keyid_of, trusted_key
 from cloakwork.publishing.keys import public_key as read_key
 from cloakwork.publishing.statement import Statement, file_digest
 from cloakwork.publishing.verify import read_statement
-from cloakwork.quantities import Frozen
 from cloakwork.report.dpv import dpv_terms
 from cloakwork.report.earlier_report import earlier_report, is_earlier_release
 from cloakwork.report.examined import Examination, examined
@@ -35,7 +36,6 @@ from cloakwork.report.model import (
 )
 from cloakwork.report.oscal import assessment_results
 from cloakwork.report.pictures import released_pictures
-from cloakwork.report.risk_figures import RiskReport
 from cloakwork.report.risk_file import require_internal, require_of_release
 from cloakwork.report.texts import warning_lines
 from cloakwork.report.unprotected import unprotected_groups

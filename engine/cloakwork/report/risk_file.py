@@ -5,9 +5,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from cloakwork.errors import OutputError
+from cloakwork.base.errors import OutputError
+from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.report.model import Audience, Format
-from cloakwork.report.risk_figures import RiskReport
 
 WITH_RISK: Final[tuple[Format, ...]] = ("html", "pdf", "json", "dpia")
 """The formats that hold the figures of an attack."""

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-from cloakwork.budget import RARE, Cost, guessing_advantage
-from cloakwork.facts import Unit
+from cloakwork.base.budget import RARE, Cost, guessing_advantage
+from cloakwork.base.facts import Unit
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.quantities import format_duration
 from cloakwork.guarantees import (
     ConfidenceBound,
     DifferentialPrivacy,
@@ -21,12 +23,10 @@ from cloakwork.guarantees import (
     MetricPrivacy,
     TCloseness,
 )
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.plan.claims import ConditionedOn
+from cloakwork.guarantees.claims import ConditionedOn
 from cloakwork.plan.model import Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.sentences import caveat_in_words, column_in_words
 from cloakwork.policy.placeholders import PURPOSE_ASKED, is_unstated
-from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
     from cloakwork.publishing.statement import ExposedColumn

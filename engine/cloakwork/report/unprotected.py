@@ -8,13 +8,13 @@ is more than one (all cases of a person, a group), is not hidden by it.
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from cloakwork.facts import Unit
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.plan.claims.caveats import HoldsWindow
+from cloakwork.base.facts import Unit
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.quantities import Frozen
+from cloakwork.guarantees.claims.caveats import HoldsWindow
 from cloakwork.plan.model import Plan
 from cloakwork.policy.attribute_words import NAMED, PERSON, STAFF, WHO, names_one_of, words_of
 from cloakwork.publishing.statement import PrivacyStatement
-from cloakwork.quantities import Frozen
 from cloakwork.report.texts import listed
 
 GroupKind = Literal["everybody", "several-cases", "other-persons", "staff", "in-values", "groups"]

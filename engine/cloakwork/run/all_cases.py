@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.accounting.fingerprint import fingerprint, merged_fingerprint
-from cloakwork.accounting.window_hashes import hashed_ids
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
+from cloakwork.base.naming import values_of
+from cloakwork.ledger.fingerprint import fingerprint, merged_fingerprint
+from cloakwork.ledger.window_hashes import hashed_ids
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.naming import values_of
 
 
 @dataclass(frozen=True, slots=True)

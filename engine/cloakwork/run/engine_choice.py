@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from cloakwork.base.errors import CloakworkError
+from cloakwork.base.progress import Reporter
 from cloakwork.engines.base import Engine
 from cloakwork.engines.executors import Executor, InThisProcess, Processes
 from cloakwork.engines.memory import MemoryEngine
-from cloakwork.errors import CloakworkError
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.row_source import RowSource
+from cloakwork.log.formats.row_source import RowSource
 from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan
 from cloakwork.policy.model import Policy
-from cloakwork.progress import Reporter
 from cloakwork.run.fitting import needs_all_cases
 from cloakwork.run.reading import log_in_memory, read_under, rows_under
 
@@ -78,7 +78,7 @@ def choice_for(
     is none of these. ``engine``: a name, or an engine of Spark.
     """
     if not isinstance(engine, str | None) or type(log).__module__.startswith("pyspark."):
-        from cloakwork.run.spark_reading import opened_by_spark
+        from cloakwork_extras.spark.spark_reading import opened_by_spark
 
         reading = Reading(columns, keep, on_excess_under(plan))
         return Choice(*opened_by_spark(engine, log, plan.policy, reading))
@@ -100,8 +100,8 @@ def _choice_of_file(name: str | None, path: str | Path, plan: Plan, reading: Rea
     """
     policy, named = plan.policy, engine_name(name)
     if named == "spark":
-        from cloakwork.engines.spark import spark_engine
-        from cloakwork.run.spark_reading import spark_source
+        from cloakwork_extras.spark.spark import spark_engine
+        from cloakwork_extras.spark.spark_reading import spark_source
 
         source = spark_source(
             policy,
@@ -157,7 +157,7 @@ def _choice_in_memory(name: str | None, log: EventLog) -> Choice:
         return Choice(MemoryEngine(), log)
     if named == "local":
         return Choice(local_engine(), log)
-    from cloakwork.engines.spark import spark_engine
+    from cloakwork_extras.spark.spark import spark_engine
 
     return Choice(spark_engine(), log)
 

@@ -14,24 +14,26 @@ from typing import Final
 from pydantic import JsonValue
 
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.entries import Entry
-from cloakwork.accounting.ledger import Ledger, Reservation
-from cloakwork.checks.measure import measure as measured_on
-from cloakwork.engines.base import Engine
-from cloakwork.engines.memory import MemoryEngine
-from cloakwork.errors import (
+from cloakwork.base.errors import (
     GuaranteeBroken,
     LedgerError,
     MechanismError,
     OutputError,
     PlanUnsound,
 )
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.naming import without
+from cloakwork.base.progress import Reporter, heard_by, silent
+from cloakwork.engines.base import Engine
+from cloakwork.engines.memory import MemoryEngine
+from cloakwork.evaluation.hints import time_hints
 from cloakwork.guarantees import MetricPrivacy, short_description
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.guarantees.measure import measure as measured_on
+from cloakwork.ledger.entries import Entry
+from cloakwork.ledger.ledger import Ledger, Reservation
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.formats.round_trip import TypesReadBack
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.io.round_trip import TypesReadBack
-from cloakwork.log.naming import without
 from cloakwork.mechanisms.base import (
     EnrichCases,
     Enriches,
@@ -46,10 +48,8 @@ from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.prove import replan
-from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.run.all_cases import CaseIdSample, SourceFigures, figures_in
 from cloakwork.run.fitting import require_fitting
-from cloakwork.run.hints import time_hints
 from cloakwork.run.prepare import measured_attributes, prepared_log, require_enough_cases
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
 from cloakwork.run.search_cache import SearchCache

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from cloakwork.base.errors import Infeasible
 from cloakwork.engines.base import Engine
-from cloakwork.errors import Infeasible
 from cloakwork.log.handle import LogHandle
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Plan

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import polars as pl
 
+from cloakwork.base.errors import Infeasible, MechanismError
+from cloakwork.base.facts import Unit
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.naming import named, values_of
 from cloakwork.engines.base import Engine
-from cloakwork.errors import Infeasible, MechanismError
-from cloakwork.facts import Unit
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.guarantees.derive import goal_name
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.formats.round_trip import with_one_spelling
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.io.round_trip import with_one_spelling
-from cloakwork.log.naming import named, values_of
-from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import Plan
 from cloakwork.policy.model import Policy
 from cloakwork.run.all_cases import MostKept

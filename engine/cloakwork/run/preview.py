@@ -2,13 +2,13 @@
 
 from functools import partial
 
+from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import secret
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Plan, Step
-from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.run.all_cases import SourceFigures
 from cloakwork.run.execute import Stopwatch, granted, take_step
 from cloakwork.run.prepare import prepared_log, require_enough_cases

@@ -5,25 +5,25 @@ from importlib.metadata import version
 
 import polars as pl
 
-from cloakwork.accounting.entries import Entry
-from cloakwork.accounting.ledger import Ledger
-from cloakwork.budget import Cost
+from cloakwork.base.budget import Cost
 from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.kernel import Books, Kernel
+from cloakwork.ledger.entries import Entry
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Decision
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
-from cloakwork.mechanisms.profile import (
+from cloakwork.noise import Noise, secret
+from cloakwork.plan.budget import ledger_terms, unit_charge
+from cloakwork.plan.profile_model import (
     Profile,
     ProfileFigures,
     ProfileParams,
     measure_profile,
     require_profile_params,
 )
-from cloakwork.noise import Noise, secret
-from cloakwork.plan.budget import ledger_terms, unit_charge
 from cloakwork.plan.windows import facts_in_window
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 import polars as pl
 
-from cloakwork.errors import LogError
+from cloakwork.base.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.io.options import ROW_NUMBER, InputOptions
-from cloakwork.log.io.reading import read_log
-from cloakwork.log.io.row_source import RowSource
-from cloakwork.log.io.streams import open_rows
+from cloakwork.log.formats.options import ROW_NUMBER, InputOptions
+from cloakwork.log.formats.reading import read_log
+from cloakwork.log.formats.row_source import RowSource
+from cloakwork.log.formats.streams import open_rows
 from cloakwork.log.limits import OnExcess
 from cloakwork.policy.model import Policy
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from cloakwork.accounting.ledger import Reservation
+from cloakwork.base.notebook_html import listing, paragraph, shown, table
+from cloakwork.base.privacy_event import PrivacyEvent
+from cloakwork.ledger.ledger import Reservation
 from cloakwork.log.handle import LogHandle
-from cloakwork.notebook_html import listing, paragraph, shown, table
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.notebook import exposed_lines
 from cloakwork.plan.sentences import unproven_sentence
 from cloakwork.policy.model import describe_version
-from cloakwork.privacy_event import PrivacyEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Internal:
 
     ``source``: name of the log file, counts, what the reader noted. ``stages``: seconds by stage
     (read, steps, write). ``utility``: how much of the control flow is left
-    (``cloakwork.audit.utility.Utility`` as data); empty where no step rewrites it.
+    (``cloakwork.evaluation.utility.Utility`` as data); empty where no step rewrites it.
     """
 
     source: Mapping[str, JsonValue]

@@ -26,11 +26,11 @@ from typing import Any, Final
 import polars as pl
 from pydantic import BaseModel
 
-from cloakwork.errors import OutputError
-from cloakwork.home import data_home, secret_made_once
+from cloakwork.base.errors import OutputError
+from cloakwork.base.home import data_home, secret_made_once
+from cloakwork.base.progress import say
 from cloakwork.mechanisms.base import Decision, Searches
 from cloakwork.noise import Noise
-from cloakwork.progress import say
 
 MOST_ENTRIES: Final = 32
 MOST_BYTES: Final = 64 * 2**20

@@ -9,23 +9,24 @@ import numpy as np
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.errors import MechanismError, PlanUnsound
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.naming import CASE_PREFIX
+from cloakwork.base.privacy_event import PrivacyEvent, charges_anything
 from cloakwork.engines.base import Engine
 from cloakwork.engines.enriched import ColumnsOfCases
 from cloakwork.engines.measured import ReleasedCases, measured_of
 from cloakwork.engines.noise_on_times import noise_on_times
 from cloakwork.engines.noise_on_values import noise_on_values
-from cloakwork.errors import MechanismError, PlanUnsound
-from cloakwork.facts import Facts, Unit
 from cloakwork.kernel import Books, Cases, Kernel, Measured, Perturbation
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.local import Randomisation, Randomising
 from cloakwork.kernel.perturb import OneTime, Perturbing
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.from_variants import CasesOfVariants
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.naming import CASE_PREFIX
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import (
     Aggregate,
@@ -42,7 +43,6 @@ from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.mechanisms.third_party import Watched
 from cloakwork.mechanisms.values import ColumnValues, Enrichment
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import PrivacyEvent, charges_anything
 from cloakwork.run.search_cache import SearchCache, decide_with_cache
 
 

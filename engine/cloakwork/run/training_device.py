@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
-from cloakwork.mechanisms.generative.devices import (
+from cloakwork.base.progress import Reporter
+from cloakwork.mechanisms.devices import (
     INSTALL,
     chosen_device,
     computed_on,
@@ -13,7 +14,6 @@ from cloakwork.mechanisms.prediction import Trains
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Plan
-from cloakwork.progress import Reporter
 
 MINUTE: Final = 60
 HOUR: Final = 3600

@@ -1,11 +1,11 @@
 """A plan tried on a log of which nothing is released: for figures of what would be left."""
 
+from cloakwork.base.progress import silent
 from cloakwork.engines.memory import MemoryEngine, in_memory
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Noise
 from cloakwork.plan.model import Plan
-from cloakwork.progress import silent
 from cloakwork.run.execute import (
     Observation,
     Stopwatch,

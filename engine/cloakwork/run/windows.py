@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.accounting.ledger import Reservation
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.facts import UNIX_EPOCH, Facts
 from cloakwork.engines.base import Engine
-from cloakwork.errors import MechanismError
-from cloakwork.facts import UNIX_EPOCH, Facts
+from cloakwork.ledger.ledger import Reservation
 from cloakwork.log.eventlog import CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.plan.windows import charged_window

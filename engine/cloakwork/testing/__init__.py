@@ -5,7 +5,7 @@ tests that every mechanism passes, ``audit_mechanism`` the statistical audit of 
 ``attack_membership`` an attack on who is in a log.
 """
 
-from cloakwork.testing.audits import audit_mechanism, auditable
+from cloakwork.evaluation.audits import audit_mechanism, auditable
 from cloakwork.testing.contract import MechanismContract
 from cloakwork.testing.memberships import attack_membership
 from cloakwork.testing.runs import Prepared, directly_follows_graph, prepare, run_mechanism

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from cloakwork.accounting.leaf_events import is_unbounded, leaves_of
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import METADATA, TIMESTAMPS
+from cloakwork.base.naming import CASE_PREFIX, without
 from cloakwork.engines.base import Engine
 from cloakwork.engines.memory import MemoryEngine
-from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Measured
-from cloakwork.lineage import METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
-from cloakwork.log.naming import CASE_PREFIX, without
 from cloakwork.mechanisms.base import Enriches, Measures, Mechanism, Offer, OffersPart
 from cloakwork.noise import Noise, reproducible
 from cloakwork.run.steps import Grant, Outcome, look, take

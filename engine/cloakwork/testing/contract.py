@@ -12,16 +12,10 @@ import numpy as np
 import polars as pl
 from pydantic import TypeAdapter
 
-from cloakwork.engines.batches import in_batches
-from cloakwork.engines.local import LocalEngine
-from cloakwork.engines.memory import MemoryEngine
-from cloakwork.facts import Facts
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.base import Enriches, Measures, Offer, OffersPart, Proof, Refusal
-from cloakwork.noise import reproducible
-from cloakwork.privacy_event import (
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
+from cloakwork.base.naming import values_of
+from cloakwork.base.privacy_event import (
     FREE,
     Composed,
     NonPrivate,
@@ -29,6 +23,12 @@ from cloakwork.privacy_event import (
     PrivacyEvent,
     Repeated,
 )
+from cloakwork.engines.batches import in_batches
+from cloakwork.engines.local import LocalEngine
+from cloakwork.engines.memory import MemoryEngine
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+from cloakwork.mechanisms.base import Enriches, Measures, Offer, OffersPart, Proof, Refusal
+from cloakwork.noise import reproducible
 from cloakwork.run.steps import Grant, aggregate_of, look, opened
 from cloakwork.testing.asking_contract import PART_DELTA, PART_MU, AskingContract
 from cloakwork.testing.contract_logs import (

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 from polars.testing import assert_frame_equal
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.guarantees import (
     ConfidenceBound,
     DifferentialPrivacy,
@@ -20,7 +21,6 @@ from cloakwork.guarantees import (
     MetricPrivacy,
     TCloseness,
 )
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.from_variants import log_of_variants
 from cloakwork.testing.logs import BEGIN, RESOURCE, log_of

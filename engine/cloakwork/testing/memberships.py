@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cloakwork.attacks.membership import MOST_TARGETS, AttackedMechanism, membership
+from cloakwork.base.progress import Reporter, silent
+from cloakwork.evaluation.membership import MOST_TARGETS, AttackedMechanism, membership
+from cloakwork.evaluation.risk_figures import ClaimedBound, MembershipFigures
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Mechanism
 from cloakwork.noise import reproducible
-from cloakwork.progress import Reporter, silent
-from cloakwork.report.risk_figures import ClaimedBound, MembershipFigures
 from cloakwork.testing.runs import prepare
 
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import (
     Cases,
     Clip,

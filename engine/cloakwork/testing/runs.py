@@ -8,13 +8,14 @@ import numpy as np
 import polars as pl
 from pydantic import ValidationError
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.engines.base import Engine
 from cloakwork.engines.batches import collected
 from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
-from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import (
     ConfidenceBound,
     DifferentialPrivacy,
@@ -25,16 +26,15 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.kernel import Books, Kernel
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Gives, Mechanism, Refusal
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.noise import Noise, secret
 from cloakwork.run.all_cases import SourceFigures
 from cloakwork.run.steps import Grant, look, take
+from cloakwork_extras.dfg.directly_follows import DirectlyFollows
 
 NO_FACTS: Final = Facts()
 """Each case is a unit of its own, and nothing is declared."""

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.kernel import Cases, Column, Columns
-from cloakwork.log.naming import CASE_PREFIX
 
 Alphabet = tuple[str, ...] | None
 """The labels that cases were narrowed to; None where they are coded by whatever labels occur."""

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.kernel import Cases, Clip
 from cloakwork.kernel.vectors import key_of, vectors_of
-from cloakwork.log.naming import CASE_PREFIX
 from cloakwork.testing.queries import Asked
 from cloakwork.testing.single_cases import Case, Value, batch_of, cases_apart, name_of
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from cloakwork.facts import Facts, Unit
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.naming import ACTIVITY
 from cloakwork.log.from_variants import log_of_variants
-from cloakwork.log.naming import ACTIVITY
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.runs import run_step

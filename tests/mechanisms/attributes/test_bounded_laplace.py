@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
 from cloakwork.guarantees import LocalDP
 from cloakwork.mechanisms.attributes.bounded_laplace import BoundedLaplace
 from cloakwork.mechanisms.attributes.local_params import LocalAttribute, LocalParams

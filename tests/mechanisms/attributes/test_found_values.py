@@ -7,11 +7,12 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW
+from cloakwork.base.privacy_event import EpsilonDelta
 from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Facts, Unit
 from cloakwork.kernel import Books, Gaussian, Kernel, vectors_of
-from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes import found_values
@@ -27,7 +28,6 @@ from cloakwork.mechanisms.attributes.found_values import (
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import EpsilonDelta
 from cloakwork.testing.logs import log_of
 
 MECHANISM = AttributesHistogram()

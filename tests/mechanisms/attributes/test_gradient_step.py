@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.arrays import Floats
+from cloakwork.base.arrays import Floats
 from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import Books, Cases, Gaussian, Kernel, NoisySums, vectors_of
 from cloakwork.kernel.kernel import Measured

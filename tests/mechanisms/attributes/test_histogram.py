@@ -7,14 +7,15 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.naming import ACTIVITY
+from cloakwork.base.privacy_event import Composed
 from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Gaussian, Kernel, NoisySums
 from cloakwork.kernel.vectors import Sums
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.log.naming import ACTIVITY
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes import histogram
 from cloakwork.mechanisms.attributes.contributions import TableLayout
@@ -23,7 +24,6 @@ from cloakwork.mechanisms.attributes.noisy_tables import NoisyTables
 from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import Composed
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.runs import run_step
 from mechanisms.attributes.enriching import (

@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from cloakwork import apply, load_policy, make_plan, publish, verify
+from cloakwork.base.facts import Facts
 from cloakwork.errors import PlanImpossible
-from cloakwork.facts import Facts
 from cloakwork.guarantees import LocalDP
 from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
 from cloakwork.mechanisms.base import Offer, Refusal

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cloakwork.facts import RangeType
+from cloakwork.base.facts import RangeType
 from cloakwork.kernel import Column
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.readings import read_numbers

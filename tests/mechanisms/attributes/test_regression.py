@@ -8,13 +8,14 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW
+from cloakwork.base.naming import ACTIVITY, values_of
+from cloakwork.base.privacy_event import Composed
 from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Facts, Unit
 from cloakwork.kernel import Books, Kernel
-from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.naming import ACTIVITY, values_of
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.attributes.histogram_params import START_SHARE, AttributesHistogramParams
@@ -22,7 +23,6 @@ from cloakwork.mechanisms.attributes.regression import AttributesRegression
 from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import Composed
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.runs import run_step
 from mechanisms.attributes.enriching import COLUMNS, FACTS, ordinary, released_of

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cloakwork.base.facts import Facts
 from cloakwork.engines.measured import measured_of
-from cloakwork.facts import Facts
 from cloakwork.kernel import Cases, Randomness, vectors_of
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.facts import RangeType
+from cloakwork.base.facts import RangeType
 from cloakwork.mechanisms.attributes.bins import MOST_BINS, UNIT
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.values import Numbers

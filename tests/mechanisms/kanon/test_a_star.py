@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 from rapidfuzz.distance import Levenshtein
 
-from cloakwork import progress
+from cloakwork.base import progress
+from cloakwork.base.facts import Facts
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts
 from cloakwork.guarantees import KAnonymity
 from cloakwork.mechanisms.aggregates import CASES
 from cloakwork.mechanisms.base import MapCases, Offer, Refusal

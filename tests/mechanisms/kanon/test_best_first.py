@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork import progress
+from cloakwork.base import progress
 from cloakwork.errors import MechanismError
-from cloakwork.log.io import read_log
+from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.aggregates import CASES, VariantCounts
 from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.kanon import whole_variants

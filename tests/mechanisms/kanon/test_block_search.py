@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from cloakwork.log.sequences import EditDistances
 from cloakwork.mechanisms.kanon import block_search
 from cloakwork.mechanisms.kanon.block_merging import NO_VARIANT, BlockBatch, merge_in_blocks
 from cloakwork.mechanisms.kanon.block_search import search_in_blocks
@@ -17,7 +18,6 @@ from cloakwork.mechanisms.kanon.problem import (
     edit_cost,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.sequences import EditDistances
 from mechanisms.kanon.problems import random_problem
 from mechanisms.kanon.test_deadline import StepClock
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from cloakwork.checks import t_closeness
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts
 from cloakwork.guarantees import KAnonymity, LDiversity, TCloseness
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.guarantees import t_closeness_check as t_closeness
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon.closeness import Closeness

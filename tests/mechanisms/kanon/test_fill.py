@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.checks.inserted import without_visible_insertions
-from cloakwork.checks.measure import measure
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import ConfidenceBound, KAnonymity, LDiversity, TCloseness
-from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.guarantees.inserted import without_visible_insertions
+from cloakwork.guarantees.measure import measure
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases
 from cloakwork.mechanisms.kanon.closeness import Closeness

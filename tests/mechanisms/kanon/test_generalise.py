@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloakwork.checks.k_anonymity import smallest_group
+from cloakwork.base.facts import Unit
+from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Unit
 from cloakwork.guarantees import KAnonymity
-from cloakwork.lineage import CONTROL_FLOW
+from cloakwork.guarantees.k_anonymity_check import smallest_group
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.kanon.generalise import Generalise, GeneraliseParams
 from cloakwork.mechanisms.kanon.quasi_identifiers import QuasiIdentifier

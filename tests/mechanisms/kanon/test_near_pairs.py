@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 
+from cloakwork.log.sequences import Metric
 from cloakwork.mechanisms.kanon import near_pairs
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.near_pairs import find_near_pairs
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
-from cloakwork.mechanisms.kanon.sequences import Metric
 
 
 def some_problem(seed: int, metric: Metric) -> KAnonymityProblem:

@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.checks.k_anonymity import check
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.progress import heard_by
 from cloakwork.engines.memory import MemoryEngine
-from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import KAnonymity
-from cloakwork.log.io import read_log
+from cloakwork.guarantees.k_anonymity_check import check
+from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.aggregates import CASES, VARIANT, VariantCounts
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
@@ -25,7 +26,6 @@ from cloakwork.mechanisms.kanon.problem import (
     smallest_class,
 )
 from cloakwork.noise import secret
-from cloakwork.progress import heard_by
 from contracts.sample_logs import courses_of, log_of
 from mechanisms.kanon.problems import random_problem
 

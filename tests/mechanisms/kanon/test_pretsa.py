@@ -5,15 +5,15 @@ from collections import Counter
 import polars as pl
 import pytest
 
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.sequences import encode_sequences
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Refusal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
-from cloakwork.mechanisms.kanon.sequences import encode_sequences
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
 

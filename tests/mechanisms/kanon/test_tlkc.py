@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.checks.confidence_bound import WorstKnowledge, worst_knowledge
+from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.errors import MechanismError
-from cloakwork.facts import UNIX_EPOCH, Facts, Unit
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.guarantees.confidence_bound_check import WorstKnowledge, worst_knowledge
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Refusal
 from cloakwork.mechanisms.kanon import background_knowledge, tlkc

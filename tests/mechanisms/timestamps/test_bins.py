@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.facts import UNIX_EPOCH
+from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from cloakwork.facts import UNIX_EPOCH, Facts
+from cloakwork.base.facts import UNIX_EPOCH, Facts
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.kernel import Books, Cases, Column, Columns, Kernel, Measured
 from cloakwork.kernel.perturb import Grid
-from cloakwork.lineage import TIMESTAMPS
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.gap_regression import (
     GapRegression,

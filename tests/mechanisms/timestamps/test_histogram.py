@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cloakwork.base.facts import Facts, Unit, Window
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.engines.measured import released_cases
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Facts, Unit, Window
 from cloakwork.kernel import Clip, Entries
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal

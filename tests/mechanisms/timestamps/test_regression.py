@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.facts import Facts, Unit, Window
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.base.facts import Facts, Unit, Window
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal

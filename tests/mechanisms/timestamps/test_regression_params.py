@@ -6,7 +6,7 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.gaussians import epsilon_of_normal
-from cloakwork.facts import Facts, Unit
+from cloakwork.base.facts import Facts, Unit
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.timestamps.histogram_params import offered_params
 from cloakwork.mechanisms.timestamps.regression_params import (

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from cloakwork.facts import UNIX_EPOCH
+from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.kernel import Randomness
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps import sampled_times

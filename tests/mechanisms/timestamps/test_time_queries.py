@@ -6,10 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cloakwork.facts import UNIX_EPOCH, Window
+from cloakwork.base.facts import UNIX_EPOCH, Window
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.kernel import Cases, Clip, Column, Columns, vectors_of
 from cloakwork.kernel.perturb import Grid
-from cloakwork.lineage import TIMESTAMPS
 from cloakwork.mechanisms.timestamps.bins import DAY, HOUR, Clock, LogBins
 from cloakwork.mechanisms.timestamps.histogram_params import CLIPS, UNIT_NORM
 from cloakwork.mechanisms.timestamps.time_queries import (

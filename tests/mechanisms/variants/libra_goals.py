@@ -1,10 +1,10 @@
 """Goals and parameters for ``variants/libra``."""
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.libra import VariantLibra
-from cloakwork.mechanisms.variants.libra_published import VariantLibraPublished
+from cloakwork_extras.libra.libra import VariantLibra
+from cloakwork_extras.libra.published import VariantLibraPublished
 
 LIBRA, PUBLISHED = VariantLibra(), VariantLibraPublished()
 

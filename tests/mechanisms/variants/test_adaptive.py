@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.accounting.events import cost
-from cloakwork.audit.scenarios import scenario
+from cloakwork.base.facts import Facts, Unit
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
-from cloakwork.facts import Facts, Unit
+from cloakwork.evaluation.scenarios import scenario
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Kernel
 from cloakwork.log.eventlog import EventLog

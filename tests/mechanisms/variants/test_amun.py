@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.accounting.events import cost
-from cloakwork.budget import guessing_advantage
+from cloakwork.base.budget import guessing_advantage
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.privacy_event import NonPrivate
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.amun import VariantAmun
-from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
-from cloakwork.mechanisms.variants.dafsa import build_dafsa, draw_duplicates
 from cloakwork.mechanisms.variants.threshold import least_threshold, threshold_event
 from cloakwork.noise import reproducible, secret
-from cloakwork.privacy_event import NonPrivate
 from cloakwork.testing import run_mechanism
+from cloakwork_extras.amun_published import VariantAmunPublished
+from cloakwork_extras.dafsa import build_dafsa, draw_duplicates
 from contracts.sample_logs import log_of
 from measuring import release
 

@@ -9,16 +9,16 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.base.facts import Facts
+from cloakwork.base.privacy_event import Composed, DiscreteLaplace
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import MechanismError, PlanUnsound
-from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Cases, Entries, Kernel, Laplace
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import MarkovParams
 from cloakwork.noise import reproducible
-from cloakwork.privacy_event import Composed, DiscreteLaplace
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of
 from measuring import release
@@ -114,7 +114,7 @@ def test_costs_at_most_what_was_asked(
     epsilon: float, max_cases: int, alphabet: tuple[str, ...] | None
 ) -> None:
     """And nearly all of it where noise is needed at all."""
-    from cloakwork.facts import Unit
+    from cloakwork.base.facts import Unit
 
     facts = Facts(alphabet=alphabet, unit=Unit(attribute="case:p", max_cases=max_cases))
     offer = VariantMarkov().offer(goal(epsilon), facts, {})

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
+from cloakwork.base.facts import Facts, Unit
 from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.threshold import (

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
+from cloakwork.base.privacy_event import DiscreteGaussian, Repeated
 from cloakwork.kernel import Cases, vector_event, vectors_of
 from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.variants.transitions import (
@@ -17,7 +18,6 @@ from cloakwork.mechanisms.variants.transitions import (
     transitions_of,
     variant,
 )
-from cloakwork.privacy_event import DiscreteGaussian, Repeated
 from conftest import runs
 from mechanisms.variants.by_hand import LABELS, mass_by_hand
 

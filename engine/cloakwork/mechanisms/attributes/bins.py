@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 
 DECADES: Final = 4
 """Powers of ten below the largest number that have bins of their own, on a scale by ratios."""

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats
+from cloakwork.base.arrays import Floats
 from cloakwork.mechanisms.attributes.contributions import NORMS
 
 NOISE_PRICE: Final = 30.0

@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.kernel import Cases, Clip, Entries, Query
-from cloakwork.log.naming import CASE_PREFIX
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 
 UNIT_NORM: Final = 1 << 20

@@ -8,14 +8,14 @@ from typing import Annotated, Final
 import numpy as np
 from pydantic import Field, JsonValue
 
-from cloakwork.arrays import Floats, Ints
-from cloakwork.facts import FoundType, RangeType
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.facts import FoundType, RangeType
+from cloakwork.base.quantities import Frozen
 from cloakwork.kernel import Column
 from cloakwork.mechanisms.attributes.bins import UNIT, Bins
 from cloakwork.mechanisms.attributes.readings import is_of_times, read_numbers
 from cloakwork.mechanisms.attributes.typed_bins import bins_of
 from cloakwork.mechanisms.values import Listed, Numbers
-from cloakwork.quantities import Frozen
 
 _TRUTH: Final = frozenset({"true", "false"})
 

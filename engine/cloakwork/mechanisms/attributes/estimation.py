@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats
+from cloakwork.base.arrays import Floats
 
 GRID: Final = 60
 """Sizes that a count may have, beside next to none."""

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 from pydantic import JsonValue
 
-from cloakwork.arrays import Bools
-from cloakwork.facts import FoundType
+from cloakwork.base.arrays import Bools
+from cloakwork.base.facts import FoundType
+from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel, Query
 from cloakwork.kernel.columns import Column
-from cloakwork.log.naming import CASE_PREFIX
 from cloakwork.mechanisms.attributes.contributions import UNIT_NORM
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 

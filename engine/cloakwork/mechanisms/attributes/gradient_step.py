@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query
 from cloakwork.mechanisms.attributes.clipping import best_norm
 from cloakwork.mechanisms.attributes.contributions import (

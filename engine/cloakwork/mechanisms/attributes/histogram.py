@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from pydantic import JsonValue, ValidationError
 
-from cloakwork.arrays import Floats, Ints
-from cloakwork.budget import Currency
-from cloakwork.facts import Facts
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.budget import Currency
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Gaussian, Kernel, NoisySums, Randomness
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.mechanisms.attributes.bins import UNIT
 from cloakwork.mechanisms.attributes.clipping import best_norm
 from cloakwork.mechanisms.attributes.contributions import (
@@ -51,7 +52,6 @@ from cloakwork.mechanisms.attributes.structure import (
 from cloakwork.mechanisms.attributes.tables import Counted, ValueShares, fitted
 from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.values import Enrichment
-from cloakwork.privacy_event import PrivacyEvent
 
 FINER: Final = (300.0, 3000.0)
 """How many deviations of a count's noise a log's cases must be, for finer bins of numbers."""

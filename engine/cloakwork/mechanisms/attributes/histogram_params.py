@@ -6,13 +6,13 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, model_validator
 
+from cloakwork.base.privacy_event import Composed, DiscreteGaussian, PrivacyEvent, Repeated
+from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import Clip, Gaussian
 from cloakwork.kernel.noises import selection_event
 from cloakwork.mechanisms.attributes.contributions import SPREAD, WHOLE
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.found_values import CLIP, least_sum
-from cloakwork.privacy_event import Composed, DiscreteGaussian, PrivacyEvent, Repeated
-from cloakwork.quantities import Frozen, Number
 
 NORMS_SHARE: Final = 0.03
 """The part of mu squared that finds the norm which most cases lie within."""

@@ -5,11 +5,12 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from cloakwork.budget import Currency
-from cloakwork.facts import Facts
+from cloakwork.base.budget import Currency
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import Lineage
+from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel.local import Randomisation
-from cloakwork.lineage import Lineage
 from cloakwork.mechanisms.attributes.local_params import (
     STEPS,
     LocalParams,
@@ -18,7 +19,6 @@ from cloakwork.mechanisms.attributes.local_params import (
 )
 from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal
 from cloakwork.mechanisms.local_values import PublicValues
-from cloakwork.privacy_event import PrivacyEvent
 
 
 class RandomisesValues:

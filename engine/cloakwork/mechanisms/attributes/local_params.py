@@ -7,13 +7,13 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue, model_validator
 
 from cloakwork.accounting.exact import exactly, rounded_down
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.naming import CASE_PREFIX
+from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees import Guarantee, LocalDP
 from cloakwork.kernel.local import BoundedNoise, LocalNoise, Randomisation, Response
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.log.naming import CASE_PREFIX
 from cloakwork.mechanisms.base import Refusal
-from cloakwork.quantities import Frozen
 
 STEPS: Final = 100_000
 """Into how many steps a declared range is divided: far finer than any useful noise."""

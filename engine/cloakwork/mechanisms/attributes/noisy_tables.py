@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import NoisySums
 from cloakwork.mechanisms.attributes.contributions import SIDE_WEIGHT, TableLayout, is_of_cases
 from cloakwork.mechanisms.attributes.estimation import expected_beside

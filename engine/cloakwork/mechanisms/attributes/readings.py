@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats
-from cloakwork.facts import RangeType
+from cloakwork.base.arrays import Floats
+from cloakwork.base.facts import RangeType
 from cloakwork.kernel import Column
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

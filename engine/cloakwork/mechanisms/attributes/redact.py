@@ -11,12 +11,14 @@ from typing import ClassVar, Literal
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
+from cloakwork.base.globs import rule_resolver
+from cloakwork.base.home import home, secret_made_once
+from cloakwork.base.lineage import Lineage
+from cloakwork.base.naming import values_of
+from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import Guarantee
-from cloakwork.home import home, secret_made_once
-from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.base import (
     Decision,
     Gives,
@@ -30,8 +32,6 @@ from cloakwork.mechanisms.base import (
 )
 from cloakwork.mechanisms.generalisation import groups_at, intervals
 from cloakwork.noise import Stream
-from cloakwork.policy.globs import rule_resolver
-from cloakwork.quantities import Frozen, Number
 
 STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
 

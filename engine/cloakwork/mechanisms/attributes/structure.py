@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Entries, Query, Randomness
 from cloakwork.mechanisms.attributes.contributions import UNIT_NORM, is_of_cases
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Floats
+from cloakwork.base.arrays import Bools, Floats
 from cloakwork.mechanisms.attributes.estimation import expected_beside, expected_counts
 
 PLAUSIBLE: Final = 2.5

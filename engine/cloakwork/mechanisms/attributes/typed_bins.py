@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats
-from cloakwork.facts import RangeType
+from cloakwork.base.arrays import Floats
+from cloakwork.base.facts import RangeType
 from cloakwork.mechanisms.attributes.bins import MOST_BINS, Bins
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()

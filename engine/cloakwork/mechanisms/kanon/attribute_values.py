@@ -14,11 +14,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.errors import MechanismError
-from cloakwork.facts import UNIX_EPOCH
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.facts import UNIX_EPOCH
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.log.naming import values_of
 from cloakwork.log.variants import Variants, variants_of
 from cloakwork.mechanisms.kanon.closeness_params import NAME
 from cloakwork.mechanisms.kanon.value_exchange import Groups

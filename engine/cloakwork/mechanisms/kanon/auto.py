@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, JsonValue
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
+from cloakwork.base.progress import say
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
@@ -17,7 +18,6 @@ from cloakwork.mechanisms.kanon.problem import (
     edit_cost,
     relative_gap,
 )
-from cloakwork.progress import say
 
 Algorithm = Literal["kanon/pretsa", "kanon/best-first", "kanon/a-star", "kanon/optimal"]
 FAMILY: Final[tuple[Algorithm, ...]] = (

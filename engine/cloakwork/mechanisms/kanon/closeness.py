@@ -9,9 +9,9 @@ from typing import ClassVar, Final
 import polars as pl
 from pydantic import JsonValue, ValidationError
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import CASE_ID
 from cloakwork.mechanisms.base import (
     Decision,

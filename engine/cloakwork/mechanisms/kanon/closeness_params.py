@@ -4,10 +4,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue
 
-from cloakwork.facts import UNIX_EPOCH
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.base.facts import UNIX_EPOCH
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.quantities import Duration, Frozen
 from cloakwork.log.eventlog import TIMESTAMP
-from cloakwork.quantities import Duration, Frozen
 
 NAME: Final = "kanon/closeness"
 

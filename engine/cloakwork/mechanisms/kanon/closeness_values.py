@@ -12,8 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.errors import Infeasible
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.base.errors import Infeasible
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.progress import say
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.kanon.attribute_values import (
     AttributeValues,
@@ -32,7 +33,6 @@ from cloakwork.mechanisms.kanon.value_exchange import (
     exchange_values,
 )
 from cloakwork.noise import Noise
-from cloakwork.progress import say
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

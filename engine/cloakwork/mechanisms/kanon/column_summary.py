@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.errors import MechanismError
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, EventLog
-from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.aggregates import INDEX, VARIANT, as_lists, places_of
 
 VALUE: Final = "value"

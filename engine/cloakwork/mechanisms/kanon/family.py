@@ -15,10 +15,12 @@ import numpy as np
 import polars as pl
 from pydantic import Field, JsonValue, ValidationError
 
-from cloakwork.errors import Infeasible
-from cloakwork.facts import Facts
+from cloakwork.base.errors import Infeasible
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees import Guarantee, KAnonymity
-from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.log.sequences import Metric
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import (
     Aggregate,
@@ -44,10 +46,8 @@ from cloakwork.mechanisms.kanon.problem import (
 )
 from cloakwork.mechanisms.kanon.rewriting import case_rewriter
 from cloakwork.mechanisms.kanon.search_result import SearchResult
-from cloakwork.mechanisms.kanon.sequences import Metric
 from cloakwork.mechanisms.kanon.split_cases import with_drawn_cases
 from cloakwork.noise import Noise, Stream
-from cloakwork.quantities import Frozen
 
 REFUSED_KINDS: Final = {
     "t-closeness": "it bounds how many cases share an activity sequence, "

@@ -11,9 +11,10 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees import Guarantee
-from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.addresses import event_addresses
@@ -31,7 +32,6 @@ from cloakwork.mechanisms.base import (
 from cloakwork.mechanisms.kanon.donors import NONE, draw_by_key
 from cloakwork.mechanisms.kanon.inserted_times import with_times_of_inserted
 from cloakwork.noise import Stream
-from cloakwork.quantities import Frozen
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.log.naming import named, values_of
+from cloakwork.base.naming import named, values_of
 from cloakwork.mechanisms.aggregates import CASES, UNIT
 from cloakwork.mechanisms.kanon.quasi_identifiers import QuasiIdentifier
 

@@ -12,12 +12,13 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
-from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.base.naming import values_of
+from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees import Guarantee
-from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.naming import values_of
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import CASES, VARIANT, VariantCounts
 from cloakwork.mechanisms.base import (
@@ -35,7 +36,6 @@ from cloakwork.mechanisms.base import (
 from cloakwork.mechanisms.kanon.generalisation_lattice import nodes_by_loss, smallest_groups
 from cloakwork.mechanisms.kanon.quasi_identifiers import CombinationCounts, QuasiIdentifier
 from cloakwork.noise import Noise, Stream
-from cloakwork.quantities import Frozen
 
 MOST_COMBINATIONS: Final = 5_000
 """Combinations of levels that are compared; a policy with more is refused when it is planned."""

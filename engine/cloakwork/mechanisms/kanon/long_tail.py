@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from cloakwork.log.sequences import MOST_EVENTS
 from cloakwork.mechanisms.kanon.block_search import search_in_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.near_bound import certify_near_bound
@@ -17,7 +18,6 @@ from cloakwork.mechanisms.kanon.problem import (
     edit_cost,
     relative_gap,
 )
-from cloakwork.mechanisms.kanon.sequences import MOST_EVENTS
 from cloakwork.mechanisms.kanon.whole_variants import MOST_VARIANTS
 
 _ALWAYS_COMPARED: Final = 500

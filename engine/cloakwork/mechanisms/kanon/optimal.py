@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 from pydantic import Field, JsonValue
 
-from cloakwork.facts import Facts
+from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.best_first import search_best_first

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cloakwork.log.sequences import EditDistances, Metric, encode_sequences
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
 from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, TARGET
-from cloakwork.mechanisms.kanon.sequences import EditDistances, Metric, encode_sequences
 from cloakwork.mechanisms.kanon.split_cases import SOURCE
 
 Ints = NDArray[np.int64]

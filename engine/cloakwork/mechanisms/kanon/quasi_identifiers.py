@@ -9,8 +9,9 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from cloakwork.base.naming import values_of
+from cloakwork.base.quantities import Frozen, Number
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
-from cloakwork.log.naming import values_of
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import (
     CASES,
@@ -21,7 +22,6 @@ from cloakwork.mechanisms.aggregates import (
     case_texts,
 )
 from cloakwork.mechanisms.generalisation import groups_at, intervals, tree_height
-from cloakwork.quantities import Frozen, Number
 
 
 class QuasiIdentifier(Frozen):

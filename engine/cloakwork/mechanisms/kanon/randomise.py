@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from cloakwork.errors import MechanismError
+from cloakwork.base.errors import MechanismError
 from cloakwork.mechanisms.kanon.closeness_params import NAME
 from cloakwork.noise import LARGEST_SCALE, Noise
 

@@ -26,13 +26,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.arrays import Ints
-from cloakwork.errors import MechanismError
+from cloakwork.base.arrays import Ints
+from cloakwork.base.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
+from cloakwork.log.sequences import Metric, encode_sequences
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import CASES
 from cloakwork.mechanisms.base import MapCases, MapCasesBySummary
-from cloakwork.mechanisms.kanon.sequences import Metric, encode_sequences
 from cloakwork.mechanisms.kanon.split_cases import (
     SOURCE,
     RowsOfCases,

@@ -8,13 +8,13 @@ from typing import Annotated, Final
 import numpy as np
 from pydantic import Field, JsonValue
 
+from cloakwork.base.quantities import MOST_ROWS, Frozen
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     KAnonymityProblem,
     Solution,
     smallest_class,
 )
-from cloakwork.quantities import MOST_ROWS, Frozen
 
 _Rows = tuple[Annotated[int, Field(ge=0, le=MOST_ROWS, strict=True)], ...]
 _UNFIT: Final = "the result of this search is no answer to this problem"

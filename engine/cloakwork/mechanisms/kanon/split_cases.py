@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import CASES, INDEX, places_of

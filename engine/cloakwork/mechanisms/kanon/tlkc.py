@@ -12,12 +12,13 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from cloakwork.errors import Infeasible, MechanismError
-from cloakwork.facts import UNIX_EPOCH, Facts
+from cloakwork.base.errors import Infeasible, MechanismError
+from cloakwork.base.facts import UNIX_EPOCH, Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.naming import named
+from cloakwork.base.progress import say
 from cloakwork.guarantees import ConfidenceBound, Guarantee
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.log.naming import named
 from cloakwork.mechanisms.base import (
     Decision,
     Gives,
@@ -53,7 +54,6 @@ from cloakwork.mechanisms.kanon.tlkc_summary import (
     whole_microseconds,
 )
 from cloakwork.noise import Noise, Stream
-from cloakwork.progress import say
 
 KEPT: Final = "kept"
 

@@ -21,10 +21,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cloakwork.errors import MechanismError
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.progress import say
+from cloakwork.log.sequences import MOST_EVENTS
 from cloakwork.mechanisms.kanon.problem import Ints, KAnonymityProblem
-from cloakwork.mechanisms.kanon.sequences import MOST_EVENTS
-from cloakwork.progress import say
 
 BoolArray = NDArray[np.bool_]
 

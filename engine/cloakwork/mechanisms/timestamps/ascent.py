@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats
+from cloakwork.base.arrays import Floats
 from cloakwork.kernel import Kernel
 from cloakwork.kernel.steps import Gradient
 from cloakwork.mechanisms.timestamps.regression_params import GradientSteps

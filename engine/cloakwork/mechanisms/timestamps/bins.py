@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
-from cloakwork.facts import Window
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.facts import Window
 from cloakwork.kernel.perturb import Grid
 
 DAY: Final = 86_400_000_000

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Ints
-from cloakwork.facts import Window
+from cloakwork.base.arrays import Ints
+from cloakwork.base.facts import Window
 
 READABLE: Final = Window(
     start=datetime(1678, 1, 1, tzinfo=UTC), end=datetime(2262, 1, 1, tzinfo=UTC)

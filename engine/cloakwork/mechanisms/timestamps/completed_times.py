@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.perturb import StartsAndGaps
 from cloakwork.mechanisms.noisy_times import Draws, NoisyTimes

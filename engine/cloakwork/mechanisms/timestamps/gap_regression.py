@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Factors, Kernel
 from cloakwork.mechanisms.timestamps.ascent import (
     bends_of_curves,

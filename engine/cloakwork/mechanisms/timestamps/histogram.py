@@ -6,16 +6,16 @@ from typing import ClassVar
 import numpy as np
 from pydantic import JsonValue
 
-from cloakwork.budget import Currency
-from cloakwork.facts import Facts
+from cloakwork.base.budget import Currency
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
+from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Kernel
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.timestamps.histogram_params import HistogramParams, offered_params
 from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
 from cloakwork.mechanisms.values import Enrichment, Times
-from cloakwork.privacy_event import PrivacyEvent
 
 
 class TimestampHistogram:

@@ -7,8 +7,10 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from cloakwork.budget import Currency
-from cloakwork.facts import Facts
+from cloakwork.base.budget import Currency
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
+from cloakwork.base.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.kernel.perturb import (
     CALENDAR,
@@ -17,7 +19,6 @@ from cloakwork.kernel.perturb import (
     Perturbation,
     WholeCases,
 )
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.mechanisms.timestamps.bounds import READABLE, Bounds
@@ -29,7 +30,6 @@ from cloakwork.mechanisms.timestamps.laplace_params import (
 )
 from cloakwork.mechanisms.timestamps.usual_values import UsualValues
 from cloakwork.noise import drawn_scale
-from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 
 
 class TimestampLaplace:

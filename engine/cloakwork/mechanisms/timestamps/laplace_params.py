@@ -8,10 +8,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue, model_validator
 
-from cloakwork.facts import Facts, Window
+from cloakwork.base.facts import Facts, Window
+from cloakwork.base.quantities import Duration, Frozen, hours
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.quantities import Duration, Frozen, hours
 
 START_SHARE: Final = "start_share"
 NOISED: Final = "noised"

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
-from cloakwork.facts import Window
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.facts import Window
 from cloakwork.kernel import Cases, Gaussian, Kernel, Query
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Kernel
 from cloakwork.mechanisms.timestamps.bins import LogBins
 from cloakwork.mechanisms.timestamps.duration_regression import DurationRegression

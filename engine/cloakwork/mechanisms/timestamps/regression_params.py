@@ -8,8 +8,10 @@ from typing import Annotated, Final
 
 from pydantic import Field, JsonValue
 
-from cloakwork.errors import MechanismError
-from cloakwork.facts import Facts
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.facts import Facts
+from cloakwork.base.privacy_event import Composed, PrivacyEvent, Repeated
+from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import Descent
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.timestamps.histogram_params import (
@@ -21,8 +23,6 @@ from cloakwork.mechanisms.timestamps.histogram_params import (
     norm_charged,
     offered_params,
 )
-from cloakwork.privacy_event import Composed, PrivacyEvent, Repeated
-from cloakwork.quantities import Frozen, Number
 
 ACTIVITIES: Final = 32
 """Activities that gaps and durations may depend on; all others are one more."""

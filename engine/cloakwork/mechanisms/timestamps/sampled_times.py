@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.timestamps.bins import DAY, Clock, LogBins
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Floats
+from cloakwork.base.arrays import Bools, Floats
 
 BELIEVED: Final = 2.5
 """Sigmas by which a part must differ from what is expected, to be believed in full."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
-from cloakwork.facts import Window
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.facts import Window
 from cloakwork.kernel import Cases, Entries, Query
 from cloakwork.mechanisms.timestamps.bins import DAY, Clock, LogBins
 from cloakwork.mechanisms.timestamps.histogram_params import UNIT_NORM

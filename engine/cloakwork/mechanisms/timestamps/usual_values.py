@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.kernel.cases import Cases
 from cloakwork.mechanisms.noisy_times import NoisySample
 from cloakwork.mechanisms.timestamps.bounds import Bounds

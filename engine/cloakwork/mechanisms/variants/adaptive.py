@@ -11,9 +11,17 @@ import numpy as np
 from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.accounting.exact import exactly, rounded_down
-from cloakwork.arrays import Ints
-from cloakwork.budget import Cost
-from cloakwork.facts import Facts
+from cloakwork.base.arrays import Ints
+from cloakwork.base.budget import Cost
+from cloakwork.base.facts import Facts
+from cloakwork.base.privacy_event import (
+    Composed,
+    DiscreteLaplace,
+    EpsilonDelta,
+    NonPrivate,
+    PrivacyEvent,
+)
+from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import CustomQuery, Kernel, Laplace
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
@@ -28,14 +36,6 @@ from cloakwork.mechanisms.variants.threshold import (
     threshold_event,
 )
 from cloakwork.mechanisms.variants.transitions import UNIT_NORM
-from cloakwork.privacy_event import (
-    Composed,
-    DiscreteLaplace,
-    EpsilonDelta,
-    NonPrivate,
-    PrivacyEvent,
-)
-from cloakwork.quantities import Frozen, Number
 
 LEAST_SHARE: Final = 0.05
 """The least part of epsilon spent on measuring the concentration of variants; more is spent on

@@ -9,8 +9,10 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
 
-from cloakwork.budget import guessing_advantage
-from cloakwork.facts import Facts
+from cloakwork.base.budget import guessing_advantage
+from cloakwork.base.facts import Facts
+from cloakwork.base.privacy_event import PrivacyEvent
+from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Cases, Entries, Gaussian, Kernel, Laplace
 from cloakwork.kernel.vectors import ONE
@@ -25,8 +27,6 @@ from cloakwork.mechanisms.variants.threshold import (
     threshold_part,
 )
 from cloakwork.noise import drawn_sigma
-from cloakwork.privacy_event import PrivacyEvent
-from cloakwork.quantities import Frozen, Number
 
 Variant = Annotated[tuple[str, ...], Field(min_length=1)]
 

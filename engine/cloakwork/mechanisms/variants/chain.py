@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints
 
 Context = tuple[int, ...]
 """The steps before an event, oldest first: label codes from 1, 0 for START."""

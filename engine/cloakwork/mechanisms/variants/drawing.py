@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.variants.chain import MarkovChain
 

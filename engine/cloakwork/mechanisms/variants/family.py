@@ -9,11 +9,11 @@ from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from cloakwork.budget import Currency
-from cloakwork.facts import Facts
+from cloakwork.base.budget import Currency
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Kernel
-from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.base import Gives, Measurement, Offer, Proof, Refusal
 from cloakwork.mechanisms.option_faults import option_fault
 from cloakwork.mechanisms.prediction import Prediction

@@ -10,9 +10,10 @@ from typing import ClassVar, Final
 import numpy as np
 from pydantic import JsonValue, ValidationError
 
-from cloakwork.arrays import Floats, Ints
-from cloakwork.budget import Cost
-from cloakwork.facts import Facts
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.budget import Cost
+from cloakwork.base.facts import Facts
+from cloakwork.base.privacy_event import NonPrivate, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Gaussian, Kernel, vectors_of
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
@@ -60,7 +61,6 @@ from cloakwork.mechanisms.variants.transitions import (
     transitions_of,
     variant,
 )
-from cloakwork.privacy_event import NonPrivate, PrivacyEvent
 
 PENALTIES: Final = (1.5, 0.7, 0.7)
 """By order: how many sigmas a count must stand out by, to be believed against what is expected."""

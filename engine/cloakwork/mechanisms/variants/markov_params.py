@@ -9,11 +9,11 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field
 
 from cloakwork.accounting.leaf_events import leaves_of
-from cloakwork.budget import Cost
+from cloakwork.base.budget import Cost
+from cloakwork.base.privacy_event import Composed, DiscreteGaussian, EpsilonDelta, PrivacyEvent
+from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import vector_event
 from cloakwork.mechanisms.variants.transitions import MOST_CELLS, UNIT_NORM
-from cloakwork.privacy_event import Composed, DiscreteGaussian, EpsilonDelta, PrivacyEvent
-from cloakwork.quantities import Frozen, Number
 
 SHARES: Final = (0.34, 0.03, 0.07, 0.26, 0.18, 0.12)
 """Parts of the budget (of 1/sigma**2): frequent variants, number of other cases, their lengths, and

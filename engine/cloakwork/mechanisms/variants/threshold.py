@@ -6,8 +6,17 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from cloakwork.budget import Cost
-from cloakwork.facts import Facts
+from cloakwork.base.budget import Cost
+from cloakwork.base.facts import Facts
+from cloakwork.base.privacy_event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDelta,
+    PrivacyEvent,
+    TruncatedGeometric,
+)
+from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Entries, Gaussian, Kernel, Laplace, Selected, Truncated
 from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
@@ -16,15 +25,6 @@ from cloakwork.mechanisms.prediction import Prediction
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.noise import drawn_sigma
-from cloakwork.privacy_event import (
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    EpsilonDelta,
-    PrivacyEvent,
-    TruncatedGeometric,
-)
-from cloakwork.quantities import Frozen, Number
 
 Kind = Literal["laplace", "gaussian", "truncated-geometric"]
 """Discrete Laplace noise; discrete Gaussian noise; Laplace noise that is drawn again where it

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.kernel import Cases, Clip, Entries, Query
 
 UNIT_NORM: Final = 2**13

@@ -2,11 +2,11 @@
 
 from typing import Final, assert_never
 
+from cloakwork.base.quantities import format_duration
 from cloakwork.guarantees import background_in_words
+from cloakwork.guarantees.claims import Assumption, assumptions
 from cloakwork.log.limits import size_text
-from cloakwork.plan.claims import Assumption, assumptions
 from cloakwork.plan.sentences.phrases import event_count, listed_with_and, quoted, values_held_in
-from cloakwork.quantities import format_duration
 
 MOST_NAMED: Final = 6
 """Of more attributes their number is said."""

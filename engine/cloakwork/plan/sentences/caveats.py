@@ -2,10 +2,10 @@
 
 from typing import assert_never
 
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.guarantees import VACUOUS_T
 from cloakwork.guarantees import caveats as of_guarantees
-from cloakwork.lineage import TIMESTAMPS
-from cloakwork.plan.claims import Caveat, caveats
+from cloakwork.guarantees.claims import Caveat, caveats
 from cloakwork.plan.sentences.phrases import listed_with_and, quoted
 
 

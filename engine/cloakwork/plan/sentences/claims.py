@@ -1,8 +1,8 @@
 """A claim, or what is not claimed, in words."""
 
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA
 from cloakwork.guarantees import Guarantee, short_description
-from cloakwork.lineage import CONTROL_FLOW, METADATA
-from cloakwork.plan.claims import ConditionedOn
+from cloakwork.guarantees.claims import ConditionedOn
 from cloakwork.plan.model import Claim, UnprovenClaim
 from cloakwork.plan.sentences.assumptions import assumption_in_words
 from cloakwork.plan.sentences.phrases import listed_with_or

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import assert_never
 
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.plan.claims import ExposureReason, TreatmentReason, exposures
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.guarantees.claims import ExposureReason, TreatmentReason, exposures
 from cloakwork.plan.sentences.phrases import listed_with_and, quoted
 
 

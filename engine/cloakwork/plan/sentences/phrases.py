@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.base.lineage import TIMESTAMPS
 
 
 def column_values(column: str) -> str:

@@ -2,9 +2,9 @@
 
 from typing import Final, assert_never
 
-from cloakwork.plan.claims import Reason, reasons
+from cloakwork.base.quantities import format_duration
+from cloakwork.guarantees.claims import Reason, reasons
 from cloakwork.plan.sentences.phrases import column_values, listed_with_and
-from cloakwork.quantities import format_duration
 
 
 def reason_in_words(reason: Reason) -> str:

@@ -1,1 +1,0 @@
-"""Attacks on a log and on its releases, tried out: what somebody who knows a little can find."""

@@ -1,1 +1,0 @@
-"""Evidence: audits, utility, risk."""

@@ -1,0 +1,255 @@
+"""The registry of policies: versions that do not change, and who approved them, in a ledger's
+journal.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from importlib.metadata import version as version_of
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from cloakwork.authoring.signed import (
+    KINDS,
+    Act,
+    RegistryStatement,
+    SignedStatement,
+    now,
+    signed,
+)
+from cloakwork.authoring.versions import (
+    Approval,
+    PolicyVersion,
+    reference_of,
+    same_person,
+    text_digest,
+    versions_of,
+)
+from cloakwork.base.errors import CloakworkError, FileProblem, NotApproved, PolicyError
+from cloakwork.ledger.entries import Entry
+from cloakwork.ledger.ledger import Ledger
+from cloakwork.policy.load import digest, parse_policy
+from cloakwork.policy.model import Policy
+from cloakwork.policy.validation_messages import did_you_mean
+from cloakwork.publishing.keys import SigningKey, signing_key
+
+_REFERENCE: Final = re.compile(
+    r"(?P<name>[a-z0-9][a-z0-9._-]{0,99})@(?P<version>\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?)"
+)
+
+
+def is_reference(source: object) -> bool:
+    """Whether ``source`` is written like ``NAME@VERSION``; a file of such a name needs ``./``."""
+    return isinstance(source, str) and _REFERENCE.fullmatch(source) is not None
+
+
+class _AlreadyThere(Exception):
+    """The same policy is in the registry: nothing is written."""
+
+
+class Registry:
+    """The registry in ``ledger``; reading makes no ledger, ``add`` does.
+
+    Every method raises LedgerError for a ledger that cannot be read or written, OutputError for a
+    key that cannot, PolicyError for a version that is not there.
+    """
+
+    def __init__(self, ledger: Ledger | str | None = None) -> None:
+        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+
+    def versions(self, name: str | None = None) -> tuple[PolicyVersion, ...]:
+        """Every version, in the order in which they were added; only of ``name`` if given."""
+        found = versions_of(self.ledger.url, self.ledger.events(*KINDS.values()))
+        return tuple(each for each in found if name in (None, each.added.statement.name))
+
+    def get(self, reference: str) -> PolicyVersion:
+        """The version ``NAME@VERSION``."""
+        return _found(self.ledger.url, reference, self.versions())
+
+    def policy(self, reference: str) -> Policy:
+        """The policy ``NAME@VERSION``, approved or not."""
+        return self.get(reference).policy
+
+    def add(
+        self,
+        text: str,
+        *,
+        author: str,
+        reason: str,
+        label: str = "policy.yaml",
+        key: SigningKey | None = None,
+    ) -> PolicyVersion:
+        """Add the policy in ``text`` as the version that it names; ``label`` is what errors call
+        it. Does nothing where the same policy is there already.
+
+        ``key``: the author's, by default your own. Raises PolicyError where the text is no policy,
+        or its name and version stand for another one, NotApproved where they were revoked.
+        """
+        policy = parse_policy(text, label)
+        statement = _statement("add", policy, text, author, reason)
+        said = self._signed(statement, key, text)
+        reference = reference_of(statement.name, statement.version)
+        there: list[PolicyVersion] = []
+
+        def require_new(entries: tuple[Entry, ...]) -> None:
+            there.extend(_with_reference(reference, self._versions_in(entries)))
+            if not there:
+                return
+            was = there[0].computed_digest or there[0].added.statement.digest
+            if was != statement.digest:
+                message = (
+                    f"{reference} is in the registry with other content: digest {was} there, "
+                    f"{statement.digest} here"
+                )
+                hint = "a version never changes; raise metadata.version"
+                raise PolicyError([FileProblem(label, message, hint=hint)])
+            _require_not_revoked(there[0])
+            raise _AlreadyThere
+
+        try:
+            self._record(said, require_new)
+        except _AlreadyThere:
+            return there[0]
+        return self.get(reference)
+
+    def approve(
+        self, reference: str, *, approver: str, reason: str, key: SigningKey | None = None
+    ) -> Approval:
+        """Approve a version; ``key``: the approver's, by default your own.
+
+        What is signed is the digest that is computed here from the text. Raises NotApproved where
+        the approver is the author, the version is revoked, or its author signed another digest.
+        """
+        version = self.get(reference)
+        statement = _statement("approve", version.policy, version.text, approver, reason)
+        added = version.added
+        own_engine = added.engine == version_of("cloakwork")
+        if own_engine and added.statement.digest != statement.digest:
+            raise NotApproved(
+                f"{reference}: its author signed another digest than that of its text; "
+                "add it again under another version"
+            )
+        said = self._signed(statement, key)
+
+        def require_second_person(entries: tuple[Entry, ...]) -> None:
+            now_there = _found(self.ledger.url, reference, self._versions_in(entries))
+            _require_not_revoked(now_there)
+            if said.keyid == added.keyid:
+                raise NotApproved(
+                    f"{reference}: key {said.keyid[:16]} is its author's, and an author cannot "
+                    "approve; somebody else signs, with --key FILE or a CLOAKWORK_HOME of their own"
+                )
+            if same_person(approver, added.statement.person):
+                raise NotApproved(
+                    f"{reference}: {approver!a} is its author's name, and an author cannot "
+                    "approve; name the approver: --approver NAME"
+                )
+
+        entry = self._record(said, require_second_person)
+        return next(each for each in self.get(reference).approvals if each.entry == entry.digest)
+
+    def revoke(
+        self, reference: str, *, person: str, reason: str, key: SigningKey | None = None
+    ) -> PolicyVersion:
+        """End the approval of a version, for good; whoever may write to the ledger may do so.
+
+        Raises NotApproved where it is revoked already.
+        """
+        added = self.get(reference).added.statement
+        fields = {"act": "revoke", "person": person, "reason": reason, "said_at": now()}
+        said = self._signed(_checked(added.model_dump() | fields), key)
+
+        def require_standing(entries: tuple[Entry, ...]) -> None:
+            _require_not_revoked(_found(self.ledger.url, reference, self._versions_in(entries)))
+
+        self._record(said, require_standing)
+        return self.get(reference)
+
+    def approval_of(
+        self,
+        policy_digest: str,
+        at: datetime | None = None,
+        *,
+        entries: tuple[Entry, ...] | None = None,
+    ) -> Approval | None:
+        """See ``approval_of``; ``entries``: those of the journal, where they were read already."""
+        for version in self.versions() if entries is None else self._versions_in(entries):
+            if (approval := version.approval(at, of_digest=policy_digest)) is not None:
+                return approval
+        return None
+
+    def _versions_in(self, entries: tuple[Entry, ...]) -> tuple[PolicyVersion, ...]:
+        ours = [entry for entry in entries if entry.kind in KINDS.values()]
+        return versions_of(self.ledger.url, ours)
+
+    def _signed(
+        self, statement: RegistryStatement, key: SigningKey | None, text: str | None = None
+    ) -> SignedStatement:
+        return signed(statement, key or signing_key(), engine=version_of("cloakwork"), text=text)
+
+    def _record(self, said: SignedStatement, require: Callable[[tuple[Entry, ...]], None]) -> Entry:
+        statement = said.statement
+        return self.ledger.record_event(
+            KINDS[statement.act], statement.dataset, said.body(), require=require
+        )
+
+
+def approval_of(ledger: Ledger, policy_digest: str, at: datetime | None = None) -> Approval | None:
+    """The approval that a policy with this digest has, or had at the time ``at`` (aware), as
+    ``ledger`` knows it; None without one that counts here.
+    """
+    return Registry(ledger).approval_of(policy_digest, at)
+
+
+def _statement(act: Act, policy: Policy, text: str, person: str, reason: str) -> RegistryStatement:
+    meta = policy.metadata
+    return _checked(
+        {
+            "act": act,
+            "name": meta.name,
+            "version": meta.version,
+            "dataset": meta.dataset,
+            "digest": digest(policy),
+            "text_digest": text_digest(text),
+            "person": person,
+            "reason": reason,
+            "said_at": now(),
+        }
+    )
+
+
+def _checked(fields: Mapping[str, Any]) -> RegistryStatement:
+    """A statement of what people typed; raises CloakworkError where that is not one line each."""
+    try:
+        return RegistryStatement.model_validate(fields)
+    except ValidationError as error:
+        field = str(error.errors()[0]["loc"][0])
+        what = {"person": "a name (at most 100 characters)", "reason": "a reason"}.get(field, field)
+        raise CloakworkError(f"{fields[field]!a} cannot be {what}: write one line") from error
+
+
+def _with_reference(reference: str, versions: Iterable[PolicyVersion]) -> tuple[PolicyVersion, ...]:
+    return tuple(each for each in versions if each.reference == reference)
+
+
+def _found(url: str, reference: str, versions: tuple[PolicyVersion, ...]) -> PolicyVersion:
+    if not is_reference(reference):
+        message = "is not NAME@VERSION, such as permits@1.0.0"
+        raise PolicyError([FileProblem(ascii(reference), message)])
+    for version in _with_reference(reference, versions):
+        return version
+    guess = did_you_mean(reference, [each.reference for each in versions])
+    message = f"is not in the registry of ledger {url}{guess}"
+    hint = "'cloakwork registry list' shows what is; a file of that name: ./" + reference
+    raise PolicyError([FileProblem(reference, message, hint=hint)])
+
+
+def _require_not_revoked(version: PolicyVersion) -> None:
+    ended = version.revocation
+    if ended is not None:
+        since = f"{ended.recorded_at:%Y-%m-%d} by {ended.by.person} ({ended.reason})"
+        raise NotApproved(
+            f"{version.reference}: was revoked on {since}, which is for good; "
+            "raise metadata.version, and add it as a new version"
+        )

@@ -1,0 +1,247 @@
+"""A version of a policy as the registry knows it: its text, its author, its approvals, and whether
+it was revoked.
+"""
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from importlib.metadata import version as version_of
+from typing import Any, Literal
+
+from cloakwork.authoring.signed import SignedStatement, read_entry
+from cloakwork.base.errors import LedgerError, PolicyError
+from cloakwork.ledger.entries import Entry
+from cloakwork.policy.load import digest, parse_policy
+from cloakwork.policy.model import Policy
+
+State = Literal["approved", "not approved", "revoked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Who signed: the name that was typed, and the key; ``known_as``: why its signature counts
+    here, or why not, as the end of a sentence.
+    """
+
+    person: str
+    keyid: str
+    known_as: str
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """One person's approval of one version.
+
+    ``digest``: of the policy, as the approver computed and signed it. ``recorded_at``: when the
+    ledger took it (UTC). ``entry``: digest of the ledger's entry. ``engine``: the version of
+    Cloakwork that computed ``digest``. ``faults``: why it does not count here, empty where it does.
+    """
+
+    policy: str
+    digest: str
+    author: Signer
+    approver: Signer
+    reason: str
+    approved_at: datetime
+    recorded_at: datetime
+    entry: str
+    engine: str
+    faults: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> bool:
+        """Whether it was given by somebody who is trusted here and is not the author."""
+        return not self.faults
+
+    def details(self) -> dict[str, Any]:
+        """What the entry of a release says of the approval that it rests on."""
+        return {
+            "policy": self.policy,
+            "digest": self.digest,
+            "author": self.author.person,
+            "author_keyid": self.author.keyid,
+            "approver": self.approver.person,
+            "approver_keyid": self.approver.keyid,
+            "approved_at": self.approved_at.isoformat(),
+            "reason": self.reason,
+            "entry": self.entry,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.policy}, approved on {self.approved_at:%Y-%m-%d} by {self.approver.person} "
+            f"(key {self.approver.keyid[:16]}, {self.approver.known_as}): {self.reason}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation:
+    """Who ended a version's approval, why, and since when (UTC); it counts whoever signed it."""
+
+    by: Signer
+    reason: str
+    recorded_at: datetime
+
+
+@dataclass(frozen=True)
+class PolicyVersion:
+    """One version: what was added under ``NAME@VERSION``, and what was said of it since."""
+
+    added: SignedStatement
+    recorded_at: datetime
+    author: Signer
+    approvals: tuple[Approval, ...] = ()
+    revocation: Revocation | None = None
+
+    @property
+    def reference(self) -> str:
+        """``NAME@VERSION``."""
+        return reference_of(self.added.statement.name, self.added.statement.version)
+
+    @property
+    def text(self) -> str:
+        """The policy as it was added."""
+        return self.added.text or ""
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy; raises PolicyError where this version of Cloakwork does not accept it."""
+        return parse_policy(self.text, self.reference)
+
+    @cached_property
+    def computed_digest(self) -> str | None:
+        """The policy's digest as this version of Cloakwork computes it from the text; None where it
+        does not accept the policy.
+        """
+        try:
+            return digest(self.policy)
+        except PolicyError:
+            return None
+
+    def approval(
+        self, at: datetime | None = None, *, of_digest: str | None = None
+    ) -> Approval | None:
+        """The first approval that counts and stood at that time, by default now; with
+        ``of_digest``, of the policy with this digest.
+        """
+        ended = self.revocation.recorded_at if self.revocation else None
+        if ended is not None and (at is None or ended <= at):
+            return None
+        for approval in self.approvals:
+            was_given = at is None or approval.recorded_at <= at
+            if approval.counts and was_given and self._is_of(approval, of_digest):
+                return approval
+        return None
+
+    def _is_of(self, approval: Approval, policy_digest: str | None) -> bool:
+        """Whether an approval is of the policy with this digest: as the approver computed it, or,
+        where that was another version of Cloakwork, as this one does from the same text.
+        """
+        if policy_digest is None or policy_digest == approval.digest:
+            return True
+        if approval.engine == version_of("cloakwork"):
+            return False
+        return self.computed_digest == policy_digest
+
+    @property
+    def state(self) -> State:
+        """Where the version stands now."""
+        if self.revocation is not None:
+            return "revoked"
+        return "not approved" if self.approval() is None else "approved"
+
+
+def reference_of(name: str, version: str) -> str:
+    """``NAME@VERSION``."""
+    return f"{name}@{version}"
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 of a policy's text in UTF-8, in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def same_person(one: str, other: str) -> bool:
+    """Whether two names are the same but for their spelling."""
+
+    def plain(name: str) -> str:
+        return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+    return plain(one) == plain(other)
+
+
+def signer_of(said: SignedStatement) -> Signer:
+    """Who made a statement; raises OutputError where a trusted key cannot be read."""
+    return Signer(said.statement.person, said.keyid, said.known_as())
+
+
+def versions_of(url: str, entries: Iterable[Entry]) -> tuple[PolicyVersion, ...]:
+    """What the entries, oldest first, say of each version, in the order in which they were added.
+
+    The first entry that adds a version makes it; a later one of the same name and version is none
+    of the registry's own, and is passed over. Raises LedgerError for an entry that cannot be read.
+    """
+    found: dict[str, PolicyVersion] = {}
+    for entry in entries:
+        said = read_entry(url, entry)
+        about = reference_of(said.statement.name, said.statement.version)
+        version = found.get(about)
+        if said.statement.act == "add":
+            found.setdefault(about, _added(url, entry, said))
+        elif version is None:
+            raise LedgerError(url, f"entry {entry.seq} is about {about!a}, which was never added")
+        elif said.statement.act == "approve":
+            approval = _approval(version, said, entry)
+            found[about] = replace(version, approvals=(*version.approvals, approval))
+        elif version.revocation is None:
+            found[about] = replace(version, revocation=_revocation(said, entry))
+    return tuple(found.values())
+
+
+def _added(url: str, entry: Entry, said: SignedStatement) -> PolicyVersion:
+    if said.text is None or text_digest(said.text) != said.statement.text_digest:
+        raise LedgerError(url, f"entry {entry.seq} holds another policy than was signed")
+    return PolicyVersion(said, _recorded_at(entry), signer_of(said))
+
+
+def _approval(version: PolicyVersion, said: SignedStatement, entry: Entry) -> Approval:
+    statement = said.statement
+    return Approval(
+        policy=version.reference,
+        digest=statement.digest,
+        author=version.author,
+        approver=signer_of(said),
+        reason=statement.reason,
+        approved_at=statement.said_at,
+        recorded_at=_recorded_at(entry),
+        entry=entry.digest,
+        engine=said.engine,
+        faults=tuple(_faults(version, said)),
+    )
+
+
+def _faults(version: PolicyVersion, said: SignedStatement) -> Iterable[str]:
+    """Why an approval does not count, here and now."""
+    added, approval = version.added.statement, said.statement
+    if said.keyid == version.added.keyid:
+        yield "the author's key signed it, and an author cannot approve"
+    elif same_person(approval.person, added.person):
+        yield f"{approval.person!a} is the author's name, and an author cannot approve"
+    if fault := said.fault(approves=True):
+        yield f"approver: {fault}"
+    # Otherwise whoever approves could have written it under a key made for the purpose.
+    if fault := version.added.fault():
+        yield f"author: {fault}"
+    if approval.text_digest != added.text_digest:
+        yield "it was given for another text"
+
+
+def _revocation(said: SignedStatement, entry: Entry) -> Revocation:
+    return Revocation(signer_of(said), said.statement.reason, _recorded_at(entry))
+
+
+def _recorded_at(entry: Entry) -> datetime:
+    return datetime.fromisoformat(entry.at)

@@ -1,0 +1,1 @@
+"""The vocabulary that all packages share: errors, names, numbers, costs, facts."""

@@ -1,0 +1,128 @@
+"""What planning may know: public facts that the policy declares, never what is counted on a log."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import (
+    AwareDatetime,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from cloakwork.base.quantities import Duration, Frozen
+
+UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+CASE: Final = "case"
+"""The name of the unit that is one case."""
+
+_CASE_ID: Final = "case:concept:name"
+
+RangeType = Literal["number", "integer", "date", "time"]
+"""What a declared range is of; in ``Facts.ranges`` dates are days since 1970, and times seconds."""
+
+FoundType = Literal["text", "integer"]
+"""What values are that a release finds in the log, through noise."""
+
+
+class Unit(Frozen):
+    """Whom the guarantee protects: one case, or everybody who shares a value of ``attribute``.
+
+    ``max_cases`` bounds how many cases one such unit keeps; a case without the attribute is a unit
+    of its own under differential privacy, and none where units are counted. ``on_conflict``: what
+    becomes of a case whose rows name two units. ``refuse``: the log is refused. ``split``: every
+    case is split by unit, conflicting or not; its rows without the attribute become a case of their
+    own.
+    """
+
+    attribute: str | None = None
+    max_cases: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    on_conflict: Literal["refuse", "split"] = "refuse"
+
+    @model_validator(mode="after")
+    def _conflicts_of_units(self) -> "Unit":
+        if self.attribute is None and self.on_conflict == "split":
+            raise ValueError("on_conflict: split belongs to a unit with an attribute")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, plain: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        """Without what says nothing new: digests of policies that were written before stay what
+        they were.
+        """
+        found: dict[str, JsonValue] = plain(self)
+        return {
+            key: value for key, value in found.items() if (key, value) != ("on_conflict", "refuse")
+        }
+
+    def __str__(self) -> str:
+        if self.attribute is None:
+            return "case"
+        return f"'{self.attribute}' (at most {self.max_cases} cases each)"
+
+
+def unit_name(unit: Unit) -> str:
+    """What the ledger's books call a unit: ``case``, or the attribute that identifies units.
+
+    One case has one id, so a unit named by the case id is the case.
+    """
+    return CASE if unit.attribute in (None, _CASE_ID) else str(unit.attribute)
+
+
+class Window(Frozen):
+    """A span of time that the policy declares public; case starts are clamped into it."""
+
+    start: AwareDatetime
+    end: AwareDatetime
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Window":
+        if self.end <= self.start:
+            raise ValueError("end must lie after start")
+        return self
+
+
+class Facts(Frozen):
+    """Declared public facts, printed with every claim as its assumptions.
+
+    None means "not declared". ``units_at_most`` is an upper bound on the number of units in the
+    log; ``cases_per_unit``, by attribute, a bound on the cases that one unit owns in the whole
+    dataset (for the ledger's books); ``longest_case`` a bound on events per case (longer cases are
+    truncated); ``longest_gap`` a bound on the time between two events of a case (longer gaps are
+    clamped); ``grid`` the step to which time is rounded before noise. ``domains``: all values that
+    an attribute may have, by its name; ``ranges``: the least and the largest number, and ``types``
+    what those are that are no plain numbers. ``found``: attributes whose values are not declared,
+    but may be found through noise. ``measured``:
+    which of these facts nobody declared: they come from a DP profile, and are noisy.
+    ``release_window``: the name of the window of a growing log whose cases alone are released;
+    ``window`` is then its span. ``head_share``: the share of cases that the ten most frequent
+    variants hold; only a profile tells, and only predictions use it.
+    """
+
+    unit: Unit = Unit()
+    alphabet: tuple[str, ...] | None = None
+    units_at_most: Annotated[int, Field(ge=1)] | None = None
+    cases_per_unit: Annotated[
+        dict[str, Annotated[int, Field(ge=1)]], Field(exclude_if=lambda declared: not declared)
+    ] = {}
+    longest_case: Annotated[int, Field(ge=1)] | None = None
+    window: Window | None = None
+    longest_gap: Duration | None = None
+    epoch: AwareDatetime = UNIX_EPOCH
+    grid: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=1)
+    domains: dict[str, tuple[JsonValue, ...]] = {}
+    ranges: dict[str, tuple[float, float]] = {}
+    types: Annotated[dict[str, RangeType], Field(exclude_if=lambda types: not types)] = {}
+    found: Annotated[dict[str, FoundType], Field(exclude_if=lambda found: not found)] = {}
+    measured: tuple[str, ...] = ()
+    release_window: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
+    head_share: Annotated[float, Field(ge=0, le=1)] | None = None
+
+    def numeric_range(self, name: str) -> tuple[float, float] | None:
+        """The declared range of an attribute of numbers; None of others."""
+        if self.types.get(name, "number") in ("date", "time"):
+            return None
+        return self.ranges.get(name)

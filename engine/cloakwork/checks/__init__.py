@@ -1,1 +1,0 @@
-"""Guarantees measured on a log, independently of any mechanism."""

@@ -1,1 +1,0 @@
-"""Privacy against what is left: several settings of policies beside each other, before choosing."""

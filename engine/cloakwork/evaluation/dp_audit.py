@@ -1,0 +1,300 @@
+"""A statistical audit of a differential privacy claim: how large must epsilon be, given the outputs
+on two inputs?
+
+Run a mechanism many times on two neighbouring inputs, choose events (sets of outcomes) on one part
+of the runs, and count them on the other: whatever epsilon the mechanism has,
+``epsilon >= ln((p - delta) / q)`` for the probabilities p and q of any event (``privacy.md``
+section 7; Ding et al. 2018, "Detecting Violations of Differential Privacy"; Jagielski et al. 2020).
+With Clopper-Pearson bounds on p and q, and the error shared out over all events and both
+directions, a sound claim fails with probability at most ``1 - confidence``. An audit that passes
+proves nothing by itself: it must fail on a broken counterpart of the mechanism (``privacy.md``
+section 7 says how many runs distinguish them).
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloakwork.base.arrays import Bools, Ints
+
+Run = Callable[[int], NDArray[Any] | Sequence[Hashable]]
+"""n runs of a mechanism on one input: n outcomes, as numbers or as anything hashable."""
+
+CONFIDENCE: Final = 1 - 1e-6
+
+MOST_EVENTS: Final = 8
+"""Events kept per direction: more of them share the error and weaken each."""
+
+
+class OutcomeSet(Protocol):
+    """A set of outcomes, with a name that a person can read."""
+
+    @property
+    def name(self) -> str:
+        """What the event says of an outcome, such as ``outcome >= 10``."""
+        ...
+
+    def holds(self, outcomes: NDArray[Any]) -> Bools:
+        """For each outcome whether it lies in the set."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HalfLine:
+    """Outcomes (numbers) at least, or at most, ``bound``."""
+
+    bound: float
+    upper: bool
+
+    @property
+    def name(self) -> str:
+        """The event in words."""
+        relation = ">=" if self.upper else "<="
+        return f"outcome {relation} {self.bound:g}"
+
+    def holds(self, outcomes: NDArray[Any]) -> Bools:
+        """See ``OutcomeSet``."""
+        if self.upper:
+            return np.asarray(outcomes >= self.bound)
+        return np.asarray(outcomes <= self.bound)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Outcomes among ``members``: points, or those that a likelihood ratio picked."""
+
+    members: frozenset[Any]
+
+    @property
+    def name(self) -> str:
+        """The event in words, the first few members named."""
+        shown = sorted(map(str, self.members))[:3]
+        if len(self.members) > 3:
+            shown.append("...")
+        return f"outcome in {{{', '.join(shown)}}} ({len(self.members)} values)"
+
+    def holds(self, outcomes: NDArray[Any]) -> Bools:
+        """See ``OutcomeSet``."""
+        if outcomes.dtype != object:
+            return np.isin(outcomes, np.array(sorted(self.members)))
+        found = np.empty(len(outcomes), bool)
+        for row, outcome in enumerate(outcomes):
+            found[row] = outcome in self.members
+        return found
+
+
+OutcomeSetChoice = Callable[[NDArray[Any], NDArray[Any]], Sequence[OutcomeSet]]
+"""Chooses events from the first part of both runs: those likely under the first, unlikely under the
+second.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """What the runs show: epsilon is at least ``epsilon_lower_bound`` (-inf when they show
+    nothing), by ``event``.
+
+    ``passed`` unless that is more than ``claim``; ``hits`` counts the event on each side among
+    ``counted`` runs a side, the likelier side first, and ``direction`` names the sides in that
+    order.
+    """
+
+    epsilon_lower_bound: float
+    claim: float | None
+    delta: float
+    passed: bool
+    event: str
+    direction: str
+    hits: tuple[int, int]
+    counted: int
+    confidence: float
+
+    def __str__(self) -> str:
+        likelier, other = self.hits
+        found = (
+            f"epsilon >= {self.epsilon_lower_bound:.3f} at delta {self.delta:g} "
+            f"({self.direction}, {self.event}: {likelier} against {other} of {self.counted})"
+        )
+        if self.claim is None:
+            return found
+        return f"{found}; claimed {self.claim:g}: {'passed' if self.passed else 'FAILED'}"
+
+
+def empirical_epsilon(
+    run_a: Run,
+    run_b: Run,
+    *,
+    runs: int,
+    delta: float = 0.0,
+    claim: float | None = None,
+    events: OutcomeSetChoice | Sequence[OutcomeSet] | None = None,
+    confidence: float = CONFIDENCE,
+) -> AuditResult:
+    """A lower bound on epsilon from ``runs`` runs a side on two neighbouring inputs, and whether
+    ``claim`` survives it.
+
+    ``events``: a fixed sequence, judged on all runs; or a function that chooses them on the first
+    fifth of the runs, which are then not counted; by default ``likely_sets``. Both directions (a
+    over b, b over a) are judged.
+
+    Raises ValueError for fewer than 10 runs.
+    """
+    if runs < 10:
+        raise ValueError("an audit needs at least 10 runs a side")
+    choose = likely_sets if events is None else events
+    # Events that were chosen on the runs that they are counted on would look too good.
+    spent = runs // 5 if callable(choose) else 0
+    counted = runs - spent
+    a = _as_outcomes(run_a(runs))
+    b = _as_outcomes(run_b(runs))
+    trials = _count_outcomes(choose, (a[:spent], b[:spent]), (a[spent:], b[spent:]))
+    # Bonferroni: every event in every direction gets the same part of the error.
+    error = (1 - confidence) / max(1, len(trials))
+    bounds = [_epsilon_bound(trial.hits, counted, delta, error) for trial in trials]
+    bound, trial = -math.inf, Trial("neither way", "no event", (0, 0))
+    if trials:
+        best = bounds.index(max(bounds))
+        bound, trial = bounds[best], trials[best]
+    return AuditResult(
+        epsilon_lower_bound=bound,
+        claim=claim,
+        delta=delta,
+        passed=claim is None or bound <= claim,
+        event=trial.event,
+        direction=trial.direction,
+        hits=trial.hits,
+        counted=counted,
+        confidence=confidence,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One event in one direction: how often it holds on the likelier side and on the other."""
+
+    direction: str
+    event: str
+    hits: tuple[int, int]
+
+
+def _count_outcomes(
+    choose: OutcomeSetChoice | Sequence[OutcomeSet],
+    first: tuple[NDArray[Any], NDArray[Any]],
+    second: tuple[NDArray[Any], NDArray[Any]],
+) -> list[Trial]:
+    """Every event in both directions: direction, name, and how often it holds on the likelier and
+    the other side.
+    """
+    found: list[Trial] = []
+    directions = (
+        ("a over b", first, second),
+        ("b over a", first[::-1], second[::-1]),
+    )
+    for direction, choosing, counting in directions:
+        events = choose(*choosing) if callable(choose) else choose
+        for event in events:
+            likelier, other = (int(event.holds(side).sum()) for side in counting)
+            found.append(Trial(direction, event.name, (likelier, other)))
+    return found
+
+
+def _epsilon_bound(hits: tuple[int, int], counted: int, delta: float, error: float) -> float:
+    """ln((p_lo - delta) / q_hi), each Clopper-Pearson bound wrong with probability at most
+    ``error / 2``.
+    """
+    from scipy.stats import beta
+
+    likelier, other = hits
+    p_low, q_high = 0.0, 1.0
+    if likelier > 0:
+        p_low = float(beta.ppf(error / 2, likelier, counted - likelier + 1))
+    if other < counted:
+        q_high = float(beta.ppf(1 - error / 2, other + 1, counted - other))
+    if p_low <= delta:
+        return -math.inf
+    return math.log((p_low - delta) / q_high)
+
+
+def half_lines(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
+    """Half-lines at quantiles of both samples whose share in ``a`` most outweighs that in ``b``;
+    for numbers.
+    """
+    both = np.concatenate([a, b])
+    bounds = np.unique(both)
+    if len(bounds) > 200:
+        bounds = np.unique(np.quantile(both, np.linspace(0, 1, 200), method="nearest"))
+    candidates: list[OutcomeSet] = []
+    for bound in bounds:
+        candidates.append(HalfLine(float(bound), upper=True))
+        candidates.append(HalfLine(float(bound), upper=False))
+    return _most_promising(candidates, a, b)
+
+
+def single_outcomes(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
+    """The single outcomes whose share in ``a`` most outweighs that in ``b``."""
+    candidates = [OneOf(frozenset([value])) for value, _ in _most_frequent(a)]
+    return _most_promising(candidates, a, b)
+
+
+def ratio_sets(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
+    """Sets of the outcomes whose (smoothed) likelihood ratio of ``a`` to ``b`` is highest: the most
+    telling by Neyman-Pearson.
+    """
+    counts_b = dict(_most_frequent(b, most=None))
+
+    def likelihood_ratio(counted: tuple[Any, int]) -> float:
+        value, count_a = counted
+        return float((count_a + 0.5) / (counts_b.get(value, 0) + 0.5))
+
+    ranked = sorted(_most_frequent(a), key=likelihood_ratio, reverse=True)
+    values = [value for value, _ in ranked]
+    # Sets of growing size: each holds all values above some ratio.
+    sizes: Ints = np.unique(np.geomspace(1, max(1, len(values)), 24).astype(np.int64))
+    candidates = [OneOf(frozenset(values[:size])) for size in sizes]
+    return _most_promising(candidates, a, b)
+
+
+def likely_sets(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
+    """The default choice: half-lines where outcomes are numbers, points and likelihood-ratio sets
+    where values repeat.
+    """
+    candidates = [*single_outcomes(a, b), *ratio_sets(a, b)]
+    if np.issubdtype(a.dtype, np.number):
+        candidates = [*half_lines(a, b), *candidates]
+    return _most_promising(candidates, a, b)
+
+
+def _most_frequent(outcomes: NDArray[Any], most: int | None = 500) -> list[tuple[Any, int]]:
+    from collections import Counter
+
+    return Counter(outcomes.tolist()).most_common(most)
+
+
+def _most_promising(
+    candidates: Sequence[OutcomeSet], a: NDArray[Any], b: NDArray[Any]
+) -> list[OutcomeSet]:
+    """The candidates whose bound promises most on these runs, were each side counted four times as
+    often.
+    """
+
+    def expected_bound(event: OutcomeSet) -> float:
+        p = 4 * int(event.holds(a).sum())
+        q = 4 * int(event.holds(b).sum())
+        # Three standard deviations each way stand in for the exact bounds.
+        return (p - 3 * math.sqrt(p)) / (q + 3 * math.sqrt(q) + 10)
+
+    return sorted(candidates, key=expected_bound, reverse=True)[:MOST_EVENTS]
+
+
+def _as_outcomes(values: NDArray[Any] | Sequence[Hashable]) -> NDArray[Any]:
+    """Numbers as they are; anything else as an array of objects, one an outcome."""
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        return values
+    boxed = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        boxed[i] = tuple(value) if isinstance(value, np.ndarray | list) else value
+    return boxed

@@ -1,0 +1,171 @@
+"""What can be learned from a release: models of it, tried on its source beside models of the source
+itself. For the internal report alone.
+
+Every fifth case of the source is held out. A model of the release and one of the source's other
+cases are tried on these: what differs is what the release lost.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from pydantic import Field
+
+from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.quantities import Frozen
+from cloakwork.evaluation.control_flow import with_activity
+from cloakwork.evaluation.value_codes import joint_codes
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+
+HELD_OUT: Final = 5
+"""Of so many cases of the source, the first is held out."""
+
+LONGEST_CONTEXT: Final = 3
+"""Activities that the next one is guessed by, at most."""
+
+LONGEST_PLACE: Final = 20
+"""Places in a case from here on count as one, where the remaining time is guessed."""
+
+_HOUR: Final = 3.6e9  # microseconds
+
+
+def _figure(title: str, description: str) -> Any:
+    return Field(default=None, title=title, description=description)
+
+
+class LearnedFrom(Frozen):
+    """How well models of the release do on the source, beside models of the source; None where
+    there is nothing to learn from, or to try it on.
+    """
+
+    next_activity_released: float | None = _figure(
+        "Next activity, learned from the release",
+        "Share of the source's next activities (or ends of cases) that a model of the release "
+        "guesses.",
+    )
+    next_activity_source: float | None = _figure(
+        "Next activity, learned from the source",
+        "The same by a model of other cases of the source, to compare with.",
+    )
+    remaining_hours_released: float | None = _figure(
+        "Remaining time, learned from the release",
+        "By how many hours a model of the release is off, on average, where it guesses how long "
+        "cases of the source still take.",
+    )
+    remaining_hours_source: float | None = _figure(
+        "Remaining time, learned from the source",
+        "The same by a model of other cases of the source, to compare with.",
+    )
+
+
+class _Both:
+    """The events of source and release, one after another: ``codes`` of activities, ``case`` and
+    ``place`` in it, int64; which are ``released``, and which are of cases ``held`` out.
+    """
+
+    def __init__(self, source: EventLog, release: EventLog) -> None:
+        before, after, labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
+        self.labels = len(labels)
+        self.codes = np.concatenate([before, after])
+        cases = source.case_of, release.case_of + source.cases.height
+        self.case = np.concatenate(cases)
+        begins = np.flatnonzero(np.diff(self.case, prepend=-1))
+        sizes = np.diff(np.append(begins, len(self.case)))
+        self.place = np.arange(len(self.case)) - np.repeat(begins, sizes)
+        self.released = np.arange(len(self.case)) >= len(before)
+        self.held = ~self.released & (self.case % HELD_OUT == 0)
+        self.is_last = np.diff(self.case, append=-1) != 0
+
+
+def learned_from(source: EventLog, release: EventLog) -> LearnedFrom:
+    """Next activity and remaining time of the source's held-out cases, by models of the release and
+    of the source's other cases.
+
+    The next activity is the most frequent one after the last three activities, two, one, or at all:
+    the longest of these that the model knows. The remaining time is the median after the
+    last activity at this place of a case, after the last activity, or of all.
+    """
+    source, release = with_activity(source), with_activity(release)
+    both = _Both(source, release)
+    if not both.held.any():
+        return LearnedFrom()
+    taught = {"released": both.released, "source": ~both.released & ~both.held}
+    found: dict[str, float | None] = {}
+    contexts = _contexts(both)
+    following = np.where(both.is_last, both.labels, np.roll(both.codes, -1))
+    for name, rows in taught.items():
+        if rows.any():
+            guesses = _guessed_next(contexts, following, rows, both.held)
+            found[f"next_activity_{name}"] = float((guesses == following[both.held]).mean())
+    if all(TIMESTAMP in log.events.columns for log in (source, release)):
+        found |= _of_times(both, _stamps(source, release), taught)
+    return LearnedFrom(**found)
+
+
+def _contexts(both: _Both) -> list[Ints]:
+    """For each event the last activity, the last two, and so on, as one number each."""
+    context, found = both.codes, [both.codes]
+    for back in range(1, LONGEST_CONTEXT):
+        before = np.where(both.place >= back, np.roll(both.codes, back), both.labels)
+        _, context = np.unique(context * (both.labels + 1) + before, return_inverse=True)
+        found.append(context)
+    return found
+
+
+def _guessed_next(contexts: list[Ints], following: Ints, taught: Bools, tried: Bools) -> Ints:
+    """What a model of the events ``taught`` guesses to follow each of those ``tried``."""
+    nothing = np.zeros(len(following), np.int64)
+    guesses = np.full(int(tried.sum()), -1)
+    for context in (nothing, *contexts):
+        most = _most_frequent(context[taught], following[taught], int(context.max()) + 1)
+        found = most[context[tried]]
+        guesses = np.where(found >= 0, found, guesses)
+    return guesses
+
+
+def _most_frequent(group: Ints, values: Ints, groups: int) -> Ints:
+    """The most frequent value of each group, the smallest of several; -1 where it has none."""
+    width = int(values.max(initial=0)) + 1
+    cells, counts = np.unique(group * width + values, return_counts=True)
+    order = np.lexsort((-cells, counts))
+    found = np.full(groups, -1)
+    # Of several entries of a group the last one stays.
+    found[cells[order] // width] = cells[order] % width
+    return found
+
+
+def _stamps(source: EventLog, release: EventLog) -> Floats:
+    """Times of all events in hours; NaN where one is missing."""
+    stamps = [log.events[TIMESTAMP].dt.timestamp("us") for log in (source, release)]
+    hours = [series.cast(float).fill_null(float("nan")).to_numpy() / _HOUR for series in stamps]
+    return np.concatenate(hours)
+
+
+def _of_times(both: _Both, hours: Floats, taught: dict[str, Bools]) -> dict[str, float | None]:
+    """The figures of remaining times, of events that have a time."""
+    known = ~np.isnan(hours)
+    latest = np.full(int(both.case.max(initial=-1)) + 1, -np.inf)
+    np.maximum.at(latest, both.case[known], hours[known])
+    remaining = np.where(known, latest[both.case] - hours, 0.0)
+    place = np.minimum(both.place, LONGEST_PLACE)
+    groups = [np.zeros_like(both.codes), both.codes, both.codes * (LONGEST_PLACE + 1) + place]
+    tried, found = both.held & known, dict[str, float | None]()
+    for name, rows in taught.items():
+        if (rows & known).any() and tried.any():
+            guesses = _guessed_medians(groups, remaining, rows & known, tried)
+            off = np.abs(guesses - remaining[tried])
+            found[f"remaining_hours_{name}"] = float(off.mean())
+    return found
+
+
+def _guessed_medians(groups: list[Ints], values: Floats, taught: Bools, tried: Bools) -> Floats:
+    """For each event ``tried`` the median of the ``values`` taught, in the last of its groups that
+    has one: no other guess is off by less, on average, among what was taught.
+    """
+    guesses = np.zeros(int(tried.sum()))
+    for group in groups:
+        counts = np.bincount(group[taught], minlength=int(group.max()) + 1)
+        ordered = values[taught][np.lexsort((values[taught], group[taught]))]
+        middle = np.cumsum(counts) - counts + counts // 2
+        medians = ordered[np.minimum(middle, len(ordered) - 1)]
+        guesses = np.where(counts[group[tried]] > 0, medians[group[tried]], guesses)
+    return guesses

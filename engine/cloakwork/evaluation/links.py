@@ -1,0 +1,400 @@
+"""Which released case is whose: a release does not tell, so what is known of it is a distribution.
+
+A release has fresh case ids in random order. Whoever holds the source as well can say how likely
+each released case is to be the one made from a case of the source: by how often each activity
+sequence occurs before and after, and by how far times lie apart. The noise on times is fitted to
+the two logs, so that a release of any tool can be looked at, and nothing is taken from its plan.
+
+The chance that an attacker's guess is right is the probability of the case that he guesses. It is
+right on average wherever the distribution is; ``benchmarks/risk`` compares it with releases whose
+true links are known.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+from rapidfuzz.distance import LCSseq, Levenshtein
+from rapidfuzz.process import cdist
+
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.evaluation.coded import CodedLog, code_cases
+from cloakwork.evaluation.scales import Moved, Scales
+
+PER_EDIT: Final = 2.0
+"""By how much, in logarithms, a sequence of one more edit is less likely to be what a sequence that
+is no longer there became."""
+NEAREST: Final = 40
+"""Sequences that one which is no longer there may have become."""
+_LOOKED_AT: Final = 30
+_KEPT: Final = 0.999
+"""How likely a value that is kept is the same in both logs."""
+_MANY: Final = 20_000
+_FITTED: Final = 120
+_SIMULATED: Final = 400
+_SCALES: Final = (1e3 * 2.0 ** np.arange(40)).tolist()
+"""Microseconds: 1 ms to 17,000 years."""
+_SHARPNESS: Final = (0.01, 4.0)
+_HALVINGS: Final = 6
+_REMEMBERED: Final = 4_000_000
+"""Pairs of cases whose likelihood is remembered: 64 MB."""
+
+
+class PossibleCases(NamedTuple):
+    """The released cases of one sequence that may be a case of the source.
+
+    ``prior``: the logarithm of each one's probability before times are looked at. ``moved``: how
+    far times lie apart; None without times.
+    """
+
+    cases: Ints
+    prior: float
+    moved: Moved | None
+
+
+class Terms(NamedTuple):
+    """Logarithms of how likely a released case is under each case of the source that it may be:
+    ``prior`` by sequences and kept values, ``times`` by times at a sharpness of 1; None without
+    times. Shape (cases,).
+    """
+
+    prior: Floats
+    times: Floats | None
+
+
+@dataclass
+class Links:
+    """For a case of ``source``, which case of ``released`` is likely to be the same; both coded by
+    one alphabet.
+
+    ``scales`` and ``rehearse``: how far the plan moves times, and the times of a log under such
+    noise, if they are known. ``kept_values``: attributes that cases keep, coded alike, of both
+    logs: int64, shape (cases, attributes).
+    """
+
+    source: CodedLog
+    released: CodedLog
+    seed: int
+    scales: Scales | None = None
+    rehearse: Callable[[CodedLog], Ints | None] | None = None
+    kept_values: tuple[Ints, Ints] | None = None
+    sharpness: float = field(init=False, default=1.0)
+
+    def __post_init__(self) -> None:
+        self._row = {sequence: row for row, sequence in enumerate(self.released.sequences)}
+        self._priors: dict[int, tuple[Sequence[tuple[int, float]], float]] = {}
+        self._distances: dict[int, Ints] = {}
+        self._claims: dict[int, float] = {}
+        self._origins: dict[int, list[tuple[int, float]]] = {}
+        self._alignments: dict[tuple[int, int], tuple[Ints, Ints]] = {}
+        self._kept_terms: dict[int, Terms] = {}
+        self._kept_numbers = 0
+        rows = [self._row.get(sequence, -1) for sequence in self.source.sequences]
+        self._same = np.minimum(np.append(self.released.sizes, 0)[rows], self.source.sizes)
+        kept = np.bincount(np.maximum(rows, 0), self._same, len(self.released.sizes))
+        self._extra = self.released.sizes - kept
+        lost = int((self.source.sizes - self._same).sum())
+        missing = max(0, self.source.cases - self.released.cases)
+        self._absent = min(1.0, missing / max(1, lost))
+        if self.has_times:
+            span = int(np.ptp(self.source.clock)) + int(np.ptp(self.released.clock))
+            self._span = float(max(span, 1))
+
+    def fit(self) -> None:
+        """Find how far times moved, unless it is known, and how sharply that tells cases apart."""
+        if self.has_times:
+            if self.scales is None:
+                reverse = Links(self.released, self.source, self.seed)
+                self.scales = self._most_likely([*self._sampled(), *reverse._sampled()])
+            self.sharpness = self._calibrated(self.scales)
+        if self.has_times or self.kept_values is not None:
+            self.note_origins()
+
+    def note_origins(self) -> None:
+        """Find the variants of the source that each released sequence may come from."""
+        for variant in range(len(self.source.sizes)):
+            for row, share in self._prior_of(variant)[0]:
+                self._origins.setdefault(row, []).append((variant, share))
+
+    @property
+    def has_times(self) -> bool:
+        """Whether both logs have times."""
+        return self.source.times is not None and self.released.times is not None
+
+    def posterior(self, case: int) -> Floats:
+        """How likely each released case is to be ``case``: shape (released cases,), a sum of at
+        most 1; what is missing to 1 is that none is.
+        """
+        found = self.candidates(case)
+        weights = np.full(self.released.cases, -np.inf)
+        for each in found:
+            weights[each.cases] = self._log_weights(each) + self._agreement(each.cases, case)
+        self._shared_out(weights)
+        absent = self._prior_of(int(self.source.variant[case]))[1]
+        highest = float(weights.max())
+        if absent > 0:
+            highest = max(highest, float(np.log(absent)))
+        posterior = np.exp(weights - highest)
+        total = float(posterior.sum())
+        total += float(np.exp(np.log(absent) - highest)) if absent > 0 else 0.0
+        return np.asarray(posterior / total)
+
+    def _shared_out(self, weights: Floats) -> None:
+        """Divide by how likely a released case is at all: one that many cases of the source may
+        have become is less likely to be this one.
+        """
+        if not self._origins:
+            return
+        likely = np.flatnonzero(weights > -np.inf)
+        if not len(likely):
+            return
+        most = _LOOKED_AT if self.source.cases <= _MANY else _LOOKED_AT // 6
+        if len(likely) > most:
+            likely = likely[np.argpartition(-weights[likely], most)[:most]]
+        claims = np.array([self._claim(int(case)) for case in likely])
+        rest = weights.copy()
+        rest[likely] -= claims
+        weights -= claims.mean()
+        weights[likely] = rest[likely]
+
+    def _agreement(self, released: Ints, source: Ints | int) -> Floats | float:
+        """How much likelier the values that cases keep make each pair, as logarithms."""
+        if self.kept_values is None:
+            return 0.0
+        before, after = self.kept_values
+        equal = before[source] == after[released]
+        rarity = self._rarity[released]
+        kept = np.log(_KEPT * rarity + 1 - _KEPT)
+        return np.asarray(np.where(equal, kept, np.log(1 - _KEPT)).sum(axis=1))
+
+    @cached_property
+    def _rarity(self) -> Floats:
+        """One by the share of the released cases that have a value, for each value of each."""
+        assert self.kept_values is not None  # noqa: S101 - asked only then
+        shares = []
+        for column in self.kept_values[1].T:
+            counts = np.bincount(column)
+            shares.append(counts[column] / len(column))
+        return 1 / np.stack(shares, axis=1)
+
+    def _claim(self, case: int) -> float:
+        """The logarithm of how likely a released case is under all cases of the source."""
+        if case not in self._claims:
+            prior, times = self._terms_of(case)
+            weights = prior if times is None else prior + self.sharpness * times
+            self._claims[case] = _log_of_sum(weights)
+        return self._claims[case]
+
+    def _terms_of(self, case: int) -> Terms:
+        """How likely a released case is under each case of the source; remembered while they are
+        few, since a calibration asks for them at several sharpnesses.
+        """
+        if case in self._kept_terms:
+            return self._kept_terms[case]
+        found = self._terms(case)
+        self._kept_numbers += len(found.prior)
+        if self._kept_numbers <= _REMEMBERED:
+            self._kept_terms[case] = found
+        return found
+
+    def _terms(self, case: int) -> Terms:
+        row = int(self.released.variant[case])
+        priors, times = [], []
+        for variant, share in self._origins[row]:
+            cases = self.source.cases_of(variant)
+            prior = np.full(len(cases), np.log(share / self.released.sizes[row]))
+            priors.append(prior + self._agreement(np.full(len(cases), case), cases))
+            if self.has_times:
+                ours, theirs = self.aligned(variant, row)
+                after = self.released.clock[self.released.events_of(case)][theirs]
+                before = self.source.times_of(variant)[:, ours]
+                times.append(self._likelihood(Moved.between(after, before)))
+        return Terms(np.concatenate(priors), np.concatenate(times) if times else None)
+
+    def candidates(self, case: int) -> list[PossibleCases]:
+        """The released cases that ``case`` may have become, by their sequence."""
+        variant = int(self.source.variant[case])
+        return [
+            PossibleCases(
+                cases=self.released.cases_of(row),
+                prior=float(np.log(share / self.released.sizes[row])),
+                moved=self._moved(case, row) if self.has_times else None,
+            )
+            for row, share in self._prior_of(variant)[0]
+        ]
+
+    def nearest(self, variant: int) -> Ints:
+        """The released sequences with the fewest edits from a variant of the source: rows."""
+        same = self._row.get(self.source.sequences[variant])
+        if same is not None:
+            return np.array([same])
+        edits = self.edits(variant)
+        return np.flatnonzero(edits == edits.min())
+
+    def edits(self, variant: int) -> Ints:
+        """The edit distance from a variant of the source to every released one: int64."""
+        if variant not in self._distances:
+            sequence = self.source.sequences[variant]
+            found = cdist([sequence], self.released.sequences, scorer=Levenshtein.distance)
+            self._distances[variant] = found[0].astype(np.int64)
+        return self._distances[variant]
+
+    def _prior_of(self, variant: int) -> tuple[Sequence[tuple[int, float]], float]:
+        """The probability of each released sequence for a case of ``variant``, and that of none."""
+        if variant not in self._priors:
+            self._priors[variant] = self._prior(variant)
+        return self._priors[variant]
+
+    def _prior(self, variant: int) -> tuple[Sequence[tuple[int, float]], float]:
+        same = self._same[variant] / self.source.sizes[variant]
+        rows = []
+        if same > 0:
+            rows.append((self._row[self.source.sequences[variant]], float(same)))
+        moved = (1 - same) * (1 - self._absent)
+        if moved > 0:
+            edits = self.edits(variant)
+            weights = self._extra * np.exp(-PER_EDIT * (edits - edits.min()))
+            if weights.sum() == 0:
+                return rows, float(1 - same)
+            order = np.argsort(-weights, kind="stable")[:NEAREST]
+            order = order[weights[order] > 1e-4 * weights.sum()]
+            shares = moved * weights[order] / weights[order].sum()
+            rows += zip(order.tolist(), shares.tolist(), strict=True)
+        merged: dict[int, float] = {}
+        for row, share in rows:
+            merged[row] = merged.get(row, 0.0) + share
+        return list(merged.items()), float((1 - same) * self._absent)
+
+    def _moved(self, case: int, row: int) -> Moved:
+        """How far the times of ``case`` lie from those of each released case of a sequence."""
+        before = self.source.clock[self.source.events_of(case)]
+        ours, theirs = self.aligned(int(self.source.variant[case]), row)
+        return Moved.between(before[ours], self.released.times_of(row)[:, theirs])
+
+    def aligned(self, variant: int, row: int) -> tuple[Ints, Ints]:
+        """The events that a variant of the source and a released one have in common, in order."""
+        if (variant, row) not in self._alignments:
+            self._alignments[variant, row] = self._align(variant, row)
+        return self._alignments[variant, row]
+
+    def _align(self, variant: int, row: int) -> tuple[Ints, Ints]:
+        before, after = self.source.sequences[variant], self.released.sequences[row]
+        if before == after:
+            every = np.arange(len(before))
+            return every, every
+        blocks = LCSseq.opcodes(before, after).as_matching_blocks()
+        ours = [np.arange(each.a, each.a + each.size) for each in blocks]
+        theirs = [np.arange(each.b, each.b + each.size) for each in blocks]
+        return np.concatenate(ours), np.concatenate(theirs)
+
+    def _log_weights(self, found: PossibleCases) -> Floats:
+        """Prior and likelihood of the times, as logarithms."""
+        if found.moved is None or self.scales is None:
+            return np.full(len(found.cases), found.prior)
+        return found.prior + self.sharpness * self._likelihood(found.moved)
+
+    def _likelihood(self, moved: Moved) -> Floats:
+        """The likelihood of times, as a logarithm; ``sharpness`` says how far to rely on it."""
+        assert self.scales is not None  # noqa: S101 - found before anything is asked
+        return moved.log_likelihood(self.scales, self._span)
+
+    def _sampled(self) -> list[list[PossibleCases]]:
+        chosen = np.random.default_rng(self.seed).permutation(self.source.cases)[:_FITTED]
+        return [self.candidates(int(case)) for case in chosen]
+
+    def _most_likely(self, sample: Sequence[Sequence[PossibleCases]]) -> Scales:
+        """The scales under which the times of the cases in ``sample`` are most likely."""
+
+        def likelihood(scales: Scales) -> float:
+            total = 0.0
+            for found in filter(None, sample):
+                weights = [
+                    each.prior + each.moved.log_likelihood(scales, self._span)
+                    for each in found
+                    if each.moved is not None
+                ]
+                total += _log_of_sum(np.concatenate(weights))
+            return total
+
+        of_times = max((Scales(scale) for scale in _SCALES), key=likelihood)
+        start = gap = of_times.start
+        for _ in range(2):
+            start = max((Scales(scale, gap) for scale in _SCALES), key=likelihood).start
+            of_gaps = max((Scales(start, scale) for scale in _SCALES), key=likelihood)
+            gap = of_gaps.gap or gap
+        return max(of_times, Scales(start, gap), key=likelihood)
+
+    def _calibrated(self, scales: Scales) -> float:
+        """The power of the likelihood at which the best guess is right as often as claimed.
+
+        Restoring the order of times makes errors of one case alike, so a product over its times
+        claims to know more than it does; that no two cases become one is not used in full. The
+        cases of the source get sequences as the release has them and noise of ``scales``: of these
+        it is known whose they are.
+        """
+        noise = np.random.default_rng(self.seed)
+        changed, became = self.in_sequences_of_release(noise)
+        times = None if self.rehearse is None else self.rehearse(changed)
+        if times is None:
+            cases = [changed.events_of(case) for case in range(changed.cases)]
+            moved = [scales.moved(changed.clock[rows], noise) for rows in cases]
+            times = np.concatenate(moved).astype(np.int64)
+        trial = Links(self.source, replace(changed, times=times), self.seed, scales)
+        trial.note_origins()
+        number = _SIMULATED if self.source.cases <= _MANY else _SIMULATED // 8
+        chosen = noise.permutation(self.source.cases)[:number].tolist()
+        low, high = np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1])
+        for _ in range(_HALVINGS):
+            trial.sharpness = float(np.exp((low + high) / 2))
+            if trial.overclaims(chosen, became) > 0:
+                high = (low + high) / 2
+            else:
+                low = (low + high) / 2
+        return float(np.exp((low + high) / 2))
+
+    def in_sequences_of_release(self, draws: np.random.Generator) -> tuple[CodedLog, Ints]:
+        """The cases of the source in sequences of the release, each drawn as likely as it is that
+        the case has it; and which of them each case became, -1 where it is left out: int64, shape
+        (cases,).
+
+        An event that is not of the source has no time.
+        """
+        became = np.full(self.source.cases, -1)
+        sequences: list[tuple[int, ...]] = []
+        times: list[int | None] = []
+        for case, variant in enumerate(self.source.variant.tolist()):
+            rows, absent = self._prior_of(variant)
+            shares = np.array([*(share for _, share in rows), absent])
+            drawn = int(draws.choice(len(shares), p=shares / shares.sum()))
+            if drawn == len(rows):
+                continue
+            row = rows[drawn][0]
+            ours, theirs = self.aligned(variant, row)
+            before = self.source.clock[self.source.events_of(case)]
+            kept = dict(zip(theirs.tolist(), before[ours].tolist(), strict=True))
+            became[case] = len(sequences)
+            sequences.append(self.released.sequences[row])
+            times += [kept.get(place) for place in range(len(sequences[-1]))]
+        if not any(time is not None for time in times):
+            return self.source, np.arange(self.source.cases)
+        return code_cases(sequences, times, self.source.alphabet), became
+
+    def overclaims(self, cases: Sequence[int], became: Ints) -> float:
+        """By how much the best guess is claimed to be right more often than it is, where case i of
+        the source became case ``became[i]`` of the release.
+        """
+        self._claims.clear()
+        total = 0.0
+        for case in cases:
+            posterior = self.posterior(case)
+            best = np.flatnonzero(posterior == posterior.max())
+            total += float(posterior[best[0]]) - float((best == became[case]).mean())
+        return total
+
+
+def _log_of_sum(logarithms: Floats) -> float:
+    """The logarithm of the sum; numpy's own ``logaddexp.reduce`` takes many times as long."""
+    highest = float(logarithms.max())
+    return highest + float(np.log(np.exp(logarithms - highest).sum()))

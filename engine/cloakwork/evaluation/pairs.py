@@ -1,0 +1,344 @@
+"""Neighbouring logs on which a mechanism's claim is hardest to keep, and what to look at in what it
+releases of them.
+
+A statistical audit (``audit.dp_audit``) needs two inputs that the claim says are hard to
+distinguish. Those here are the worst that we can name for mechanisms that release control flow or
+times (``privacy.md`` section 7): a case whose variant is its own, a case of maximal length, a
+frequent variant, a variant at the threshold, the only case of a log; a time moved by the whole
+shift, and all times of a case moved from one edge of the declared bounds to the other. An audit
+that passes proves nothing by itself; one that fails refutes the claim.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from time import monotonic
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from cloakwork.base.arrays import Floats
+from cloakwork.base.facts import Facts, Window
+from cloakwork.base.progress import say
+from cloakwork.evaluation.dp_audit import (
+    CONFIDENCE,
+    AuditResult,
+    HalfLine,
+    OutcomeSet,
+    empirical_epsilon,
+)
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
+
+ActivitySequence = tuple[str, ...]
+
+ALPHABET: Final = ("a", "b", "c", "d", "e", "f")
+LONGEST: Final = 6
+"""Activities that may occur and events of the longest case, declared public for every audit of
+control flow.
+"""
+
+FREQUENT_SEQUENCE: Final[ActivitySequence] = ("a", "b", "c")
+RETURNING_SEQUENCE: Final[ActivitySequence] = ("a", "b", "a")
+"""A sequence that comes back to where it began: rules of what precedes what, read off the log, take
+its prefixes for faults.
+"""
+
+FREQUENT_CASES: Final = 30
+_MOST_TRIED: Final = 4096
+_TRIALS: Final = 15
+
+COPIES: Final = 50
+SHIFT: Final = timedelta(hours=1)
+_BEGIN: Final = datetime(2020, 1, 1, tzinfo=UTC)
+_WINDOW: Final = timedelta(minutes=10_000)
+_GAP: Final = timedelta(minutes=500)
+_FAR: Final = timedelta(minutes=100_000)
+
+CONTROL_FLOW_FACTS: Final = Facts(alphabet=ALPHABET, longest_case=LONGEST, units_at_most=100)
+VALUE: Final = "value"
+"""An attribute of events of which one value is common, and one nobody has but one case."""
+
+WHOLE_LOG_FACTS: Final = Facts(
+    alphabet=ALPHABET,
+    longest_case=LONGEST,
+    units_at_most=100,
+    domains={VALUE: ("common", "rare")},
+    window=Window(start=_BEGIN, end=_BEGIN + 1000 * _WINDOW),
+    longest_gap=_GAP,
+)
+TIMES_FACTS: Final = Facts(
+    window=Window(start=_BEGIN, end=_BEGIN + _WINDOW),
+    longest_gap=_GAP,
+    longest_case=3,
+    grid=timedelta(minutes=1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """A number that is read off a release; ``event``: the outcomes to count, where they need not be
+    found by trial.
+    """
+
+    name: str
+    event: OutcomeSet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two neighbouring logs, and what is read off each release: ``observe`` gives one row an
+    outcome, a column a statistic.
+
+    Times: mechanisms treat each case by itself, so a log of ``COPIES`` equal cases stands for as
+    many logs of one case.
+    """
+
+    name: str
+    a: EventLog
+    b: EventLog
+    statistics: tuple[Statistic, ...]
+    observe: Callable[[EventLog], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class PairAudit:
+    """What an audit found on one pair: the largest lower bound, and which statistic of the
+    release shows it.
+    """
+
+    pair: str
+    statistic: str
+    result: AuditResult
+
+
+def control_flow_pairs(least: int | None = None) -> tuple[Pair, ...]:
+    """One case more, where it shows most; ``least``: cases from which on a variant is released,
+    where it is known.
+    """
+    base = [("a", "b", "c")] * 30 + [("a", "c", "b")] * 20
+    # Backwards through the alphabet, so that it shares no prefix with the other cases.
+    longest = tuple(ALPHABET[-1 - place % len(ALPHABET)] for place in range(LONGEST))
+    many = max(FREQUENT_CASES, 2 * (least or 0))
+    pairs = [
+        _pair_with_one_more_case("a case with a variant of its own", base, ("a", "d", "e")),
+        _pair_with_one_more_case(f"a case of maximal length ({LONGEST} events)", base, longest),
+        _pair_with_one_more_case(
+            f"one case more on a frequent variant ({many - 1} cases)",
+            [FREQUENT_SEQUENCE] * (many - 1),
+            FREQUENT_SEQUENCE,
+        ),
+        _pair_with_one_more_case("the only case of the log", [], FREQUENT_SEQUENCE),
+    ]
+    if least is not None and least > 1:
+        below = least - 1
+        counted = "1 case" if below == 1 else f"{below} cases"
+        name = f"one case more on a variant at the threshold ({counted})"
+        pairs.append(
+            _pair_with_one_more_case(name, [RETURNING_SEQUENCE] * below, RETURNING_SEQUENCE)
+        )
+    return tuple(pairs)
+
+
+def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int | None:
+    """About how many cases a variant needs, alone in its log, to be released with half of them in
+    every third run.
+
+    By bisection over logs of up to ``_MOST_TRIED`` cases, a few runs each; None where that is not
+    enough. Which pair is audited may rest on such runs, as the audit's own runs are others.
+    """
+
+    def is_released(cases: int) -> bool:
+        run = runner(_log_of([RETURNING_SEQUENCE] * cases))
+        often = 0
+        for _ in range(_TRIALS):
+            released = _sequences_of(run()).count(RETURNING_SEQUENCE)
+            often += 2 * released >= cases
+        return 3 * often >= _TRIALS
+
+    high = 1
+    while not is_released(high):
+        high *= 2
+        if high > _MOST_TRIED:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if is_released(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def metric_pairs() -> tuple[Pair, ...]:
+    """One time moved by ``SHIFT``: the middle one of three, so that one gap grows and the other
+    shrinks.
+    """
+    shift, far = SHIFT.total_seconds(), _FAR.total_seconds()
+
+    def observe(released: EventLog) -> Floats:
+        before, behind = np.diff(_seconds_of(released)).T
+        # Moved, the first gap is far + shift, and the second far - shift.
+        grown = before - (far + shift)
+        shrunk = (far - shift) - behind
+        return np.asarray(np.minimum(grown, shrunk)[:, None])
+
+    moved = _log_with_times([timedelta(0), _FAR + SHIFT, 2 * _FAR])
+    still = _log_with_times([timedelta(0), _FAR, 2 * _FAR])
+    statistic = Statistic("by how much both gaps show the move", HalfLine(0, upper=True))
+    name = "the middle of three times moved by the whole shift"
+    return (Pair(name, moved, still, (statistic,), observe),)
+
+
+def bounded_pairs() -> tuple[Pair, ...]:
+    """All times of one case moved from the least that the declared bounds allow to the most."""
+    latest, widest = _WINDOW.total_seconds(), _GAP.total_seconds()
+
+    def observe(released: EventLog) -> Floats:
+        times = _seconds_of(released)
+        begins_latest = (times[:, 0] >= latest).astype(np.int64)
+        widest_gaps = (np.diff(times) >= widest).sum(axis=1)
+        at_the_edge = begins_latest + widest_gaps
+        return np.asarray(at_the_edge[:, None], np.float64)
+
+    most = _log_with_times([_WINDOW + place * _GAP for place in range(3)])
+    least = _log_with_times([timedelta(0)] * 3)
+    statistic = Statistic("how many of its values lie at the upper edge", HalfLine(3, upper=True))
+    name = "all times of a case moved from one edge of the bounds to the other"
+    return (Pair(name, most, least, (statistic,), observe),)
+
+
+def whole_log_pairs() -> tuple[Pair, ...]:
+    """One case more of a frequent variant, with a value that no other case has, years after them:
+    what tells it is not its variant.
+    """
+    late = 500 * _WINDOW
+    rest = [(timedelta(minutes=case), "common") for case in range(FREQUENT_CASES)]
+    statistics = (
+        Statistic("events with the value of the added case"),
+        Statistic("cases that end as late as the added case starts"),
+        Statistic("cases released"),
+    )
+
+    def observe(released: EventLog) -> Floats:
+        rare = (released.events[VALUE] == "rare").sum()
+        ends = released.events[TIMESTAMP].gather(released.offsets[1:] - 1)
+        late_ones = (ends >= _BEGIN + late).sum()
+        return np.array([[rare, late_ones, released.cases.height]], np.float64)
+
+    name = "a case with a value that no other has, years after them"
+    with_it = _log_with_values([*rest, (late, "rare")])
+    return (Pair(name, with_it, _log_with_values(rest), statistics, observe),)
+
+
+def _log_with_values(cases: Sequence[tuple[timedelta, str]]) -> EventLog:
+    """Cases of one sequence that start so long after the window's beginning, an hour between two
+    events, each event with the case's value.
+    """
+    log = _log_of([FREQUENT_SEQUENCE] * len(cases))
+    hours = [timedelta(hours=hour) for hour in range(len(FREQUENT_SEQUENCE))]
+    times = [_BEGIN + start + hour for start, _ in cases for hour in hours]
+    values = [value for _, value in cases for _ in hours]
+    columns = pl.Series(TIMESTAMP, times).cast(TIME_TYPE), pl.Series(VALUE, values)
+    return replace(log, events=log.events.with_columns(*columns))
+
+
+def audit_pair(
+    pair: Pair,
+    runner: Callable[[EventLog], Callable[[], EventLog]],
+    *,
+    runs: int,
+    claim: float,
+    delta: float,
+    confidence: float = CONFIDENCE,
+) -> PairAudit:
+    """The largest lower bound on epsilon that ``runs`` runs a side show on ``pair``, over all its
+    statistics.
+
+    ``runner``: gives for a log what runs the mechanism on it once, with fresh noise. The error is
+    shared out over the statistics. Raises ValueError for fewer than 10 runs.
+    """
+    a = _collect_outcomes(pair, runner(pair.a), runs, "first")
+    b = _collect_outcomes(pair, runner(pair.b), runs, "second")
+    each = 1 - (1 - confidence) / len(pair.statistics)
+
+    def audit_statistic(column: int, statistic: Statistic) -> AuditResult:
+        return empirical_epsilon(
+            lambda _: a[:, column],
+            lambda _: b[:, column],
+            runs=min(len(a), len(b)),
+            delta=delta,
+            claim=claim,
+            events=None if statistic.event is None else [statistic.event],
+            confidence=each,
+        )
+
+    audits = []
+    for column, statistic in enumerate(pair.statistics):
+        result = audit_statistic(column, statistic)
+        audits.append(PairAudit(pair.name, statistic.name, result))
+    return max(audits, key=lambda audit: audit.result.epsilon_lower_bound)
+
+
+def _collect_outcomes(pair: Pair, run: Callable[[], EventLog], runs: int, side: str) -> Floats:
+    """The statistics of ``runs`` runs, one row an outcome."""
+    rows = []
+    reported = monotonic()
+    for turn in range(runs):
+        if monotonic() - reported > 1:
+            say(f"{pair.name}: {turn:,} of {runs:,} runs on the {side} log")
+            reported = monotonic()
+        rows.append(pair.observe(run()))
+    return np.concatenate(rows)
+
+
+def _pair_with_one_more_case(
+    name: str, rest: Sequence[ActivitySequence], added: ActivitySequence
+) -> Pair:
+    steps = set(pairwise(added))
+
+    def observe(released: EventLog) -> Floats:
+        sequences = _sequences_of(released)
+        taken = 0
+        for sequence in sequences:
+            taken += sum(step in steps for step in pairwise(sequence))
+        return np.array([[sequences.count(added), taken, len(sequences)]], np.float64)
+
+    statistics = (
+        Statistic("cases that take the added case's variant"),
+        Statistic("steps that the added case takes"),
+        Statistic("cases released"),
+    )
+    return Pair(name, _log_of([*rest, added]), _log_of(rest), statistics, observe)
+
+
+def _log_of(sequences: Sequence[ActivitySequence]) -> EventLog:
+    """One case a sequence, without times."""
+    labels = [label for sequence in sequences for label in sequence]
+    names = [str(row) for row in range(len(sequences))]
+    return EventLog(
+        pl.DataFrame({ACTIVITY: labels}, schema={ACTIVITY: pl.String}),
+        pl.DataFrame({CASE_ID: names}, schema={CASE_ID: pl.String}),
+        np.cumsum([0, *map(len, sequences)]).astype(np.int64),
+    )
+
+
+def _sequences_of(log: EventLog) -> list[ActivitySequence]:
+    labels = log.events[ACTIVITY].to_list()
+    return [tuple(labels[start:end]) for start, end in pairwise(log.offsets.tolist())]
+
+
+def _log_with_times(times: Sequence[timedelta]) -> EventLog:
+    """A log of ``COPIES`` equal cases, their events at these times after the window's beginning."""
+    stamps = pl.Series(TIMESTAMP, [_BEGIN + time for time in times] * COPIES).cast(TIME_TYPE)
+    events = pl.DataFrame({ACTIVITY: ["a"] * len(stamps), TIMESTAMP: stamps})
+    cases = pl.DataFrame({CASE_ID: [str(copy) for copy in range(COPIES)]})
+    return EventLog(events, cases, len(times) * np.arange(COPIES + 1, dtype=np.int64))
+
+
+def _seconds_of(log: EventLog) -> Floats:
+    """The times of the log's cases, one row a case, in seconds after the window's beginning."""
+    stamps = log.events[TIMESTAMP].dt.timestamp("us").to_numpy().astype(np.float64)
+    return np.asarray(stamps / 1e6 - _BEGIN.timestamp()).reshape(log.cases.height, -1)

@@ -1,0 +1,220 @@
+"""What attacks on a log and its release found: figures of the raw log, never to be published."""
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from cloakwork.base.quantities import Frozen
+
+RISK_FORMAT: Final = "cloakwork/risk/v1"
+
+Method = Literal["every case", "sample"]
+Part = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0)]
+
+ClaimBasis = Literal["derived", "published"]
+"""``derived``: differential privacy that the engine derives. ``published``: what a paper claims."""
+
+_CHOSEN: Final = (
+    "linking/events-3",
+    "linking/prefix-3",
+    "linking/activities",
+    "linking/sequence",
+    "linking/start-second",
+    "linking/start-day",
+    "linking/duration",
+    "linking/timed-events-3",
+    "linking/sequence-times",
+    "linking/case-attributes",
+    "linking/event-attributes",
+    "linking-releases",
+    "singling-out",
+    "linkability",
+)
+
+
+class Share(Frozen):
+    """A share of the targets from 0 to 1, with bounds at 95 % confidence."""
+
+    share: Part
+    low: Part
+    high: Part
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.low <= self.share <= self.high:
+            raise ValueError("a share lies between its bounds")
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.share:.1%} ({self.low:.1%} to {self.high:.1%})"
+
+
+class GroupSizes(Frozen):
+    """How many cases fit what is known of a target: the share of the targets in each group."""
+
+    alone: Part
+    two_to_four: Part
+    five_to_nine: Part
+    ten_or_more: Part
+
+
+class Attack(Frozen):
+    """One attack: what it is called, what the attacker knows, how often it succeeds.
+
+    ``before``: on the log itself; ``after``: on the release, null without one. ``method``: whether
+    every case was a target or a sample was, or part of what is known was drawn at random; of every
+    case the bounds are the share itself.
+    """
+
+    name: str
+    knows: str
+    before: Share | None
+    after: Share | None = None
+    method: Method = "sample"
+    groups_before: GroupSizes | None = None
+    groups_after: GroupSizes | None = None
+    control: str | None = None
+
+    @property
+    def in_words(self) -> str:
+        """The attack in one line: what is known, or what is tried."""
+        kind, _, name = self.name.partition("/")
+        tried = {
+            "uniqueness": f"(alone) {self.knows}",
+            "singling-out": "(singled out) 3 columns of a released case",
+            "linkability": "(joined) its sequence, and the rest apart from it",
+            "inference": f"(inferred) all but {name}: what is its {name}?",
+            "linking-releases": "(two releases) its case in one of them",
+        }
+        return tried.get(kind, self.knows)
+
+
+class ClaimedBound(Frozen):
+    """The (epsilon, delta) that is claimed for a release."""
+
+    epsilon: Annotated[float, Field(ge=0)]
+    delta: Part = 0.0
+    basis: ClaimBasis = "derived"
+
+    def limit(self, false_positives: float) -> float:
+        """The largest share of members that any attack recognises at this share of false alarms:
+        the smaller of ``e^epsilon f + delta`` and ``1 - e^-epsilon (1 - delta - f)`` (Kairouz, Oh
+        and Viswanath 2015, theorem 2.1), at most 1.
+
+        >>> round(ClaimedBound(epsilon=1.0).limit(0.01), 4)
+        0.0272
+        """
+        growth = math.exp(min(self.epsilon, 700.0))
+        by_alarms = growth * false_positives + self.delta
+        by_misses = 1 - (1 - self.delta - false_positives) / growth
+        return min(1.0, by_alarms, by_misses)
+
+
+class RecognisedMembers(Frozen):
+    """One point of the attack: how many members it recognises at so many false alarms.
+
+    ``at_most``: the share of false alarms that it may have.
+    """
+
+    at_most: Part
+    false_positives: Share
+    true_positives: Share
+
+
+class MembershipGroup(Frozen):
+    """How well members are told from others, among some of the targets: *alone*, those whose
+    sequence nobody else has.
+
+    ``area``: the probability that a member scores higher than somebody who is none: .5 is
+    guessing. ``curve``: points (share of false alarms, share of members recognised), ascending,
+    from where ten false alarms are.
+    """
+
+    name: Literal["all", "alone"]
+    targets: Count
+    area: Share
+    levels: tuple[RecognisedMembers, ...]
+    curve: tuple[tuple[Part, Part], ...]
+
+    @property
+    def in_words(self) -> str:
+        """Which targets these are."""
+        if self.name == "alone":
+            return "targets alone with their sequence"
+        return "all targets"
+
+
+class MembershipFigures(Frozen):
+    """An attack by shadow releases: made of random halves of the log, each target in or out.
+
+    ``runs``: releases that were made, of which the last ``judged`` were attacked; the others taught
+    the attack what to look at. ``targets``: cases (units) that were looked for. ``claimed``: None
+    where no epsilon is claimed. ``epsilon_at_least``: the largest epsilon that the points of the
+    attack show, by bounds at 99.9 % each; 0 where they show none.
+    """
+
+    mechanism: str
+    runs: Count
+    judged: Count
+    targets: Count
+    claimed: ClaimedBound | None
+    epsilon_at_least: Annotated[float, Field(ge=0)]
+    groups: tuple[MembershipGroup, ...]
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the attack recognises more members than the claim allows to any."""
+        return self.claimed is not None and self.epsilon_at_least > self.claimed.epsilon
+
+    @property
+    def in_words(self) -> list[str]:
+        """The sentences that ``membership_lines`` makes."""
+        from cloakwork.report.membership_text import membership_lines
+
+        return membership_lines(self)
+
+
+class RiskReport(Frozen):
+    """All attacks, on how many targets, and what the figures take as given.
+
+    ``release``: the id that the attacked release's statement states, which nothing here verifies;
+    None where a log alone was attacked. ``membership``: None where that was not attacked.
+    """
+
+    format: Literal["cloakwork/risk/v1"] = RISK_FORMAT
+    internal: str
+    release: str | None = None
+    cases: Count
+    released_cases: Count | None
+    targets: Count
+    seed: int
+    confidence: Part = 0.95
+    attacks: tuple[Attack, ...]
+    membership: MembershipFigures | None = None
+    notes: tuple[str, ...]
+
+    @property
+    def chosen(self) -> tuple[Attack, ...]:
+        """What one screen shows; of the inference of attributes, the worst."""
+        return tuple(self._chosen())
+
+    def _chosen(self) -> Iterator[Attack]:
+        by_name = {attack.name: attack for attack in self.attacks}
+        yield from (by_name[name] for name in _CHOSEN if name in by_name)
+        inferred = [each for each in self.attacks if each.name.startswith("inference/")]
+        if inferred:
+            yield max(inferred, key=lambda each: (_proven(each.after), _proven(each.before)))
+
+    def attack(self, name: str) -> Attack:
+        """The attack of this name; KeyError if there is none."""
+        for attack in self.attacks:
+            if attack.name == name:
+                return attack
+        raise KeyError(name)
+
+
+def _proven(share: Share | None) -> float:
+    return 0.0 if share is None else share.low

@@ -1,0 +1,383 @@
+"""What one dataset's releases have spent, book by book, and whether another release fits."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.errors import BudgetExceeded, Cause, PlanImpossible
+from cloakwork.base.facts import CASE
+from cloakwork.ledger.books import (
+    METRIC,
+    NOTHING,
+    Amount,
+    Book,
+    DeclaredTotal,
+    cost_against_total,
+    cost_in_book,
+    shifts_covering,
+)
+from cloakwork.ledger.records import Record, with_units_from_policies
+from cloakwork.ledger.windows import accounts_of, counted_in, is_by_window
+
+CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetTerms:
+    """What a policy declares about its dataset's budget.
+
+    ``unit``: its protected unit by name. ``totals``: by currency; that of ``unit`` is its own
+    unit's. ``books``: totals by unit that are kept apart from each other. ``cases_per_unit``: by
+    attribute, the most cases of the dataset that one unit owns. ``every``: how long its windows
+    are, for a log that grows; ``window``: the one that is released.
+    """
+
+    unit: str = CASE
+    totals: Mapping[Currency, Cost | None] = field(default_factory=dict)
+    books: Mapping[str, Cost] = field(default_factory=dict)
+    cases_per_unit: Mapping[str, int] = field(default_factory=dict)
+    window: str | None = None
+    every: str | None = None
+
+    def apart_from(self, unit: str | None) -> tuple[str, ...]:
+        """The units whose books are kept apart from that of ``unit``; none unless ``books`` lists
+        it and others.
+        """
+        if unit not in self.books:
+            return ()
+        return tuple(sorted(self.books.keys() - {unit}))
+
+    def declared(
+        self, charges: Sequence[Charge], records: Sequence[Record] = ()
+    ) -> tuple[DeclaredTotal, ...]:
+        """The totals, each with its book; that of ``metric`` is meant per the largest shift which
+        this release charges, or else that any release of the dataset charged.
+        """
+        found = [
+            DeclaredTotal(Book("unit", unit), cost, apart_from=self.apart_from(unit))
+            for unit, cost in self.books.items()
+        ]
+        shift = largest_shift(charges) or largest_shift(
+            charge for record in records for charge in record.charges
+        )
+        for currency, cost in self.totals.items():
+            if cost is None or (currency == "unit" and self.unit in self.books):
+                continue
+            if currency == "unit":
+                found.append(DeclaredTotal(Book("unit", self.unit), cost))
+            elif currency == "local":
+                units = {charge.unit for charge in charges if charge.currency == "local"}
+                for unit_of_local in sorted(units or {"value"}, key=str):
+                    found.append(DeclaredTotal(Book("local", unit_of_local), cost))
+            elif shift is not None or any(charge.times for charge in charges):
+                found.append(DeclaredTotal(METRIC, cost, shift))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """One book of a dataset: ``spent`` rounded up, ``left`` rounded down; both per ``shift`` for
+    metric privacy.
+
+    ``total`` is the smallest that a policy ever declared, None where none did; ``left`` is then
+    None too. ``unconverted``: units whose charges cannot be converted, and are not in ``spent``.
+    ``apart_from``: units whose charges the book does not count, as every total of it declares.
+    ``window``: whose account it is, where the book has one for each window of a growing log and
+    this one was released; None: any other.
+    """
+
+    book: Book
+    spent: Cost
+    total: Cost | None
+    left: Cost | None
+    shift: timedelta | None = None
+    unconverted: tuple[str, ...] = ()
+    apart_from: tuple[str, ...] = ()
+    window: str | None = None
+
+    @property
+    def currency(self) -> Currency:
+        """The currency of the book."""
+        return self.book.currency
+
+    def _repr_html_(self) -> str:
+        from cloakwork.ledger.notebook import balance_html
+
+        return balance_html(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The charges, declared totals and declared bounds of one dataset, in order."""
+
+    charges: tuple[Charge, ...] = ()
+    totals: tuple[DeclaredTotal, ...] = ()
+    cases: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> "Account":
+        """What the records say. The largest bound ever declared on a person's cases is the one that
+        holds.
+        """
+        account = cls()
+        for record in records:
+            account = account.with_release(record.charges, record.totals, record.cases_per_unit)
+        return account
+
+    def with_release(
+        self, charges: Iterable[Charge], totals: Iterable[DeclaredTotal], cases: Mapping[str, int]
+    ) -> "Account":
+        """The account after one more release."""
+        most = dict(self.cases)
+        for unit, count in cases.items():
+            most[unit] = max(most.get(unit, 1), count)
+        return Account((*self.charges, *charges), (*self.totals, *totals), most)
+
+    def books(self) -> tuple[Book, ...]:
+        """Every book that was charged or given a total, by currency, in order of first use."""
+        used = [total.book for total in self.totals]
+        for charge in self.charges:
+            if charge.currency != "none":
+                used.append(Book(charge.currency, charge.unit))
+        if any(charge.times is not None for charge in self.charges):
+            used.append(METRIC)
+        # Where an older entry does not say whom it protected, its figures are kept per case.
+        named = [Book("unit", CASE) if book == Book("unit") else book for book in used]
+        in_order_of_use = dict.fromkeys(named)
+        return tuple(sorted(in_order_of_use, key=lambda book: CURRENCIES.index(book.currency)))
+
+    def bounds(self, book: Book) -> tuple[DeclaredTotal, ...]:
+        """The totals that bind ``book``: its own, and those of older entries that do not say for
+        whom.
+        """
+        shift = largest_shift(self.charges) if book == METRIC else None
+        own_books = {book}
+        if book.currency == "unit":
+            own_books.add(Book("unit"))
+        own = [total for total in self.totals if total.book in own_books]
+        bounds = (replace(total, book=book, shift=total.shift or shift) for total in own)
+        # Releases of one policy declare the same total again and again.
+        return tuple(dict.fromkeys(bounds))
+
+    def accounts(self, book: Book) -> tuple[str | None, ...]:
+        """The accounts of ``book``, by window; None: that of a window without releases."""
+        return accounts_of(self.charges, book)
+
+    def within(self, book: Book, window: str | None) -> "Account":
+        """What counts in the account of ``window`` in ``book``."""
+        return replace(self, charges=counted_in(self.charges, book, window))
+
+    def balance(
+        self, book: Book, shift: timedelta | None = None, window: str | None = None
+    ) -> Balance:
+        """What is spent and left in ``book``, per ``shift`` for metric privacy; in the account of
+        ``window``, where it has one for each.
+        """
+        found = self.within(book, window)._balance(book, shift)
+        return replace(found, window=window) if is_by_window(book) else found
+
+    def _balance(self, book: Book, shift: timedelta | None) -> Balance:
+        bounds = self.bounds(book)
+        over = (shift or self._largest_known_shift(bounds)) if book == METRIC else None
+        apart = _apart_from_all(bounds)
+        nothing_declared = DeclaredTotal(book, Cost(epsilon=0.0), over, apart)
+        used, missing = sum_against(self.charges, nothing_declared, self.cases)
+        if not bounds:
+            return Balance(book, used.as_cost(), None, None, over, missing, apart)
+        totals, remainders = [], []
+        for bound in bounds:
+            divisor = shifts_covering(bound.shift, over)
+            spent, _ = sum_against(self.charges, bound, self.cases)
+            totals.append(NOTHING.left_of(bound.cost, divisor))
+            remainders.append(spent.left_of(bound.cost, divisor))
+        total, left = _least_cost(totals), _least_cost(remainders)
+        return Balance(book, used.as_cost(), total, left, over, missing, apart)
+
+    def _largest_known_shift(self, bounds: Sequence[DeclaredTotal]) -> timedelta | None:
+        """The largest shift charged or declared."""
+        known = [bound.shift for bound in bounds if bound.shift is not None]
+        charged = largest_shift(self.charges)
+        if charged:
+            known.append(charged)
+        return max(known, default=None)
+
+
+def _apart_from_all(bounds: Sequence[DeclaredTotal]) -> tuple[str, ...]:
+    """The units that every total of a book leaves out."""
+    if not bounds:
+        return ()
+    apart = [set(bound.apart_from) for bound in bounds]
+    return tuple(sorted(set.intersection(*apart)))
+
+
+def require_fit(
+    dataset: str,
+    account: Account,
+    charges: Sequence[Charge],
+    totals: Sequence[DeclaredTotal],
+    terms: BudgetTerms,
+    policy: str,
+) -> None:
+    """Raise unless what is spent and what is asked can be added up, and fits every total ever
+    declared for the dataset.
+
+    Raises PlanImpossible where a charge cannot be converted into another unit's book and the policy
+    does not keep the two apart, BudgetExceeded where a total is exceeded.
+    """
+    after = account.with_release(charges, totals, terms.cases_per_unit)
+    causes = tuple(_unconvertible_causes(dataset, account, charges, terms, after))
+    if causes:
+        raise PlanImpossible(causes, policy=policy)
+    for book in after.books():
+        for window in after.accounts(book):
+            own = counted_in(charges, book, window)
+            if not own:
+                continue
+            before, spending = account.within(book, window), after.within(book, window)
+            for bound in after.bounds(book):
+                asked, _ = sum_against(own, bound, after.cases)
+                spent, _ = sum_against(spending.charges, bound, after.cases)
+                if asked != NOTHING and not spent.within(bound.cost):
+                    raise _budget_exceeded(dataset, before, own, totals, bound, spending, window)
+
+
+def _budget_exceeded(
+    dataset: str,
+    account: Account,
+    charges: Sequence[Charge],
+    totals: Sequence[DeclaredTotal],
+    bound: DeclaredTotal,
+    after: Account,
+    window: str | None,
+) -> BudgetExceeded:
+    book = bound.book
+    shift = largest_shift(charges) or bound.shift
+    requested = sum_against(charges, replace(bound, shift=shift), after.cases)[0].as_cost()
+    bounds = after.bounds(book)
+    left = _least_cost(
+        sum_against(account.charges, each, after.cases)[0].left_of(
+            each.cost, shifts_covering(each.shift, shift)
+        )
+        for each in bounds
+    )
+    own = [total for total in totals if total.book == book]
+    fits_own = all(
+        sum_against(after.charges, total, after.cases)[0].within(total.cost) for total in own
+    )
+    reason = _TIGHTER_EARLIER if fits_own else None
+    if bound.of_dataset:
+        reason = _TIGHTER_DECLARED.format(cost=bound.cost)
+    return BudgetExceeded(
+        dataset,
+        book.currency,
+        (requested.epsilon, requested.delta),
+        (left.epsilon, left.delta),
+        reason=reason,
+        unit=book.unit if book.currency == "unit" else None,
+        window=window,
+    )
+
+
+_TIGHTER_DECLARED: Final = (
+    "the dataset is declared with a total of epsilon {cost.epsilon:g}, delta {cost.delta:g} "
+    "('cloakwork dataset show')"
+)
+
+_TIGHTER_EARLIER: Final = (
+    "an earlier release was made under a tighter total, which its statement printed: "
+    "a later policy may lower a dataset's total, never raise it"
+)
+
+
+def _unconvertible_causes(
+    dataset: str, account: Account, charges: Sequence[Charge], terms: BudgetTerms, after: Account
+) -> Iterator[Cause]:
+    """Why what was charged and what is asked cannot be added up."""
+    asked = [charge for charge in charges if charge.currency in ("unit", "local")]
+    pairs: list[tuple[Charge, Book]] = []
+    # What was charged must count in the books of what is asked, ...
+    for own in asked:
+        for charge in account.charges:
+            if charge.currency == own.currency and charge.currency != "none":
+                pairs.append((charge, Book(charge.currency, own.unit)))
+    # ... and what is asked in the books that were kept so far.
+    for own in asked:
+        same_books = [book for book in account.books() if book.currency == own.currency]
+        pairs += [(own, book) for book in same_books]
+    for charge, book in dict.fromkeys(pairs):
+        if cost_in_book(charge, book, after.cases) is not None:
+            continue
+        apart = book.currency == "unit" and charge.unit in terms.apart_from(book.unit)
+        if apart and all(charge.unit in bound.apart_from for bound in after.bounds(book)):
+            continue
+        yield Cause(f"budget of dataset '{dataset}'", _explain_unconvertible(charge, book, apart))
+
+
+def _explain_unconvertible(charge: Charge, book: Book, apart: bool) -> str:
+    """Say what is missing, and what to declare. ``apart``: kept apart by this policy, and not by an
+    earlier one.
+    """
+    charged = f"per '{charge.unit}'"
+    if charge.unit is None:
+        charged = "for a unit that its entry does not name"
+    opening = f"what was charged {charged} cannot be added up per '{book.unit}'"
+    if book.currency == "local":
+        return f"{opening}: how many values a case has is not declared"
+    if apart:
+        opening += f", and an earlier release declared a total per '{book.unit}' that counts it"
+    ways = []
+    if charge.unit in (CASE, None):
+        ways.append(
+            f'declare assume.cases_per_unit: {{"{book.unit}": M}}, '
+            "M the most cases of the dataset that one of them owns"
+        )
+    if charge.unit is not None and not apart:
+        ways.append(
+            f'keep the two apart under budget.books, "{charge.unit}" and "{book.unit}" '
+            "each with its own total"
+        )
+    if charge.unit is None:
+        ways.append("let 'cloakwork ledger reconcile DIR' read it from the release in DIR")
+    if not ways:
+        return f"{opening}; no later policy may loosen that total"
+    return f"{opening}; {', or '.join(ways)}"
+
+
+def with_known_units(
+    records: tuple[Record, ...], policy_digest: str, unit: str, charges: Sequence[Charge]
+) -> tuple[Record, ...]:
+    """The records; older ones under the policy of the release at hand take their unit from it."""
+    return with_units_from_policies(records, [(policy_digest, unit, tuple(charges))])
+
+
+def sum_against(
+    charges: Iterable[Charge], total: DeclaredTotal, cases: Mapping[str, int]
+) -> tuple[Amount, tuple[str, ...]]:
+    """All that counts against ``total``, and the units whose charges cannot be converted into its
+    book.
+    """
+    amount = NOTHING
+    missing: dict[str, None] = {}
+    for charge in charges:
+        part = cost_against_total(charge, total, cases)
+        if part is None:
+            missing[charge.unit or "a unit that is not named"] = None
+        elif part is not NOTHING:
+            amount += part
+    return amount, tuple(missing)
+
+
+def _least_cost(costs: Iterable[Cost]) -> Cost:
+    found = list(costs)
+    epsilon = min(cost.epsilon for cost in found)
+    delta = min(cost.delta for cost in found)
+    return Cost(epsilon=epsilon, delta=delta)
+
+
+def largest_shift(charges: Iterable[Charge]) -> timedelta | None:
+    """The largest shift that is charged; None without a metric charge."""
+    shifts = [charge.shift for charge in charges if charge.shift is not None]
+    return max(shifts, default=None)

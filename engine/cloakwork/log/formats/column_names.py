@@ -1,0 +1,264 @@
+"""Which column of a table is which attribute."""
+
+import difflib
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cloakwork.base.errors import LogError
+from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
+from cloakwork.log.formats.options import ROW_NUMBER
+from cloakwork.log.formats.request import TableRequest
+from cloakwork.log.formats.source import shown
+
+_OTHER_CASE_PREFIX: Final = "CASE_"
+_COMMON: Final = {
+    CASE_ID: (CASE_ID, "case_id", "caseid", "case id", "case", "case_concept_name", "trace_id"),
+    ACTIVITY: (
+        ACTIVITY,
+        "activity",
+        "event",
+        "activity_name",
+        "event_name",
+        "task",
+        "concept_name",
+    ),
+    TIMESTAMP: (
+        TIMESTAMP,
+        "timestamp",
+        "time",
+        "complete_time",
+        "completetime",
+        "complete timestamp",
+        "end_time",
+        "event_time",
+        "datetime",
+        "date",
+        "time_timestamp",
+    ),
+}
+_ALIKE: Final = 0.7
+"""Below, another name is no slip of the pen: ``Patientenname`` is not ``concept:name``."""
+
+MEANING: Final = {CASE_ID: "case id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnNames:
+    """Which columns of a table are read (``kept``: the file's name -> the full name), and what was
+    guessed about them. ``mapped``: attributes of cases whose columns the options name.
+    ``row_number``: the column that numbers the rows, which is no attribute; None: they have the
+    order of the file.
+    """
+
+    kept: dict[str, str]
+    notes: tuple[str, ...]
+    mapped: frozenset[str] = frozenset()
+    row_number: str | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read, as the file calls them."""
+        return [*self.kept] if self.row_number is None else [*self.kept, self.row_number]
+
+
+def column_names(path: Path, header: Sequence[str], request: TableRequest) -> ColumnNames:
+    """Find what is asked for in ``header``: as the options say, by standard or else common names.
+
+    Where another attribute than the standard one is the activity or the timestamp, the standard one
+    need not be there. ``timeless``: a table without a column called ``time:timestamp`` has no
+    times. ``LogError`` when one is missing.
+    """
+    requested = dict(request.options.columns)
+    row_number = requested.pop(ROW_NUMBER, None)
+    if row_number is not None:
+        _require_column(path, ROW_NUMBER, row_number, header)
+        header = [name for name in header if name != row_number]
+    name_of: dict[str, str] = {}
+    notes: list[str] = []
+    for standard in _required(header, request):
+        name = _find_standard_column(path, standard, header, requested)
+        name_of[name] = standard
+        if name != standard and standard not in requested:
+            notes.append(f"column '{shown(name)}' was taken as the {MEANING[standard]}")
+    for full, name in requested.items():
+        if full not in _COMMON:
+            _require_column(path, full, name, header)
+            name_of[name] = full
+    kept: dict[str, str] = {}
+    for name in header:
+        full = name_of.get(name) or full_name(name)
+        if (name in name_of and full in _COMMON) or request.keeps(full):
+            kept[name] = full
+    _refuse_collisions(path, kept)
+    _require_roles(path, kept, header, request)
+    mapped = frozenset(full for full in requested if full not in _COMMON)
+    return ColumnNames(kept, tuple(notes), mapped, row_number)
+
+
+def _required(header: Sequence[str], request: TableRequest) -> Iterator[str]:
+    """The standard attributes that a column must hold."""
+    requested = request.options.columns
+    yield CASE_ID
+    if request.activity == ACTIVITY or ACTIVITY in requested:
+        yield ACTIVITY
+    if (
+        TIMESTAMP in requested
+        or TIMESTAMP in header
+        or (request.timestamp == TIMESTAMP and not request.timeless)
+    ):
+        yield TIMESTAMP
+
+
+def _require_column(path: Path, full: str, name: str, header: Sequence[str]) -> None:
+    """Refuse a table without the column of an attribute of cases."""
+    if name in header:
+        return
+    message = f"there is no column {_in_quotes(name)} for '{shown(full)}'"
+    similar = next(iter(_similar_names((name,), header)), None)
+    hint = "correct spec.input.columns, or --column"
+    if similar is not None:
+        hint = f"did you mean {_in_quotes(similar)}? {hint}"
+    raise LogError(path, f"{message}; the columns are {_listing(header)}", line=1, hint=hint)
+
+
+def _require_roles(
+    path: Path, kept: Mapping[str, str], header: Sequence[str], request: TableRequest
+) -> None:
+    """Refuse a table without the column that another attribute than a standard one stands for."""
+    timestamp = None if request.timeless else request.timestamp
+    for full, role in ((request.activity, "control-flow"), (timestamp, "timestamp")):
+        if full is None or full in _COMMON or full in kept.values():
+            continue
+        similar = next(iter(_similar_names((full,), header)), None)
+        guess = f"did you mean {_in_quotes(similar)}? " if similar else ""
+        raise LogError(
+            path,
+            f"there is no column {_in_quotes(full)}, to which the policy gives the role {role}; "
+            f"the columns are {_listing(header)}",
+            line=1,
+            hint=f"{guess}correct the policy's spec.attributes, or the file",
+        )
+
+
+def common_column(standard: str, header: Sequence[str]) -> str | None:
+    """The column that is taken for a standard one without being named; None for none."""
+    if standard in header:
+        return standard
+    lowered = {name.strip().lower(): name for name in reversed(header) if name not in _COMMON}
+    return next((lowered[name] for name in _COMMON[standard] if name in lowered), None)
+
+
+def full_name(name: str) -> str:
+    """The attribute name for a column: ``CASE_x`` is another way to write ``case:x``."""
+    if name.startswith(_OTHER_CASE_PREFIX):
+        return CASE_PREFIX + name.removeprefix(_OTHER_CASE_PREFIX)
+    return name
+
+
+def _find_standard_column(
+    path: Path, standard: str, header: Sequence[str], columns: Mapping[str, str]
+) -> str:
+    requested = columns.get(standard)
+    if requested:
+        if requested in header:
+            return requested
+        message = f"there is no column {_in_quotes(requested)}"
+        raise _missing_column(path, standard, message, (requested,), header)
+    if standard in header:
+        return standard
+    taken = set(columns.values()) | {name for name in _COMMON if name in header}
+    # Reversed: of two names that differ in case alone the first one counts.
+    lowered = {name.strip().lower(): name for name in reversed(header) if name not in taken}
+    for common in _COMMON[standard]:
+        if common in lowered:
+            return lowered[common]
+    message = f"there is no column for the {MEANING[standard]}"
+    raise _missing_column(path, standard, message, _COMMON[standard], header)
+
+
+def _missing_column(
+    path: Path, standard: str, message: str, expected: Sequence[str], header: Sequence[str]
+) -> LogError:
+    line = 1 if path.suffix.lower() in {".csv", ".gz"} else None
+    separator = _separator_hint(header)
+    if line and separator:
+        return LogError(
+            path, "the separator of the columns is not recognised", line=line, hint=separator
+        )
+    listed = _listing(header)
+    others = [name for name in header if name == standard or name not in _COMMON]
+    similar = next(iter(_similar_names(expected, others)), None)
+    column = "COLUMN"
+    advice = "name the column that holds it:"
+    if similar:
+        advice = f"did you mean {_in_quotes(similar)}? then"
+    if similar is not None and similar.isprintable() and len(similar) <= 60:
+        column = similar
+    option = f"--column {shlex.quote(f'{standard}={column}')}"
+    hint = f"{advice} {option} (in Python: columns={ {standard: column} })"
+    return LogError(path, f"{message}; the columns are {listed}", line=line, hint=hint)
+
+
+def _listing(header: Sequence[str]) -> str:
+    """The first columns of a table."""
+    more = ", ..." if len(header) > 12 else ""
+    return ", ".join(_listed_name(name) for name in header[:12]) + more
+
+
+def _separator_hint(header: Sequence[str]) -> str | None:
+    """What to do about a CSV file whose separator is not recognised; None where nothing points to
+    that.
+    """
+    if header and header[0].lower().startswith("sep="):
+        return "remove the line 'sep=...'; columns are separated by , or ; or tab"
+    if len(header) == 1 and "|" in header[0]:
+        return "say delimiter: '|' under spec.input in the policy"
+    return None
+
+
+def _in_quotes(name: str) -> str:
+    """A column's name in quotes, blanks around it included."""
+    if name == name.strip():
+        return f"'{shown(name)}'"
+    return repr(name if len(name) <= 60 else name[:57] + "...")
+
+
+def _listed_name(name: str) -> str:
+    """A column's name in a list: in quotes only where blanks around it would not be seen."""
+    return shown(name) if name == name.strip() else _in_quotes(name)
+
+
+def _similar_names(expected: Sequence[str], header: Sequence[str]) -> Iterator[str]:
+    lowered = {name.lower(): name for name in header}
+    for name in expected:
+        for match in difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=_ALIKE):
+            yield lowered[match]
+
+
+def _refuse_collisions(path: Path, kept: Mapping[str, str]) -> None:
+    by_name: dict[str, str] = {}
+    for name, full in kept.items():
+        if full in by_name:
+            columns = f"'{shown(by_name[full])}' and '{shown(name)}'"
+            raise LogError(
+                path,
+                f"columns {columns} both stand for '{shown(full)}'",
+                hint="remove or rename one of them",
+            )
+        by_name[full] = name
+
+
+def require_own_names(path: Path, header: Sequence[str]) -> None:
+    """Raise ``LogError`` where two columns of a file have one name; empty names are none."""
+    repeated = [name for name, count in Counter(header).items() if count > 1 and name.strip()]
+    if repeated:
+        raise LogError(
+            path,
+            f"two columns are called '{shown(repeated[0])}'",
+            line=1,
+            hint="give each column a name of its own",
+        )

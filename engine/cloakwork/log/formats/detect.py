@@ -1,0 +1,234 @@
+"""What ``spec.input`` of a policy for a file may be: proposals to its author, found in the file.
+
+Never used where a release is made: there the policy says how its log is read.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from cloakwork.base.errors import MissingExtra
+from cloakwork.base.naming import values_of
+from cloakwork.log.formats.csv import split_table
+from cloakwork.log.formats.encodings import decoded, likely_encoding
+from cloakwork.log.formats.guess_columns import GuessedColumns, OpenAnswer, guess_columns
+from cloakwork.log.formats.options import TIMESTAMP, Encoding, InputOptions
+from cloakwork.log.formats.source import LogStream, format_of, shown
+from cloakwork.log.formats.time_faults import candidate_formats
+from cloakwork.log.formats.times import parse_times
+from cloakwork.log.limits import Limits, current_limits
+
+_DELIMITERS: Final = (b",", b";", b"\t", b"|")
+_USUAL_DELIMITERS: Final = (b",", b";", b"\t")
+_SAMPLE: Final = 4 << 20  # bytes
+_FIRST_ROWS: Final = 10_000
+_ENDS: Final[dict[Encoding, bytes]] = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
+_NO_ZONE: Final = "times name no zone and are taken as UTC: say theirs, as time_zone"
+_COMMA_NUMBER: Final = r"^-?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+$"
+_POINT_NUMBER: Final = r"^-?[0-9]+\.[0-9]+$"
+
+
+NOTHING_STATED: Final = InputOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedInput:
+    """Proposed ``options``; ``questions``: what the file leaves open, one sentence each, such as
+    whether the day or the month comes first. ``time_formats``: those that all read its times, where
+    there are several. ``columns``: what its columns hold.
+    ``unanswered``: what has to be said before the file can be read. Internal, as all of it comes
+    from the log.
+    """
+
+    options: InputOptions
+    questions: tuple[str, ...] = ()
+    time_formats: tuple[str, ...] = ()
+    columns: GuessedColumns = field(default_factory=GuessedColumns)
+    unanswered: tuple[OpenAnswer, ...] = ()
+
+
+def detect_input(path: str | Path, stated: InputOptions = NOTHING_STATED) -> InputOptions:
+    """The options that a file seems to need, to be confirmed by the policy's author; what cannot
+    be told is left out. ``stated``: what the author says, which stands. LogError for what is no
+    readable file, or lacks the sheet that is stated.
+    """
+    return examine_input(path, stated).options
+
+
+def examine_input(path: str | Path, stated: InputOptions = NOTHING_STATED) -> DetectedInput:
+    """As ``detect_input``, with what the file leaves open."""
+    file = Path(path)
+    limits = current_limits()
+    match stated.format or format_of(file):
+        case "csv":
+            return _examined_csv(file, limits, stated)
+        case "excel":
+            return _examined_workbook(file, limits, stated)
+        case "ocel-json" | "ocel-sqlite":
+            return _examined_objects(file, stated)
+        case "parquet":
+            return _examined_parquet(file, stated)
+        case _:
+            return DetectedInput(stated)
+
+
+def _examined_csv(path: Path, limits: Limits, stated: InputOptions) -> DetectedInput:
+    with LogStream(path, limits) as stream:
+        data = stream.read(_SAMPLE)
+        is_whole = len(data) < _SAMPLE
+    likely = likely_encoding(data if is_whole else data[: data.rfind(b"\n") + 1])
+    encoding = stated.encoding or likely
+    if not is_whole:
+        end = _ENDS.get(encoding, b"\n")
+        data = data[: data.rfind(end) + len(end)]
+        if encoding == "utf-16":
+            data = data[: len(data) // 2 * 2]
+    text = decoded(path, data, encoding)
+    delimiter = stated.delimiter or _delimiter(text).decode()
+    header, table = split_table(path, text, delimiter, limits, partial=not is_whole)
+    found: dict[str, Any] = {}
+    questions: list[str] = []
+    if encoding != "utf-8":
+        found["encoding"] = encoding
+    if not encoding.startswith("utf") and stated.encoding is None:
+        questions.append(f"the encoding is taken for {encoding}: look at letters such as ä or é")
+    if delimiter.encode() not in _USUAL_DELIMITERS or delimiter.encode() != _by_first_line(text):
+        found["delimiter"] = delimiter
+    return _examined_table(header, table, stated, found, questions, has_texts=True)
+
+
+def _examined_table(
+    header: list[str],
+    table: pl.DataFrame,
+    stated: InputOptions,
+    found: dict[str, Any],
+    questions: list[str],
+    *,
+    has_texts: bool = False,
+) -> DetectedInput:
+    """What its columns hold and how their times are written, beside what was ``found`` so far;
+    ``has_texts``: numbers are texts too.
+    """
+    guessed = guess_columns(header, table, stated.columns)
+    questions += guessed.questions
+    time = guessed.taken.get(TIMESTAMP)
+    unanswered = [*guessed.unanswered]
+    times, formats = _times(table, time, questions, unanswered, stated)
+    found |= times
+    if has_texts:
+        found |= _decimal(table, [name for name in table.columns if name != time])
+    columns = {
+        full: column
+        for full, column in guessed.to_name.items()
+        if column not in stated.columns.values()
+    }
+    said = stated.model_dump(exclude={"columns"}, exclude_none=True)
+    options = InputOptions(**found | said, columns=columns | stated.columns)
+    return DetectedInput(options, tuple(questions), formats, guessed, tuple(unanswered))
+
+
+def _by_first_line(text: bytes) -> bytes:
+    line = text[: text.find(b"\n")] if b"\n" in text else text
+    line = re.sub(rb'"[^"]*"', b"", line)
+    return max(_USUAL_DELIMITERS, key=line.count)
+
+
+def _delimiter(text: bytes) -> bytes:
+    """The sign that the first line holds most often outside quotes."""
+    line = re.sub(rb'"[^"]*"', b"", text[: text.find(b"\n")] if b"\n" in text else text)
+    return max(_DELIMITERS, key=line.count)
+
+
+def _times(
+    table: pl.DataFrame,
+    column: str | None,
+    questions: list[str],
+    unanswered: list[OpenAnswer],
+    stated: InputOptions,
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The format of a column of times, where ISO 8601 does not read it; several that read it."""
+    if column is None or column not in table.columns:
+        return {}, ()
+    texts = values_of(table, column)
+    if texts.dtype != pl.String or stated.time_format is not None:
+        return {}, ()
+    asks_zone = stated.time_zone is None
+    if not (parse_times(texts).values.is_null() & texts.is_not_null()).any():
+        if parse_times(texts).zoneless and asks_zone:
+            questions.append(_NO_ZONE)
+        return {}, ()
+    formats = candidate_formats(texts)
+    if not formats:
+        name = shown(column)
+        question = f"no usual format reads all times in '{name}'"
+        questions.append(f"{question}: say it, as time_format")
+        unanswered.append(OpenAnswer("time_format", question, ("%d.%m.%Y %H:%M",)))
+        return {}, ()
+    if len(formats) > 1:
+        listed = " or ".join(f"'{form}'" for form in formats[:4])
+        questions.append(f"which number is the day is ambiguous: time_format is {listed}")
+        return {}, tuple(formats[:4])
+    if not formats[0].startswith("epoch") and "%z" not in formats[0] and asks_zone:
+        questions.append(_NO_ZONE)
+    return {"time_format": formats[0]}, ()
+
+
+def _decimal(table: pl.DataFrame, names: Iterable[str]) -> dict[str, str]:
+    """A decimal comma, where numbers have one and none has a point."""
+
+    def has(pattern: str) -> Callable[[str], bool]:
+        def is_of(name: str) -> bool:
+            values = values_of(table, name).drop_nulls()
+            return bool(len(values)) and bool(values.str.contains(pattern).any())
+
+        return is_of
+
+    given = list(names)
+    if any(map(has(_COMMA_NUMBER), given)) and not any(map(has(_POINT_NUMBER), given)):
+        return {"decimal": ","}
+    return {}
+
+
+def _examined_workbook(path: Path, limits: Limits, stated: InputOptions) -> DetectedInput:
+    try:
+        from cloakwork.log.formats.excel import chosen_sheet, first_rows, sheet_names
+
+        sheets = sheet_names(path, limits)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"{path}: workbooks need fastexcel; pip install 'cloakwork[excel]'"
+        ) from error
+    if stated.sheet is None and len(sheets) != 1:
+        listed = ", ".join(shown(name) for name in sheets[:12])
+        question = f"the workbook has several sheets, so say which, as sheet: {listed}"
+        asked = OpenAnswer("sheet", f"the workbook has several sheets: {listed}", tuple(sheets))
+        return DetectedInput(stated, (question,), unanswered=(asked,))
+    header, table = first_rows(path, chosen_sheet(path, sheets, stated.sheet), limits)
+    return _examined_table(header, table, stated, {}, [])
+
+
+def _examined_parquet(path: Path, stated: InputOptions) -> DetectedInput:
+    try:
+        table = pl.read_parquet(path, n_rows=_FIRST_ROWS)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
+        return DetectedInput(stated)  # what is wrong with it, its reader says
+    return _examined_table(table.columns, table, stated, {}, [])
+
+
+def _examined_objects(path: Path, stated: InputOptions) -> DetectedInput:
+    """An object-centric log has one question: which type becomes the case."""
+    from cloakwork.log.formats.ocel import object_types
+
+    if stated.object_type is not None:
+        return DetectedInput(stated)
+    types = object_types(path)
+    if len(types) == 1:
+        return DetectedInput(stated.model_copy(update={"object_type": types[0]}))
+    listed = ", ".join(shown(name) for name in types[:12])
+    question = f"which object type is the case, as object_type: {listed}"
+    asked = OpenAnswer("object_type", f"which object type is the case is open: {listed}", types)
+    return DetectedInput(stated, (question,), unanswered=(asked,))

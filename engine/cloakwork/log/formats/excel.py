@@ -1,0 +1,206 @@
+"""Reading a sheet of a workbook (.xlsx): a cell is what the workbook says that it is.
+
+A date is a date and a text stays text, whatever it looks like: ``007`` in a text cell is never a
+number. Each cell is read a second time as characters, by itself, for attributes that tell cases,
+units or activities apart.
+"""
+
+import lzma
+import zipfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from cloakwork.base.errors import LogError, MissingExtra, UnsaidInput
+from cloakwork.base.naming import values_of
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats.column_names import column_names, require_own_names
+from cloakwork.log.formats.flat import FileTable, log_of_file, within_value_size
+from cloakwork.log.formats.request import TableRequest
+from cloakwork.log.formats.source import LogStream, empty_file, first_line, shown
+from cloakwork.log.formats.subprocess_reader import fault_of_workbook
+from cloakwork.log.limits import RATIO_FROM, Limits, raising, size_text
+
+if TYPE_CHECKING:
+    from fastexcel import ExcelReader
+
+_BLOCK: Final = 1 << 20
+_FIRST_ROWS: Final = 10_000
+_LEADING_ROWS: Final = 1_000
+_BROKEN: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    OverflowError,
+    lzma.LZMAError,
+    RuntimeError,
+    ValueError,
+)
+"""What zipfile raises for damage, encryption and ways to pack that it does not know."""
+
+_AGAIN: Final = "save the workbook again as .xlsx, without a password"
+
+
+def read_excel(path: Path, request: TableRequest) -> EventLog:
+    """Read one sheet of a workbook: its first row names the columns, each further one is an event.
+
+    Raises MissingExtra without fastexcel, ``LogError`` for what is no such workbook or is over a
+    limit.
+    """
+    try:
+        import fastexcel
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"{path}: workbooks need fastexcel; pip install 'cloakwork[excel]', "
+            "or save the sheet as CSV"
+        ) from error
+    with LogStream(path, request.limits) as stream:
+        if not stream.read(1):
+            raise empty_file(path)
+    _refuse_size(path, request.limits)
+    try:
+        fault = fault_of_workbook(path)
+        if fault:
+            raise ValueError(fault)
+        return _read_sheet(path, fastexcel.read_excel(path), request)
+    except (fastexcel.FastExcelError, pl.exceptions.PolarsError, ValueError, OSError) as error:
+        raise LogError(
+            path, f"this is no readable workbook ({first_line(error)})", hint=_AGAIN
+        ) from None
+
+
+def sheet_names(path: Path, limits: Limits) -> list[str]:
+    """The names of a workbook's sheets; errors as of ``read_excel``."""
+    import fastexcel
+
+    _refuse_size(path, limits)
+    return list(fastexcel.read_excel(path).sheet_names)
+
+
+def first_rows(path: Path, sheet: str, limits: Limits) -> tuple[list[str], pl.DataFrame]:
+    """The header of a sheet, and its first rows as the workbook types them; errors as of
+    ``read_excel``.
+    """
+    import fastexcel
+
+    book = fastexcel.read_excel(path)
+    header, _, _ = _header(path, book, sheet, limits)
+    table = book.load_sheet(sheet, header_row=0, n_rows=_FIRST_ROWS).to_polars()
+    table.columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
+    return [name for name in header if name.strip()], table
+
+
+def _refuse_size(path: Path, limits: Limits) -> None:
+    """A workbook is a zip file; a few bytes of it can stand for any number."""
+    unpacked, packed = 0, max(1, path.stat().st_size)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for part in archive.infolist():
+                with archive.open(part) as content:
+                    while block := content.read(_BLOCK):
+                        unpacked += len(block)
+                        _refuse_more(path, unpacked, packed, limits)
+    except _BROKEN as error:
+        said = f"this is no readable workbook ({first_line(error)})"
+        raise LogError(path, said, hint=_AGAIN) from None
+
+
+def _refuse_more(path: Path, unpacked: int, packed: int, limits: Limits) -> None:
+    if unpacked > limits.unpacked_size:
+        raise LogError(
+            path,
+            f"the file holds more than {size_text(limits.unpacked_size)}, the limit",
+            hint=raising("unpacked-size", 2 * limits.unpacked_size),
+        )
+    if unpacked > max(RATIO_FROM, limits.unpack_ratio * packed):
+        raise LogError(
+            path,
+            f"the workbook unpacks to more than {limits.unpack_ratio} times its size, the limit",
+            hint=raising("unpack-ratio", 1100),
+        )
+
+
+def _read_sheet(path: Path, book: "ExcelReader", request: TableRequest) -> EventLog:
+    """As ``read_excel``, with the libraries' own errors."""
+    sheet = chosen_sheet(path, book.sheet_names, request.options.sheet)
+    header, absolute, first_line_number = _header(path, book, sheet, request.limits)
+    named = [name for name in header if name.strip()]
+    names = column_names(path, named, request)
+    if names.row_number is not None:
+        said = "the rows of a workbook have the order of the sheet"
+        raise LogError(path, said, hint="do not name a column for row, or export the sheet as CSV")
+    places = [place for place, name in enumerate(header) if name in names.kept]
+    kept, used = [header[place] for place in places], [absolute[place] for place in places]
+    typed = book.load_sheet(
+        sheet, header_row=0, use_columns=used, schema_sample_rows=None
+    ).to_polars()
+    spelt = book.load_sheet(sheet, header_row=0, use_columns=used, dtypes="string").to_polars()
+    typed.columns = spelt.columns = kept
+
+    def line_of(row: int) -> int:
+        return first_line_number + 1 + row
+
+    texts: dict[str, pl.Series] = {}
+    columns: dict[str, pl.Series] = {}
+    for name in kept:
+        values, full = values_of(typed, name), names.kept[name]
+        is_time = full in ("time:timestamp", request.timestamp)
+        if full in request.spelt and not (is_time and values.dtype.is_temporal()):
+            values = values_of(spelt, name)
+        columns[name] = values
+        if values.dtype != pl.String:
+            texts[name] = values_of(spelt, name)
+    checked, oversized = within_value_size(
+        path, pl.DataFrame(columns), request.limits, request.on_excess, line_of
+    )
+    unnamed = len(header) - len(named)
+    notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
+    return log_of_file(
+        FileTable(path, checked, line_of, (*notes, *oversized), texts), names, request
+    )
+
+
+def chosen_sheet(path: Path, names: list[str], asked: str | None) -> str:
+    """The sheet that the options name, or the only one; ``LogError`` where that is none."""
+    listed = ", ".join(shown(name) for name in names[:12])
+    if asked is None and len(names) == 1:
+        return names[0]
+    if asked is None:
+        said = f"the workbook has {len(names)} sheets: {listed}"
+        hint = "say which: sheet under spec.input in the policy"
+        raise UnsaidInput(path, said, hint=hint, option="sheet", choices=names)
+    if asked not in names:
+        said = f"the workbook has no sheet '{shown(asked)}'; it has {listed}"
+        hint = "correct spec.input.sheet"
+        raise UnsaidInput(path, said, hint=hint, option="sheet", choices=names)
+    return asked
+
+
+def _header(
+    path: Path, book: "ExcelReader", sheet: str, limits: Limits
+) -> tuple[list[str], list[int], int]:
+    """The cells of the first row that has any, as texts, empty for an empty one; where in the sheet
+    each column stands (from 0); and the row's number (from 1).
+    """
+    read = book.load_sheet(sheet, header_row=None, n_rows=1, dtypes="string")
+    first = read.to_polars()
+    if not first.height:
+        raise LogError(path, f"the sheet '{shown(sheet)}' is empty", hint="name another sheet")
+    if first.width > limits.attributes:
+        said = f"the sheet has {first.width:,} columns, the limit is {limits.attributes:,}"
+        raise LogError(path, said, line=1, hint=raising("attributes", first.width))
+    header = [str(cell or "") for cell in first.row(0)]
+    require_own_names(path, header)
+    return header, [column.absolute_index for column in read.selected_columns], _row_of(book, sheet)
+
+
+def _row_of(book: "ExcelReader", sheet: str) -> int:
+    """The number of the first row that is not empty, from 1, as far as the first thousand tell."""
+    rows = book.load_sheet(
+        sheet, header_row=None, skip_rows=0, n_rows=_LEADING_ROWS, dtypes="string"
+    ).to_polars()
+    is_empty = rows.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    return int((~is_empty).arg_max() or 0) + 1

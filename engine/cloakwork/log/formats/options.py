@@ -1,0 +1,205 @@
+"""How a log is to be read: what a policy says under ``spec.input``, and Python as ``options=``.
+
+Needs no reader and no table library: policies are read without them.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from cloakwork.base.quantities import Frozen
+from cloakwork.log.formats.time_patterns import checked_time_format
+
+CASE_ID: Final = "case:concept:name"
+ACTIVITY: Final = "concept:name"
+TIMESTAMP: Final = "time:timestamp"
+ROLES: Final = {"case": CASE_ID, "activity": ACTIVITY, "timestamp": TIMESTAMP}
+"""Words for the three standard attributes, as authors write them."""
+ROW_NUMBER: Final = "row"
+"""Beside attributes, what a mapping of columns may name: the column that numbers the rows."""
+
+InputFormat = Literal["xes", "csv", "parquet", "excel", "ocel-json", "ocel-sqlite"]
+
+Encoding = Literal[
+    "utf-8",
+    "utf-16",
+    "utf-16-le",
+    "utf-16-be",
+    "latin-1",
+    "iso-8859-2",
+    "iso-8859-15",
+    "cp1250",
+    "cp1251",
+    "cp1252",
+    "cp850",
+]
+
+_SPELT: Final[dict[str, str]] = {
+    "utf8": "utf-8",
+    "utf-8-sig": "utf-8",
+    "utf16": "utf-16",
+    "utf-16le": "utf-16-le",
+    "utf-16be": "utf-16-be",
+    "latin1": "latin-1",
+    "iso-8859-1": "latin-1",
+    "windows-1250": "cp1250",
+    "windows-1251": "cp1251",
+    "windows-1252": "cp1252",
+    "ibm850": "cp850",
+}
+
+
+def standard_name(name: str) -> str | None:
+    """The attribute that a key of ``columns`` stands for; None for one that stands for none.
+
+    >>> standard_name("case"), standard_name("case:patient"), standard_name("person")
+    ('case:concept:name', 'case:patient', None)
+    """
+    full = ROLES.get(name, name)
+    is_of_case = full.startswith("case:") and len(full) > len("case:")
+    return full if is_of_case or full in (ACTIVITY, TIMESTAMP) else None
+
+
+def _known_encoding(value: Any) -> Any:
+    if isinstance(value, str):
+        lowered = value.lower().replace("_", "-")
+        return _SPELT.get(lowered, lowered)
+    return value
+
+
+def _tab_in_words(value: Any) -> Any:
+    return "\t" if value == "tab" else value
+
+
+def _one_character(value: str) -> str:
+    if value != "\t" and (not value.isprintable() or not value.isascii() or value.isalnum()):
+        raise ValueError('must be one sign such as ";", "|" or "\\t"')
+    if value in ('"', " ", "-", ".", "+"):
+        raise ValueError(f"cannot be '{value}', which stands inside values")
+    return value
+
+
+def _known_zone(value: str) -> str:
+    import polars as pl
+
+    try:
+        pl.Series([0]).cast(pl.Datetime("us")).dt.replace_time_zone(value)
+    except pl.exceptions.PolarsError:
+        raise ValueError("must be a time zone by its name, such as Europe/Berlin or UTC") from None
+    return value
+
+
+def is_unset(value: object) -> bool:
+    """Whether an option says nothing; such are left out of a policy's digest."""
+    return value is None or value == {}
+
+
+Text = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class InputOptions(Frozen):
+    """How a log is to be read. What is not given is as the format has it: UTF-8, ISO 8601, UTC, a
+    decimal point.
+    """
+
+    format: Annotated[
+        InputFormat | None,
+        Field(
+            description="Format of the log; by default as its file name says", exclude_if=is_unset
+        ),
+    ] = None
+    columns: Annotated[
+        dict[Text, Text],
+        Field(
+            description=(
+                "Which column holds what: case, activity, timestamp, "
+                "case:NAME for a column that says something of the whole case, "
+                "or row for one that numbers the rows"
+            ),
+            exclude_if=is_unset,
+        ),
+    ] = {}
+    delimiter: Annotated[
+        Annotated[str, Field(min_length=1, max_length=1), AfterValidator(_one_character)] | None,
+        BeforeValidator(_tab_in_words, json_schema_input_type=str | None),
+        Field(description="The sign between two fields of a CSV file", exclude_if=is_unset),
+    ] = None
+    encoding: Annotated[
+        Encoding | None,
+        BeforeValidator(_known_encoding, json_schema_input_type=Encoding | None),
+        Field(description="Encoding of a CSV file", exclude_if=is_unset),
+    ] = None
+    time_format: Annotated[
+        Annotated[Text, AfterValidator(checked_time_format)] | None,
+        Field(
+            description=(
+                "How times are written, such as %d.%m.%Y %H:%M, epoch-seconds or epoch-milliseconds"
+            ),
+            exclude_if=is_unset,
+        ),
+    ] = None
+    time_zone: Annotated[
+        Annotated[Text, AfterValidator(_known_zone)] | None,
+        Field(
+            description="Zone of times that name none, such as Europe/Berlin",
+            exclude_if=is_unset,
+        ),
+    ] = None
+    decimal: Annotated[
+        Literal[".", ","] | None,
+        Field(description="The decimal mark of numbers in a CSV file", exclude_if=is_unset),
+    ] = None
+    sheet: Annotated[
+        Text | None, Field(description="Which sheet of a workbook", exclude_if=is_unset)
+    ] = None
+    object_type: Annotated[
+        Text | None,
+        Field(
+            description="Of an object-centric log: each object of this type becomes a case",
+            exclude_if=is_unset,
+        ),
+    ] = None
+
+    @field_validator("columns")
+    @classmethod
+    def _named_once(cls, columns: dict[str, str]) -> dict[str, str]:
+        return mapped_columns(columns)
+
+    @model_validator(mode="after")
+    def _coherent(self) -> "InputOptions":
+        if self.delimiter is not None and self.delimiter == self.decimal:
+            raise ValueError("delimiter and decimal must not be the same sign")
+        return self
+
+    def with_columns(self, columns: Mapping[str, str] | None) -> "InputOptions":
+        """The same, these columns in place of those for the same attributes. ``ValueError`` where
+        a key names no attribute, or two stand for one.
+        """
+        if not columns:
+            return self
+        own = mapped_columns(columns)
+        others = {
+            name: column
+            for name, column in self.columns.items()
+            if name not in own and column not in own.values()
+        }
+        return self.model_copy(update={"columns": {**others, **own}})
+
+
+def mapped_columns(columns: Mapping[str, str]) -> dict[str, str]:
+    """Columns by the full names of attributes. ``ValueError`` where a key names no attribute that a
+    column can be mapped to, two keys name one, or two attributes have one column.
+    """
+    found: dict[str, str] = {}
+    for name, column in columns.items():
+        full = name if name == ROW_NUMBER else standard_name(name)
+        if full is None:
+            words = ", ".join((*ROLES, ROW_NUMBER))
+            raise ValueError(f"has the key '{name}', which is none of {words} and case:NAME")
+        if full in found:
+            raise ValueError(f"names the column of '{full}' twice")
+        if column in found.values():
+            raise ValueError(f"names the column '{column}' twice")
+        found[full] = column
+    return found

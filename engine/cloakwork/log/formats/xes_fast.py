@@ -1,0 +1,309 @@
+"""The fast way to read XES: split at the quotes, understand each distinct stretch of markup once.
+
+In a plain log, each attribute is written ``<type key="K" value="V"/>`` and double quotes occur
+nowhere else. Split at the quotes, the file is a cycle of four: markup, ``K``, `` value=``, ``V``. A
+log has millions of attributes, but only a few dozen distinct pieces of markup between them (``/>``,
+``</event>``, ``<event>``, ``<string key=`` and blanks), so each is parsed once, by a strict
+grammar, and the rest is arithmetic on whole columns.
+
+Nothing is assumed. The grammar admits no comment, CDATA section, declaration, prefix, single quote
+or nesting; every piece of markup must match it; opening and closing tags must fit; there must be no
+``<`` and no control character outside the markup, and only well-formed UTF-8. Anything else raises
+``Declined``, and the full parser reads the file.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+from xml.parsers import expat
+
+import numpy as np
+import polars as pl
+
+from cloakwork.log.arrays import Ints, Places
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats.column_layout import ValueRun
+from cloakwork.log.formats.columns import BadValue, ColumnBuilder, Conflicting, TooManyKeys
+from cloakwork.log.formats.source import LogStream
+from cloakwork.log.formats.xes_full import LogXml
+from cloakwork.log.formats.xes_markup import (
+    ANYWHERE,
+    EVENT,
+    KINDS,
+    LOG,
+    SCOPES,
+    Declined,
+    KeyTable,
+    MarkupTable,
+    decode_references,
+)
+
+CHUNK: Final = 2 << 20  # bytes; small enough to stay in the processor's cache
+_HEADER_LIMIT: Final = 64 << 20
+_STRETCH_LIMIT: Final = 64 << 20
+_VOCABULARY_LIMIT: Final = 4096
+_NON_CHARACTERS: Final = (b"\xef\xbf\xbe", b"\xef\xbf\xbf")  # U+FFFE and U+FFFF, which XML forbids
+
+
+def read_fast(stream: LogStream, builder: ColumnBuilder) -> EventLog:
+    """Read a plain log from its first byte, by way of ``builder``.
+
+    Raises ``Declined`` for a file that is not plain (well-formed or not), ``MixedKinds`` as
+    ``ColumnBuilder.finish`` does, ``LogError`` when the bytes cannot be read.
+    """
+    for _ in fast_chunks(stream, builder):
+        pass
+    try:
+        return builder.finish()
+    except Conflicting as conflict:
+        raise Declined("two values for one case, whose lines must be named") from conflict
+
+
+def fast_chunks(stream: LogStream, builder: ColumnBuilder) -> Iterator[None]:
+    """Hand a plain log to ``builder``, chunk by chunk. Raises as ``read_fast`` does."""
+    reader = _FastReader(builder)
+    try:
+        for chunk in _quote_cycles(stream, _start_of_traces(stream)):
+            reader.read_chunk(chunk)
+            yield
+    except BadValue as bad:
+        raise Declined("a value that is not of its type") from bad
+    except TooManyKeys as many:
+        raise Declined("more attributes than the limit") from many
+    if not reader.ended:
+        raise Declined("a log without its end")
+
+
+def _start_of_traces(stream: LogStream) -> bytes:
+    """The first bytes of the traces: what follows a header that the XML parser confirms to end
+    there.
+    """
+    header = bytearray()
+    start, end = -1, 0
+    while start < 0 or end == 0:
+        more = stream.read(CHUNK)
+        if not more or len(header) > _HEADER_LIMIT:
+            raise Declined("no trace that is written plainly")
+        header += more
+        start = header.find(b"<trace")
+        end = header.find(b">", start) + 1  # 0 where there is none
+    if not _opens_first_trace(stream, bytes(header[:end]), start):
+        raise Declined("a header that ends elsewhere")
+    return bytes(header[start:])
+
+
+def _opens_first_trace(stream: LogStream, header: bytes, start: int) -> bool:
+    """Whether the tag at ``start``, the last of ``header``, opens the first trace of a log in
+    UTF-8.
+    """
+    xml = LogXml(stream.path)
+    try:
+        xml.feed(header)
+    # The latter two: an encoding that Python does not know.
+    except (expat.ExpatError, LookupError, ValueError):
+        return False
+    opens_first = xml.traces == 1 and xml.trace_at == start
+    return xml.plain and opens_first and not xml.irregular.stray_events
+
+
+def _quote_cycles(stream: LogStream, start: bytes) -> Iterator[tuple[bytes, bool]]:
+    """The bytes in chunks that end before a closing quote and hold whole cycles of four quotes;
+    True at the last.
+    """
+    # The body starts with markup that follows no value; with the end of one in front, all pieces
+    # look alike.
+    rest = b"/>" + start
+    while more := stream.read(CHUNK):
+        data = rest + more
+        quotes = _count_byte(data, b'"')
+        if quotes < 4:
+            if len(data) > _STRETCH_LIMIT:
+                raise Declined("values or markup without end")
+            rest = data
+            continue
+        # Back over the quotes of the unfinished cycle, and over the last one of the whole cycles.
+        end = len(data)
+        for _ in range(quotes % 4 + 1):
+            end = data.rfind(b'"', 0, end)
+        yield data[:end], False
+        rest = data[end + 1 :]
+    yield rest, True
+
+
+class _FastReader:
+    """Where the reader is in the file, and the markup and keys that it already understands."""
+
+    def __init__(self, builder: ColumnBuilder) -> None:
+        self.ended = False
+        self._builder = builder
+        self._markup = MarkupTable()
+        self._keys = KeyTable()
+        self._place = LOG
+
+    def read_chunk(self, chunk: tuple[bytes, bool]) -> None:
+        """Read one chunk: cycles of four pieces and, if it is the last, the end of the log."""
+        data, is_last = chunk
+        self._refuse_non_characters(data)
+        pieces = _split_at_quotes(data)
+        most = self._builder.limits.value_size
+        if len(data) > most and (pieces.str.len_bytes() > most).any():
+            raise Declined("a value over the limit")
+        cycles = len(pieces) // 4
+        if len(pieces) != 4 * cycles + is_last:
+            raise Declined("quotes that do not come in fours")
+        markup = self._markup_codes(pieces.gather_every(4))
+        _confirm_between(pieces.gather_every(4, 2))
+        self._confirm_markup(data, markup)
+        place = self._follow_tags(markup, is_last)
+        owner = self._open_elements(markup, place)
+        if cycles:
+            self._collect_values(markup[:cycles], place[:cycles], owner[:cycles], pieces)
+        self.ended = is_last
+
+    @staticmethod
+    def _refuse_non_characters(data: bytes) -> None:
+        if not data.isascii() and any(forbidden in data for forbidden in _NON_CHARACTERS):
+            raise Declined("characters that XML forbids")
+
+    def _markup_codes(self, markups: pl.Series) -> Ints:
+        return _word_codes(markups, self._markup.words, self._markup.learn_markup)
+
+    def _confirm_markup(self, data: bytes, markup: Ints) -> None:
+        """No ``<`` and no control character may stand outside the markup."""
+        raw = np.frombuffer(data, np.uint8)
+        # How often each piece of markup occurs: times what it holds, all that markup explains.
+        seen = np.bincount(markup, minlength=len(self._markup.words))
+        if _count_byte(data, b"<") != int(seen @ self._markup.tags):
+            raise Declined("a '<' inside a value")
+        if int(np.count_nonzero(raw < 32)) != int(seen @ self._markup.controls):
+            raise Declined("line breaks or control characters inside a value")
+
+    def _follow_tags(self, markup: Ints, is_last: bool) -> Places:
+        """The place after each piece of markup; the end of the log must be the last, and of the
+        last chunk.
+        """
+        table = self._markup
+        ending = np.flatnonzero(table.kind[markup] < 0)
+        expected = [len(markup) - 1] if is_last else []
+        if ending.tolist() != expected:
+            raise Declined("markup behind the end of the log, or no end")
+        moves = table.enters[markup] != ANYWHERE
+        moving = markup[moves]
+        places = np.concatenate([[self._place], table.leaves[moving]]).astype(np.int8)
+        if (places[:-1] != table.enters[moving]).any():
+            raise Declined("tags that do not fit each other")
+        self._place = int(places[-1])
+        # After each piece the reader is where the latest moving one left it.
+        place: Places = places[np.cumsum(moves)]
+        return place
+
+    def _open_elements(self, markup: Ints, place: Places) -> Ints:
+        """Tell the builder of the traces and events that open; the ordinal of the one open after
+        each piece.
+        """
+        table, builder = self._markup, self._builder
+        first_trace, first_event = builder.traces, builder.events
+        # How many each piece opens, and how many those before it do.
+        traces, events = table.traces[markup], table.events[markup]
+        traces_before = np.cumsum(traces) - traces
+        events_before = np.cumsum(events) - events
+        # One entry an event: its number among those of its piece, and how many traces the piece
+        # opens before it.
+        within_piece = np.arange(events.sum()) - np.repeat(events_before, events)
+        entry = np.repeat(table.first_event[markup], events) + within_piece
+        trace_in_piece = table.event_traces[entry]
+        trace_of_event = first_trace + np.repeat(traces_before, events) + trace_in_piece - 1
+        builder.open_cases(int(traces.sum()), trace_of_event)
+        events_so_far = first_event + events_before + events
+        traces_so_far = first_trace + traces_before + traces
+        return np.where(place == EVENT, events_so_far, traces_so_far) - 1
+
+    def _collect_values(
+        self,
+        markup: Ints,
+        place: Places,
+        owner: Ints,
+        pieces: pl.Series,
+    ) -> None:
+        """Hand the values to the builder, one run for each key, scope and kind."""
+        words = pieces.gather_every(4, 1)
+
+        def learn(new: list[str]) -> None:
+            self._keys.learn_keys(new, self._builder)
+
+        key = _word_codes(words, self._keys.words, learn)
+        in_event = (place == EVENT).astype(np.int64)
+        if self._keys.reserved.any():
+            reserved = self._keys.reserved[key] & (in_event == 1)
+            self._builder.irregular.reserved += int(reserved.sum())
+        # Tables of keys have two entries a key: for the trace, then for the event.
+        scoped = 2 * key + in_event
+        chosen = np.flatnonzero(self._keys.is_kept[scoped])
+        if not len(chosen):
+            return
+        settled = self._keys.kind[scoped[chosen]]
+        kind_of_value = np.where(settled < 0, self._markup.kind[markup[chosen]], settled)
+        # One number for key, scope and kind together.
+        what = scoped[chosen] * len(KINDS) + kind_of_value
+        # 16 bits are sorted by radix, in linear time.
+        sortable = what.astype(np.uint16) if what.max() < 1 << 16 else what
+        order = np.argsort(sortable, kind="stable")
+        chosen = chosen[order]
+        what = what[order]
+        # The value is the last of the four pieces of its cycle.
+        values = _with_references_resolved(pieces.gather(4 * chosen + 3))
+        owner = owner[chosen]
+        starts = np.flatnonzero(np.diff(what, prepend=-1))
+        ends = np.append(starts[1:], len(what))
+        # In the order of the file, by the first value of each run.
+        for run in np.argsort(chosen[starts]):
+            start, end = int(starts[run]), int(ends[run])
+            pair, kind = divmod(int(what[start]), len(KINDS))
+            scope, key_word = SCOPES[pair % 2], self._keys.keys[pair // 2]
+            values_of_run = values.slice(start, end - start)
+            found = ValueRun(scope, key_word, KINDS[kind], owner[start:end], values_of_run)
+            self._builder.add_run(found)
+
+
+def _count_byte(data: bytes, byte: bytes) -> int:
+    """How often a byte occurs: faster than ``bytes.count`` where it is frequent."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == byte[0]))
+
+
+def _split_at_quotes(data: bytes) -> pl.Series:
+    """The text between the quotes: String, one more than there are quotes. ``Declined`` unless it
+    is UTF-8.
+    """
+    try:
+        text = pl.Series([data], dtype=pl.Binary).cast(pl.String)
+    except pl.exceptions.PolarsError as error:
+        raise Declined("bytes that are not UTF-8") from error
+    return text.str.split('"').explode()
+
+
+def _word_codes(words: pl.Series, known: list[str], learn: Callable[[list[str]], None]) -> Ints:
+    """The index of each word among the known ones; new ones are learnt first. int64, shape
+    (words,).
+    """
+    coded = words.cast(pl.Enum(known), strict=False)
+    if coded.null_count():
+        new = words.filter(coded.is_null()).unique(maintain_order=True).to_list()
+        if len(known) + len(new) > _VOCABULARY_LIMIT:
+            raise Declined("markup or keys without end")
+        learn(new)
+        coded = words.cast(pl.Enum(known))
+    return coded.to_physical().to_numpy().astype(np.int64)
+
+
+def _confirm_between(pieces: pl.Series) -> None:
+    """Between key and value stands exactly one thing."""
+    if not (pieces == " value=").all():
+        raise Declined("attributes written otherwise than key, value")
+
+
+def _with_references_resolved(values: pl.Series) -> pl.Series:
+    """The values with their references resolved."""
+    encoded = values.str.contains("&", literal=True)
+    if not encoded.any():
+        return values
+    distinct = values.filter(encoded).unique().to_list()
+    return values.replace({text: decode_references(text) for text in distinct})

@@ -1,0 +1,298 @@
+"""The thorough way to read XES: every construct of XML, by expat, as a stream, with a line number
+for every fault.
+
+What holds for both readers: attribute values keep the type that the file declares; children nested
+in an attribute, lists and containers are left out; ``global`` declarations are not applied, for a
+default would invent activities and times that nobody observed; attributes of the log itself are
+never read.
+"""
+
+import codecs
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+from xml.parsers import expat
+
+import numpy as np
+import polars as pl
+
+from cloakwork.base.errors import LogError
+from cloakwork.log.eventlog import CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.formats.column_layout import KIND_OF, Kind, Scope, ValueRun
+from cloakwork.log.formats.columns import BadValue, ColumnBuilder, Irregularities, TooManyKeys
+from cloakwork.log.formats.source import LogStream, empty_file, shown, too_long
+from cloakwork.log.formats.times import TIME_HINT
+from cloakwork.log.formats.xml_feed import Feeder
+from cloakwork.log.limits import current_limits, raising
+
+_CHUNK: Final = 1 << 20  # bytes
+_PLAIN_ENCODINGS: Final = {"UTF-8", "UTF8"}
+_HINTS: Final = {
+    expat.errors.XML_ERROR_NO_ELEMENTS: "the file breaks off or is no XML; export the log again",
+    expat.errors.XML_ERROR_SYNTAX: (
+        "this is no XML; export the log as XES, or name the file after its format"
+    ),
+    expat.errors.XML_ERROR_UNCLOSED_TOKEN: "the file breaks off here; export or copy it again",
+    expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION: (
+        "the file breaks off here; export or copy it again"
+    ),
+    expat.errors.XML_ERROR_UNDEFINED_ENTITY: "write the character itself, or a numeric reference",
+    expat.errors.XML_ERROR_UNKNOWN_ENCODING: "save the file as UTF-8",
+    expat.errors.XML_ERROR_INCORRECT_ENCODING: (
+        "save the file in the encoding that its first line names"
+    ),
+    expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT: "keep one <log> element a file",
+    expat.errors.XML_ERROR_TAG_MISMATCH: "close every element that is opened",
+    expat.errors.XML_ERROR_DUPLICATE_ATTRIBUTE: "give each element one key and one value",
+    expat.errors.XML_ERROR_UNBOUND_PREFIX: "declare the prefix with xmlns on the <log> element",
+}
+_ANY_HINT: Final = "correct that line, or export the log again"
+
+
+@dataclass
+class _RunInWork:
+    rows: list[int] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+
+class LogXml:
+    """A streaming XES parser; feeds what it finds into ``builder``, or only counts when there is
+    none.
+
+    ``traces``, ``events``: how many were opened; ``trace_at``: the byte at which the latest trace
+    starts; ``plain``: whether the file is in UTF-8 as far as it says; ``irregular``: what was met
+    and left out.
+    """
+
+    def __init__(self, path: Path, builder: ColumnBuilder | None = None) -> None:
+        self.traces = self.events = 0
+        self.trace_at = -1
+        self.plain = True
+        self._marked = False  # whether the file begins with the byte-order mark of UTF-8
+        self._path = path
+        self.irregular = builder.irregular if builder else Irregularities()
+        self._builder = builder
+        self._place: Literal["nowhere", "log", "trace", "event"] = "nowhere"
+        self._skipping = 0
+        self._nested_in_attribute = False
+        self._case_of: list[int] = []
+        self._opened_traces = 0
+        self._values: dict[tuple[Scope, str, Kind], _RunInWork] = {}
+        self._settled: dict[tuple[Scope, str, Kind], Kind | None] = {}
+        self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser.StartElementHandler = self._start_element
+        self._parser.EndElementHandler = self._end_element
+        self._parser.StartDoctypeDeclHandler = self._refuse_doctype
+        self._parser.XmlDeclHandler = self._check_declaration
+        self._limits = builder.limits if builder else current_limits()
+        self._most = self._limits.value_size
+        self._drop = builder is not None and builder.on_excess == "drop"
+        self._feeder = Feeder(path, self._parser, None if self._drop else self._limits)
+
+    def feed(self, data: bytes, *, last: bool = False) -> None:
+        """Parse the next bytes. ``LogError`` at the first fault; ``ExpatError`` never leaves
+        ``read_full``.
+        """
+        self._marked = self._marked or (self._feeder.at_start and data.startswith(codecs.BOM_UTF8))
+        self._feeder.feed(data, last=last)
+        self._hand_over()
+
+    @property
+    def line(self) -> int:
+        """The line that the parser is at, from 1."""
+        return self._parser.CurrentLineNumber
+
+    def _refuse_doctype(self, *_: object) -> None:
+        raise self._fault_here(
+            "the file declares a document type, which may hide entities",
+            "remove the <!DOCTYPE ...> declaration",
+        )
+
+    def _check_declaration(self, version: str, encoding: str | None, _standalone: int) -> None:
+        if not version.startswith("1."):
+            raise self._fault_here(
+                f"the XML version is '{shown(version)}'",
+                'begin the file with <?xml version="1.0"?>',
+            )
+        self.plain = encoding is None or encoding.upper() in _PLAIN_ENCODINGS
+        if self._marked and not self.plain:
+            raise self._fault_here(
+                f"the file begins with the mark of UTF-8 and declares {shown(encoding or '')}",
+                "save it in the encoding that its first line names",
+            )
+
+    def _fault_here(self, message: str, hint: str) -> LogError:
+        return LogError(self._path, message, line=self.line, hint=hint)
+
+    def _start_element(self, name: str, attributes: dict[str, str]) -> None:
+        if self._skipping:
+            self._skipping += 1
+            self.irregular.nested += self._nested_in_attribute
+        elif self._place == "log":
+            self._start_in_log(name)
+        elif self._place == "nowhere":
+            self._start_root(name)
+        elif self._place == "trace" and name == self._event:
+            self._place = "event"
+            self._case_of.append(self.traces - 1)
+            self.events += 1
+        else:
+            self._start_in_case(name, attributes)
+
+    def _start_root(self, name: str) -> None:
+        namespace, blank, local = name.rpartition(" ")
+        if local != "log":
+            raise self._fault_here(
+                f"the file is XML, but its root is <{shown(local)}>, not <log>", "give an XES file"
+            )
+        self._place = "log"
+        self._trace, self._event = f"{namespace}{blank}trace", f"{namespace}{blank}event"
+        self._kinds = {f"{namespace}{blank}{element}": kind for element, kind in KIND_OF.items()}
+        self._lists = {f"{namespace}{blank}{element}" for element in ("list", "container")}
+
+    def _start_in_log(self, name: str) -> None:
+        if name == self._trace:
+            self._place = "trace"
+            self.traces += 1
+            self._opened_traces += 1
+            self.trace_at = self._parser.CurrentByteIndex
+            return
+        self.irregular.stray_events += name == self._event
+        self._skip_element()
+
+    def _start_in_case(self, name: str, attributes: dict[str, str]) -> None:
+        kind = self._kinds.get(name)
+        if kind is not None:
+            self._take_attribute(name, kind, attributes)
+            self._skip_element(nested=True)
+            return
+        if name in self._lists:
+            self.irregular.lists += 1
+        else:
+            self.irregular.foreign += 1
+        self._skip_element()
+
+    def _skip_element(self, *, nested: bool = False) -> None:
+        self._skipping = 1
+        self._nested_in_attribute = nested
+
+    def _end_element(self, _name: str) -> None:
+        if self._skipping:
+            self._skipping -= 1
+        elif self._place == "event":
+            self._place = "trace"
+        elif self._place == "trace":
+            self._place = "log"
+
+    def _take_attribute(self, name: str, kind: Kind, attributes: dict[str, str]) -> None:
+        key, value = attributes.get("key"), attributes.get("value")
+        if not key or value is None:
+            element = name.rpartition(" ")[2]
+            missing = "value" if key else "key"
+            raise self._fault_here(
+                f"a <{element}> element has no {missing}", f"give it a {missing}, or remove it"
+            )
+        scope: Scope = "event" if self._place == "event" else "trace"
+        settled = self._kind_of(scope, key, kind)
+        if settled is None:
+            return
+        # A character has 4 bytes at most: short values need not be encoded to be judged.
+        if 4 * len(value) > self._most and len(value.encode()) > self._most:
+            self._leave_out_oversized(key)
+            return
+        values = self._values.setdefault((scope, key, settled), _RunInWork())
+        values.rows.append(self.events - 1 if scope == "event" else self.traces - 1)
+        values.values.append(value)
+        values.lines.append(self._parser.CurrentLineNumber)
+
+    def _leave_out_oversized(self, key: str) -> None:
+        if not self._drop:
+            raise too_long(self._path, key, self._limits, self.line)
+        self.irregular.oversized += 1
+
+    def _kind_of(self, scope: Scope, key: str, declared: Kind) -> Kind | None:
+        """The kind that an attribute is read as; None for one that is not read."""
+        if self._builder is None:
+            return None
+        self.irregular.reserved += scope == "event" and key.startswith(CASE_PREFIX)
+        attribute = (scope, key, declared)
+        if attribute not in self._settled:
+            name = self._builder.name_of(scope, key)
+            self._settled[attribute] = self._builder.kind_of(name, declared) if name else None
+        return self._settled[attribute]
+
+    def _hand_over(self) -> None:
+        """Hand what was found since the last time to the builder."""
+        found, self._values = self._values, {}
+        case_of, self._case_of = self._case_of, []
+        traces, self._opened_traces = self._opened_traces, 0
+        if self._builder is None:
+            return
+        self._builder.open_cases(traces, np.array(case_of, np.int64))
+        for (scope, key, kind), values in found.items():
+            text = pl.Series(values.values, dtype=pl.String)
+            rows = np.array(values.rows, np.int64)
+            self._builder.add_run(ValueRun(scope, key, kind, rows, text, values.lines))
+
+
+def read_full(stream: LogStream, builder: ColumnBuilder) -> EventLog:
+    """Read any XES log from its first byte, by way of ``builder``.
+
+    Raises ``LogError`` for a file that is not a well-formed log (with its line), ``MixedKinds`` as
+    ``ColumnBuilder.finish`` does.
+    """
+    for _ in full_chunks(stream, builder):
+        pass
+    return builder.finish()
+
+
+def full_chunks(stream: LogStream, builder: ColumnBuilder) -> Iterator[None]:
+    """Hand any XES log to ``builder``, chunk by chunk. Raises as ``read_full`` does."""
+    xml = LogXml(stream.path, builder)
+    started = False
+    try:
+        while data := stream.read(_CHUNK):
+            started = True
+            xml.feed(data)
+            yield
+        if not started:
+            raise empty_file(stream.path)
+        xml.feed(b"", last=True)
+    except expat.ExpatError as error:
+        raise _not_well_formed(stream.path, error) from None
+    except BadValue as bad:
+        hint = f"write a valid {bad.kind}, or declare it as <string>"
+        if bad.key == TIMESTAMP:
+            hint = TIME_HINT
+        raise LogError(
+            stream.path,
+            f"the value of attribute '{shown(bad.key)}' is no {bad.kind}",
+            line=bad.line,
+            hint=hint,
+        ) from None
+    except TooManyKeys:
+        most = builder.limits.attributes
+        raise LogError(
+            stream.path,
+            f"the file has more than {most:,} attributes, the limit",
+            hint=raising("attributes", 4 * most),
+        ) from None
+    except (LookupError, UnicodeError, ValueError) as error:
+        raise LogError(
+            stream.path,
+            f"the file's encoding cannot be read ({error})",
+            line=1,
+            hint="save the file as UTF-8",
+        ) from None
+
+
+def _not_well_formed(path: Path, error: expat.ExpatError) -> LogError:
+    said = expat.ErrorString(error.code)
+    return LogError(
+        path,
+        f"the XML is not well formed ({said})",
+        line=error.lineno,
+        hint=_HINTS.get(said, _ANY_HINT),
+    )

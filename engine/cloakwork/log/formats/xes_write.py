@@ -1,0 +1,188 @@
+"""Writing XES: a constant header, then whole columns joined into text. The same log gives the same
+bytes.
+
+Nothing of a source file comes along: the header is the same for every log save for the annotations
+and extensions that the caller states. Characters that XML 1.0 cannot express (most control
+characters, lone U+FFFE and U+FFFF) become U+FFFD.
+"""
+
+import math
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+import polars as pl
+
+from cloakwork.base.naming import values_of
+from cloakwork.log.eventlog import CASE_PREFIX, EventLog
+from cloakwork.log.formats.annotation import Attribute, Extension, utc_text
+from cloakwork.log.formats.output import open_output
+
+_BATCH: Final = 50_000  # events a time, so that the text of a large log never lies in memory whole
+_STANDARD: Final = (
+    Extension("Concept", "concept", "http://www.xes-standard.org/concept.xesext"),
+    Extension("Time", "time", "http://www.xes-standard.org/time.xesext"),
+)
+_GLOBALS: Final = (
+    '\t<global scope="trace">\n\t\t<string key="concept:name" value="UNKNOWN"/>\n\t</global>\n'
+    '\t<global scope="event">\n\t\t<string key="concept:name" value="UNKNOWN"/>\n'
+    '\t\t<date key="time:timestamp" value="1970-01-01T00:00:00.000+00:00"/>\n\t</global>\n'
+    '\t<classifier name="Activity" keys="concept:name"/>\n'
+)
+_FORBIDDEN: Final = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
+_ESCAPES: Final = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+    "\t": "&#9;",
+    "\n": "&#10;",
+    "\r": "&#13;",
+}
+_ISO: Final = "%Y-%m-%dT%H:%M:%S%.6f%:z"
+
+
+def write_xes(
+    log: EventLog,
+    path: Path,
+    annotations: tuple[Attribute, ...] = (),
+    extensions: tuple[Extension, ...] = (),
+) -> None:
+    """Write ``log`` as XES; packed by gzip when ``path`` ends in ``.gz``. ``OSError`` when it
+    cannot be written.
+    """
+    with open_output(path) as out:
+        out.write(_file_header(annotations, extensions).encode())
+        for text in _trace_batches(log):
+            out.write(text.encode())
+        out.write(b"</log>\n")
+
+
+def _file_header(annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...]) -> str:
+    declared = "".join(_extension_text(each) for each in (*_STANDARD, *extensions))
+    nested = any(attribute.children for attribute in annotations)
+    features = "nested-attributes" if nested else ""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<log xes.version="1849-2023" xes.features="{features}"'
+        ' xmlns="http://www.xes-standard.org/">\n'
+        + declared
+        + _GLOBALS
+        + "".join(_annotation_text(attribute, 1) for attribute in annotations)
+    )
+
+
+def _extension_text(extension: Extension) -> str:
+    name, prefix = _quoted_text(extension.name), _quoted_text(extension.prefix)
+    return f"\t<extension name={name} prefix={prefix} uri={_quoted_text(extension.uri)}/>\n"
+
+
+def _annotation_text(attribute: Attribute, depth: int) -> str:
+    indent = "\t" * depth
+    # The entries of a list stand one level deeper, inside ``values``.
+    below = depth + 2 if attribute.value is None else depth + 1
+    inner = "".join(_annotation_text(child, below) for child in attribute.children)
+    if attribute.value is None:
+        values = f"{indent}\t<values>\n{inner}{indent}\t</values>\n"
+        return f"{indent}<list key={_quoted_text(attribute.key)}>\n{values}{indent}</list>\n"
+    element, text = _element_and_text(attribute.value)
+    start = f"{indent}<{element} key={_quoted_text(attribute.key)} value={_quoted_text(text)}"
+    return f"{start}>\n{inner}{indent}</{element}>\n" if inner else f"{start}/>\n"
+
+
+def _element_and_text(value: str | int | float | bool | datetime) -> tuple[str, str]:
+    """The XES element and the text of one value."""
+    match value:
+        case bool():
+            return "boolean", str(value).lower()
+        case int():
+            return "int", str(value)
+        case float():
+            return "float", _float_text(value)
+        case datetime():
+            return "date", utc_text(value)
+    return "string", value
+
+
+def _float_text(value: float) -> str:
+    if math.isinf(value):
+        return "INF" if value > 0 else "-INF"
+    return "NaN" if math.isnan(value) else repr(value)
+
+
+def _quoted_text(text: str) -> str:
+    """``text`` as an attribute value with its quotes."""
+    clean = pl.Series([text]).str.replace_all(_FORBIDDEN, "\ufffd")[0]
+    # ``quoteattr`` takes single quotes where the text holds a double one: its quotes are replaced.
+    escaped = quoteattr(clean, {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
+    return f'"{escaped[1:-1]}"'
+
+
+def _trace_batches(log: EventLog) -> Iterator[str]:
+    """The traces as text, some whole cases at a time."""
+    # A batch begins at the first case that starts at or behind a multiple of the batch's size.
+    every_batch = np.arange(0, max(log.events.height, 1), _BATCH)
+    starts = np.searchsorted(log.offsets, every_batch, side="left")
+    bounds = np.unique(np.concatenate([[0], starts, [log.cases.height]]))
+    for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        begin, stop = int(log.offsets[first]), int(log.offsets[end])
+        cases = _element_texts(log.cases[first:end], "\t<trace>\n", 2, "", CASE_PREFIX)
+        events = _element_texts(log.events[begin:stop], "\t\t<event>\n", 3, "\t\t</event>\n", "")
+        row = np.repeat(np.arange(end - first), np.diff(log.offsets[first : end + 1]))
+        of_events = pl.DataFrame({"row": row, "text": events}).group_by("row", maintain_order=True)
+        grouped = of_events.agg(pl.col("text").str.join(""))
+        of_cases = pl.DataFrame({"row": np.arange(end - first), "case": cases})
+        merged = of_cases.join(grouped, on="row", how="left", maintain_order="left")
+        # A case without events has no row in ``grouped``.
+        text_of_events = pl.col("text").fill_null("")
+        trace = pl.concat_str("case", text_of_events, pl.lit("\t</trace>\n"))
+        text = merged.select(trace.str.join("")).item()
+        yield text or ""
+
+
+def _element_texts(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str) -> pl.Series:
+    """One element a row: ``start``, its attributes, ``end``. String, as long as the table."""
+    attributes = []
+    for column, name in enumerate(table.columns):
+        texts = _attribute_text(values_of(table, name), name.removeprefix(prefix), depth)
+        attributes.append(texts.alias(str(column)))
+    if not attributes:
+        return pl.Series([], dtype=pl.String)
+    joined = pl.concat_str(pl.lit(start), pl.all(), pl.lit(end))
+    return pl.DataFrame(attributes).select(joined).to_series()
+
+
+def expressible_text(text: pl.Series) -> pl.Series:
+    """Text with U+FFFD in place of what XML cannot express."""
+    return text.str.replace_all(_FORBIDDEN, "\ufffd")
+
+
+def _attribute_text(values: pl.Series, key: str, depth: int) -> pl.Series:
+    """The attribute elements of one column; the empty text where the value is null."""
+    element, text = _column_text(values)
+    start = "\t" * depth + f'<{element} key={_quoted_text(key)} value="'
+    merged = pl.concat_str(pl.lit(start), text, pl.lit('"/>\n'))
+    return values.to_frame("value").select(merged.fill_null("")).to_series()
+
+
+def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
+    """The XES element for a column's type, and its values as text."""
+    column, dtype = pl.col("value"), values.dtype
+    if dtype.is_integer():
+        return "int", column.cast(pl.String)
+    if dtype.is_numeric():
+        numbers = column.cast(pl.Float64).cast(pl.String)
+        return "float", numbers.replace({"inf": "INF", "-inf": "-INF"})
+    if dtype == pl.Boolean:
+        return "boolean", column.cast(pl.String)
+    if isinstance(dtype, pl.Datetime):
+        if dtype.time_zone is None:
+            return "date", column.dt.replace_time_zone("UTC").dt.strftime(_ISO)
+        return "date", column.dt.convert_time_zone("UTC").dt.strftime(_ISO)
+    if dtype == pl.Date:
+        return "date", column.dt.strftime("%Y-%m-%dT00:00:00.000000+00:00")
+    text = column.cast(pl.String).str.replace_all(_FORBIDDEN, "\ufffd")
+    return "string", text.str.replace_many(_ESCAPES)

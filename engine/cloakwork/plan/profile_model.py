@@ -1,0 +1,311 @@
+"""A DP profile: noisy figures of a log that planning may read as facts, paid for from the dataset's
+budget.
+
+What planning may know of a log beside declared facts, it must pay for (``privacy.md`` 3.7). A
+profile holds
+
+- the number of cases;
+- how many cases are of which length, by public bins, and from these the quantiles;
+- how many cases the 1, 10 and 100 most frequent variants hold;
+- the alphabet, where the policy declares none and the profile has a delta: the activities that
+  enough cases hold.
+
+**Theorem.** Let a unit own at most m cases, of each of which at most M activities count, drawn at
+random. One unit more or less changes the number of cases by at most m, the histogram of lengths by
+m in L1, each sum of the k largest variant counts by m (it is 1-Lipschitz in L1), so three of them
+by 3 m in L1, and the numbers of cases by activity by m M in L1. Discrete Laplace noise of scale
+(that bound) * s / w makes a group of weight w w/s-DP; epsilons add (basic composition; Dwork and
+Roth 2014, theorem 3.16). Of the activities only those present are counted, and one is told when its
+noisy count reaches tau, with m Pr[m + DLap >= tau] <= delta / M: a unit alone holds at most m M
+activities, so one of these is told with probability at most delta (partition selection as in
+``variants/threshold``; Desfontaines et al. 2022).
+
+An empty log gives noise. It never aborts on data.
+"""
+
+import math
+from typing import Annotated, Final, Literal
+
+import numpy as np
+from pydantic import Field
+
+from cloakwork.accounting.calibrate import (
+    largest_delta,
+    partition_threshold,
+    smallest_scale,
+    threshold_delta,
+)
+from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
+from cloakwork.base.arrays import Ints
+from cloakwork.base.budget import Cost
+from cloakwork.base.errors import Cause, PlanImpossible
+from cloakwork.base.facts import Facts, Unit
+from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
+from cloakwork.base.quantities import Frozen, Number
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace
+from cloakwork.kernel.vectors import MOST_CELLS
+from cloakwork.noise import drawn_scale
+from cloakwork.policy.budget import ProfileShare
+from cloakwork.policy.model import Policy
+
+PROFILE_FORMAT: Final = "cloakwork/profile/v1"
+
+EDGES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+"""Upper ends of the public bins of lengths, in events; one bin more holds what is longer."""
+
+TOP: Final = (1, 10, 100)
+HEAD: Final = 10
+"""Of these, the number of variants by whose share mechanisms are chosen."""
+
+QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
+LONGEST_AT: Final = 0.95
+"""The quantile of lengths that stands in for an undeclared ``longest_case``: about one case of
+twenty is cut. Noise of 21 bins hides what lies further out.
+"""
+
+SELECTION: Final = 3
+"""How many times the epsilon of each other group the selection of activities gets: an activity that
+is not selected is lost to the release.
+"""
+
+SURE: Final = 1e-3
+"""The noisy number of cases is raised so far that the true one is larger with at most this
+probability.
+"""
+
+Scale = Annotated[Number, Field(gt=0)]
+
+
+class ProfileParams(Frozen):
+    """What is measured and through which noise; scales in cases. ``tau`` and ``selection_scale``
+    are None where no alphabet is selected.
+    """
+
+    unit: Unit
+    epsilon: Annotated[Number, Field(gt=0)]
+    delta: Annotated[Number, Field(ge=0, lt=1)]
+    activities_per_case: Annotated[int, Field(ge=1)]
+    count_scale: Scale
+    length_scale: Scale
+    top_scale: Scale
+    selection_scale: Scale | None = None
+    tau: Annotated[int, Field(ge=1)] | None = None
+
+    def event(self) -> PrivacyEvent:
+        """The noise actually drawn."""
+        m, per_case = self.unit.max_cases, self.activities_per_case
+        events: list[PrivacyEvent] = [
+            DiscreteLaplace(scale=self.count_scale, sensitivity=m),
+            DiscreteLaplace(scale=self.length_scale, sensitivity=m),
+            DiscreteLaplace(scale=self.top_scale, sensitivity=m * len(TOP)),
+        ]
+        if self.selection_scale is not None and self.tau is not None:
+            one = threshold_delta(self.selection_scale, self.tau, m)
+            leak = min(1.0, rounded_up(per_case * exactly(one)))
+            events.append(DiscreteLaplace(scale=self.selection_scale, sensitivity=m * per_case))
+            events.append(EpsilonDelta(epsilon=0.0, delta=leak))
+        return Composed(events=tuple(events))
+
+
+class ProfileFigures(Frozen):
+    """The noisy figures. ``lengths``: quantile to length in events, None where it lies beyond the
+    bins; ``top``: how many cases the so many most frequent variants hold; ``alphabet``: None where
+    it was not selected.
+    """
+
+    cases: int
+    lengths: dict[str, int | None]
+    top: dict[str, int]
+    alphabet: tuple[str, ...] | None = None
+
+
+class Profile(Frozen):
+    """A profile as a file: figures, the noise they came through, and the ledger's release that paid
+    for them.
+    """
+
+    format: Literal["cloakwork/profile/v1"] = PROFILE_FORMAT
+    engine: str
+    dataset: str
+    window: Annotated[
+        str | None,
+        Field(
+            description="Of a growing log: on the cases of which window it was measured",
+            exclude_if=lambda name: name is None,
+        ),
+    ] = None
+    release: Annotated[str, Field(description="Identity of the profile's release in the ledger")]
+    ledger_entry: str
+    params: ProfileParams
+    figures: ProfileFigures
+
+    def cost(self) -> Cost:
+        """What was charged for it."""
+        return Cost(epsilon=self.params.epsilon, delta=self.params.delta)
+
+    def facts(self, declared: Facts) -> Facts:
+        """The declared facts, and what the profile adds where nothing is declared."""
+        margin = math.ceil(self.params.count_scale * math.log(1 / SURE))
+        measured = {
+            "alphabet": self.figures.alphabet or None,
+            "longest_case": self.figures.lengths.get(str(LONGEST_AT)),
+            "units_at_most": max(1, self.figures.cases + margin),
+        }
+        added = {
+            name: value
+            for name, value in measured.items()
+            if value is not None and getattr(declared, name) is None
+        }
+        # Both figures are noisy: their quotient may exceed 1.
+        head_share = min(1.0, self.figures.top[str(HEAD)] / max(1, self.figures.cases))
+        return declared.model_copy(
+            update={**added, "measured": tuple(sorted(added)), "head_share": head_share}
+        )
+
+
+def require_profile_params(policy: Policy) -> ProfileParams:
+    """``profile_params`` of a policy that may pay for a profile; raises PlanImpossible also where
+    its delta is too large.
+    """
+    params = profile_params(policy)
+    limit = largest_delta(policy.facts().units_at_most)
+    if params.delta > limit:
+        raise _no_profile(
+            policy, f"delta {params.delta:g} is more than {limit:g}, which the units declared allow"
+        )
+    return params
+
+
+def profile_params(policy: Policy) -> ProfileParams:
+    """The noise for the policy's share. Raises PlanImpossible where the policy has none, or none
+    that it can pay for.
+    """
+    share, unit = policy.spec.profile, policy.spec.unit
+    if share is None:
+        raise _no_profile(policy, "the policy sets no spec.profile, so there is no budget for one")
+    if not any(_can_pay_for(goal, share) for goal in policy.goals()):
+        reason = (
+            "no guarantee of differential privacy with unbounded neighbours has more to spend "
+            "than spec.profile"
+        )
+        raise _no_profile(policy, reason)
+    m, per_case = unit.max_cases, share.activities_per_case
+    selects_alphabet = policy.spec.assume.alphabet is None and share.delta > 0
+    # Sensitivity and weight of the number of cases, the lengths, and the largest variants.
+    groups = [(m, 1), (m, 1), (m * len(TOP), 1)]
+    if selects_alphabet:
+        groups.append((m * per_case, SELECTION))
+
+    def scales_of_groups(scale: float) -> list[float]:
+        return [drawn_scale(sensitivity * scale / weight) for sensitivity, weight in groups]
+
+    def drawn_noise(scale: float) -> PrivacyEvent:
+        events = [
+            DiscreteLaplace(scale=scale_of_group, sensitivity=sensitivity)
+            for scale_of_group, (sensitivity, _) in zip(
+                scales_of_groups(scale), groups, strict=True
+            )
+        ]
+        return Composed(events=tuple(events))
+
+    scales = scales_of_groups(smallest_scale(drawn_noise, Cost(epsilon=share.epsilon)))
+    delta, selection_scale, tau = 0.0, None, None
+    if selects_alphabet:
+        delta, selection_scale = share.delta, scales[3]
+        delta_of_activity = rounded_down(exactly(delta) / per_case)
+        tau = partition_threshold(selection_scale, delta_of_activity, m)
+    return ProfileParams(
+        unit=unit,
+        epsilon=share.epsilon,
+        delta=delta,
+        activities_per_case=per_case,
+        count_scale=scales[0],
+        length_scale=scales[1],
+        top_scale=scales[2],
+        selection_scale=selection_scale,
+        tau=tau,
+    )
+
+
+def _no_profile(policy: Policy, reason: str) -> PlanImpossible:
+    return PlanImpossible([Cause("profile", reason)], policy=policy.metadata.name)
+
+
+def _can_pay_for(goal: Guarantee, share: ProfileShare) -> bool:
+    """Whether a guarantee can pay for the profile out of its own budget."""
+    if not isinstance(goal, DifferentialPrivacy) or goal.neighbours != "unbounded":
+        return False
+    return goal.epsilon > share.epsilon and goal.delta >= share.delta
+
+
+def measure_profile(params: ProfileParams, kernel: Kernel) -> ProfileFigures:
+    """The noisy figures of a log that has been bounded: units hold at most ``max_cases`` cases,
+    none is empty.
+    """
+    noisy_cases = kernel.sum(Entries.one_each, Laplace(params.count_scale), keys=1)
+    bins = len(EDGES) + 1
+    noisy_binned = kernel.sum(_bin_of_length, Laplace(params.length_scale), keys=bins)
+    noisy_top = kernel.custom(LARGEST_VARIANTS, Laplace(params.top_scale))
+    return ProfileFigures(
+        cases=max(0, int(noisy_cases.at(np.zeros(1, np.int64))[0])),
+        lengths=_length_quantiles(noisy_binned.at(np.arange(bins))),
+        top={str(most): max(0, int(held)) for most, held in zip(TOP, noisy_top, strict=True)},
+        alphabet=_select_alphabet(params, kernel),
+    )
+
+
+def _bin_of_length(cases: Cases) -> Entries:
+    """Each case in the bin of its length: the first edge that is not below it is the bin's end."""
+    return Entries.one_each(cases, np.searchsorted(EDGES, cases.lengths))
+
+
+def _held_by_largest(counts: Ints) -> Ints:
+    """How many cases the most frequent variants hold, of counts that ascend."""
+    largest_first = counts[::-1]
+    return np.array([largest_first[:most].sum() for most in TOP], np.int64)
+
+
+LARGEST_VARIANTS: Final = CustomQuery(
+    name="cases of the most frequent variants",
+    compute=_held_by_largest,
+    size=len(TOP),
+    sensitivity=len(TOP),
+    because="The sum of the k largest of several numbers is the largest sum of any k of them. One "
+    "case more or less changes one number by one, hence each such sum by one at most, and so the "
+    "largest: each of the figures moves by one at most.",
+)
+
+
+def _length_quantiles(binned: Ints) -> dict[str, int | None]:
+    """The least bin's end up to which a share of the noisy cases lies; negative counts stay, as
+    they balance the others.
+    """
+    cases_up_to = np.cumsum(binned)
+    total = cases_up_to[-1]
+    ends: list[int | None] = [*EDGES, None]
+    quantiles: dict[str, int | None] = dict.fromkeys(map(str, QUANTILES))
+    if total <= 0:
+        return quantiles
+    for share in QUANTILES:
+        # The first bin that reaches the share: ``argmax`` of truth values finds the first true one.
+        quantiles[str(share)] = ends[int(np.argmax(cases_up_to >= share * total))]
+    return quantiles
+
+
+def _select_alphabet(params: ProfileParams, kernel: Kernel) -> tuple[str, ...] | None:
+    """The activities whose noisy number of cases reaches the threshold, by name."""
+    if params.selection_scale is None or params.tau is None:
+        return None
+    # Of each case a random few of its activities count.
+    few = Clip("max", 1, min(params.activities_per_case, MOST_CELLS), sampled=True)
+    selected = kernel.select(_activities, Laplace(params.selection_scale), params.tau, few)
+    return tuple(sorted(label for (label,) in selected.labels))
+
+
+def _activities(cases: Cases) -> Entries:
+    """Each activity of each case once: the key is its label."""
+    pairs = cases.case_of * max(1, len(cases.alphabet)) + cases.codes
+    _, first = np.unique(pairs, return_index=True)
+    ones = np.ones(len(first), np.int64)
+    return Entries(cases.case_of[first], ones, None, first, first + 1)

@@ -1,0 +1,156 @@
+"""What ``compare`` prints: what was measured on, then a line a setting with a bar."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from cloakwork.evaluation.comparison_messages import attack_text, beside_lines, labels, share_text
+from cloakwork.report.screen import ScreenSection, block, fitted, print_sections, printable
+
+if TYPE_CHECKING:
+    from cloakwork.evaluation.comparison_model import ComparedSetting, Comparison, FigureSpread
+
+MOST_LINES: Final = 25
+ALL: Final = "--all"
+_BAR: Final = 8
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+_COLUMNS: Final = (("Cases", 6), ("Times", 7), ("Values", 7), ("Attack", 10), ("Epsilon", 8))
+_FLOW: Final = 21
+"""Columns of the bar and the similarity beside it."""
+
+_ROWS_WITH_REASONS: Final = 10
+"""Lines of the table up to which a refusal has two."""
+
+_SHORTEST_NAME: Final = 6
+
+_LEGEND: Final = (
+    "Control flow: similarity{spread}, 1 is best. Times, Values: errors, 0 is best. "
+    "Attack, at most: 1 in n, picking out a case; +, telling who is in the log."
+)
+
+
+def print_comparison(
+    found: "Comparison", log_name: str, width: int, *, show_all: bool = False
+) -> None:
+    """At most ``MOST_LINES`` lines unless ``show_all``; what concerns the whole stands first."""
+    rows = list(_rows(found, width))
+    spread = " and range" if any(map(_varies, found.settings)) else ""
+    legend = list(block("", [_LEGEND.format(spread=spread)], width, indent=0))
+    room = MOST_LINES - len(rows) - len(legend) - 2
+    sections = (
+        ScreenSection("Compared", (_head(found, log_name),), most_lines=2),
+        ScreenSection("Measured on", found.notice, most_lines=3, legible_lines=3),
+        ScreenSection("Supposed", found.assumed, ALL, most_lines=2, legible_lines=2),
+        ScreenSection("Notes", tuple(_remarks(found)), ALL, most_lines=2, legible_lines=2),
+    )
+    print_sections(_uncut(sections) if show_all else fitted(sections, room, width), width)
+    click.echo()
+    for number, row in enumerate(rows):
+        click.echo(click.style(row, bold=True) if number == 0 else row)
+    click.echo()
+    for line in legend:
+        click.echo(line)
+
+
+def _uncut(sections: Sequence[ScreenSection]) -> tuple[ScreenSection, ...]:
+    return tuple(replace(section, most_lines=None) for section in sections)
+
+
+def _head(found: "Comparison", log_name: str) -> str:
+    """The log, and the policy where there is one."""
+    policies = list(dict.fromkeys(setting.policy for setting in found.settings))
+    if len(policies) > 1:
+        return f"{log_name}, dataset {found.dataset}, {len(policies)} policies"
+    guarantees = ""
+    if all(setting.guarantees == found.settings[0].guarantees for setting in found.settings):
+        guarantees = f": {' + '.join(found.settings[0].guarantees)}"
+    return f"{log_name} under {policies[0]}, dataset {found.dataset}{guarantees}"
+
+
+def _rows(found: "Comparison", width: int) -> Iterator[str]:
+    room = width - _FLOW - sum(size for _, size in _COLUMNS) - 1
+    header = "".join(f"{name:>{size}}" for name, size in _COLUMNS)
+    yield f"{'Setting':<{room}} {'Control flow':<{_FLOW}}{header}"
+    refused = sum(setting.refused is not None for setting in found.settings)
+    most = 2 if len(found.settings) + refused <= _ROWS_WITH_REASONS else 1
+    for label, setting in zip(labels(found), found.settings, strict=True):
+        name = f"{_fitted_label(printable(label), room):<{room}}"
+        if setting.refused is None:
+            yield f"{name} {_cells(setting)}".rstrip()
+        else:
+            reason = f"cannot be: {setting.refused}"
+            yield from block(name, [reason], width, indent=room + 1, most_lines=most)
+
+
+def _fitted_label(label: str, room: int) -> str:
+    """The label in ``room`` columns; what was swept stands at its end, and stays."""
+    if len(label) <= room:
+        return label
+    name, space, values = label.partition(" ")
+    left = room - len(space + values) - 1
+    if left < _SHORTEST_NAME:
+        return label[: room - 1] + "…"
+    return f"{name[:left]}…{space}{values}"
+
+
+def _cells(setting: "ComparedSetting") -> str:
+    figures = setting.figures
+    if figures is None:
+        return ""
+    cells = [
+        share_text(figures.cases),
+        _number(figures.durations),
+        _number(figures.attributes),
+        ", ".join(map(attack_text, setting.bounds[:1])) or "-",
+        _cost(setting),
+    ]
+    sizes = [size for _, size in _COLUMNS]
+    right = "".join(f"{cell:>{size}}" for cell, size in zip(cells, sizes, strict=True))
+    return f"{_similarity(figures.similarity):<{_FLOW}}{right}"
+
+
+def _cost(setting: "ComparedSetting") -> str:
+    """The largest epsilon that a currency is charged; its name is on the page and in JSON."""
+    return setting.cost[0].partition("epsilon ")[2].partition(",")[0] if setting.cost else "none"
+
+
+def _similarity(figure: "FigureSpread | None") -> str:
+    if figure is None:
+        return "-"
+    spread = f" {_short(figure.low)}-{_short(figure.high)}" if _is_spread(figure) else ""
+    return f"{_bar(figure.median)} {_short(figure.median)}{spread}"
+
+
+def _bar(share: float) -> str:
+    eighths = round(max(0.0, min(1.0, share)) * _BAR * 8)
+    full, rest = divmod(eighths, 8)
+    drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
+    return f"{drawn:<{_BAR}}"
+
+
+def _number(figure: "FigureSpread | None") -> str:
+    return "-" if figure is None else _short(figure.median)
+
+
+def _short(value: float) -> str:
+    """Two digits: ``.86``, ``1.00``."""
+    text = f"{value:.2f}"
+    return text.removeprefix("0") if value < 1 else text
+
+
+def _is_spread(figure: "FigureSpread") -> bool:
+    return _short(figure.low) != _short(figure.high)
+
+
+def _varies(setting: "ComparedSetting") -> bool:
+    similarity = None if setting.figures is None else setting.figures.similarity
+    return similarity is not None and _is_spread(similarity)
+
+
+def _remarks(found: "Comparison") -> Iterator[str]:
+    """What else to know: what the bounds leave out, then what concerns single settings."""
+    yield from beside_lines(found)
+    for label, setting in zip(labels(found), found.settings, strict=True):
+        yield from (f"{label}: {remark}" for remark in setting.remarks)

@@ -1,0 +1,246 @@
+"""What ``apply`` says when it is done: what was released, what holds, and, inside, what is left."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from cloakwork.base.quantities import hours
+from cloakwork.evaluation.utility import Utility
+from cloakwork.guarantees import ConfidenceBound, KAnonymity
+from cloakwork.plan.model import Plan
+from cloakwork.plan.sentences import unproven_cost, unproven_sentence
+from cloakwork.publishing.released import absent_attributes
+from cloakwork.report.ledger_text import charge_text
+from cloakwork.report.plan_screen import change_line
+from cloakwork.report.screen import ScreenSection
+from cloakwork.report.texts import (
+    NOTHING_EXPOSED,
+    counted,
+    exposure_line,
+    guarantee_line,
+    purpose_lines,
+    unbounded_line,
+)
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from cloakwork.publishing.publish import Published
+    from cloakwork.run.release import Internal
+
+FEW_LEFT: Final = 0.5
+"""Share of the cases, or of the similarity, below which little is left."""
+
+MANY_CHANGED: Final = 0.25
+"""Share of the events above which much was changed."""
+
+
+def outcome(published: "Published") -> tuple[ScreenSection, ...]:
+    """The sections of the screen: what is unproven first, and what the raw log tells marked so."""
+    release = published.release
+    plan, log = release.plan, release.log
+    cases, events = counted(log.case_count, "case"), counted(log.event_count, "event")
+    held = tuple(guarantee_line(each.claim, plan.facts.unit) for each in release.verdicts)
+    return (
+        *_unproven(plan),
+        ScreenSection("Released", (f"{cases}, {events} to {published.folder}", *_empty(published))),
+        ScreenSection("Holds", held or ("nothing is guaranteed",)),
+        ScreenSection("Not protected", tuple(_exposed(published))),
+        ScreenSection("Charged", tuple(_charged(plan))),
+        ScreenSection("Warning", purpose_lines(plan.policy.metadata.purpose)),
+        ScreenSection("Outcome", tuple(inside_lines(release.internal))),
+        ScreenSection("Check", tuple(_absent(published))),
+        ScreenSection("Public", (_public_files(published),)),
+        ScreenSection("Never publish", tuple(_internal_files(release.internal))),
+    )
+
+
+def _unproven(plan: Plan) -> Iterator[ScreenSection]:
+    if plan.unproven:
+        entries = [
+            f"{unproven_sentence(goal)} {unproven_cost(goal)}: {'; '.join(goal.why)}"
+            for goal in plan.unproven
+        ]
+        yield ScreenSection("UNPROVEN", tuple(entries))
+
+
+def _empty(published: "Published") -> Iterator[str]:
+    """What may have left nothing; from the policy alone, as nothing may be told of the log."""
+    release = published.release
+    if release.log.event_count:
+        return
+    why = f"nothing occurs in enough cases for this guarantee; {_what_keeps_more(release.plan)}"
+    if release.plan.facts.alphabet is not None:
+        why = (
+            "no declared activity occurs in enough cases; check assume.alphabet, "
+            "or spend a larger epsilon"
+        )
+    if (window := release.plan.facts.release_window) is not None:
+        why = f"no case may start in window {window}, or {why}"
+    # Cases without events may be left where a log holds such cases.
+    what = "cases" if not release.log.case_count else "events"
+    yield f"the release is EMPTY: 0 {what} were released; {why}"
+
+
+def _what_keeps_more(plan: Plan) -> str:
+    """Which numbers of the policy to change, by the guarantees that it has."""
+    goals = plan.policy.spec.guarantees
+    numbers = []
+    if any(hasattr(goal, "epsilon") for goal in goals):
+        has_delta = any(getattr(goal, "delta", 0) for goal in goals)
+        numbers.append("a larger epsilon or delta" if has_delta else "a larger epsilon")
+    if any(isinstance(goal, KAnonymity) for goal in goals):
+        numbers.append("a smaller k")
+    if any(isinstance(goal, ConfidenceBound) for goal in goals):
+        numbers.append("a smaller L or K")
+    return f"{' or '.join(numbers) or 'a weaker guarantee'} keeps more"
+
+
+def _exposed(published: "Published") -> Iterator[str]:
+    for item in published.statement.exposed:
+        yield exposure_line(item, item.names)
+    if not published.statement.exposed:
+        yield NOTHING_EXPOSED
+
+
+def _charged(plan: Plan) -> Iterator[str]:
+    for charge in plan.charges:
+        yield charge_text(charge)
+    unbounded = unbounded_line(plan)
+    if unbounded is not None:
+        yield unbounded
+
+
+def _absent(published: "Published") -> Iterator[str]:
+    plan, log = published.release.plan, published.release.log
+    absent = ", ".join(absent_attributes(plan, published.statement.released))
+    is_drawn = any(step.lineage.generates for step in plan.steps)
+    if absent and not is_drawn:
+        yield f"not in the log, so not released: {absent}; check how the policy spells them"
+    elif absent and log.event_count:
+        yield (
+            f"no value was released: {absent}; noise may have hidden them, or the log has none: "
+            "check how the policy spells these names, and the values that it declares"
+        )
+
+
+def _public_files(published: "Published") -> str:
+    in_parts = f" ({published.part_count:,} parts)" if published.part_count > 1 else ""
+    return f"log{in_parts}, plan.json, statement.json (key {published.keyid[:16]})"
+
+
+def _internal_files(internal: "Internal") -> Iterator[str]:
+    notes = f" ({counted(len(internal.notes), 'note')} on the log)" if internal.notes else ""
+    yield f"internal/report.html, internal/report.json{notes}"
+
+
+def inside_lines(internal: "Internal") -> Iterator[str]:
+    """What is left of the log: figures of the raw log, for the operator."""
+    utility = Utility.model_validate(dict(internal.utility)) if internal.utility else None
+    lines = [
+        *_steps(internal, beside_utility=utility is not None),
+        *(_kept(utility, _changed_events(internal.source, utility)) if utility else ()),
+        *_little(internal, utility),
+        *_contradicted(utility),
+    ]
+    if lines:
+        yield "internal, of the raw log; who chooses between runs by these figures voids the claims"
+        yield from lines
+
+
+def _steps(internal: "Internal", *, beside_utility: bool) -> Iterator[str]:
+    """What single steps changed; only what the figures of utility do not say as well."""
+    for record in internal.steps:
+        edits = {"distance", "events_kept"} & record.figures.keys()
+        if record.figures and (edits or not beside_utility):
+            yield f"{record.mechanism}: {change_line(record.figures)}"
+
+
+def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
+    """Cases, variants, similarity and times, as far as they were measured.
+
+    ``changed``: the share of the log's events that differ, where it is known.
+    """
+    if utility.source_cases is not None and utility.source_variants is not None:
+        variants = (utility.true_variants or 0) + (utility.fake_variants or 0)
+        # A release under noise may hold more than the log, so neither is a part of the other.
+        yield (
+            f"{counted(utility.released_cases or 0, 'case')} "
+            f"(the log has {utility.source_cases:,}); "
+            f"{counted(variants, 'variant')} (the log has {utility.source_variants:,}), "
+            f"{utility.fake_variants or 0:,} of them not in the log"
+        )
+    if utility.relative_log_similarity is not None and utility.released_cases:
+        edits = utility.absolute_log_difference
+        share = "" if changed is None else f" ({_percent(changed)} of the log's)"
+        differ = "" if edits is None else f"; {counted(edits, 'event')} differ{share}"
+        yield f"similarity {utility.relative_log_similarity:.2f} (1 is best){differ}"
+    times = utility.times
+    if times is None:
+        yield from _distributions(utility)
+        return
+    if times.error_mean is not None and times.error_median is not None:
+        yield (
+            f"a released time is off by {hours(times.error_mean)} on average, "
+            f"half of them by less than {hours(times.error_median)}"
+        )
+    before, after = times.duration_source_median, times.duration_released_median
+    if before is not None and after is not None:
+        yield f"half of the cases take less than {hours(after)} (in the log: {hours(before)})"
+
+
+def _distributions(utility: Utility) -> Iterator[str]:
+    """How far times and attributes of cases that were made anew are from the log's."""
+    found = utility.whole_log
+    if found is None:
+        return
+    said = []
+    if found.case_durations is not None:
+        said.append(f"durations of cases are off by {_percent(found.case_durations)} of their mean")
+    if found.attributes_per_activity is not None:
+        said.append(f"{_percent(found.attributes_per_activity)} of the events' values differ")
+    if said:
+        yield "; ".join(said)
+
+
+def _percent(share: float) -> str:
+    """
+    >>> _percent(0.254), _percent(0.0004), _percent(0)
+    ('25%', 'less than 1%', '0%')
+    """
+    return "less than 1%" if 0 < share < 0.005 else f"{share:.0%}"
+
+
+def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
+    """A warning where little is left, in words."""
+    if utility is None or not utility.source_cases:
+        return
+    kept = (utility.released_cases or 0) / utility.source_cases
+    if kept < FEW_LEFT:
+        yield f"warning: {utility.released_cases or 0:,} cases were released ({kept:.0%})"
+    changed = _changed_events(internal.source, utility)
+    if changed is not None and changed > MANY_CHANGED:
+        yield f"warning: {min(changed, 1):.0%} of events were changed"
+    durations = utility.whole_log.case_durations if utility.whole_log else None
+    if durations is not None and durations > FEW_LEFT:
+        yield (
+            "warning: how long cases take is hardly kept; a declared assume.longest_gap, more "
+            "cases, or fewer attributes help (docs: 'a log that is private as a whole')"
+        )
+    similarity = utility.relative_log_similarity
+    if similarity is not None and similarity < FEW_LEFT:
+        yield f"warning: little is left of the variants: similarity {similarity:.2f}"
+
+
+def _contradicted(utility: Utility | None) -> Iterator[str]:
+    """Where the log contradicts what the policy declares."""
+    if utility is not None and utility.whole_log is not None:
+        for fact in utility.whole_log.contradicted:
+            yield f"note: {fact}"
+
+
+def _changed_events(source: "Mapping[str, JsonValue]", utility: Utility) -> float | None:
+    """The share of the source's events that would have to be edited; None where it is unknown."""
+    before, edits = source.get("events"), utility.absolute_log_difference
+    if not isinstance(before, int) or before == 0 or edits is None:
+        return None
+    return edits / before

@@ -1,0 +1,315 @@
+"""The first screen of ``plan``: what happens, what it protects, what it does not, what it costs."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pydantic import JsonValue
+
+from cloakwork.base.budget import Cost
+from cloakwork.base.quantities import rounded
+from cloakwork.guarantees import LocalDP
+from cloakwork.mechanisms.prediction import Prediction, Predicts
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.plan.model import Claim, Plan, Step
+from cloakwork.plan.sentences import unproven_cost, unproven_sentence
+from cloakwork.policy.lint import little_left
+from cloakwork.report.screen import LABEL, ScreenSection, fitted
+from cloakwork.report.texts import (
+    INTERNAL,
+    NOTHING_EXPOSED,
+    counted,
+    exposure_line,
+    guarantee_line,
+    listed,
+    open_window_line,
+    released_line,
+    step_line,
+    unbounded_line,
+    unit_text,
+    warning_lines,
+)
+from cloakwork.run.training_device import training_line
+
+if TYPE_CHECKING:
+    from cloakwork.ledger.account import Balance
+    from cloakwork.ledger.forecast import BudgetForecast
+    from cloakwork.run.release import StepRecord
+
+MOST_LINES: Final = 25
+MOST_REASONS: Final = 4
+"""Columns that are released without protection whose reasons are shown beside them."""
+MOST_GUARANTEES: Final = 8
+"""Guarantees that are each named on the screen."""
+
+LITTLE_SIMILARITY: Final = 0.5
+"""A predicted similarity to the log below which little is left of it."""
+
+WHY, ALL = "--why", "--all"
+
+
+def first_screen(
+    plan: Plan,
+    log_name: str,
+    previewed: "Sequence[StepRecord]",
+    outlook: "BudgetForecast | None",
+    width: int,
+    command: str,
+) -> tuple[ScreenSection, ...]:
+    """The sections of the screen, at most ``MOST_LINES`` lines of ``width`` columns.
+
+    ``previewed``: figures of the raw log, shown as internal. ``command``: what to type next. What
+    is unproven stands first, and is never left out.
+    """
+    following = ScreenSection(
+        "Next",
+        (_that_fits(command, width), f"{WHY}: reasons    {ALL}: alternatives, parameters as well"),
+    )
+    sections = (*plan_sections(plan, log_name, previewed, outlook), following)
+    return fitted(sections, MOST_LINES, width)
+
+
+def plan_sections(
+    plan: Plan,
+    log_name: str,
+    previewed: "Sequence[StepRecord]",
+    outlook: "BudgetForecast | None",
+) -> tuple[ScreenSection, ...]:
+    """What the screen says of a plan, whole; arguments as for ``first_screen``."""
+    meta = plan.policy.metadata
+    window = plan.facts.release_window
+    of_window = "" if window is None else f", window {window}"
+    head = f"{log_name} under {meta.name} {meta.version}, dataset {meta.dataset}{of_window}"
+    return (
+        *_unproven(plan),
+        ScreenSection("Plan", (head,), most_lines=2, legible_lines=2),
+        ScreenSection("Protected", (_protected(plan),), most_lines=2),
+        ScreenSection("Released", (released_line(plan),), most_lines=3, legible_lines=2),
+        _guarantees(plan),
+        _not_protected(plan),
+        ScreenSection("Steps", (", ".join(map(step_line, plan.steps)),), most_lines=4),
+        ScreenSection("Takes", _training(plan), most_lines=2),
+        ScreenSection(
+            "Would change", tuple(_changes(previewed)), ALL, most_lines=3, legible_lines=2
+        ),
+        ScreenSection("Profile", tuple(_profile(plan)), most_lines=2),
+        *_budget(plan, outlook),
+        ScreenSection(
+            "Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3, legible_lines=2
+        ),
+    )
+
+
+def _that_fits(command: str, width: int) -> str:
+    """The command if it fits on a line, to be copied; else what it consists of."""
+    if len(command) <= width - LABEL:
+        return command
+    return "cloakwork apply: the same policy, log and options, and --out DIR"
+
+
+def _protected(plan: Plan) -> str:
+    return f"each {unit_text(plan.facts.unit)}" if plan.claims else "nobody: nothing is guaranteed"
+
+
+def _unproven(plan: Plan) -> Iterator[ScreenSection]:
+    if plan.unproven:
+        entries = [f"{unproven_sentence(each)} {unproven_cost(each)}" for each in plan.unproven]
+        yield ScreenSection("UNPROVEN", tuple(entries))
+
+
+def _guarantees(plan: Plan) -> ScreenSection:
+    """A line each; of so many that no screen holds them, the first ones."""
+    alike = _values_alike(plan.claims)
+    lines = tuple(guarantee_line(claim, plan.facts.unit) for claim in alike) or ("none",)
+    if len(lines) > MOST_GUARANTEES:
+        return ScreenSection("Guarantees", lines, WHY)
+    # What a guarantee takes as known ends its line: nothing else gives way later.
+    return ScreenSection("Guarantees", lines, most_lines=4, legible_lines=4)
+
+
+def _values_alike(claims: Sequence[Claim]) -> Iterator[Claim]:
+    """The claims; those of local noise on single values that differ in the attribute alone as
+    one.
+    """
+    groups: dict[object, list[Claim]] = {}
+    for place, claim in enumerate(claims):
+        goal = claim.guarantee
+        is_local = isinstance(goal, LocalDP) and goal.per == "value"
+        key = (goal.model_copy(update={"over": ()}), claim.given) if is_local else place
+        groups.setdefault(key, []).append(claim)
+    for alike in groups.values():
+        first = alike[0]
+        if len(alike) > 1:
+            over = tuple(name for claim in alike for name in claim.guarantee.over)
+            goal = first.guarantee.model_copy(update={"over": over})
+            first = first.model_copy(update={"guarantee": goal})
+        yield first
+
+
+def _not_protected(plan: Plan) -> ScreenSection:
+    """Every column that is released without protection: of a few, a line each with the reason; of
+    many all names.
+    """
+    lines = tuple(map(exposure_line, plan.exposed)) or (NOTHING_EXPOSED,)
+    if len(lines) == 1:
+        return ScreenSection("Not protected", lines, WHY, most_lines=3, legible_lines=2)
+    if len(lines) <= MOST_REASONS:
+        return ScreenSection("Not protected", lines, most_lines=1)
+    names = ", ".join(item.column for item in plan.exposed)
+    return ScreenSection("Not protected", (f"{names} ({WHY}: reasons)",))
+
+
+def _training(plan: Plan) -> tuple[str, ...]:
+    """How long the steps train that do."""
+    line = training_line(plan)
+    return () if line is None else (line,)
+
+
+def _profile(plan: Plan) -> Iterator[str]:
+    if plan.profile is not None:
+        known = ", ".join(plan.facts.measured) or "none: the policy declares all of it"
+        yield f"release {plan.profile.release} of the ledger; facts that come from it: {known}"
+
+
+def _changes(previewed: "Sequence[StepRecord]") -> Iterator[str]:
+    """What the steps would change in the log, a line a step that has figures."""
+    # The beginning of the first entry is never hidden: the mark stands wherever figures do.
+    mark = f"{INTERNAL}: "
+    for record in previewed:
+        if record.figures:
+            yield f"{mark}{change_line(record.figures)}"
+            mark = ""
+
+
+def change_line(figures: Mapping[str, JsonValue]) -> str:
+    """What a step changed, in one line; the figures themselves for mechanisms not known here."""
+    match figures:
+        case {
+            "distance": int(edits),
+            "cases": int(cases),
+            "cases_moved": int(moved),
+            "variants_before": int(before),
+            "variants_after": int(after),
+        }:
+            becomes = "becomes" if before == 1 else "become"
+            return (
+                f"{moved:,} of {counted(cases, 'case')}, {counted(edits, 'event')}"
+                f"{_least_possible(figures.get('gap'))}; {counted(before, 'variant')} "
+                f"{becomes} {after:,}"
+            )
+        case {"events": int(events), "events_kept": int(kept), "cases": int(cases)}:
+            cases_kept = figures.get("cases_kept", cases)
+            return (
+                f"{kept:,} of {counted(events, 'event')} and {cases_kept:,} of "
+                f"{counted(cases, 'case')} stay"
+            )
+        case _ if levels := _shares_of_levels(figures):
+            return levels
+        case _:
+            numbers = {
+                name.replace("_", " "): f"{value:,}" if isinstance(value, int) else rounded(value)
+                for name, value in figures.items()
+                if isinstance(value, int | float) and not isinstance(value, bool)
+            }
+            return ", ".join([f"{name} {text}" for name, text in numbers.items()][:6])
+
+
+_LEVELS: Final = ("as it is", "coarser", "left out")
+"""What kanon/generalise does to the values of an attribute, as its figures name it."""
+
+
+def _shares_of_levels(figures: Mapping[str, JsonValue]) -> str:
+    """In which share of the cases each attribute is how coarse; empty for other figures."""
+    shares: dict[str, list[str]] = {}
+    for name, value in figures.items():
+        for level in _LEVELS:
+            if name.endswith(f" {level}") and isinstance(value, float):
+                shown = shares.setdefault(name.removesuffix(f" {level}"), [])
+                if value > 0:
+                    shown.append(f"{rounded(100 * value)}% {level}")
+    return "; ".join(f"{name}: {', '.join(found)}" for name, found in shares.items() if found)
+
+
+def _least_possible(gap: JsonValue) -> str:
+    if not isinstance(gap, int | float):
+        return ""
+    if gap == 0:
+        return ", the least possible"
+    return f", within {gap:.1%} of the least possible"
+
+
+def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSection]:
+    """Before, this release and after, a line a budget that pays; and what no budget bounds."""
+    balances = tuple(_balances(plan, outlook))
+    unbounded = unbounded_line(plan)
+    # Of a price the end says most, so that it is cut last; the rest can be read elsewhere.
+    yield ScreenSection("Budget", balances, most_lines=3, legible_lines=3)
+    if unbounded is not None:
+        yield ScreenSection("" if balances else "Budget", (unbounded,), most_lines=3)
+    if outlook is None:
+        return
+    from cloakwork.report.ledger_text import declaration_line
+
+    declared = declaration_line(outlook.declaration)
+    if declared is not None:
+        yield ScreenSection("Dataset", (declared,), most_lines=2)
+
+
+def _balances(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
+    """A line a budget; of one that no guarantee of the plan is about, that it pays too."""
+    if outlook is None:
+        return
+    own = {charge.currency for charge in plan.charges}
+    for before, cost, after in zip(outlook.before, outlook.cost, outlook.after, strict=True):
+        if cost.epsilon > 0 or cost.delta > 0:
+            line = balance_line(before, cost, after)
+            yield line if before.currency in own else f"the same noise counts as {line}"
+
+
+def balance_line(before: "Balance", cost: Cost, after: "Balance") -> str:
+    """One budget before, in and after a release."""
+    from cloakwork.report.ledger_text import budget_name, kept_apart
+
+    line = f"{budget_name(before)}: "
+    has_delta = before.currency == "unit" or cost.delta > 0 or before.spent.delta > 0
+    if before.left is None or after.left is None:
+        spent = _amount(before.spent)
+        line += f"epsilon {spent} spent, this release {_amount(cost)}; no total is declared"
+    else:
+        left, rest = (_amount(each, has_delta=has_delta) for each in (before.left, after.left))
+        line += f"epsilon {left} left, this release {_amount(cost)}, then {rest} left"
+    if after.unconverted:
+        line += f"; lacks what was charged per {listed(after.unconverted)}: no conversion is known"
+    if after.apart_from:
+        line += f"; {kept_apart(after)}"
+    return line
+
+
+def _amount(cost: Cost, *, has_delta: bool = True) -> str:
+    """Epsilon as a number, with delta where there is one, and the currency has it."""
+    epsilon = "without bound" if math.isinf(cost.epsilon) else f"{cost.epsilon:.6g}"
+    return epsilon + (f" (delta {cost.delta:.3g})" if cost.delta and has_delta else "")
+
+
+def _warnings(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
+    yield from little_is_left(plan)
+    yield from warning_lines(plan, None if outlook is None else outlook.without_dp)
+    if still_open := open_window_line(plan):
+        yield still_open
+
+
+def little_is_left(plan: Plan) -> Iterator[str]:
+    """Why little may be left, told from declared facts and from simulations, never from the log."""
+    yield from (advice.message for advice in little_left(plan.policy))
+    for step in plan.steps:
+        predicted = _prediction(plan, step)
+        if predicted is not None and predicted.expected < LITTLE_SIMILARITY:
+            yield f"little may be left: {step.mechanism} is predicted to be {predicted}"
+
+
+def _prediction(plan: Plan, step: Step) -> Prediction | None:
+    """What a simulation tells of a step; None where there is none."""
+    mechanism = catalogue().get(step.mechanism)
+    if step.predicted is None or not isinstance(mechanism, Predicts):
+        return None
+    return mechanism.predict(mechanism.Params.model_validate(step.params), plan.facts)

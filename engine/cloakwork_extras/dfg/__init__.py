@@ -1,0 +1,1 @@
+"""Directly-follows graphs with noise on each count."""

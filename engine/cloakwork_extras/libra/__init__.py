@@ -1,0 +1,1 @@
+"""Libra: variants sampled, and noise that their sampling makes smaller."""

@@ -1,0 +1,339 @@
+"""Libra in a form that is proved: count frequent variants in random samples of the units, with
+noise in each sample.
+"""
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, ClassVar, Final
+
+import numpy as np
+from pydantic import BaseModel, Field, JsonValue, ValidationError
+
+from cloakwork.base.budget import Cost
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.base.privacy_event import (
+    Composed,
+    DiscreteLaplace,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+)
+from cloakwork.base.progress import say
+from cloakwork.base.quantities import Frozen, Number
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import Cases, Entries, Kernel, Laplace
+from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
+from cloakwork.mechanisms.variants.threshold import (
+    Kind,
+    ThresholdParams,
+    calibrate_threshold,
+    least_threshold,
+    select_variants,
+    threshold_event,
+    threshold_part,
+)
+from cloakwork.noise import drawn_rate, drawn_scale
+
+Share = Annotated[Number, Field(gt=0, lt=1)]
+
+MOST_NOISE: Final = 1e6
+"""The largest scale of the noise on a sample that is searched, in cases."""
+
+
+class LibraOptions(BaseModel):
+    """``rate``: chance of a unit to be in a sample (gamma); ``samples``: how many (eta; by default
+    1/rate, rounded).
+
+    ``selection_share``: of the budget, for finding frequent variants. ``omega``: noisy count from
+    which a sample counts as a sighting of a variant; ``rho``: significance of the test that it was
+    seen (1 keeps all). ``noise``: of the selection, as for variants/threshold.
+    """
+
+    model_config = {"extra": "forbid", "frozen": True}
+
+    rate: Annotated[Number, Field(gt=0, le=1)] = 0.05
+    samples: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    selection_share: Share = 0.5
+    omega: Annotated[int, Field(ge=1)] = 1
+    rho: Annotated[Number, Field(gt=0, le=1)] = 0.05
+    noise: Kind | None = None
+
+
+class LibraParams(Frozen):
+    """``scale``: of the discrete Laplace noise on each count of each sample, in cases. ``unit``:
+    the attribute that names it.
+
+    ``rate``, ``samples``, ``omega``, ``rho``: see the options. ``selection``: how frequent variants
+    are found.
+    """
+
+    epsilon: Annotated[Number, Field(gt=0)]
+    delta: Annotated[Number, Field(gt=0, lt=1)]
+    unit: str | None = None
+    max_cases: Annotated[int, Field(ge=1)] = 1
+    selection: ThresholdParams
+    rate: Annotated[Number, Field(gt=0, le=1)]
+    samples: Annotated[int, Field(ge=1)]
+    scale: Annotated[Number, Field(gt=0)]
+    omega: Annotated[int, Field(ge=1)]
+    rho: Annotated[Number, Field(gt=0, le=1)]
+
+
+class VariantLibra(VariantRelease[LibraParams]):
+    """Find frequent variants by threshold; count them in eta Poisson samples of the units; release
+    mean / rate.
+
+    A variant found is released when it is seen (noisy count at least omega) in more samples than
+    noise alone would explain at significance rho: Pr[Binomial(eta, Pr[DLap(scale) >= omega]) >=
+    sightings] <= rho. The test and the mean read noisy samples only. The mean over the samples
+    divided by the rate is an unbiased estimate of the variant's count, whatever the selection's
+    noise was; the test keeps the larger estimates of rare variants.
+
+    An empty log, or one whose variants are all unique, gives an empty release (but for probability
+    delta a variant); one case and a single activity are no special cases. The declared rate is used
+    as it is: no size is read off the log.
+    """
+
+    name: ClassVar[str] = "variants/libra"
+    summary: ClassVar[str] = (
+        "Counts frequent variants in random samples, with noise in each (Libra)."
+    )
+    theorem: ClassVar[Theorem] = Theorem(
+        "Variants selected as in variants/threshold; then eta histograms over them, each of a "
+        "sample that holds every unit independently with probability rate, with noise DLap(scale) "
+        "on each count: the composition of the selection with eta Poisson-sampled discrete Laplace "
+        "mechanisms of L1 sensitivity m. Privacy loss distributions give its epsilon at delta; "
+        "test, mean and union are post-processing.",
+        "Elkoumy and Dumas 2022 (Libra), corrected; Zhu, Dong and Wang 2022, theorem 11 "
+        "(sampling), theorem 10 (composition)",
+    )
+    Params = LibraParams
+
+    needs_delta: ClassVar[bool] = True
+
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[LibraParams] | Refusal:
+        """The least noise on the samples that the budget, less the selection's share, allows."""
+        chosen = LibraOptions.model_validate(options)
+        cases = facts.unit.max_cases
+        share = goal.delta * chosen.selection_share
+        if goal.epsilon * chosen.selection_share / cases < -math.log1p(-share):
+            return Refusal(
+                "misconfigured",
+                "the selection's share of epsilon is smaller than its share of delta allows",
+            )
+        params = _find_params(goal, facts, chosen)
+        if isinstance(params, str):
+            return Refusal("misconfigured", params)
+        return Offer(params, _compare_with_plain_noise(params))
+
+    def offer_part(
+        self,
+        columns: tuple[str, ...],
+        mu: float,
+        delta: float,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Offer[LibraParams] | Refusal:
+        """A Gaussian selection with its share of the square of ``mu``; samples with the rest, by
+        what many of them come to (the accountant charges each).
+        """
+        from cloakwork.accounting.gaussians import epsilon_of_normal
+
+        refused = part_refusal(columns, delta)
+        if refused is not None:
+            return refused
+        try:
+            chosen = LibraOptions.model_validate(options)
+        except ValidationError as error:
+            return Refusal("misconfigured", option_fault(error))
+        if chosen.noise not in (None, "gaussian"):
+            return Refusal(
+                "misconfigured",
+                f"beside other columns its selection's noise is gaussian, not {chosen.noise}",
+            )
+        share, m = chosen.selection_share, facts.unit.max_cases
+        selection = threshold_part(mu * math.sqrt(share), delta, m)
+        samples = chosen.samples or max(1, round(1 / chosen.rate))
+        scale = _scale_at(mu * math.sqrt(1 - share), chosen.rate, samples, m)
+        if scale is None:
+            return Refusal("misconfigured", f"no noise on {samples:,} samples is large enough")
+        params = LibraParams(
+            epsilon=epsilon_of_normal(mu, delta),
+            delta=selection.delta,
+            unit=facts.unit.attribute,
+            max_cases=m,
+            selection=selection,
+            rate=chosen.rate,
+            samples=samples,
+            scale=scale,
+            omega=chosen.omega,
+            rho=chosen.rho,
+        )
+        return Offer(params, _compare_with_plain_noise(params, m / mu))
+
+    def event(self, params: LibraParams, facts: Facts) -> PrivacyEvent:
+        """The selection, and every sample."""
+        return _libra_event(params.selection, params.rate, params.samples, params.scale)
+
+    def lineage(self, params: LibraParams) -> Lineage:
+        """Measures which unit follows which variants; every case of the release is made from the
+        noisy counts.
+        """
+        owner = frozenset() if params.unit is None else frozenset({params.unit})
+        return Lineage(
+            measures=frozenset({CONTROL_FLOW}) | owner,
+            writes=frozenset({CONTROL_FLOW, METADATA}),
+            generates=True,
+        )
+
+    def measure(self, params: LibraParams, kernel: Kernel) -> Measurement:
+        """Select, sample, test, estimate."""
+        selected = select_variants(params.selection, kernel).labels
+
+        def variant_of_case(cases: Cases) -> Entries:
+            return Entries.one_each(cases, cases.among(selected))
+
+        say(f"counting {len(selected):,} variants in {params.samples:,} samples")
+        noisy = kernel.sample_sums(
+            variant_of_case, Laplace(params.scale), params.rate, params.samples, len(selected)
+        )
+        sightings = (noisy >= params.omega).sum(axis=0)
+        is_relevant = sightings >= samples_needed(params)
+        # Sums are exact integers; the estimate is rounded once, to the nearest whole case.
+        mean_over_rate = noisy.sum(axis=0) / (params.samples * params.rate)
+        estimates = np.floor(mean_over_rate + 0.5).astype(np.int64)
+        cases = np.where(is_relevant, estimates, 0)
+        return Measurement(selected, cases, {"variants selected": len(selected)})
+
+
+def _find_params(
+    goal: DifferentialPrivacy, facts: Facts, chosen: LibraOptions
+) -> LibraParams | str:
+    """Parameters within the budget, or why there are none."""
+    cases, share = facts.unit.max_cases, chosen.selection_share
+    selection = least_threshold(goal.epsilon * share, goal.delta * share, cases, chosen.noise)
+    samples = chosen.samples or max(1, round(1 / chosen.rate))
+    try:
+        scale = _least_scale(selection, chosen.rate, samples, goal.epsilon, goal.delta)
+    except MechanismError as error:
+        return str(error)
+    return LibraParams(
+        epsilon=goal.epsilon,
+        delta=goal.delta,
+        unit=facts.unit.attribute,
+        max_cases=cases,
+        selection=selection,
+        rate=chosen.rate,
+        samples=samples,
+        scale=scale,
+        omega=chosen.omega,
+        rho=chosen.rho,
+    )
+
+
+@lru_cache(maxsize=64)
+def _least_scale(
+    selection: ThresholdParams, rate: float, samples: int, epsilon: float, delta: float
+) -> float:
+    """The least noise on the samples at which selection and samples together cost at most (epsilon,
+    delta).
+    """
+    from cloakwork.accounting.calibrate import smallest_scale
+
+    budget = Cost(epsilon=epsilon, delta=delta)
+    return drawn_scale(
+        smallest_scale(lambda scale: _libra_event(selection, rate, samples, scale), budget)
+    )
+
+
+def _libra_event(
+    selection: ThresholdParams, rate: float, samples: int, scale: float
+) -> PrivacyEvent:
+    counted = DiscreteLaplace(scale=drawn_scale(scale), sensitivity=selection.max_cases)
+    sample = PoissonSampled(rate=drawn_rate(rate), event=counted)
+    return Composed(events=(threshold_event(selection), Repeated(times=samples, event=sample)))
+
+
+def _scale_at(mu: float, rate: float, samples: int, max_cases: int) -> float | None:
+    """The noise at which many samples tell as much as a normal number that moves by ``mu``: None
+    where more than ``MOST_NOISE`` would be needed.
+
+    By the central limit theorem mu^2 = samples rate^2 chi^2, where chi^2 is the divergence of the
+    noise from itself moved by m (Bu, Dong, Long, Su 2020, theorem 5, for Gaussian noise).
+    """
+    low, high = 2.0**-4, MOST_NOISE
+    if samples * rate**2 * _divergence(high, max_cases) > mu**2:
+        return None
+    while high > low * (1 + 1e-9):
+        middle = math.sqrt(low * high)
+        if samples * rate**2 * _divergence(middle, max_cases) > mu**2:
+            low = middle
+        else:
+            high = middle
+    return drawn_scale(high)
+
+
+def _divergence(scale: float, moved: int) -> float:
+    """Chi-squared, of discrete Laplace noise moved by ``moved`` from itself: with r = e**(-1/scale)
+    the sum of p(x - m)^2 / p(x), less 1; infinite where it overflows.
+    """
+    r, step = math.exp(-1 / scale), moved / scale
+    if step > 300:
+        return math.inf
+    below, above = math.exp(-2 * step), math.exp(step)
+    # x <= 0, x >= m, and the values between, whose terms r**(2 m - 3 x) are a geometric sum.
+    between = (above - math.exp((3 - 2 * moved) / scale)) / math.expm1(3 / scale)
+    return (below + above) / (1 + r) + (1 - r) / (1 + r) * between - 1
+
+
+def _compare_with_plain_noise(params: LibraParams, sigma: float | None = None) -> str:
+    """How it compares, in closed form, with plain noise at the same budget (Gaussian of ``sigma``
+    where that is given), on a variant of a hundred cases.
+    """
+    if sigma is None:
+        other = calibrate_threshold(params.epsilon, params.delta, params.max_cases)
+    plain = sigma or math.sqrt(_laplace_variance(other.scale))
+    here = standard_deviation(params, 100)
+    better = "plain noise" if here > plain else "sampling"
+    return (
+        f"finds frequent variants, then counts them in {params.samples} noisy samples; "
+        f"a count of 100 errs by {here:.1f} cases (standard deviation), "
+        f"and by {plain:.1f} with variants/threshold at equal cost: {better} is better for counts"
+    )
+
+
+def standard_deviation(params: LibraParams, count: int) -> float:
+    """Standard deviation, in cases, of the estimate of a variant of ``count`` cases, each a unit of
+    its own.
+    """
+    one_sample = _laplace_variance(params.scale) + count * params.rate * (1 - params.rate)
+    return math.sqrt(one_sample / params.samples) / params.rate
+
+
+def _laplace_variance(scale: float) -> float:
+    """Of discrete Laplace noise: 2 r / (1 - r)^2 with r = e**(-1/scale)."""
+    return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
+
+
+def samples_needed(params: LibraParams) -> int:
+    """The least number of samples that see a variant which noise alone reaches with probability at
+    most rho.
+    """
+    from scipy.stats import binom
+
+    # Pr[DLap >= omega] = r**omega / (1 + r), for r = e**(-1/scale).
+    r = math.exp(-1 / params.scale)
+    by_noise_alone = r**params.omega / (1 + r)
+    # The chance of 0, 1, ... sightings or more.
+    chances = binom.sf(np.arange(-1, params.samples), params.samples, by_noise_alone)
+    enough = np.flatnonzero(chances <= params.rho)
+    if not enough.size:
+        return params.samples + 1
+    return int(enough[0])

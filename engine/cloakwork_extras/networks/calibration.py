@@ -1,0 +1,118 @@
+"""From a budget to the noise of gradient steps."""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from cloakwork.accounting.events import cost
+from cloakwork.base.budget import Cost
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.privacy_event import FREE, Composed, PrivacyEvent, Repeated
+from cloakwork.kernel import Descent
+
+_TOLERANCE: Final = 1.002
+"""By how much more noise there may be than the least."""
+
+_MOST: Final = 2.0**20
+
+
+def steps_event(
+    times: int, rate: float, multiplier: float, size: int, max_cases: int = 1
+) -> PrivacyEvent:
+    """What ``times`` gradient steps of ``size`` weights cost; ``multiplier`` as of
+    ``Descent.of``.
+    """
+    descent = Descent.of(
+        times=times,
+        rate=rate,
+        norm=1.0,
+        multiplier=multiplier,
+        denominator=1.0,
+        max_cases=max_cases,
+    )
+    return Repeated(times=times, event=descent.event(size, max_cases))
+
+
+def least_multiplier(
+    event_at: Callable[[float], PrivacyEvent], target: Cost, beside: PrivacyEvent = FREE
+) -> float:
+    """The least multiplier, up to two thousandths, whose event costs at most ``target`` together
+    with ``beside``.
+
+    Raises MechanismError where there is none.
+    """
+
+    def epsilon_at(multiplier: float) -> float:
+        event = Composed(events=(event_at(multiplier), beside))
+        return cost(event, target.delta).epsilon
+
+    low, high = _bracket(epsilon_at, target.epsilon)
+    while high[0] / low[0] > _TOLERANCE:
+        between = _between(low, high, target.epsilon)
+        found = (between, epsilon_at(between))
+        if found[1] <= target.epsilon:
+            high = found
+        else:
+            low = found
+    return high[0]
+
+
+_Point = tuple[float, float]
+"""A multiplier, and epsilon there."""
+
+
+def _bracket(epsilon_at: Callable[[float], float], epsilon: float) -> tuple[_Point, _Point]:
+    """Two multipliers, the higher one at most twice the other, between which the target lies."""
+    multiplier = 2.0
+    found = epsilon_at(multiplier)
+    while found > epsilon:
+        low = (multiplier, found)
+        multiplier *= 2
+        if multiplier > _MOST:
+            raise MechanismError("calibration", f"no noise meets epsilon {epsilon:g}")
+        found = epsilon_at(multiplier)
+        if found <= epsilon:
+            return low, (multiplier, found)
+    while True:
+        high = (multiplier, found)
+        multiplier /= 2
+        if multiplier < 1 / _MOST:
+            return high, high
+        found = epsilon_at(multiplier)
+        if found > epsilon:
+            return (multiplier, found), high
+
+
+def _between(low: _Point, high: _Point, epsilon: float) -> float:
+    """A multiplier between both: a little above where a power law through them meets the target,
+    by turns with the middle where that is no help.
+    """
+    middle = math.sqrt(low[0] * high[0])
+    if not (math.isfinite(low[1]) and 0 < high[1] < low[1]):
+        return middle
+    share = math.log(low[1] / epsilon) / math.log(low[1] / high[1])
+    guess = low[0] * (high[0] / low[0]) ** share
+    # A little to the side where less is known, so that both ends come near.
+    nearer_high = high[0] / guess < guess / low[0]
+    guess *= 1 / _TOLERANCE**0.5 if nearer_high else _TOLERANCE**0.5
+    return guess if low[0] < guess < high[0] else middle
+
+
+@lru_cache(maxsize=64)
+def multiplier_for(
+    times: int, rate: float, size: int, max_cases: int, target: Cost, beside: PrivacyEvent = FREE
+) -> float:
+    """``least_multiplier`` of one phase of steps, remembered."""
+    return least_multiplier(
+        lambda multiplier: steps_event(times, rate, multiplier, size, max_cases), target, beside
+    )
+
+
+def multiplier_of_mu(times: int, mu: float) -> float:
+    """The multiplier of ``times`` steps on everybody (rate 1) that tell no more of one unit than a
+    normal number of deviation 1 that it moves by ``mu``: sqrt(times) / mu (Dong, Roth and Su 2022,
+    corollary 3.3), and a billionth more for the rounding of floats. That norms are rounded up cell
+    by cell is not in it: with n weights it is up to sqrt(n) 2^-30 more.
+    """
+    return math.sqrt(times) / mu * (1 + 1e-9)

@@ -1,0 +1,1 @@
+"""PRIPEL, as published."""

@@ -1,0 +1,111 @@
+"""What Spark is to read, as a policy says."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from cloakwork.base.errors import CloakworkError, LogError
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.formats.options import ROW_NUMBER, InputOptions
+from cloakwork.log.formats.reading import asked_of
+from cloakwork.log.limits import OnExcess
+from cloakwork.policy.model import Policy
+from cloakwork_extras.spark.spark import SparkEngine, spark_engine
+from cloakwork_extras.spark.spark_rows import (
+    TABLE_PREFIX,
+    SparkSource,
+    label_of,
+    require_no_other_file,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class ReadingArguments(Protocol):
+    """How a log is to be read: as the arguments of ``spark_source``."""
+
+    @property
+    def columns(self) -> Mapping[str, str] | None: ...  # noqa: D102
+    @property
+    def keep(self) -> Callable[[str], bool] | None: ...  # noqa: D102
+    @property
+    def on_excess(self) -> OnExcess: ...  # noqa: D102
+
+
+def opened_by_spark(
+    engine: object, log: object, policy: Policy, asked: ReadingArguments
+) -> tuple[SparkEngine, object]:
+    """``engine``, or the engine on the session of a DataFrame, and what it opens of ``log``: an
+    event log, a path, a table's name or a DataFrame. CloakworkError for another engine.
+    """
+    from pyspark.sql import DataFrame
+
+    frame = log if isinstance(log, DataFrame) else None
+    if not isinstance(engine, SparkEngine):
+        if frame is None or engine not in (None, "spark"):
+            raise CloakworkError(
+                f"the log is a {type(log).__name__}, which the engine {engine} does not read; a "
+                "DataFrame of Spark needs the engine spark"
+            )
+        engine = spark_engine(frame.sparkSession)
+    if isinstance(log, EventLog):
+        return engine, log
+    if frame is None and not isinstance(log, str | Path):
+        raise LogError(
+            "log",
+            f"must be a DataFrame of Spark, a path, a table's name or an "
+            f"EventLog (got {type(log).__name__})",
+        )
+    location = cast("str | Path | DataFrame", log)
+    return engine, spark_source(
+        policy, location, columns=asked.columns, keep=asked.keep, on_excess=asked.on_excess
+    )
+
+
+def spark_source(
+    policy: Policy,
+    location: "str | Path | DataFrame",
+    *,
+    columns: Mapping[str, str] | None = None,
+    keep: Callable[[str], bool] | None = None,
+    on_excess: OnExcess = "refuse",
+) -> SparkSource:
+    """The log at ``location``, a path, ``spark:TABLE`` or a DataFrame, to be read as ``spec.input``
+    and the roles of ``policy`` say; other arguments and errors as of ``read_under``. ``columns``
+    may name the column that numbers the rows: ``row``.
+    """
+    given = dict(columns or {})
+    label = label_of(location)
+    if isinstance(location, str | Path) and not label.startswith(TABLE_PREFIX):
+        require_no_other_file(label)  # before Spark starts
+    options = policy.spec.input or InputOptions()
+    row = given.pop(ROW_NUMBER, options.columns.get(ROW_NUMBER))
+    others = {name: column for name, column in options.columns.items() if name != ROW_NUMBER}
+    options = options.model_copy(update={"columns": others})
+    if options.format is None:
+        options = options.model_copy(update={"format": "parquet"})
+    unit = policy.spec.unit
+    varies = unit.attribute is not None and unit.on_conflict == "split"
+    form, request = asked_of(
+        Path(label),
+        options=options,
+        columns=given,
+        keep=keep,
+        text={unit.attribute} if unit.attribute and policy.spec.input is not None else set(),
+        case_id=policy.attribute_with("case-id") or CASE_ID,
+        activity=policy.attribute_with("control-flow") or ACTIVITY,
+        timestamp=policy.attribute_with("timestamp") or TIMESTAMP,
+        varying={unit.attribute} if varies and unit.attribute else set(),
+        timeless=False,
+        limits=None,
+        on_excess=on_excess,
+    )
+    if form != "parquet":
+        raise LogError(
+            label,
+            f"spec.input says that the log is {form}, and the engine spark reads Parquet and "
+            "tables",
+            hint="use --engine local",
+        )
+    return SparkSource(location, request, row)

@@ -1,0 +1,178 @@
+"""Tasks that Spark runs, by the DataFrame API alone: the same on classic Spark and Spark Connect.
+
+A task holds the keys of noise, so it goes to the executors sealed: encrypted (AES-256-GCM) in a
+file of the workspace, under a key that is drawn for it and used once. What Spark itself carries,
+and may write to disk, is the file's name and that key; the file is removed when the task is done.
+"""
+
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import cloudpickle
+import polars as pl
+
+from cloakwork.base.errors import CloakworkError, MechanismError
+from cloakwork.engines.batched import keyed_hash
+from cloakwork.engines.workspace import WORK_FOLDER
+from cloakwork_extras.spark.spark_session import in_one_line
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+R = TypeVar("R")
+
+ArrowTask = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+
+_RESULTS: Final = "place long, result binary"
+_ONLY_NONCE: Final = bytes(12)  # a key seals one task
+
+
+@dataclass(frozen=True, slots=True)
+class SparkExecutor:
+    """Runs one task of Spark for each place; ``folder``: a private one that the driver and all
+    executors see.
+    """
+
+    session: "SparkSession"
+    folder: Path
+
+    def run(self, task: Callable[[int], R], places: int) -> Iterator[R]:
+        """As ``Executor.run``."""
+
+        def each_place(rows: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+            for batch in rows:
+                for place in batch.column(0).to_pylist():
+                    yield outcome(place, partial(task, place))
+
+        frame = self.session.range(0, places, 1, places)
+        found = self.results(frame, each_place)
+        if len(found) < places:
+            raise MechanismError("spark", "a batch has no result; this is a bug of Spark")
+        return iter([result for _, result in found])
+
+    def results(self, frame: "DataFrame", task: ArrowTask) -> list[tuple[int, Any]]:
+        """What ``task``, which makes rows by ``outcome``, makes of the rows of ``frame``: places
+        and results, by place. Of a task that ran twice Spark hands on one attempt's rows.
+
+        Raises what the task of the first place raised, where it is a CloakworkError, which Spark
+        does not try again; MechanismError where Spark fails.
+        """
+        with sealed(task, self.folder) as function, in_one_line("a task"):
+            rows = frame.mapInArrow(function, _RESULTS).collect()
+        found = [(row["place"], pickle.loads(row["result"])) for row in rows]  # noqa: S301 - ours
+        found.sort(key=itemgetter(0))
+        for _, result in found:
+            if isinstance(result, RaisedByTask):
+                raise result.error
+        if len({place for place, _ in found}) < len(found):
+            raise MechanismError("spark", "a batch has two results; this is a bug of Spark")
+        return found
+
+
+def outcome(place: int, task: Callable[[], object]) -> "pa.RecordBatch":
+    """One row: the place, and what ``task`` returns or the CloakworkError that it raises."""
+    import pyarrow as pa
+
+    try:
+        result = task()
+    except CloakworkError as error:
+        result = RaisedByTask(error)
+    columns = [pa.array([place], pa.int64()), pa.array([cloudpickle.dumps(result)], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, ["place", "result"])
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedByTask:
+    """An error on its way to the driver."""
+
+    error: CloakworkError
+
+
+class sealed:  # noqa: N801 - used as a function, in ``with``
+    """A function for Spark that does what ``task`` does, while the block lasts."""
+
+    def __init__(self, task: ArrowTask, folder: Path) -> None:
+        self._task, self._path = task, folder / f"{os.urandom(12).hex()}.task"
+
+    def __enter__(self) -> ArrowTask:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        key = AESGCM.generate_key(256)
+        content = AESGCM(key).encrypt(_ONLY_NONCE, cloudpickle.dumps(self._task), None)
+        self._path.write_bytes(content)
+        opens = SealedTask(self._path, key, Surroundings.here())
+
+        def cloakwork_task(rows: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+            yield from opens.task()(rows)
+
+        return cloakwork_task
+
+    def __exit__(self, *_: object) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What must be alike on driver and executors, lest they do different things to one log."""
+
+    cloakwork: str
+    polars: str
+    hashes: tuple[int, ...]
+
+    @classmethod
+    def here(cls) -> "Surroundings":
+        """Those of this process."""
+        texts = pl.Series(["", "a case", "ä" * 100])
+        hashes = tuple(keyed_hash(texts, 1).tolist())
+        return cls(version("cloakwork"), pl.__version__, hashes)
+
+
+@dataclass(frozen=True, slots=True)
+class SealedTask:
+    """A task in a file that only ``key`` opens."""
+
+    path: Path
+    key: bytes
+    made_in: Surroundings
+
+    def __repr__(self) -> str:
+        return "SealedTask()"  # the key must not get into a traceback
+
+    def task(self) -> ArrowTask:
+        """The task, in a process like the one that made it."""
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        here = Surroundings.here()
+        if here != self.made_in:
+            return _refusing(f"the driver has {self.made_in}, an executor {here}")
+        try:
+            content = self.path.read_bytes()
+        except OSError:
+            return _refusing(
+                "an executor does not see the folder for batches of the raw log, or may not read "
+                f"it; name one that all share ({WORK_FOLDER}, or storage= in Python)"
+            )
+        found: ArrowTask = pickle.loads(  # noqa: S301 - only who has the key can have written it
+            AESGCM(self.key).decrypt(_ONLY_NONCE, content, None)
+        )
+        return found
+
+
+def _refusing(why: str) -> ArrowTask:
+    """A task that says why there is none."""
+
+    def refuse() -> None:
+        raise MechanismError("spark", why)
+
+    def task(rows: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+        yield outcome(0, refuse)
+
+    return task

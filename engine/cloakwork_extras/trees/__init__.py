@@ -1,0 +1,1 @@
+"""Prefix trees with noise on their nodes, as two papers have them."""

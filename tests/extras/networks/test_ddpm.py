@@ -1,0 +1,53 @@
+"""``variants/ddpm``: what the network learns, and what of it follows from cases."""
+
+import numpy as np
+import pytest
+
+from cloakwork.noise import reproducible
+from cloakwork_extras.networks.ddpm import VariantDdpm
+from extras.networks.small_networks import DOMAIN, GOAL, kernel_for, params_of, sums_of
+from kernel.small import Silent, measured
+
+torch = pytest.importorskip("torch")
+
+NAME = "variants/ddpm"
+
+
+def released(seen, seed=1, **options):
+    """Cases by variant, at a generous budget."""
+    goal = GOAL.model_copy(update={"epsilon": 8.0})
+    params = params_of(NAME, goal=goal, **({"steps": 40, "hidden": 8} | options))
+    found = VariantDdpm().measure(params, kernel_for(NAME, params, seen, reproducible(seed)))
+    return dict(zip(found.variants, found.cases.tolist(), strict=True))
+
+
+def test_shares_of_a_declared_domain_are_learned():
+    """Of many cases, at a generous budget; the number of cases is a noisy count of those inside."""
+    seen = measured([("a", "b"), ("a",), ("x", "y")], [6000, 2000, 9000])
+    found = released(seen, domain=DOMAIN)
+    assert sum(found.values()) == pytest.approx(8000, abs=100)
+    assert found[("a", "b")] > 2 * found[("a",)] > 4 * found[("rare",)]
+
+
+def test_selected_variants_keep_about_their_noisy_counts():
+    """Training begins there, and goes short ways."""
+    found = released(measured([("a", "b"), ("a",)], [600, 200]), steps=5)
+    assert found[("a", "b")] == pytest.approx(600, rel=0.05)
+    assert found[("a",)] == pytest.approx(200, rel=0.1)
+
+
+def test_a_run_with_a_seed_is_reproducible():
+    """On a processor; another seed draws otherwise."""
+    seen = measured([("a", "b"), ("a",)], [60, 20])
+    first, again, other = (released(seen, seed, domain=DOMAIN, steps=5) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_cases_outside_of_the_domain_count_for_nothing():
+    """Without noise, the sums of all steps are those without such cases."""
+    params = params_of(NAME, domain=DOMAIN)
+    inside = sums_of(NAME, params, measured([("a",), ("b",)], [5, 0]), Silent())
+    both = sums_of(NAME, params, measured([("a",), ("b",)], [5, 70]), Silent())
+    assert len(inside) == params.steps
+    for one, other in zip(inside, both, strict=True):
+        assert np.array_equal(one, other)

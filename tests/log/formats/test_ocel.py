@@ -1,0 +1,154 @@
+"""Object-centric logs, flattened by one object type; hostile databases."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloakwork.errors import LogError
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats import InputOptions, detect_input, read_log
+from cloakwork.log.limits import Limits
+from log.formats.object_logs import EVENTS, OBJECTS, write_json, write_sqlite
+
+WRITERS = {"log.json": write_json, "log.sqlite": write_sqlite}
+
+
+def flattened(path: Path, object_type: str = "order") -> EventLog:
+    """The log, one case an object."""
+    return read_log(path, options=InputOptions(object_type=object_type))
+
+
+def refused(path: Path, **options: Any) -> str:
+    """What is said of a file, without its path."""
+    with pytest.raises(LogError) as refusal:
+        read_log(path, options=InputOptions(**options))
+    return str(refusal.value).removeprefix(str(path))
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("object_type", ["order", "item"])
+def test_each_object_is_a_case(name: str, object_type: str, tmp_path: Path) -> None:
+    """The same as by hand: its events by time, ties in file order."""
+    log = flattened(WRITERS[name](tmp_path / name), object_type)
+    expected = {
+        object_id: [
+            event[1]
+            for event in sorted(EVENTS, key=lambda event: event[2])
+            if object_id in event[4]
+        ]
+        for object_id, type_ in OBJECTS.items()
+        if type_ == object_type
+    }
+    activities = log.events["concept:name"].to_list()
+    found = {
+        id_: activities[log.offsets[row] : log.offsets[row + 1]]
+        for row, id_ in enumerate(log.cases["case:concept:name"])
+    }
+    assert found == {id_: events for id_, events in expected.items() if events}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_attributes_and_losses(name: str, tmp_path: Path) -> None:
+    """Values in force, and what flattening costs."""
+    log = flattened(WRITERS[name](tmp_path / name))
+    assert log.events["cost"].to_list() == [12.5, None, None, 7.0, None]
+    assert log.events["object:state"].to_list() == ["open", "sent", "sent", "late", "late"]
+    assert log.cases["case:state"].to_list() == ["open", "late"]
+    assert log.notes[:7] == (
+        "the log was flattened: each object of type 'order' is a case",
+        "events of several objects of type 'order', copied into the case of each: 1",
+        "cases that one event is in, at most: 2",
+        "events of no object of type 'order', left out: 1",
+        "objects of type 'order' without events, left out: 1",
+        "objects of other types, left out: 3",
+        "relations between objects, left out: 2",
+    )
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_type_is_declared(name: str, tmp_path: Path) -> None:
+    """None is chosen."""
+    path = WRITERS[name](tmp_path / name)
+    assert refused(path).startswith(": this is an object-centric log; its object types are order, ")
+    assert "no object type 'orders'; its object types are" in refused(path, object_type="orders")
+    assert "columns under spec.input is not for that" in refused(path, columns={"case": "x"})
+    assert detect_input(path) == InputOptions()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda log: log["events"][0].pop("time"), "an entry of kind event has no time"),
+        (lambda log: log["events"][0].update(time="noon"), "the value 'noon' of 'time:timestamp'"),
+        (lambda log: log["events"][1].update(id="e1"), "two events have the id 'e1'"),
+        (lambda log: log.update(objects=3), "'objects' is no list"),
+        (lambda log: log["events"][0]["attributes"][0].update(value="x"), "'cost' is no number"),
+        (lambda log: log["events"][0]["attributes"][0].update(value=[1]), "no single value"),
+        (
+            lambda log: log["events"][0]["attributes"][0].update(name="case:x"),
+            "would pass as another",
+        ),
+        (lambda log: log.pop("objectTypes"), "no OCEL 2.0 log"),
+    ],
+)
+def test_faults_of_json(change: Any, said: str, tmp_path: Path) -> None:
+    """Each in one line."""
+    path = write_json(tmp_path / "log.json")
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    found = refused(path, object_type="order")
+    assert said in found and "\n" not in found
+
+
+def test_deep_json_is_refused(tmp_path: Path) -> None:
+    """Whatever the parser does with it."""
+    path = tmp_path / "log.json"
+    path.write_text("[" * 100_000)
+    assert refused(path).startswith(": this is no readable JSON")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE event; CREATE VIEW event AS SELECT 'e1' AS ocel_id, 'ship' AS ocel_type",
+        "DROP TABLE event_object; CREATE VIRTUAL TABLE event_object USING fts5(ocel_event_id)",
+        "ALTER TABLE object RENAME TO o; CREATE TABLE object (a, ocel_type,"
+        " ocel_id GENERATED ALWAYS AS (upper(a)))",
+    ],
+)
+def test_nothing_in_a_database_runs(statement: str, tmp_path: Path) -> None:
+    """Views, virtual tables and generated columns are not there."""
+    path = write_sqlite(tmp_path / "log.sqlite")
+    with closing(sqlite3.connect(path)) as base:
+        base.executescript(statement)
+    assert "so it is no OCEL 2.0 log" in refused(path, object_type="order") or "has no column" in (
+        refused(path, object_type="order")
+    )
+
+
+def test_a_database_is_left_as_it_is_and_counted(tmp_path: Path) -> None:
+    """No journal beside it, no byte in it; the limits hold."""
+    path = write_sqlite(tmp_path / "log.sqlite")
+    before = path.read_bytes()
+    flattened(path)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["log.sqlite"]
+    options = InputOptions(object_type="order")
+    with pytest.raises(LogError, match="more than 100 bytes, the limit"):
+        read_log(path, options=options, limits=Limits(unpacked_size=100))
+    path.write_bytes(before[: len(before) // 2])
+    assert refused(path, object_type="order").startswith(": this is no readable SQLite log")
+
+
+def test_an_event_given_twice_is_counted(tmp_path: Path) -> None:
+    """The last row counts; that there were two is said."""
+    path = write_sqlite(tmp_path / "log.sqlite")
+    assert not any("given again" in note for note in flattened(path).notes)
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("INSERT INTO event_Ship SELECT * FROM event_Ship")
+    assert any("events given again" in note and ": 1" in note for note in flattened(path).notes)
