@@ -1,6 +1,9 @@
 """The errors of Cloakwork: the public name of ``cloakwork.base.errors``."""
 
 from cloakwork.base.errors import (
+    _CURRENCY_WORDS,
+    MOST_CHARACTERS,
+    MOST_LINES,
     BudgetExceeded,
     Cause,
     CloakworkError,
@@ -9,8 +12,6 @@ from cloakwork.base.errors import (
     Infeasible,
     LedgerError,
     LogError,
-    MOST_CHARACTERS,
-    MOST_LINES,
     MechanismError,
     MissingDevice,
     MissingExtra,
@@ -22,12 +23,14 @@ from cloakwork.base.errors import (
     PolicyError,
     UnsaidInput,
     VerificationFailed,
-    _CURRENCY_WORDS,
     first_line,
     in_lines,
 )
 
 __all__ = [
+    "MOST_CHARACTERS",
+    "MOST_LINES",
+    "_CURRENCY_WORDS",
     "BudgetExceeded",
     "Cause",
     "CloakworkError",
@@ -36,8 +39,6 @@ __all__ = [
     "Infeasible",
     "LedgerError",
     "LogError",
-    "MOST_CHARACTERS",
-    "MOST_LINES",
     "MechanismError",
     "MissingDevice",
     "MissingExtra",
@@ -49,7 +50,6 @@ __all__ = [
     "PolicyError",
     "UnsaidInput",
     "VerificationFailed",
-    "_CURRENCY_WORDS",
     "first_line",
     "in_lines",
 ]
