@@ -81,8 +81,8 @@ follow_imports = silent
 follow_imports = silent
 """
 """Without pydantic's own types every model would be of any type, and fit every case of a match."""
-DERIVE: Final = "cloakwork/plan/derive.py"
-MEASURE: Final = "cloakwork/checks/measure.py"
+DERIVE: Final = "cloakwork/guarantees/derive.py"
+MEASURE: Final = "cloakwork/guarantees/measure.py"
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting import _journal
+from cloakwork.ledger import _journal
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.base.budget import Cost
 charge = Charge(currency="unit", cost=Cost(epsilon=1.0))

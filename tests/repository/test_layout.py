@@ -19,7 +19,7 @@ def checkout(tmp_path: Path) -> Path:
         "engine/cloakwork/api.py",
         "engine/cloakwork/log/__init__.py",
         "engine/cloakwork/log/_tables.py",
-        "engine/cloakwork/log/io/__init__.py",
+        "engine/cloakwork/log/formats/__init__.py",
         "engine/cloakwork/log/formats/csv.py",
         "tests/test_api.py",
         "tests/log/test_log.py",

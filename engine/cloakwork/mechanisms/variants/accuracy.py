@@ -5,7 +5,8 @@ Accuracy is relative log similarity (``evaluation/utility.py``; 1: the same shar
 variants). More cases do what more epsilon does (Hay et al. 2016, scale-epsilon exchangeability), so
 each mechanism was run once, at delta 1e-4 on ``CASES`` cases of each process of
 ``evaluation/scenarios.py``, for every *signal* in ``SIGNAL``: epsilon times cases, over the cases
-of a unit, scaled by ln(1e4) / ln(1/delta). In between figures are interpolated. No real log was read for it.
+of a unit, scaled by ln(1e4) / ln(1/delta). In between figures are interpolated. No real log was
+read for it.
 ``python benchmarks/variants/synthetic.py accuracy 5`` makes the table anew.
 """
 
