@@ -24,9 +24,10 @@ from cloakwork.guarantees import KAnonymity
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.log.variants import variants_of
-from cloakwork.mechanisms.base import Decision, Offer
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.registry import catalogue
+from cloakwork.mechanisms.steps import Decision
 from cloakwork.noise import secret
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "logs"

@@ -14,7 +14,8 @@ from cloakwork.base.progress import say
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel
-from cloakwork.mechanisms.base import Measurement, Offer, Theorem
+from cloakwork.mechanisms.base import Offer, Theorem
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import NoOptions
 from cloakwork_extras.dafsa import build_dafsa, draw_duplicates
 from cloakwork_extras.published import PublishedRelease

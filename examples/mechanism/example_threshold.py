@@ -6,7 +6,8 @@ from cloakwork.accounting.calibrate import laplace_scale, partition_threshold, t
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta
 from cloakwork.kernel import Entries, Laplace
-from cloakwork.mechanisms.base import Gives, Measurement, MeasuresVariants, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, MeasuresVariants, Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement
 
 
 class ExampleParams(BaseModel):

@@ -7,7 +7,7 @@ from cloakwork.base.facts import Facts, Unit
 from cloakwork.errors import PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Entries, Laplace
-from cloakwork.mechanisms.base import Measurement
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.testing import MechanismContract, audit_mechanism, prepare
 from cloakwork.testing.logs import log_of
 

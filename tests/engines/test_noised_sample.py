@@ -20,8 +20,9 @@ from cloakwork.engines.noised_sample import SampleOfNoised, sample_of
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.kernel.perturb import StartsAndGaps
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import MapCasesBySummary, Offer
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.noisy_times import NoisySample
+from cloakwork.mechanisms.steps import MapCasesBySummary
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import Noise, Stream, reproducible
 from cloakwork.run.steps import Grant, take

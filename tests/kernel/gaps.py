@@ -16,7 +16,8 @@ from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import Clip, Entries, Gaussian, Laplace
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP
 from cloakwork.mechanisms.aggregates import CaseRows
-from cloakwork.mechanisms.base import Gives, Measurement, MeasuresVariants, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, MeasuresVariants, Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.testing.logs import BEGIN, log_of
 
 ROLE, AGE = "org:role", "case:age"

@@ -36,7 +36,7 @@ from cloakwork.kernel import (
 from cloakwork.kernel.perturb import Grid, OneTime, Perturbing
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import Measurement
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.noise import reproducible
 from cloakwork.run.steps import Grant, measure
 from cloakwork.testing import prepare

@@ -42,14 +42,8 @@ from cloakwork.kernel import (
 )
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import (
-    Gives,
-    Measurement,
-    MeasuresVariants,
-    Offer,
-    Refusal,
-    Theorem,
-)
+from cloakwork.mechanisms.base import Gives, MeasuresVariants, Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.noise import reproducible
 from cloakwork.testing import MechanismContract
 from cloakwork.testing.logs import log_of

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.mechanisms.base import Decision, MapCases
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
+from cloakwork.mechanisms.steps import Decision, MapCases
 from cloakwork.noise import secret
 from contracts.sample_logs import log_of
 

@@ -16,9 +16,10 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams
 from cloakwork.mechanisms.attributes.redact import Treatment as Rule
-from cloakwork.mechanisms.base import Decision, MapCases, MapCasesBySummary, Offer, Searches
+from cloakwork.mechanisms.base import Offer, Searches
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.packages import Package
+from cloakwork.mechanisms.steps import Decision, MapCases, MapCasesBySummary
 from cloakwork.mechanisms.third_party import Watched, WatchedPerturbing, WatchedRewriting
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible

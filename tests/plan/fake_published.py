@@ -11,7 +11,8 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.privacy_event import Composed, DiscreteLaplace, NonPrivate, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel
-from cloakwork.mechanisms.base import Measurement, Offer, Proof, Theorem
+from cloakwork.mechanisms.base import Offer, Proof, Theorem
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import NoOptions, VariantRelease
 
 

@@ -20,9 +20,10 @@ from cloakwork.errors import MechanismError
 from cloakwork.guarantees import LDiversity, TCloseness
 from cloakwork.guarantees.measure import measure
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import MapCases, Offer
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.kanon.closeness import Closeness
 from cloakwork.mechanisms.kanon.value_exchange import Groups, LDiversityGoal
+from cloakwork.mechanisms.steps import MapCases
 from cloakwork.noise import secret
 from cloakwork.testing.contract_logs import assert_is_a_log
 from contracts.sample_logs import courses_of

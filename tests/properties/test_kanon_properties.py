@@ -14,8 +14,8 @@ from cloakwork.guarantees.k_anonymity_check import check
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.sequences import EditDistances
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
+from cloakwork.mechanisms.steps import MapCases
 from cloakwork.noise import secret
 from cloakwork.testing.contract_logs import assert_is_a_log
 from conftest import runs

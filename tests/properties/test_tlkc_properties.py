@@ -13,8 +13,9 @@ from cloakwork.errors import MechanismError
 from cloakwork.guarantees import ConfidenceBound
 from cloakwork.guarantees.confidence_bound_check import check
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import MapCases, Offer
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
+from cloakwork.mechanisms.steps import MapCases
 from cloakwork.noise import secret
 from cloakwork.testing.contract_logs import assert_is_a_log
 from conftest import runs

@@ -10,7 +10,7 @@ import yaml
 
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
-from cloakwork.mechanisms.base import MapCases
+from cloakwork.mechanisms.steps import MapCases
 from conftest import ROOT
 from third_parties.packages import EXAMPLE, POLICY, cloakwork, document, install, write_policy
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from cloakwork.cli.options import json_option
+from cloakwork.mechanisms.base import Mechanism
 from cloakwork.mechanisms.mechanism_options import OPTIONS
 from cloakwork.report.screen import columns, paragraphs
 
@@ -46,14 +47,14 @@ def _unknown(name: str, known: Iterable[str]) -> str:
     return f"there is no mechanism '{name}'; {hint}'cloakwork mechanisms' lists them"
 
 
-def _describe(mechanism: Any) -> dict[str, Any]:
+def _describe(mechanism: Mechanism[Any]) -> dict[str, Any]:
     schema = mechanism.Params.model_json_schema()
     known = OPTIONS.get(mechanism.name)
     return {
         "name": mechanism.name,
         "summary": mechanism.summary,
         "proof": mechanism.proof,
-        "package": getattr(mechanism, "package", None),
+        "package": mechanism.package,
         "gives": [each.kind for each in mechanism.gives],
         "theorem": mechanism.theorem.statement,
         "source": mechanism.theorem.source,

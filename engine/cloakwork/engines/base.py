@@ -9,7 +9,7 @@ import polars as pl
 
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.handle import LogHandle
-from cloakwork.mechanisms.base import Aggregate, MapCases, Rewrite
+from cloakwork.mechanisms.steps import Aggregate, MapCases, Rewrite
 from cloakwork.noise import Stream
 from cloakwork.noise.keyed import Addresses
 

@@ -38,7 +38,7 @@ from cloakwork.engines.executors import Executor
 from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
-from cloakwork.mechanisms.base import (
+from cloakwork.mechanisms.steps import (
     Aggregate,
     EnrichCases,
     GenerateCases,

@@ -14,7 +14,7 @@ from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.joined import joined_batches
-from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCases
+from cloakwork.mechanisms.steps import Aggregate, GenerateCases, MapCases
 
 Ints = NDArray[np.int64]
 

@@ -21,7 +21,7 @@ from cloakwork.engines.sources import BatchSource
 from cloakwork.engines.workspace import Workspace
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.formats.row_source import RowSource
-from cloakwork.mechanisms.base import Aggregate
+from cloakwork.mechanisms.steps import Aggregate
 
 Change = Callable[[EventLog], EventLog]
 

@@ -20,7 +20,7 @@ from cloakwork.engines.batches import (
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.joined import joined_batches
-from cloakwork.mechanisms.base import (
+from cloakwork.mechanisms.steps import (
     Aggregate,
     EnrichCases,
     GenerateCases,

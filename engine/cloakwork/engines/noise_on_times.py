@@ -20,8 +20,8 @@ from cloakwork.kernel.perturb import (
     StartsAndGaps,
 )
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import MapCases, MapCasesBySummary
 from cloakwork.mechanisms.noisy_times import Completion, Draws, NoisySample, NoisyTimes
+from cloakwork.mechanisms.steps import MapCases, MapCasesBySummary
 from cloakwork.noise import Stream
 
 

@@ -16,8 +16,8 @@ from cloakwork.kernel.local import BoundedNoise, Randomising
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.addresses import case_addresses, event_addresses
 from cloakwork.mechanisms.attributes.domains import places_of_numbers
-from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.local_values import PublicValues
+from cloakwork.mechanisms.steps import MapCases
 from cloakwork.mechanisms.values import Enrichment, Listed, Numbers
 
 

@@ -9,28 +9,27 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.arrays import Ints
+from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.evaluation.coded import CodedLog
 from cloakwork.evaluation.scales import Scales
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
-from cloakwork.mechanisms.base import Perturbs
 from cloakwork.mechanisms.registry import catalogue
+from cloakwork.mechanisms.steps import NoiseOnTimesStep
 from cloakwork.noise import reproducible
-from cloakwork.plan.model import Plan, Step
+from cloakwork.plan.model import Plan
 from cloakwork.run.execute import granted
-from cloakwork.run.steps import look, take
+from cloakwork.run.steps import GrantedStep
 
 _MICROSECOND: Final = 1e-6
 
 
 def scales_of(plan: Plan) -> Scales | None:
     """How far the plan moves times; None where no step of it puts noise on them."""
-    step = _noisy_step(plan)
-    if step is None:
+    found = _noise_on_times(plan)
+    if found is None:
         return None
-    mechanism = catalogue()[step.mechanism]
-    assert isinstance(mechanism, Perturbs)  # noqa: S101 - see _noisy_step
-    noise = mechanism.perturbs(mechanism.Params.model_validate(step.params))
+    noise = found[1].noise
     grid = noise.grid.step.total_seconds() / _MICROSECOND
     if noise.noised == "times":
         return Scales(noise.start_scale * grid)
@@ -41,22 +40,24 @@ def rehearsed_times(plan: Plan, source: CodedLog, seed: int) -> Ints | None:
     """The times of the source's events under fresh noise, int64, shape (events,); None where no
     step of the plan puts noise on them.
     """
-    step = _noisy_step(plan)
-    if step is None or source.times is None:
+    found = _noise_on_times(plan)
+    if found is None or source.times is None:
         return None
-    mechanism = catalogue()[step.mechanism]
-    params = mechanism.Params.model_validate(step.params)
     kept = source.log.events.select(ACTIVITY, TIMESTAMP)
     log = replace(source.log, events=kept, cases=source.log.cases.select(CASE_ID))
-    engine, noise, grant = MemoryEngine(), reproducible(seed), granted(step, plan)
-    seen = look(mechanism, params, log, engine, noise, grant)
-    made = engine.rewrite(log, take(mechanism, params, seen, noise, grant).rewrite)
+    step, engine, noise = found[0], MemoryEngine(), reproducible(seed)
+    made = engine.rewrite(log, step.take(step.look(log, engine, noise), noise).rewrite)
     if not np.array_equal(made.offsets, log.offsets):
         return None
     return made.events[TIMESTAMP].to_physical().to_numpy().astype(np.int64)
 
 
-def _noisy_step(plan: Plan) -> Step | None:
+def _noise_on_times(plan: Plan) -> tuple[GrantedStep, NoiseOnTimesStep] | None:
     """The last step that puts noise on times."""
-    noisy = [step for step in plan.steps if isinstance(catalogue().get(step.mechanism), Perturbs)]
-    return noisy[-1] if noisy else None
+    mechanisms = catalogue()
+    for step in reversed(plan.steps):
+        if TIMESTAMPS in step.lineage.measures and step.mechanism in mechanisms:
+            taken = granted(step, plan, mechanisms)
+            if isinstance(taken.kind, NoiseOnTimesStep):
+                return taken, taken.kind
+    return None

@@ -1,6 +1,7 @@
 """Bounds what one unit contributes, before anything else reads the log."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
@@ -15,17 +16,8 @@ from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.mechanisms.addresses import case_addresses
-from cloakwork.mechanisms.base import (
-    Decision,
-    Gives,
-    MapCases,
-    Offer,
-    Proof,
-    Refusal,
-    Rewrite,
-    Theorem,
-    WithoutDecision,
-)
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Stream
 
 
@@ -43,7 +35,7 @@ class BoundParams(Frozen):
     longest_case: Annotated[int, Field(ge=1)] | None = None
 
 
-class BoundContributions(WithoutDecision):
+class BoundContributions(Mechanism[BoundParams]):
     """Keep at most ``max_cases`` random cases of each unit, declared labels only, and the first
     events of long cases.
 
@@ -70,9 +62,11 @@ class BoundContributions(WithoutDecision):
         """It makes no claim of its own; the planner always runs it first."""
         return Refusal("never", "it bounds contributions and makes no claim of its own")
 
-    def lineage(self, params: BoundParams) -> Lineage:
+    def step(self, params: BoundParams, facts: Facts) -> RewriteStep:
         """Cuts cases and events by each unit's own data; no column's values are replaced."""
-        return Lineage(stability=params.max_cases)
+        return RewriteStep(
+            lineage=Lineage(stability=params.max_cases), rewrite=partial(self.rewrite, params)
+        )
 
     def rewrite(self, params: BoundParams, decision: Decision, stream: Stream) -> Rewrite:
         """Cut events, then empty cases, then units, whose cases must lie together."""

@@ -1,12 +1,8 @@
-"""The shape of mechanisms that randomise each value of an attribute by itself."""
+"""What the noisy values of an attribute stand for."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
 
 from pydantic import JsonValue
-
-from cloakwork.kernel.local import Randomisation
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +16,3 @@ class PublicValues:
     range: tuple[float, float] | None = None
     steps: int = 0
     integer: bool = False
-
-
-@runtime_checkable
-class Randomises(Protocol):
-    """A mechanism that puts a noisy value in the place of each value, and never sees one."""
-
-    def randomises(self, params: Any) -> Randomisation:
-        """The noise on each attribute, which its ``event`` charges for."""
-        ...
-
-    def public_values(self, params: Any) -> Mapping[str, PublicValues]:
-        """What the codes of each attribute stand for."""
-        ...

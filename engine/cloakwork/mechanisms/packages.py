@@ -1,13 +1,14 @@
 """The packages that bring mechanisms, and how errors name them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from cloakwork.base.errors import CloakworkError, MechanismError, first_line
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -32,6 +33,15 @@ class Package:
         except Exception as error:
             said = f"{what}: {type(error).__name__}: {first_line(error)}"
             raise self.package_error(said.rstrip(": ")) from error
+
+    def guarded(self, function: Callable[P, T], what: str) -> Callable[P, T]:
+        """``function`` of this package, whose errors name it."""
+
+        def call(*args: P.args, **more: P.kwargs) -> T:
+            with self.errors_attributed(what):
+                return function(*args, **more)
+
+        return call
 
     def require_type(self, value: Any, kinds: type[T] | tuple[type[T], ...], what: str) -> T:
         """``value``, if it has the type that the protocol names."""

@@ -1,9 +1,6 @@
-"""What a mechanism says beforehand of a release: how accurate it will be, and how long it takes."""
+"""What a mechanism says beforehand of a release: how accurate it will be."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
-
-from cloakwork.base.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +32,3 @@ class Prediction:
             f"about {self.usual:.2f} similar to the log if few variants hold most cases, "
             f"{self.varied:.2f} if nearly every case has a variant of its own {simulated}"
         )
-
-
-@runtime_checkable
-class Predicts(Protocol):
-    """A mechanism that can say beforehand how accurate it will be; None where it cannot with these
-    parameters.
-    """
-
-    def predict(self, params: Any, facts: Facts) -> Prediction | None:
-        """See ``Prediction``."""
-        ...
-
-
-@runtime_checkable
-class Trains(Protocol):
-    """A mechanism that trains a network, which needs torch and takes time."""
-
-    def predicted_seconds(
-        self, params: Any, facts: Facts, device: Literal["cpu", "cuda"]
-    ) -> float | None:
-        """About how long training takes on this machine, from what is declared and never from the
-        log; None where nothing can be told.
-        """
-        ...

@@ -12,9 +12,9 @@ from cloakwork.base.globs import matches
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.guarantees import Guarantee, LocalDP
 from cloakwork.guarantees.derive import goal_name
-from cloakwork.mechanisms.base import Mechanism, Offer, Refusal
+from cloakwork.mechanisms.base import Mechanism, Offer, Options, Refusal
 from cloakwork.mechanisms.installed import installed_names
-from cloakwork.mechanisms.prediction import Prediction, Predicts
+from cloakwork.mechanisms.prediction import Prediction
 from cloakwork.plan.model import ConsideredMechanism, Kind, Step
 from cloakwork.policy.model import Mechanisms
 
@@ -67,8 +67,6 @@ def choose_mechanism(
     step = step_of(first.mechanism, first.offer.params, facts, why=first.offer.why, goals=(index,))
     return MechanismChoice((with_prediction(step, first.predicted),), found.considered, ())
 
-
-Options = Mapping[str, JsonValue]
 
 Ask = Callable[[Mechanism[Any], Options], Offer[Any] | Refusal]
 """What a mechanism offers with these options, or why not."""
@@ -147,9 +145,7 @@ def _offer_or_refusal(
         return "never", "its guarantee is only published, so it cannot satisfy a policy"
     if not allowed.allows(mechanism.name):
         return "denied", "could give this, but mechanisms.allow or mechanisms.deny rules it out"
-    predicted = None
-    if isinstance(mechanism, Predicts):
-        predicted = mechanism.predict(answer.params, facts)
+    predicted = mechanism.predict(answer.params, facts)
     return Candidate(mechanism, answer, predicted, _preference_rank(mechanism.name, allowed))
 
 
@@ -210,7 +206,7 @@ def options_for(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, Jso
     only.
     """
     options: dict[str, JsonValue] = dict(allowed.parameters.get(mechanism.name, {}))
-    delegates: tuple[str, ...] = getattr(mechanism, "delegates", ())
+    delegates = mechanism.delegates
     if not delegates:
         return options
     asked = options.get("among", [*delegates])
@@ -231,7 +227,7 @@ def step_of(
     """The plan's entry for a mechanism with its parameters: cost and lineage are the mechanism's
     own.
     """
-    theorem = mechanism.theorem
+    theorem, kind = mechanism.theorem, mechanism.step(params, facts)
     published = None
     if mechanism.proof == "published":
         published = f"{theorem.statement} ({theorem.source})"
@@ -241,9 +237,9 @@ def step_of(
         why=why,
         goals=goals,
         proof=mechanism.proof,
-        event=mechanism.event(params, facts),
-        currency=mechanism.currency(params),
-        lineage=mechanism.lineage(params),
+        event=kind.event,
+        currency=kind.currency,
+        lineage=kind.lineage,
         published=published,
     )
 

@@ -1,7 +1,7 @@
 """Choose mechanisms for a goal over several parts of a log, and calibrate them together.
 
 A goal of differential privacy over the control flow and more columns is parted: control flow,
-timestamps, and all attributes. Each part is served by a mechanism that offers it (``OffersPart``),
+timestamps, and all attributes. Each part is served by a mechanism that offers it (``offer_part``),
 with Gaussian noise that a unit moves by a share of one total mu: squares add up, so shares are of
 mu squared. One search finds the largest total at which what all parts really draw, composed by the
 accountant, costs no more than the goal allows: never a sum of budgets of black boxes. Thresholds
@@ -21,13 +21,11 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.privacy_event import Composed, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.guarantees.derive import goal_name
-from cloakwork.mechanisms.base import Mechanism, Offer, OffersPart, Refusal
-from cloakwork.mechanisms.prediction import Predicts
+from cloakwork.mechanisms.base import Mechanism, Offer, Options, PartOfGoal, Refusal
 from cloakwork.plan.choose import (
     Candidate,
     Catalogue,
     MechanismChoice,
-    Options,
     Weighed,
     in_preference_order,
     near_misses,
@@ -89,6 +87,10 @@ class Part:
     goal: str
     mu_share: float
     delta: float
+
+    def at(self, mu: float) -> PartOfGoal:
+        """What a mechanism is asked to serve, at ``mu``."""
+        return PartOfGoal(self.columns, mu, self.delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +155,6 @@ def choose_parts(
 
 def _step(index: int, mechanism: Mechanism[Any], offer: Offer[Any], facts: Facts) -> Step:
     step = step_of(mechanism, offer.params, facts, why=offer.why, goals=(index,))
-    if not isinstance(mechanism, Predicts):
-        return step
     return with_prediction(step, mechanism.predict(offer.params, facts))
 
 
@@ -199,19 +199,13 @@ def _weighed(part: Part, terms: JointTerms) -> _Weighed:
     offering = [
         mechanism
         for mechanism in in_preference_order(terms.allowed, terms.catalogue)
-        if isinstance(mechanism, OffersPart)
+        if mechanism.serves_parts
     ]
 
-    def ask(mechanism: Any, options: Options) -> Offer[Any] | Refusal:
-        return _offer(mechanism, part, mu, terms.facts, options)
+    def ask(mechanism: Mechanism[Any], options: Options) -> Offer[Any] | Refusal:
+        return mechanism.offer_part(part.at(mu), terms.facts, options)
 
     return _Weighed(part, weigh(ask, part.goal, terms.facts, terms.allowed, offering))
-
-
-def _offer(
-    mechanism: OffersPart, part: Part, mu: float, facts: Facts, options: Options
-) -> Offer[Any] | Refusal:
-    return mechanism.offer_part(part.columns, mu, part.delta, facts, options)
 
 
 def _first_mu(terms: JointTerms) -> float:
@@ -225,7 +219,7 @@ def _considered_alone(
     """The mechanisms that serve no part, with why."""
     for item in alone:
         mechanism = terms.catalogue[item.mechanism]
-        if isinstance(mechanism, OffersPart):
+        if mechanism.serves_parts:
             continue
         if any(each.kind == terms.goal.kind for each in mechanism.gives):
             reason = "its noise is not calibrated together with that on other columns"
@@ -265,14 +259,15 @@ def _largest_offers(found: list[_Weighed], terms: JointTerms) -> Offers | Cause:
     def offers_at(mu: float) -> Offers | None:
         offers: list[Offer[Any]] = []
         for each, chosen in zip(found, options, strict=True):
-            mechanism: Any = each.chosen.mechanism
-            offer = _offer(mechanism, each.part, mu * each.part.mu_share, terms.facts, chosen)
+            mechanism = each.chosen.mechanism
+            part = each.part.at(mu * each.part.mu_share)
+            offer = mechanism.offer_part(part, terms.facts, chosen)
             if isinstance(offer, Refusal):
                 refusals.append(Cause(each.part.goal, refusal_text(offer), mechanism.name))
                 return None
             offers.append(offer)
         events = [
-            each.chosen.mechanism.event(offer.params, terms.facts)
+            each.chosen.mechanism.step(offer.params, terms.facts).event
             for each, offer in zip(found, offers, strict=True)
         ]
         return tuple(offers) if _is_allowed(events, terms) else None

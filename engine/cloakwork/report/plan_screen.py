@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from cloakwork.base.budget import Cost
 from cloakwork.base.quantities import rounded
 from cloakwork.guarantees import LocalDP
-from cloakwork.mechanisms.prediction import Prediction, Predicts
+from cloakwork.mechanisms.prediction import Prediction
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
@@ -310,6 +310,6 @@ def little_is_left(plan: Plan) -> Iterator[str]:
 def _prediction(plan: Plan, step: Step) -> Prediction | None:
     """What a simulation tells of a step; None where there is none."""
     mechanism = catalogue().get(step.mechanism)
-    if step.predicted is None or not isinstance(mechanism, Predicts):
+    if step.predicted is None or mechanism is None:
         return None
     return mechanism.predict(mechanism.Params.model_validate(step.params), plan.facts)

@@ -34,14 +34,6 @@ from cloakwork.ledger.ledger import Ledger, Reservation
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats.round_trip import TypesReadBack
 from cloakwork.log.handle import LogHandle
-from cloakwork.mechanisms.base import (
-    EnrichCases,
-    Enriches,
-    GenerateCases,
-    MapCases,
-    MapCasesBySummary,
-    Rewrite,
-)
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import ledger_terms
@@ -53,7 +45,7 @@ from cloakwork.run.fitting import require_fitting
 from cloakwork.run.prepare import measured_attributes, prepared_log, require_enough_cases
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
 from cloakwork.run.search_cache import SearchCache
-from cloakwork.run.steps import Grant, look, take
+from cloakwork.run.steps import GrantedStep
 from cloakwork.run.windows import own_cases
 
 NOT_PRIVATE: Final = "not-private"
@@ -195,12 +187,10 @@ def take_steps(
         before = result
         with heard_by(reporter):
             result, record = take_step(
-                step,
+                granted(step, plan, catalogue),
                 source if step.lineage.enriches else result,
-                granted(step, plan),
                 engine,
                 noise,
-                catalogue,
                 watch,
                 searches=searches,
                 released=result,
@@ -277,24 +267,30 @@ def _reserve(
     )
 
 
-def granted(step: Step, plan: Plan) -> Grant:
-    """What ``plan`` grants ``step``, by the guarantees that it serves."""
+def granted(step: Step, plan: Plan, catalogue: Catalogue) -> GrantedStep:
+    """``step`` with what ``plan`` grants it, by the guarantees that it serves.
+
+    Raises PlanUnsound where its mechanism would take another step than the plan was proved for.
+    """
+    mechanism = catalogue[step.mechanism]
+    params = mechanism.Params.model_validate(step.params)
+    kind = mechanism.step(params, plan.facts)
+    if (kind.lineage, kind.event, kind.currency) != (step.lineage, step.event, step.currency):
+        raise PlanUnsound(f"{step.mechanism} would take another step than the plan says")
     shift = None
     if step.currency == "metric":
         goals = plan.policy.goals()
         served = [goals[place] for place in step.goals]
         shifts = [goal.shift for goal in served if isinstance(goal, MetricPrivacy)]
         shift = max(shifts, default=None)
-    return Grant(step.lineage, step.event, plan.facts.unit, shift)
+    return GrantedStep(kind, step.mechanism, params, plan.facts.unit, shift, mechanism.package)
 
 
 def take_step(
-    step: Step,
+    step: GrantedStep,
     log: LogHandle,
-    grant: Grant,
     engine: Engine,
     noise: Noise,
-    catalogue: Catalogue,
     watch: Stopwatch,
     *,
     searches: SearchCache | None = None,
@@ -303,44 +299,13 @@ def take_step(
     """Look at the log as far as the plan grants it, decide or measure, rewrite; ``released``: what
     a step that enriches adds columns to.
     """
-    mechanism = catalogue[step.mechanism]
-    params = mechanism.Params.model_validate(step.params)
-    if step.lineage.enriches and not isinstance(mechanism, Enriches):
-        # It would be handed the source log, to rewrite.
-        raise PlanUnsound(f"{step.mechanism} adds columns to cases by its lineage, and cannot")
     begun = perf_counter()
-    with watch.stage(step.mechanism):
-        seen = look(mechanism, params, log, engine, noise, grant)
-        outcome = take(mechanism, params, seen, noise, grant, searches, released)
-        after = engine.rewrite(log, _with_marks(step, outcome.rewrite))
+    with watch.stage(step.name):
+        seen = step.look(log, engine, noise)
+        outcome = step.take(seen, noise, searches, released)
+        after = engine.rewrite(log, outcome.rewrite)
     seconds = perf_counter() - begun
-    return after, StepRecord(step.mechanism, seconds, outcome.internal, outcome.recorded)
-
-
-def _with_marks(step: Step, action: Rewrite) -> Rewrite:
-    """A rewrite that is refused where it inserts events without marking them, or forgets which ones
-    are inserted: what is checked on the kept events alone would count inserted ones for real.
-    """
-    if isinstance(action, GenerateCases | EnrichCases):
-        return action
-    if isinstance(action, MapCasesBySummary):
-        mapping = action.mapping
-        return replace(action, mapping=lambda table: _marked(step, mapping(table)))
-    return _marked(step, action)
-
-
-def _marked(step: Step, action: MapCases) -> MapCases:
-    def apply(before: EventLog) -> EventLog:
-        after = action.apply(before)
-        if after.inserted is None and (step.lineage.inserts or before.inserted is not None):
-            raise MechanismError(
-                step.mechanism,
-                "it does not say which events are inserted (EventLog.inserted); "
-                "change a log by dataclasses.replace, keep_cases or keep_events",
-            )
-        return after
-
-    return replace(action, apply=apply)
+    return after, StepRecord(step.name, seconds, outcome.internal, outcome.recorded)
 
 
 def finished(log: LogHandle, plan: Plan, engine: Engine, noise: Noise) -> LogHandle:

@@ -31,8 +31,8 @@ def require_fitting(plan: Plan, log: LogHandle, engine: Engine, catalogue: Catal
 def needs_all_cases(plan: Plan, catalogue: Catalogue) -> dict[str, str]:
     """The mechanisms of a plan that need all cases at once, and why."""
     reasons = {
-        step.mechanism: getattr(catalogue[step.mechanism], "needs_all_cases", None)
+        step.mechanism: catalogue[step.mechanism].needs_all_cases
         for step in plan.steps
         if step.mechanism in catalogue
     }
-    return {mechanism: reason for mechanism, reason in reasons.items() if reason is not None}
+    return {mechanism: reason for mechanism, reason in reasons.items() if reason}

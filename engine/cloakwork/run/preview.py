@@ -49,12 +49,10 @@ def preview(
         reporter(f"{step.mechanism}: {step.why}")
         with heard_by(reporter):
             result, record = take_step(
-                step,
+                granted(step, plan, catalogue),
                 result,
-                granted(step, plan),
                 engine,
                 noise,
-                catalogue,
                 watch,
                 searches=searches,
             )

@@ -13,8 +13,8 @@ from cloakwork.ledger.entries import Entry
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import Decision
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
+from cloakwork.mechanisms.steps import Decision
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import ledger_terms, unit_charge
 from cloakwork.plan.profile_model import (

@@ -21,7 +21,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from time import time
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 from pydantic import BaseModel
@@ -29,7 +29,7 @@ from pydantic import BaseModel
 from cloakwork.base.errors import OutputError
 from cloakwork.base.home import data_home, secret_made_once
 from cloakwork.base.progress import say
-from cloakwork.mechanisms.base import Decision, Searches
+from cloakwork.mechanisms.steps import Decision, RewriteStep
 from cloakwork.noise import Noise
 
 MOST_ENTRIES: Final = 32
@@ -136,31 +136,31 @@ class SearchCache:
 
 
 def decide_with_cache(
-    mechanism: Any,
+    step: RewriteStep,
+    mechanism: str,
     params: BaseModel,
     summary: pl.DataFrame,
     noise: Noise,
     searches: SearchCache | None,
 ) -> Decision:
-    """The mechanism's decision, by what an earlier run found if that is kept.
+    """The step's decision, by what an earlier run of ``mechanism`` found if that is kept.
 
-    Only of a mechanism that ``Searches``; whatever it draws, it draws anew.
+    Only of a step that has a ``search``; whatever it draws, it draws anew.
     """
-    if searches is None or not isinstance(mechanism, Searches):
-        decision: Decision = mechanism.decide(params, summary, noise)
-        return decision
-    name = searches.name_of(mechanism.name, params, summary)
+    search = step.search
+    if searches is None or search is None:
+        return step.decide(summary, noise)
+    name = searches.name_of(mechanism, params, summary)
     kept = searches.read(name)
     if kept is not None:
         # Parsed and measured like any answer: what does not fit is searched for again.
         with suppress(ValueError):
-            found = mechanism.Found.model_validate_json(kept)
-            decision = mechanism.decide_by(params, summary, found, noise)
-            say(f"{mechanism.name}: {REUSED}")
+            decision = search.decide_by(summary, search.Found.model_validate_json(kept), noise)
+            say(f"{mechanism}: {REUSED}")
             return Decision(decision.table, {**decision.internal, "search": REUSED})
-    found = mechanism.search(params, summary)
+    found = search.find(summary)
     searches.write(name, found.model_dump_json().encode())
-    return mechanism.decide_by(params, summary, found, noise)
+    return search.decide_by(summary, found, noise)
 
 
 def typed_bytes(table: pl.DataFrame) -> Iterator[bytes]:

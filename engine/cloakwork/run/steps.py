@@ -1,9 +1,10 @@
 """One step of a plan: what its mechanism gets to see, and what becomes of the log."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -12,61 +13,44 @@ from pydantic import BaseModel, JsonValue
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError, PlanUnsound
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
-from cloakwork.base.privacy_event import PrivacyEvent, charges_anything
+from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.engines.base import Engine
 from cloakwork.engines.enriched import ColumnsOfCases
 from cloakwork.engines.measured import ReleasedCases, measured_of
 from cloakwork.engines.noise_on_times import noise_on_times
 from cloakwork.engines.noise_on_values import noise_on_values
-from cloakwork.kernel import Books, Cases, Kernel, Measured, Perturbation
+from cloakwork.kernel import Books, Cases, Kernel, Measured
 from cloakwork.kernel.books import composed
-from cloakwork.kernel.local import Randomisation, Randomising
+from cloakwork.kernel.local import Randomising
 from cloakwork.kernel.perturb import OneTime, Perturbing
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.from_variants import CasesOfVariants
 from cloakwork.log.handle import LogHandle
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
-from cloakwork.mechanisms.base import (
-    Aggregate,
-    EnrichCases,
-    Enriches,
-    GenerateCases,
-    Measurement,
-    Measures,
-    Perturbs,
-    Rewrite,
-)
-from cloakwork.mechanisms.local_values import Randomises
+from cloakwork.mechanisms.base import Mechanism
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
-from cloakwork.mechanisms.third_party import Watched
+from cloakwork.mechanisms.packages import Package
+from cloakwork.mechanisms.steps import (
+    Aggregate,
+    Decision,
+    EnrichCases,
+    EnrichStep,
+    GenerateCases,
+    MapCases,
+    MapCasesBySummary,
+    Measurement,
+    MeasureStep,
+    NoiseOnTimesStep,
+    NoiseOnValuesStep,
+    Rewrite,
+    RewriteStep,
+    StepKind,
+)
 from cloakwork.mechanisms.values import ColumnValues, Enrichment
 from cloakwork.noise import Noise
 from cloakwork.run.search_cache import SearchCache, decide_with_cache
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """What a plan grants a step: the columns of its ``lineage``, answers that cost ``event`` at
-    most, and a log in which each ``unit`` has been bounded. ``shift``: where the plan claims metric
-    privacy, how far a value may move; None where it protects units.
-    """
-
-    lineage: Lineage
-    event: PrivacyEvent
-    unit: Unit
-    shift: timedelta | None = None
-
-    @classmethod
-    def of(cls, mechanism: Any, params: BaseModel, facts: Facts) -> "Grant":
-        """What a mechanism asks for; a plan holds the same, proved."""
-        lineage, event = mechanism.lineage(params), mechanism.event(params, facts)
-        shift = None
-        if mechanism.currency(params) == "metric" and isinstance(mechanism, Perturbs):
-            protects = mechanism.perturbs(params).protects
-            shift = protects.shift if isinstance(protects, OneTime) else None
-        return cls(lineage, event, facts.unit, shift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,210 +64,314 @@ class Outcome:
     recorded: PrivacyEvent | None = None
 
 
-def look(
-    mechanism: Any, params: BaseModel, log: LogHandle, engine: Engine, noise: Noise, grant: Grant
-) -> Measured | pl.DataFrame:
-    """What of ``log`` the step may go by: a summary, or what a kernel answers from."""
-    return opened(mechanism, engine.summarise(log, aggregate_of(mechanism, params, grant)), noise)
+@dataclass(frozen=True, slots=True)
+class GrantedStep:
+    """A step ready to be taken: its kind, and what a plan grants it: the columns of its lineage,
+    answers that cost its event at most, and a log in which each ``unit`` has been bounded.
 
-
-def aggregate_of(mechanism: Any, params: BaseModel, grant: Grant) -> Aggregate | None:
-    """What is counted of each batch of the log: by a mechanism that measures, only what the step
-    was granted. Variants do where that is the control flow; else each case is by itself.
+    ``shift``: where the plan claims metric privacy, how far a value may move; None where it
+    protects units. ``name`` and ``params``: of the mechanism. ``package``: who brings it, where
+    that is not Cloakwork: its faults are then told as that package's.
     """
-    if isinstance(mechanism, Perturbs | Randomises):
-        return None
-    if not isinstance(mechanism, Measures | Enriches):
-        _require_no_measurement(mechanism, grant)
-        found: Aggregate | None = mechanism.summarise(params)
-        return found
-    name = mechanism_name(mechanism)
-    columns = grant.lineage.measures
-    if isinstance(mechanism, Measures):
-        columns |= grant.lineage.reads
-    if CONTROL_FLOW not in columns:
-        raise PlanUnsound(f"{name} was granted nothing that it can measure")
-    unit = grant.unit.attribute if grant.unit.attribute in columns else None
-    values = columns - {CONTROL_FLOW, METADATA, unit}
-    if not values:
-        return VariantCounts(unit)
-    # Sums bound what one case more or less does; another value in a case would move them twice.
-    measures_flow = CONTROL_FLOW in grant.lineage.measures
-    if grant.lineage.measures and (not measures_flow or grant.shift is not None):
-        raise PlanUnsound(f"{name} measures values of cases that it takes as known otherwise")
-    return CaseRows(tuple(sorted(values)), unit)
+
+    kind: StepKind
+    name: str
+    params: BaseModel
+    unit: Unit
+    shift: timedelta | None = None
+    package: str | None = None
+
+    @classmethod
+    def of(cls, mechanism: Mechanism[Any], params: BaseModel, facts: Facts) -> "GrantedStep":
+        """With all that the mechanism asks for; a plan holds the same, proved."""
+        kind, shift = mechanism.step(params, facts), None
+        if isinstance(kind, NoiseOnTimesStep) and kind.currency == "metric":
+            protects = kind.noise.protects
+            shift = protects.shift if isinstance(protects, OneTime) else None
+        return cls(kind, mechanism.name, params, facts.unit, shift, mechanism.package)
+
+    @property
+    def aggregate(self) -> Aggregate | None:
+        """What is counted of each batch of the log; of one that asks a kernel, only what its
+        lineage names. Variants do where that is the control flow; else each case is by itself.
+        """
+        match self.kind:
+            case RewriteStep(summary=summary):
+                if summary is None or self.package is None:
+                    return summary
+                return PackageAggregate(summary, self._source)
+            case NoiseOnTimesStep() | NoiseOnValuesStep():
+                return None
+        lineage = self.kind.lineage
+        columns = lineage.measures
+        if isinstance(self.kind, MeasureStep):
+            columns |= lineage.reads
+        if CONTROL_FLOW not in columns:
+            raise PlanUnsound(f"{self.name} was granted nothing that it can measure")
+        unit = self.unit.attribute if self.unit.attribute in columns else None
+        values = columns - {CONTROL_FLOW, METADATA, unit}
+        if not values:
+            return VariantCounts(unit)
+        # Sums bound what one case more or less does; another value in a case would move them twice.
+        measures_flow = CONTROL_FLOW in lineage.measures
+        if lineage.measures and (not measures_flow or self.shift is not None):
+            raise PlanUnsound(f"{self.name} measures values of cases that it takes as known")
+        return CaseRows(tuple(sorted(values)), unit)
+
+    def look(self, log: LogHandle, engine: Engine, noise: Noise) -> Measured | pl.DataFrame:
+        """What of ``log`` the step may go by: a summary, or what a kernel answers from."""
+        return self.opened(engine.summarise(log, self.aggregate), noise)
+
+    def opened(self, summary: pl.DataFrame, noise: Noise) -> Measured | pl.DataFrame:
+        """A merged summary, as the step may go by it."""
+        asks = isinstance(self.kind, MeasureStep | EnrichStep)
+        return measured_of(summary, noise) if asks else summary
+
+    def take(
+        self,
+        seen: Measured | pl.DataFrame,
+        noise: Noise,
+        searches: SearchCache | None = None,
+        released: LogHandle | None = None,
+    ) -> Outcome:
+        """Decide, or measure, by what ``look`` found; ``released``: the cases that a step which
+        enriches adds columns to.
+        """
+        match self.kind, seen:
+            case MeasureStep(), Measured():
+                return self._made_cases(seen, noise)
+            case EnrichStep(), Measured():
+                return self._enriched_cases(seen, noise, released)
+            case NoiseOnTimesStep(), _:
+                return self._noise_on_times(self.kind, noise)
+            case NoiseOnValuesStep(), _:
+                return self._noise_on_values(self.kind, noise)
+            case RewriteStep(), pl.DataFrame():
+                return self._rewritten(self.kind, seen, noise, searches)
+        raise PlanUnsound(f"{self.name} was handed what another kind of step goes by")
+
+    def measure(self, seen: Measured, noise: Noise) -> tuple[Measurement, PrivacyEvent]:
+        """What a ``MeasureStep`` makes of a kernel's answers, and what these really cost."""
+        if not isinstance(self.kind, MeasureStep):
+            raise PlanUnsound(f"{self.name} makes no cases of answers")
+        kernel = self._kernel(seen, noise)
+        with self._attributed("measure failed"):
+            found = self.kind.measure(kernel)
+        kernel.close()
+        self._require_type(found, Measurement, "measure")
+        return found, kernel.recorded
+
+    def enrich(self, seen: Measured, noise: Noise, cases: Cases) -> tuple[Enrichment, PrivacyEvent]:
+        """What an ``EnrichStep`` makes of a kernel's answers for ``cases``, and what these really
+        cost.
+        """
+        if not isinstance(self.kind, EnrichStep):
+            raise PlanUnsound(f"{self.name} adds no columns to cases")
+        kernel = self._kernel(seen, noise)
+        with self._attributed("enrich failed"):
+            found = self.kind.enrich(kernel, cases)
+        kernel.close()
+        self._require_type(found, Enrichment, "enrich")
+        return found, kernel.recorded
+
+    def _rewritten(
+        self, kind: RewriteStep, summary: pl.DataFrame, noise: Noise, searches: SearchCache | None
+    ) -> Outcome:
+        with self._attributed("decide failed"):
+            decision = decide_with_cache(kind, self.name, self.params, summary, noise, searches)
+        self._require_type(decision, Decision, "decide")
+        self._require_type(decision.table, pl.DataFrame, "decide")
+        with self._attributed("rewrite failed"):
+            action = kind.rewrite(decision, noise.stream())
+        return Outcome(self._checked(action), dict(decision.internal))
+
+    def _kernel(self, seen: Measured, noise: Noise) -> Kernel:
+        books = Books.of(self.kind.event)
+        # A sensitivity that is proved on paper needs a proof, and a check by exhaustion, of ours.
+        ours = self.package is None
+        return Kernel(seen, books, noise, self.unit.max_cases, allows_custom=ours)
+
+    def _made_cases(self, seen: Measured, noise: Noise) -> Outcome:
+        found, recorded = self.measure(seen, noise)
+        is_released = found.cases > 0
+        figures: dict[str, JsonValue] = {
+            "variants in the log": len(seen.variant_counts),
+            "cases in the log": int(seen.counts.sum()),
+            "variants released": int(is_released.sum()),
+            "cases released": int(found.cases[is_released].sum()),
+            **found.internal,
+        }
+        cases = CasesOfVariants.of(found.variants, found.cases)
+        make = self._made_with_columns(cases, found.columns)
+        return Outcome(GenerateCases(cases.case_count, make, cases.events_until), figures, recorded)
+
+    def _made_with_columns(
+        self, cases: CasesOfVariants, columns: ColumnValues
+    ) -> Callable[[int, int], EventLog]:
+        """What makes a range of the cases, with their part of the columns."""
+        if not columns:
+            self._require_columns(columns)
+            return cases.made
+        index, offsets = np.arange(cases.case_count), cases.offsets_of_cases()
+        found = self._columns_of_cases(columns, index, offsets)
+        return lambda first, behind: found.added(cases.made(first, behind))
+
+    def _enriched_cases(self, seen: Measured, noise: Noise, released: LogHandle | None) -> Outcome:
+        if released is None:
+            raise PlanUnsound(f"{self.name} adds columns to cases, and none were made before it")
+        made = ReleasedCases.of(released, self.kind.lineage.reads - {METADATA})
+        found, recorded = self.enrich(seen, noise, made.cases)
+        columns = self._columns_of_cases(found.columns, made.index, made.cases.offsets)
+        return Outcome(EnrichCases(released, columns.added), dict(found.internal), recorded)
+
+    def _columns_of_cases(
+        self, columns: ColumnValues, index: Ints, offsets: Ints
+    ) -> ColumnsOfCases:
+        """Columns that a mechanism made for cases: all that it may write, and no other."""
+        self._require_columns(columns)
+        try:
+            return ColumnsOfCases.of(columns, index, offsets)
+        except ValueError as error:
+            raise self._fault(f"it made {error}") from error
+
+    def _require_columns(self, columns: ColumnValues) -> None:
+        lineage = self.kind.lineage
+        with_cases = {CONTROL_FLOW, METADATA} if lineage.generates else {METADATA}
+        if set(columns) != lineage.writes - with_cases:
+            raise self._fault("it made other columns than its lineage writes")
+
+    def _noise_on_times(self, kind: NoiseOnTimesStep, noise: Noise) -> Outcome:
+        books, stream = Books.of(kind.event), noise.stream()
+        perturbing = Perturbing(
+            kind.noise, books, stream.part("noise"), self.unit.max_cases, self.shift
+        )
+        complete = kind.complete
+        if self.package is not None:
+            complete = self._completion_of_package
+        action = noise_on_times(perturbing, complete, stream)
+        return Outcome(action, recorded=composed(books.recorded))
+
+    def _completion_of_package(self, sample: NoisySample) -> Completion:
+        assert isinstance(self.kind, NoiseOnTimesStep)  # noqa: S101 - called for it alone
+        with self._attributed("complete failed"):
+            completion = self.kind.complete(sample)
+        return self._source.guarded(completion, "complete failed")
+
+    def _noise_on_values(self, kind: NoiseOnValuesStep, noise: Noise) -> Outcome:
+        of_cases = frozenset(name for name in kind.noise.noises if name.startswith(CASE_PREFIX))
+        books = Books.of(kind.event)
+        randomising = Randomising(kind.noise, of_cases, books, noise.stream().part("noise"))
+        action = noise_on_values(randomising, kind.values)
+        return Outcome(action, recorded=composed(books.recorded))
+
+    def _checked(self, action: Rewrite) -> Rewrite:
+        """A rewrite that is refused where it returns something else than a log, releases a column
+        that its lineage does not write, or forgets which events are inserted.
+        """
+        generates = self.kind.lineage.generates
+        match action:
+            case GenerateCases():
+                return replace(action, make=self._checked_making(action.make))
+            case MapCases() if not generates:
+                return replace(action, apply=self._checked_mapping(action.apply))
+            case MapCasesBySummary(aggregate=aggregate, mapping=mapping) if not generates:
+                if self.package is not None:
+                    aggregate = PackageAggregate(aggregate, self._source)
+                return MapCasesBySummary(aggregate, lambda table: self._checked_map(mapping, table))
+            case MapCases() | MapCasesBySummary():
+                said = "makes new cases by its lineage, yet its rewrite maps the cases of the log"
+                raise self._fault(said)
+        raise self._fault(f"rewrite returned {type(action).__name__}, no rewrite")
+
+    def _checked_map(
+        self, mapping: Callable[[pl.DataFrame], MapCases], table: pl.DataFrame
+    ) -> MapCases:
+        with self._attributed("rewrite failed"):
+            action = mapping(table)
+        self._require_type(action, MapCases, "rewrite")
+        return replace(action, apply=self._checked_mapping(action.apply))
+
+    def _checked_making(
+        self, make: Callable[[int, int], EventLog]
+    ) -> Callable[[int, int], EventLog]:
+        def make_and_check(first: int, behind: int) -> EventLog:
+            with self._attributed("rewrite failed"):
+                made = make(first, behind)
+            self._require_type(made, EventLog, "rewrite")
+            self._require_written(_column_names(made))
+            return made
+
+        return make_and_check
+
+    def _checked_mapping(
+        self, apply: Callable[[EventLog], EventLog]
+    ) -> Callable[[EventLog], EventLog]:
+        lineage = self.kind.lineage
+
+        def apply_and_check(before: EventLog) -> EventLog:
+            with self._attributed("rewrite failed"):
+                after = apply(before)
+            self._require_type(after, EventLog, "rewrite")
+            self._require_written(_column_names(after) - _column_names(before))
+            # What is checked on the kept events alone would count inserted ones for real.
+            if after.inserted is None and (lineage.inserts or before.inserted is not None):
+                raise self._fault(
+                    "it does not say which events are inserted (EventLog.inserted); "
+                    "change a log by dataclasses.replace, keep_cases or keep_events"
+                )
+            return after
+
+        return apply_and_check
+
+    def _require_written(self, columns: set[str]) -> None:
+        """A column that no step is known to write would be released unjudged."""
+        released = {_COLUMN_OF.get(column, column) for column in columns - {CASE_ID}}
+        unknown = sorted(released - self.kind.lineage.writes)
+        if unknown:
+            said = f"releases {', '.join(unknown)}, which its lineage does not write"
+            raise self._fault(said)
+
+    @property
+    def _source(self) -> Package:
+        return Package(self.name, self.package or "cloakwork")
+
+    def _attributed(self, what: str) -> AbstractContextManager[None]:
+        """Errors of another package are told as its own; ours are ours to see."""
+        return nullcontext() if self.package is None else self._source.errors_attributed(what)
+
+    def _require_type(self, found: object, kind: type, what: str) -> None:
+        if not isinstance(found, kind):
+            raise self._fault(f"{what} returned {type(found).__name__}, not {kind.__name__}")
+
+    def _fault(self, message: str) -> MechanismError:
+        if self.package is None:
+            return MechanismError(self.name, message)
+        return self._source.package_error(message)
 
 
-def _require_no_measurement(mechanism: Any, grant: Grant) -> None:
-    """What sees rows of the log measures nothing: whatever costs something asks a kernel."""
-    if grant.lineage.measures or charges_anything(grant.event):
-        name = mechanism_name(mechanism)
-        raise PlanUnsound(f"{name} measures the log without a kernel that counts what it asks")
+@dataclass(frozen=True, slots=True)
+class PackageAggregate:
+    """A summary that another package takes."""
+
+    aggregate: Aggregate
+    package: Package
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """Its summary of one batch."""
+        with self.package.errors_attributed("summary failed"):
+            table = self.aggregate.of(batch)
+        return self.package.require_type(table, pl.DataFrame, "summary")
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Its summaries, merged."""
+        with self.package.errors_attributed("summary failed"):
+            table = self.aggregate.merge(summaries)
+        return self.package.require_type(table, pl.DataFrame, "summary")
 
 
-def opened(mechanism: Any, summary: pl.DataFrame, noise: Noise) -> Measured | pl.DataFrame:
-    """A merged summary, as the mechanism may go by it."""
-    asks = isinstance(mechanism, Measures | Enriches)
-    return measured_of(summary, noise) if asks else summary
+_COLUMN_OF: Final = {ACTIVITY: CONTROL_FLOW, TIMESTAMP: TIMESTAMPS}
+"""Lineage's name of a standard column of the events."""
 
 
-def take(
-    mechanism: Any,
-    params: BaseModel,
-    seen: Measured | pl.DataFrame,
-    noise: Noise,
-    grant: Grant,
-    searches: SearchCache | None = None,
-    released: LogHandle | None = None,
-) -> Outcome:
-    """Let the mechanism decide, or measure, by what ``look`` found; ``released``: the cases that
-    one which enriches adds columns to.
-    """
-    if isinstance(seen, Measured) and isinstance(mechanism, Enriches):
-        return _enrich_cases(mechanism, params, seen, noise, grant, released)
-    if isinstance(seen, Measured):
-        return _make_cases(mechanism, params, seen, noise, grant)
-    if isinstance(mechanism, Perturbs):
-        return _perturb_times(mechanism, params, noise, grant)
-    if isinstance(mechanism, Randomises):
-        return _randomise_values(mechanism, params, noise, grant)
-    decision = decide_with_cache(mechanism, params, seen, noise, searches)
-    return Outcome(mechanism.rewrite(params, decision, noise.stream()), dict(decision.internal))
-
-
-def measure(
-    mechanism: Any, params: BaseModel, seen: Measured, noise: Noise, grant: Grant
-) -> tuple[Measurement, PrivacyEvent]:
-    """What a mechanism makes of a kernel's answers, and what these really cost."""
-    kernel = _kernel_for(mechanism, seen, noise, grant)
-    found = mechanism.measure(params, kernel)
-    kernel.close()
-    if not isinstance(found, Measurement):
-        raise MechanismError(mechanism_name(mechanism), "measure returned no Measurement")
-    return found, kernel.recorded
-
-
-def _kernel_for(mechanism: Any, seen: Measured, noise: Noise, grant: Grant) -> Kernel:
-    # A sensitivity that is proved on paper needs a proof, and a check by exhaustion, of ours.
-    ours = not isinstance(mechanism, Watched)
-    books = Books.of(grant.event)
-    return Kernel(seen, books, noise, grant.unit.max_cases, allows_custom=ours)
-
-
-def enrich(
-    mechanism: Any, params: BaseModel, seen: Measured, noise: Noise, grant: Grant, cases: Cases
-) -> tuple[Enrichment, PrivacyEvent]:
-    """What a mechanism makes of a kernel's answers for ``cases``, and what these really cost."""
-    kernel = _kernel_for(mechanism, seen, noise, grant)
-    found = mechanism.enrich(params, kernel, cases)
-    kernel.close()
-    if not isinstance(found, Enrichment):
-        raise MechanismError(mechanism_name(mechanism), "enrich returned no Enrichment")
-    return found, kernel.recorded
-
-
-def _enrich_cases(
-    mechanism: Any,
-    params: BaseModel,
-    seen: Measured,
-    noise: Noise,
-    grant: Grant,
-    released: LogHandle | None,
-) -> Outcome:
-    name, lineage = mechanism_name(mechanism), grant.lineage
-    if released is None:
-        raise PlanUnsound(f"{name} adds columns to cases, and none were made before it")
-    made = ReleasedCases.of(released, lineage.reads - {METADATA})
-    found, recorded = enrich(mechanism, params, seen, noise, grant, made.cases)
-    offsets = made.cases.offsets
-    columns = _columns_of_cases(found.columns, made.index, offsets, mechanism, grant)
-    return Outcome(EnrichCases(released, columns.added), dict(found.internal), recorded)
-
-
-def _make_cases(
-    mechanism: Any, params: BaseModel, seen: Measured, noise: Noise, grant: Grant
-) -> Outcome:
-    found, recorded = measure(mechanism, params, seen, noise, grant)
-    is_released = found.cases > 0
-    figures: dict[str, JsonValue] = {
-        "variants in the log": len(seen.variant_counts),
-        "cases in the log": int(seen.counts.sum()),
-        "variants released": int(is_released.sum()),
-        "cases released": int(found.cases[is_released].sum()),
-        **found.internal,
-    }
-    cases = CasesOfVariants.of(found.variants, found.cases)
-    make = _made_with_columns(cases, found.columns, mechanism, grant)
-    return Outcome(GenerateCases(cases.case_count, make, cases.events_until), figures, recorded)
-
-
-def _made_with_columns(
-    cases: CasesOfVariants, columns: ColumnValues, mechanism: Any, grant: Grant
-) -> Callable[[int, int], EventLog]:
-    """What makes a range of the cases, with their part of the columns."""
-    if not columns:
-        _require_columns(columns, mechanism, grant)
-        return cases.made
-    index, offsets = np.arange(cases.case_count), cases.offsets_of_cases()
-    found = _columns_of_cases(columns, index, offsets, mechanism, grant)
-    return lambda first, behind: found.added(cases.made(first, behind))
-
-
-def _columns_of_cases(
-    columns: ColumnValues, index: Ints, offsets: Ints, mechanism: Any, grant: Grant
-) -> ColumnsOfCases:
-    """Columns that a mechanism made for cases: all that it may write, and no other."""
-    _require_columns(columns, mechanism, grant)
-    try:
-        return ColumnsOfCases.of(columns, index, offsets)
-    except ValueError as error:
-        raise MechanismError(mechanism_name(mechanism), f"it made {error}") from error
-
-
-def _require_columns(columns: ColumnValues, mechanism: Any, grant: Grant) -> None:
-    lineage = grant.lineage
-    with_cases = {CONTROL_FLOW, METADATA} if lineage.generates else {METADATA}
-    if set(columns) != lineage.writes - with_cases:
-        name = mechanism_name(mechanism)
-        raise MechanismError(name, "it made other columns than its lineage writes")
-
-
-def _perturb_times(mechanism: Perturbs, params: BaseModel, noise: Noise, grant: Grant) -> Outcome:
-    name = mechanism_name(mechanism)
-    declared = mechanism.perturbs(params)
-    if not isinstance(declared, Perturbation):
-        raise MechanismError(name, "perturbs returned no Perturbation")
-    if TIMESTAMPS not in grant.lineage.measures or CONTROL_FLOW not in grant.lineage.reads:
-        raise PlanUnsound(f"{name} was not granted the times and the order of events")
-    books, stream = Books.of(grant.event), noise.stream()
-    perturbing = Perturbing(
-        declared, books, stream.part("noise"), grant.unit.max_cases, grant.shift
-    )
-
-    def complete(sample: NoisySample) -> Completion:
-        return mechanism.completion(params, sample)
-
-    action = noise_on_times(perturbing, complete, stream)
-    return Outcome(action, recorded=composed(books.recorded))
-
-
-def _randomise_values(
-    mechanism: Randomises, params: BaseModel, noise: Noise, grant: Grant
-) -> Outcome:
-    name, lineage = mechanism_name(mechanism), grant.lineage
-    declared = mechanism.randomises(params)
-    if not isinstance(declared, Randomisation):
-        raise MechanismError(name, "randomises returned no Randomisation")
-    names = frozenset(declared.noises)
-    if lineage.reads or not names <= lineage.measures or names != lineage.writes:
-        raise PlanUnsound(f"{name} randomises other values than its plan lists")
-    of_cases = frozenset(each for each in names if each.startswith(CASE_PREFIX))
-    books = Books.of(grant.event)
-    randomising = Randomising(declared, of_cases, books, noise.stream().part("noise"))
-    action = noise_on_values(randomising, mechanism.public_values(params))
-    return Outcome(action, recorded=composed(books.recorded))
-
-
-def mechanism_name(mechanism: Any) -> str:
-    """As policies and plans name it."""
-    return str(mechanism.name)
+def _column_names(log: EventLog) -> set[str]:
+    return {*log.events.columns, *log.cases.columns}

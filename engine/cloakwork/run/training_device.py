@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from cloakwork.base.progress import Reporter
+from cloakwork.mechanisms.base import Mechanism
 from cloakwork.mechanisms.devices import (
     INSTALL,
     chosen_device,
     computed_on,
     has_torch,
 )
-from cloakwork.mechanisms.prediction import Trains
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Plan
@@ -66,20 +66,20 @@ def _seconds(
 ) -> float | None:
     """Of all steps; None where a step cannot tell."""
     found = [
-        mechanism.predicted_seconds(params, plan.facts, device)
+        mechanism.training_seconds(params, plan.facts, device)
         for mechanism, params in _trained(plan, catalogue)
     ]
     known = [each for each in found if each is not None]
     return sum(known) if len(known) == len(found) else None
 
 
-def _trained(plan: Plan, catalogue: Catalogue | None) -> list[tuple[Trains, Any]]:
+def _trained(plan: Plan, catalogue: Catalogue | None) -> list[tuple[Mechanism[Any], Any]]:
     return list(_training_steps(plan, all_mechanisms() if catalogue is None else catalogue))
 
 
-def _training_steps(plan: Plan, mechanisms: Catalogue) -> Iterator[tuple[Trains, Any]]:
+def _training_steps(plan: Plan, mechanisms: Catalogue) -> Iterator[tuple[Mechanism[Any], Any]]:
     """The mechanisms that train, with their parameters."""
     for step in plan.steps:
         mechanism = mechanisms.get(step.mechanism)
-        if mechanism is not None and isinstance(mechanism, Trains):
+        if mechanism is not None and mechanism.trains:
             yield mechanism, mechanism.Params.model_validate(step.params)

@@ -15,9 +15,10 @@ from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Measured
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import Enriches, Measures, Mechanism, Offer, OffersPart
+from cloakwork.mechanisms.base import Mechanism, Offer, PartOfGoal
+from cloakwork.mechanisms.steps import EnrichStep, MeasureStep
 from cloakwork.noise import Noise, reproducible
-from cloakwork.run.steps import Grant, Outcome, look, take
+from cloakwork.run.steps import GrantedStep
 from cloakwork.testing.contract_logs import (
     BATCH_LOG,
     LOGS,
@@ -68,8 +69,9 @@ class MechanismRuns:
             assert isinstance(offer, Offer), offer
             yield offer.params
         for columns in self.serves:
-            assert isinstance(self.mechanism, OffersPart)
-            offer = self.mechanism.offer_part(columns, PART_MU, PART_DELTA, self.facts, {})
+            assert self.mechanism.serves_parts
+            part = PartOfGoal(columns, PART_MU, PART_DELTA)
+            offer = self.mechanism.offer_part(part, self.facts, {})
             assert isinstance(offer, Offer), offer
             yield offer.params
 
@@ -100,10 +102,9 @@ class MechanismRuns:
             assert self.may_refuse_logs
             return None
 
-    def taken(self, params: Any, seen: Any, noise: Noise) -> Outcome:
-        """What the mechanism makes of what it may see."""
-        grant = Grant.of(self.mechanism, params, self.facts)
-        return take(self.mechanism, params, seen, noise, grant, released=RELEASED)
+    def granted(self, params: Any) -> GrantedStep:
+        """The step that the mechanism takes, granted all that it asks for."""
+        return GrantedStep.of(self.mechanism, params, self.facts)
 
 
 class AskingContract(MechanismRuns):
@@ -150,19 +151,19 @@ class AskingContract(MechanismRuns):
     def test_nothing_but_answers_tells_of_the_log(self) -> None:
         """Where its kernel answers as of an empty log, it makes the same of every log."""
         for params in self._that_ask():
-            if is_unbounded(leaves_of(self.mechanism.event(params, self.facts))):
+            if is_unbounded(leaves_of(self.granted(params).kind.event)):
                 continue  # It looks at the raw log, and says so.
             expected = self._without_answers(params, LOGS["empty"])
             for log in (*ODD_LOGS.values(), BATCH_LOG):
                 assert_same_log(expected, self._without_answers(params, log))
 
     def _without_answers(self, params: Any, log: EventLog) -> EventLog:
-        grant = Grant.of(self.mechanism, params, self.facts)
+        step = self.granted(params)
         # How many draws an order takes follows from the log: it has a source of its own.
-        seen = look(self.mechanism, params, log, MemoryEngine(), reproducible(2), grant)
+        seen = step.look(log, MemoryEngine(), reproducible(2))
         assert isinstance(seen, Measured)
         with answers_withheld():
-            outcome = self.taken(params, seen, reproducible(1))
+            outcome = step.take(seen, reproducible(1), released=RELEASED)
         return MemoryEngine().rewrite(log, outcome.rewrite)
 
     def test_every_log_gives_a_release(self) -> None:
@@ -172,7 +173,7 @@ class AskingContract(MechanismRuns):
         for params in self._that_ask():
             for log in ODD_LOGS.values():
                 assert_is_a_log(self.run(params, log, reproducible(1)))
-            if isinstance(self.mechanism, Enriches):
+            if isinstance(self.granted(params).kind, EnrichStep):
                 for released in RELEASED_LOGS.values():
                     made = self.run(params, BATCH_LOG, reproducible(1), released)
                     self._assert_enriched(params, made, released)
@@ -180,7 +181,7 @@ class AskingContract(MechanismRuns):
     def _assert_enriched(self, params: Any, made: EventLog, released: EventLog) -> None:
         """The same cases, and beside what they had, the columns that the lineage writes."""
         assert_is_a_log(made)
-        written = self.mechanism.lineage(params).writes - {METADATA}
+        written = self.granted(params).kind.lineage.writes - {METADATA}
         names = {TIMESTAMP if name == TIMESTAMPS else name for name in written}
         of_cases = {name for name in names if name.startswith(CASE_PREFIX)}
         assert set(made.events.columns) == {*released.events.columns, *names - of_cases}
@@ -195,18 +196,19 @@ class AskingContract(MechanismRuns):
         the kernel refuses.
         """
         for params in self._that_ask():
-            if isinstance(self.mechanism, Enriches):
-                grant = Grant.of(self.mechanism, params, self.facts)
+            step = self.granted(params)
+            if isinstance(step.kind, EnrichStep):
                 noise = reproducible(1)
-                seen = look(self.mechanism, params, BATCH_LOG, MemoryEngine(), noise, grant)
-                recorded = self.taken(params, seen, noise).recorded
+                seen = step.look(BATCH_LOG, MemoryEngine(), noise)
+                recorded = step.take(seen, noise, released=RELEASED).recorded
                 assert recorded is not None
-                assert dict(leaves_of(recorded)) == dict(leaves_of(grant.event))
+                assert dict(leaves_of(recorded)) == dict(leaves_of(step.kind.event))
 
     def _that_ask(self) -> Iterator[Any]:
         """The parameters to run, of a mechanism that asks a kernel."""
-        if isinstance(self.mechanism, Measures | Enriches):
-            yield from self.offers()
+        for params in self.offers():
+            if isinstance(self.granted(params).kind, MeasureStep | EnrichStep):
+                yield params
 
     def _asked(self, params: Any, log: EventLog) -> list[Asked | AskedGradient]:
         """All that it asks about a log."""

@@ -27,14 +27,15 @@ from cloakwork.engines.batches import in_batches
 from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import Enriches, Measures, Offer, OffersPart, Proof, Refusal
+from cloakwork.mechanisms.base import Offer, PartOfGoal, Proof, Refusal
+from cloakwork.mechanisms.steps import EnrichStep, MeasureStep
 from cloakwork.noise import reproducible
-from cloakwork.run.steps import Grant, aggregate_of, look, opened
 from cloakwork.testing.asking_contract import PART_DELTA, PART_MU, AskingContract
 from cloakwork.testing.contract_logs import (
     BATCH_LOG,
     EVERY_GOAL,
     LOGS,
+    RELEASED,
     assert_is_a_log,
     assert_same_log,
     random_batches,
@@ -56,7 +57,6 @@ class MechanismContract(AskingContract):
         assert self.mechanism.name.count("/") <= 1
         assert self.mechanism.summary.endswith(".")
         assert self.mechanism.proof in get_args(Proof)
-        assert self.mechanism.proof != "kernel" or isinstance(self.mechanism, Measures | Enriches)
         assert self.mechanism.theorem.statement
         assert self.mechanism.theorem.source
 
@@ -87,10 +87,9 @@ class MechanismContract(AskingContract):
             assert isinstance(answer, Refusal)
             assert answer.kind == "misconfigured"
         for columns in self.serves:
-            assert isinstance(self.mechanism, OffersPart)
-            answer = self.mechanism.offer_part(
-                columns, PART_MU, PART_DELTA, self.facts, {"no such option": 1}
-            )
+            assert self.mechanism.serves_parts
+            part = PartOfGoal(columns, PART_MU, PART_DELTA)
+            answer = self.mechanism.offer_part(part, self.facts, {"no such option": 1})
             assert isinstance(answer, Refusal)
             assert answer.kind == "misconfigured"
 
@@ -100,36 +99,34 @@ class MechanismContract(AskingContract):
             assert params == self.mechanism.Params.model_validate_json(params.model_dump_json())
 
     def test_cost_is_data(self) -> None:
-        """The event survives JSON, and the currency is one that the ledger knows."""
+        """The event survives JSON, and the currency is one that the ledger knows; what a proof by
+        the kernel rests on asks one.
+        """
         for params in self.offers():
-            event = self.mechanism.event(params, self.facts)
+            step = self.mechanism.step(params, self.facts)
             adapter: TypeAdapter[PrivacyEvent] = TypeAdapter(PrivacyEvent)
-            assert event == adapter.validate_json(adapter.dump_json(event))
-            assert self.mechanism.currency(params) in ("unit", "metric", "local")
+            assert step.event == adapter.validate_json(adapter.dump_json(step.event))
+            assert step.currency in ("unit", "metric", "local")
+            assert self.mechanism.proof != "kernel" or isinstance(step, MeasureStep | EnrichStep)
 
     def test_measurements_are_charged(self) -> None:
         """A mechanism costs something if and only if it measures something; what it measures it
         does not read, but for one that enriches, which reads what is released.
         """
         for params in self.offers():
-            lineage = self.mechanism.lineage(params)
-            assert bool(lineage.measures) == _costs(self.mechanism.event(params, self.facts))
+            step = self.mechanism.step(params, self.facts)
+            lineage = step.lineage
+            assert bool(lineage.measures) == _costs(step.event)
             assert lineage.writes
-            assert lineage.enriches == isinstance(self.mechanism, Enriches)
+            assert lineage.enriches == isinstance(step, EnrichStep)
             assert lineage.enriches or not lineage.measures & lineage.reads
-
-    def test_facts_stay_facts(self) -> None:
-        """What may be known afterwards is again a set of public facts."""
-        for params in self.offers():
-            assert isinstance(self.mechanism.facts_after(params, self.facts), Facts)
 
     def test_summary_is_mergeable(self) -> None:
         """Two batches merged give the summary of the whole."""
         log = LOGS["ordinary"]
         halves = in_batches(log, (np.arange(log.cases.height) >= 7).astype(np.int64), 2)
         for params in self.offers():
-            grant = Grant.of(self.mechanism, params, self.facts)
-            aggregate = aggregate_of(self.mechanism, params, grant)
+            aggregate = self.granted(params).aggregate
             if aggregate is None:
                 continue
             summaries = pl.concat([aggregate.of(half) for half in halves])
@@ -180,8 +177,7 @@ class MechanismContract(AskingContract):
     def test_summaries_can_be_merged_in_any_grouping(self) -> None:
         """What was merged is merged again where a log has many batches."""
         for params in self.offers():
-            grant = Grant.of(self.mechanism, params, self.facts)
-            aggregate = aggregate_of(self.mechanism, params, grant)
+            aggregate = self.granted(params).aggregate
             if aggregate is None:
                 continue
             batches = in_batches(BATCH_LOG, random_batches(5)(BATCH_LOG.cases.height), 5)
@@ -198,9 +194,10 @@ class MechanismContract(AskingContract):
         for params in self.offers():
             noise = reproducible(1)
             engine = MemoryEngine()
-            grant = Grant.of(self.mechanism, params, self.facts)
-            seen = look(self.mechanism, params, BATCH_LOG, engine, noise, grant)
-            action = self.taken(params, seen, noise).rewrite
+            step = self.granted(params)
+            action = step.take(
+                step.look(BATCH_LOG, engine, noise), noise, released=RELEASED
+            ).rewrite
             once = engine.rewrite(BATCH_LOG, action)
             again = engine.rewrite(BATCH_LOG, action)
             assert_same_log(once, again)
@@ -208,8 +205,7 @@ class MechanismContract(AskingContract):
     def test_a_decision_does_not_depend_on_the_order_of_the_summary(self) -> None:
         """The rows of the batches' summaries come in any order."""
         for params in self.offers():
-            grant = Grant.of(self.mechanism, params, self.facts)
-            aggregate = aggregate_of(self.mechanism, params, grant)
+            aggregate = self.granted(params).aggregate
             if aggregate is None:
                 continue
             batches = in_batches(BATCH_LOG, random_batches(7)(BATCH_LOG.cases.height), 7)
@@ -221,9 +217,8 @@ class MechanismContract(AskingContract):
 
     def _rewrite_by(self, params: Any, summary: pl.DataFrame) -> EventLog:
         """What it makes of ``BATCH_LOG``, going by ``summary``."""
-        noise = reproducible(1)
-        seen = opened(self.mechanism, summary, noise)
-        outcome = self.taken(params, seen, noise)
+        noise, step = reproducible(1), self.granted(params)
+        outcome = step.take(step.opened(summary, noise), noise, released=RELEASED)
         return MemoryEngine().rewrite(BATCH_LOG, outcome.rewrite)
 
     def test_reads_only_what_its_lineage_names(self) -> None:
@@ -232,7 +227,7 @@ class MechanismContract(AskingContract):
         """
         log = LOGS["ordinary"]
         for params in self.offers():
-            lineage = self.mechanism.lineage(params)
+            lineage = self.granted(params).kind.lineage
             original = self.outcome(params, log, reproducible(1))
             other = self.outcome(params, _with_other_values(log, lineage), reproducible(1))
             if original is None or other is None:

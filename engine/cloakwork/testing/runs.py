@@ -33,7 +33,7 @@ from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Noise, secret
 from cloakwork.run.all_cases import SourceFigures
-from cloakwork.run.steps import Grant, look, take
+from cloakwork.run.steps import GrantedStep
 from cloakwork_extras.dfg.directly_follows import DirectlyFollows
 
 NO_FACTS: Final = Facts()
@@ -113,12 +113,11 @@ class Prepared:
         engine = MemoryEngine()
         source = noise or secret()
         bounded = run_step(catalogue()["bound"], self.bounds, log, source)
-        grant = Grant.of(self.mechanism, self.params, self.facts)
-        seen = look(self.mechanism, self.params, bounded, engine, source, grant)
+        step = GrantedStep.of(self.mechanism, self.params, self.facts)
+        seen = step.look(bounded, engine, source)
 
         def run_once() -> EventLog:
-            outcome = take(self.mechanism, self.params, seen, source, grant)
-            return engine.rewrite(bounded, outcome.rewrite)
+            return engine.rewrite(bounded, step.take(seen, source).rewrite)
 
         return run_once
 
@@ -160,10 +159,9 @@ def run_step(
     ``released``: the cases that one which enriches adds columns to.
     """
     engine = engine or MemoryEngine()
-    grant = Grant.of(mechanism, params, facts)
+    step = GrantedStep.of(mechanism, params, facts)
     opened = engine.open(log, _as_it_is, facts.unit.attribute, SourceFigures()).log
-    seen = look(mechanism, params, opened, engine, noise, grant)
-    outcome = take(mechanism, params, seen, noise, grant, released=released)
+    outcome = step.take(step.look(opened, engine, noise), noise, released=released)
     return collected(engine.rewrite(opened, outcome.rewrite))
 
 

@@ -21,7 +21,8 @@ from cloakwork.base.privacy_event import (
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Laplace, Randomness, Selected
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.chain import Context, MarkovChain, Table, fit_flow
 from cloakwork.mechanisms.variants.drawing import MOST_CASES, LengthGroups, draw_sequences
 from cloakwork.mechanisms.variants.family import VariantRelease

@@ -25,8 +25,9 @@ from cloakwork.base.progress import say
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Entries, Kernel, Laplace
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.threshold import (
     Kind,
@@ -100,6 +101,7 @@ class VariantLibra(VariantRelease[LibraParams]):
     """
 
     name: ClassVar[str] = "variants/libra"
+    serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "Counts frequent variants in random samples, with noise in each (Libra)."
     )
@@ -134,19 +136,14 @@ class VariantLibra(VariantRelease[LibraParams]):
         return Offer(params, _compare_with_plain_noise(params))
 
     def offer_part(
-        self,
-        columns: tuple[str, ...],
-        mu: float,
-        delta: float,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
+        self, part: PartOfGoal, facts: Facts, options: Options
     ) -> Offer[LibraParams] | Refusal:
         """A Gaussian selection with its share of the square of ``mu``; samples with the rest, by
         what many of them come to (the accountant charges each).
         """
         from cloakwork.accounting.gaussians import epsilon_of_normal
 
-        refused = part_refusal(columns, delta)
+        refused = part_refusal(part.columns, part.delta)
         if refused is not None:
             return refused
         try:
@@ -159,13 +156,13 @@ class VariantLibra(VariantRelease[LibraParams]):
                 f"beside other columns its selection's noise is gaussian, not {chosen.noise}",
             )
         share, m = chosen.selection_share, facts.unit.max_cases
-        selection = threshold_part(mu * math.sqrt(share), delta, m)
+        selection = threshold_part(part.mu * math.sqrt(share), part.delta, m)
         samples = chosen.samples or max(1, round(1 / chosen.rate))
-        scale = _scale_at(mu * math.sqrt(1 - share), chosen.rate, samples, m)
+        scale = _scale_at(part.mu * math.sqrt(1 - share), chosen.rate, samples, m)
         if scale is None:
             return Refusal("misconfigured", f"no noise on {samples:,} samples is large enough")
         params = LibraParams(
-            epsilon=epsilon_of_normal(mu, delta),
+            epsilon=epsilon_of_normal(part.mu, part.delta),
             delta=selection.delta,
             unit=facts.unit.attribute,
             max_cases=m,
@@ -176,7 +173,7 @@ class VariantLibra(VariantRelease[LibraParams]):
             omega=chosen.omega,
             rho=chosen.rho,
         )
-        return Offer(params, _compare_with_plain_noise(params, m / mu))
+        return Offer(params, _compare_with_plain_noise(params, m / part.mu))
 
     def event(self, params: LibraParams, facts: Facts) -> PrivacyEvent:
         """The selection, and every sample."""

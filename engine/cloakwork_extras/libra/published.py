@@ -15,7 +15,8 @@ from cloakwork.base.progress import say
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Randomness
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork_extras.dafsa import Dafsa, build_dafsa, draw_duplicates
 from cloakwork_extras.published import PublishedRelease
 

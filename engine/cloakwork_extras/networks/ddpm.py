@@ -82,11 +82,11 @@ class VariantDdpm(OneHotRelease):
 
         return trained_shares(params, domain, kernel)
 
-    def predicted_seconds(
+    def training_seconds(
         self, params: OneHotParams, facts: Facts, device: Literal["cpu", "cuda"] = "cpu"
     ) -> float | None:
         """The steps, and what is then made of noise."""
-        training = super().predicted_seconds(params, facts, device)
+        training = super().training_seconds(params, facts, device)
         if training is None:
             return None
         return training + SECONDS_A_NUMBER * min(WORK, CHAINS * LEVELS * params.width)

@@ -16,7 +16,8 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.privacy_event import Composed, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Descent, Entries, Kernel, Laplace
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal
+from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.drawing import MOST_CASES, in_whole
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.threshold import select_variants
@@ -65,6 +66,7 @@ class OneHotRelease(VariantRelease[OneHotParams]):
     """
 
     Params = OneHotParams
+    trains: ClassVar[bool] = True
     needs_delta: ClassVar[bool] = True
     Options: type[OneHotOptions]
     learning_rates: ClassVar[LearningRates]
@@ -120,7 +122,7 @@ class OneHotRelease(VariantRelease[OneHotParams]):
         figures: dict[str, JsonValue] = {"variants of the domain": domain.size}
         return Measurement(domain.variants, cases_of(shares, domain.cases), figures)
 
-    def predicted_seconds(
+    def training_seconds(
         self, params: OneHotParams, facts: Facts, device: Literal["cpu", "cuda"] = "cpu"
     ) -> float | None:
         """About how long training takes: what a step was measured to take for so many weights,

@@ -14,8 +14,9 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Randomness
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal
+from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.devices import require_torch
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork_extras.networks.published_accounting import least_epsilon
 from cloakwork_extras.published import PublishedRelease
 
@@ -50,6 +51,7 @@ P = TypeVar("P", bound=GenerativePublishedParams)
 class GenerativePublished(PublishedRelease[P]):
     """A network that draws among the variants of the source."""
 
+    trains: ClassVar[bool] = True
     Options: ClassVar[type[GenerativePublishedOptions]] = GenerativePublishedOptions
     draws: ClassVar[str]
     """What it does, in the plan's words."""
@@ -86,7 +88,7 @@ class GenerativePublished(PublishedRelease[P]):
         drawn, figures = self.draw(params, cases, kernel.randomness)
         return Measurement(variants, drawn, {"variants that can be drawn": len(cases), **figures})
 
-    def predicted_seconds(
+    def training_seconds(
         self, params: P, facts: Facts, device: Literal["cpu", "cuda"]
     ) -> float | None:
         """Nothing can be told: it follows from how many variants the source has."""

@@ -16,8 +16,9 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.privacy_event import Composed, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.markov import VariantMarkov, measure_with
 from cloakwork.mechanisms.variants.markov_params import SELECTION_SHARE, MarkovParams
@@ -66,7 +67,9 @@ class VariantTransformer(VariantRelease[TransformerParams]):
     on data.
     """
 
+    trains: ClassVar[bool] = True
     name: ClassVar[str] = "variants/transformer"
+    serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "Releases frequent variants, and draws the other cases from a Markov model with a network's"
         " memory (experimental)."
@@ -113,31 +116,26 @@ class VariantTransformer(VariantRelease[TransformerParams]):
         return _offered(target, tables, multiplier, facts, chosen, schedule)
 
     def offer_part(
-        self,
-        columns: tuple[str, ...],
-        mu: float,
-        delta: float,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
+        self, part: PartOfGoal, facts: Facts, options: Options
     ) -> Offer[TransformerParams] | Refusal:
         """Tables and gradient steps that a unit moves by ``mu`` deviations altogether, and
         thresholds that spend ``delta``; each step is on everybody.
         """
         from cloakwork.accounting.gaussians import epsilon_of_normal
 
-        refused = part_refusal(columns, delta)
+        refused = part_refusal(part.columns, part.delta)
         if refused is not None:
             return refused
         try:
             chosen = TransformerOptions.model_validate(options)
         except ValidationError as error:
             return Refusal("misconfigured", option_fault(error))
-        schedule = replace(_schedule(mu, facts, chosen), rate=1.0)
-        multiplier = multiplier_of_mu(chosen.steps, mu * math.sqrt(chosen.share)) * ROUNDED
-        in_all = delta / SELECTION_SHARE
-        target = Cost(epsilon=epsilon_of_normal(mu, in_all - delta), delta=in_all)
+        schedule = replace(_schedule(part.mu, facts, chosen), rate=1.0)
+        multiplier = multiplier_of_mu(chosen.steps, part.mu * math.sqrt(chosen.share)) * ROUNDED
+        in_all = part.delta / SELECTION_SHARE
+        target = Cost(epsilon=epsilon_of_normal(part.mu, in_all - part.delta), delta=in_all)
         try:
-            tables = _tables(mu, delta, facts, chosen)
+            tables = _tables(part.mu, part.delta, facts, chosen)
             offer = _offered(target, tables, multiplier, facts, chosen, schedule)
             self.event(offer.params, facts)
         except MechanismError as error:
@@ -162,7 +160,7 @@ class VariantTransformer(VariantRelease[TransformerParams]):
             generates=True,
         )
 
-    def predicted_seconds(
+    def training_seconds(
         self, params: TransformerParams, facts: Facts, device: Literal["cpu", "cuda"]
     ) -> float | None:
         """About how long training takes, if nearly all of the declared units' cases follow no
@@ -199,7 +197,7 @@ def _schedule(mu: float, facts: Facts, chosen: TransformerOptions) -> Schedule:
 def _tables(mu: float, delta: float, facts: Facts, chosen: TransformerOptions) -> MarkovParams:
     """Those of ``variants/markov`` at what the network leaves of ``mu``."""
     left = mu * math.sqrt(1 - chosen.share)
-    offer = VariantMarkov().offer_part((CONTROL_FLOW,), left, delta, facts, {})
+    offer = VariantMarkov().offer_part(PartOfGoal((CONTROL_FLOW,), left, delta), facts, {})
     if isinstance(offer, Refusal):
         raise MechanismError(VariantTransformer.name, offer.reason)
     return offer.params

@@ -4,27 +4,21 @@ takes its times and values over, each through noise of its own.
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field, JsonValue, ValidationError
 
-from cloakwork.base.budget import Currency
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_PREFIX
-from cloakwork.base.privacy_event import NonPrivate, PrivacyEvent
+from cloakwork.base.privacy_event import NonPrivate
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Cases, Kernel, Measured
-from cloakwork.mechanisms.base import (
-    Gives,
-    Measurement,
-    Offer,
-    Proof,
-    Refusal,
-    Theorem,
-)
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.steps import Measurement, MeasureStep
 from cloakwork.mechanisms.values import Listed, Numbers, Times
 from cloakwork_extras.pripel.local_as_published import (
     times_as_published,
@@ -50,7 +44,7 @@ class PripelPublishedParams(PublishedTreeParams):
     numbers: tuple[str, ...] = ()
 
 
-class PripelPublished:
+class PripelPublished(Mechanism[PripelPublishedParams]):
     """Make cases by the published prefix tree; match each with a case of the log, of the same
     sequence or else of one at the least edit distance; take its values over, each through local
     noise of the full epsilon.
@@ -110,27 +104,20 @@ class PripelPublished:
             f"{goal.epsilon:g}",
         )
 
-    def event(self, params: PripelPublishedParams, facts: Facts) -> PrivacyEvent:
-        """No epsilon bounds it."""
-        return NonPrivate(
-            reason="which real case is matched, which values are missing, and the activities, "
+    def step(self, params: PripelPublishedParams, facts: Facts) -> MeasureStep:
+        """Reads everything as it is; no epsilon bounds it."""
+        columns = frozenset({CONTROL_FLOW, METADATA, *params.columns})
+        flaw = (
+            "which real case is matched, which values are missing, and the activities, "
             "values and ranges that there are, are read off the log; of a case, each value costs "
             f"epsilon {params.published:g} by itself, and each event (of "
             f"{params.length:,} at most) in the tree {params.published + math.log(2):.4g}"
         )
-
-    def currency(self, params: PripelPublishedParams) -> Currency:
-        """What it would protect is a unit."""
-        return "unit"
-
-    def lineage(self, params: PripelPublishedParams) -> Lineage:
-        """Reads everything as it is."""
-        columns = frozenset({CONTROL_FLOW, METADATA, *params.columns})
-        return Lineage(reads=columns, writes=columns, generates=True)
-
-    def facts_after(self, params: PripelPublishedParams, facts: Facts) -> Facts:
-        """Nothing more is public than before."""
-        return facts
+        return MeasureStep(
+            lineage=Lineage(reads=columns, writes=columns, generates=True),
+            event=NonPrivate(reason=flaw),
+            measure=partial(self.measure, params),
+        )
 
     def measure(self, params: PripelPublishedParams, kernel: Kernel) -> Measurement:
         """Grow the tree, match its cases, and take values over."""

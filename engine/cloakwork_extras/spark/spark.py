@@ -25,7 +25,7 @@ from cloakwork.log.formats.column_names import ColumnNames
 from cloakwork.log.formats.flat import FileTable, log_of_file, within_value_size
 from cloakwork.log.formats.request import TableRequest
 from cloakwork.log.table import row_place
-from cloakwork.mechanisms.base import Aggregate
+from cloakwork.mechanisms.steps import Aggregate
 from cloakwork_extras.spark.spark_rows import PLACE, ROW, SparkSource, case_id_column, rows_of
 from cloakwork_extras.spark.spark_session import is_local, usable_session
 from cloakwork_extras.spark.spark_tasks import SparkExecutor, outcome

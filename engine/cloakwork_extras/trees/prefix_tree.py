@@ -16,7 +16,8 @@ from cloakwork.base.privacy_event import Composed, EpsilonDelta, NonPrivate, Pri
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Kernel
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork_extras.trees.tree import Candidates, Keep, TreeGrowth, grow_tree
 from cloakwork_extras.trees.tree_noise import (

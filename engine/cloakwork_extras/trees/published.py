@@ -20,7 +20,8 @@ from cloakwork.base.privacy_event import NonPrivate, PrivacyEvent
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Randomness
-from cloakwork.mechanisms.base import Measurement, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork_extras.trees.prefix_tree import DEFAULT_LENGTH
 from cloakwork_extras.trees.raw_rules import CandidateExtensions, RawRules, RawVariants

@@ -13,7 +13,8 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.privacy_event import Composed, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Randomness
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork_extras.trees.prefix_tree import (
     FALSE_PER_PREFIX,

@@ -20,7 +20,8 @@ from cloakwork.errors import PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Entries, Kernel, Laplace, Randomness
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
-from cloakwork.mechanisms.base import Measurement, Offer
+from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.noise import reproducible, secret
 from cloakwork_extras.trees.prefix_tree import NoisyTree, PrefixTree
 from cloakwork_extras.trees.sacofa import Sacofa

@@ -6,8 +6,8 @@ import polars as pl
 
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment, pseudonyms
-from cloakwork.mechanisms.base import Decision, MapCases
 from cloakwork.mechanisms.generalisation import ancestors
+from cloakwork.mechanisms.steps import Decision, MapCases
 from cloakwork.noise import reproducible, secret
 from contracts.sample_logs import log_of
 

@@ -11,7 +11,7 @@ from cloakwork.base.facts import Facts
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import KAnonymity
 from cloakwork.mechanisms.aggregates import CASES
-from cloakwork.mechanisms.base import MapCases, Offer, Refusal
+from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
@@ -20,6 +20,7 @@ from cloakwork.mechanisms.kanon.problem import (
     problem_from_histogram,
     smallest_class,
 )
+from cloakwork.mechanisms.steps import MapCases
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
 from mechanisms.kanon.test_best_first import real_summary

@@ -11,7 +11,6 @@ from cloakwork.base import progress
 from cloakwork.errors import MechanismError
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.aggregates import CASES, VariantCounts
-from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.kanon import whole_variants
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, search_best_first
 from cloakwork.mechanisms.kanon.problem import (
@@ -23,6 +22,7 @@ from cloakwork.mechanisms.kanon.problem import (
     smallest_class,
 )
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
+from cloakwork.mechanisms.steps import MapCases
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
 

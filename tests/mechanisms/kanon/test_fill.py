@@ -20,10 +20,10 @@ from cloakwork.guarantees import ConfidenceBound, KAnonymity, LDiversity, TClose
 from cloakwork.guarantees.inserted import without_visible_insertions
 from cloakwork.guarantees.measure import measure
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import Decision, MapCases
 from cloakwork.mechanisms.kanon.closeness import Closeness
 from cloakwork.mechanisms.kanon.fill import Fill, FillParams
 from cloakwork.mechanisms.registry import catalogue
+from cloakwork.mechanisms.steps import Decision, MapCases
 from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import BEGIN, courses_of, log_of

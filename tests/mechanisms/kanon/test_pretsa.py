@@ -12,8 +12,9 @@ from cloakwork.guarantees import DifferentialPrivacy, KAnonymity
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.sequences import encode_sequences
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Refusal
+from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
+from cloakwork.mechanisms.steps import Decision, MapCases
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
 

@@ -18,7 +18,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.guarantees.confidence_bound_check import WorstKnowledge, worst_knowledge
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Refusal
+from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon import background_knowledge, tlkc
 from cloakwork.mechanisms.kanon.background_knowledge import (
     KnowledgeLevel,
@@ -27,6 +27,7 @@ from cloakwork.mechanisms.kanon.background_knowledge import (
 )
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.kanon.tlkc_summary import TlkcParams
+from cloakwork.mechanisms.steps import Decision, MapCases
 from cloakwork.noise import secret
 from contracts.sample_logs import BEGIN, RESOURCE, courses_of, log_of, times_of_cases
 

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
 from pydantic import JsonValue, ValidationError
 
 from cloakwork.base.arrays import Floats, Ints
-from cloakwork.base.budget import Currency
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Gaussian, Kernel, NoisySums, Randomness
 from cloakwork.mechanisms.attributes.bins import UNIT
@@ -50,7 +49,16 @@ from cloakwork.mechanisms.attributes.structure import (
     with_transitions,
 )
 from cloakwork.mechanisms.attributes.tables import Counted, ValueShares, fitted
-from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import (
+    Gives,
+    Mechanism,
+    Offer,
+    PartOfGoal,
+    Proof,
+    Refusal,
+    Theorem,
+)
+from cloakwork.mechanisms.steps import EnrichStep
 from cloakwork.mechanisms.values import Enrichment
 
 FINER: Final = (300.0, 3000.0)
@@ -63,7 +71,7 @@ CONSTANT: Final = 0.95
 """An attribute that keeps its value so often is taken to keep it always."""
 
 
-class AttributesHistogram:
+class AttributesHistogram(Mechanism[AttributesHistogramParams]):
     """Count with noise which values each attribute has, by activity, and give the released cases
     values that are as frequent.
 
@@ -82,6 +90,7 @@ class AttributesHistogram:
     """
 
     name: ClassVar[str] = "attributes/histogram"
+    serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "Gives released cases attributes, drawn from noisy counts of values per activity."
     )
@@ -111,12 +120,7 @@ class AttributesHistogram:
         )
 
     def offer_part(
-        self,
-        columns: tuple[str, ...],
-        mu: float,
-        delta: float,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
+        self, part: PartOfGoal, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[AttributesHistogramParams] | Refusal:
         """Attributes whose domains or ranges are declared; ``delta`` is spent where values are
         found.
@@ -129,15 +133,15 @@ class AttributesHistogram:
             return Refusal(
                 "misconfigured", f"{where}: {first['msg'].removeprefix('Value error, ')}"
             )
-        if not columns or {CONTROL_FLOW, TIMESTAMPS, METADATA} & set(columns):
+        if not part.columns or {CONTROL_FLOW, TIMESTAMPS, METADATA} & set(part.columns):
             return Refusal("never", "it serves attributes alone")
-        if facts.unit.attribute in columns:
+        if facts.unit.attribute in part.columns:
             return Refusal(
                 "misconfigured",
                 f"'{facts.unit.attribute}' says who is protected: released cases are nobody's, and "
                 "have no value of it; leave it out of the guarantee",
             )
-        missing = [name for name in columns if not _is_declared(name, facts)]
+        missing = [name for name in part.columns if not _is_declared(name, facts)]
         if missing:
             return Refusal(
                 "needs",
@@ -146,36 +150,28 @@ class AttributesHistogram:
                 "identifies people has none, and is left out of the guarantee",
                 tuple(f"domain or range of '{name}' under spec.attributes" for name in missing),
             )
-        measured = [_declared(name, facts) for name in dict.fromkeys(columns)]
-        if delta <= 0 and any(attribute.found for attribute in measured):
+        measured = [_declared(name, facts) for name in dict.fromkeys(part.columns)]
+        if part.delta <= 0 and any(attribute.found for attribute in measured):
             return Refusal("misconfigured", "to find values takes a delta above 0")
-        params = calibrated(measured, facts.unit.max_cases, mu, chosen, delta)
+        params = calibrated(measured, facts.unit.max_cases, part.mu, chosen, part.delta)
         return Offer(params, _why(params))
 
-    def event(self, params: AttributesHistogramParams, facts: Facts) -> PrivacyEvent:
-        """Noise on the classes of norms, on all tables together, on those of pairs, and on a
-        gradient step where there is one.
+    def step(self, params: AttributesHistogramParams, facts: Facts) -> EnrichStep:
+        """Measures the attributes by activity, for the released control flow: noise on the classes
+        of norms, on all tables together, on those of pairs, and on a gradient step where there is
+        one.
         """
-        del facts
-        return answers_event(params)
-
-    def currency(self, params: AttributesHistogramParams) -> Currency:
-        """Unit-level differential privacy."""
-        return "unit"
-
-    def lineage(self, params: AttributesHistogramParams) -> Lineage:
-        """Measures the attributes by activity, for the released control flow."""
         names = frozenset(attribute.name for attribute in params.attributes)
-        return Lineage(
-            measures=names | {CONTROL_FLOW},
-            reads=frozenset({CONTROL_FLOW}),
-            writes=names,
-            enriches=True,
+        return EnrichStep(
+            lineage=Lineage(
+                measures=names | {CONTROL_FLOW},
+                reads=frozenset({CONTROL_FLOW}),
+                writes=names,
+                enriches=True,
+            ),
+            event=answers_event(params),
+            enrich=partial(self.enrich, params),
         )
-
-    def facts_after(self, params: AttributesHistogramParams, facts: Facts) -> Facts:
-        """Nothing more is public than before."""
-        return facts
 
     def enrich(self, params: AttributesHistogramParams, kernel: Kernel, cases: Cases) -> Enrichment:
         """Find a norm, count all tables, then those of pairs, and draw from them."""

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Literal
 
 import polars as pl
@@ -19,18 +20,9 @@ from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import (
-    Decision,
-    Gives,
-    MapCases,
-    Offer,
-    Proof,
-    Refusal,
-    Rewrite,
-    Theorem,
-    WithoutDecision,
-)
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.generalisation import groups_at, intervals
+from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Stream
 
 STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
@@ -68,7 +60,7 @@ class RedactParams(Frozen):
         return resolver.rule(attribute)
 
 
-class Redact(WithoutDecision):
+class Redact(Mechanism[RedactParams]):
     """Apply the policy's treatments to every attribute other than the case id, the activity and the
     time.
 
@@ -96,7 +88,7 @@ class Redact(WithoutDecision):
             "never", "dropping, pseudonymising and generalising are treatments, not guarantees"
         )
 
-    def lineage(self, params: RedactParams) -> Lineage:
+    def step(self, params: RedactParams, facts: Facts) -> RewriteStep:
         """What is kept in any form is read raw and written raw; what is protected stays the
         protecting step's.
         """
@@ -105,7 +97,9 @@ class Redact(WithoutDecision):
             for rule in params.treatments
             if rule.treatment not in ("drop", "protect")
         )
-        return Lineage(reads=kept, writes=kept)
+        return RewriteStep(
+            lineage=Lineage(reads=kept, writes=kept), rewrite=partial(self.rewrite, params)
+        )
 
     def rewrite(self, params: RedactParams, decision: Decision, stream: Stream) -> Rewrite:
         """Treat case attributes, then event attributes."""

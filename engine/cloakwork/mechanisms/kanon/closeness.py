@@ -4,6 +4,7 @@ they are.
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from typing import ClassVar, Final
 
 import polars as pl
@@ -13,28 +14,19 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.log.eventlog import CASE_ID
-from cloakwork.mechanisms.base import (
-    Decision,
-    Gives,
-    MapCases,
-    Offer,
-    Proof,
-    Refusal,
-    Rewrite,
-    Theorem,
-    WithoutCost,
-)
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.kanon.closeness_params import NAME, ClosenessParams
 from cloakwork.mechanisms.kanon.closeness_values import with_close_values
 from cloakwork.mechanisms.kanon.column_summary import ColumnOfCases
 from cloakwork.mechanisms.kanon.randomise import least_t
 from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
 
 _OPTIONS: Final = ("infeasible", "step")
 
 
-class Closeness(WithoutCost):
+class Closeness(Mechanism[ClosenessParams]):
     """t-closeness (by the earth mover's distance, or stochastic) and l-diversity of one attribute.
 
     **emd, l-diversity.** Classes give a share of their values of each activity into a pool, which
@@ -117,7 +109,7 @@ class Closeness(WithoutCost):
             f"until each class {reached}",
         )
 
-    def lineage(self, params: ClosenessParams) -> Lineage:
+    def step(self, params: ClosenessParams, facts: Facts) -> RewriteStep:
         """Reads the control flow and the attribute; one case can change which values any number
         of others get.
 
@@ -126,15 +118,16 @@ class Closeness(WithoutCost):
         """
         stays = params.aim in ("distinct", "entropy") and params.infeasible == "refuse"
         presence = set() if stays or params.column == TIMESTAMPS else {METADATA}
-        return Lineage(
-            reads=frozenset({CONTROL_FLOW, params.column}),
-            writes=frozenset({params.column, *presence}),
-            stability=None,
+        return RewriteStep(
+            lineage=Lineage(
+                reads=frozenset({CONTROL_FLOW, params.column}),
+                writes=frozenset({params.column, *presence}),
+                stability=None,
+            ),
+            summary=ColumnOfCases(params.source_column),
+            decide=partial(self.decide, params),
+            rewrite=partial(self.rewrite, params),
         )
-
-    def summarise(self, params: ClosenessParams) -> ColumnOfCases:
-        """The values of the attribute, case by case."""
-        return ColumnOfCases(params.source_column)
 
     def decide(self, params: ClosenessParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """The value of every event, or case: rows as in the summary; none where nobody can have
@@ -143,7 +136,7 @@ class Closeness(WithoutCost):
         Raises ``Infeasible`` where a class holds too few values, ``MechanismError`` when the log
         lacks the attribute.
         """
-        column = self.summarise(params)
+        column = ColumnOfCases(params.source_column)
         log = column.as_log(summary)
         after = with_close_values(log, params, noise)
         return Decision(pl.DataFrame() if after is log else column.of(after))
@@ -152,7 +145,7 @@ class Closeness(WithoutCost):
         """Give every event, or case, the value that was decided for it."""
         if decision.table.width == 0:
             return MapCases(lambda log: log, together="case")
-        column, decided = self.summarise(params), decision.table
+        column, decided = ColumnOfCases(params.source_column), decision.table
         return MapCases(lambda log: column.with_decided_values(log, decided), together="case")
 
 

@@ -7,8 +7,9 @@ again, by another count, on the released log.
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -22,16 +23,7 @@ from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.log.sequences import Metric
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import (
-    Aggregate,
-    Decision,
-    Gives,
-    Offer,
-    Proof,
-    Refusal,
-    Rewrite,
-    WithoutCost,
-)
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
@@ -47,6 +39,7 @@ from cloakwork.mechanisms.kanon.problem import (
 from cloakwork.mechanisms.kanon.rewriting import case_rewriter
 from cloakwork.mechanisms.kanon.search_result import SearchResult
 from cloakwork.mechanisms.kanon.split_cases import with_drawn_cases
+from cloakwork.mechanisms.steps import Decision, Rewrite, RewriteStep, Search
 from cloakwork.noise import Noise, Stream
 
 REFUSED_KINDS: Final = {
@@ -96,7 +89,7 @@ _SET_BY_GOAL: Final = ("k", "scope", "unit")
 """Parameters that the guarantee sets; all others are options of the policy."""
 
 
-class Anonymiser(WithoutCost, ABC, Generic[P]):
+class Anonymiser(Mechanism[P], Generic[P]):
     """k-anonymity over the control flow by moving cases between the variants of the log.
 
     **Edge cases**, the same for every algorithm. Empty log: empty release. Fewer than k cases
@@ -107,11 +100,8 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
     a class like any other for ``variants``.
     """
 
-    name: ClassVar[str]
     gives: ClassVar[tuple[Gives, ...]] = (Gives("k-anonymity", CONTROL_FLOW),)
     proof: ClassVar[Proof] = "proved"
-    Params: type[P]
-    Found = SearchResult
 
     @abstractmethod
     def solve_within(
@@ -167,21 +157,25 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
         """How the algorithm goes about it, as the end of a sentence."""
         return ""
 
-    def lineage(self, params: P) -> Lineage:
+    def step(self, params: P, facts: Facts) -> RewriteStep:
         """Reads and writes the control flow; events that it inserts change which values are
-        present.
+        present. The summary is the variant histogram, by unit where units are counted.
         """
         unit_columns = {params.unit} if params.unit else set()
-        return Lineage(
-            reads=frozenset({CONTROL_FLOW, *unit_columns}),
-            writes=frozenset({CONTROL_FLOW, METADATA}),
-            inserts=True,
-            stability=None,
+        return RewriteStep(
+            lineage=Lineage(
+                reads=frozenset({CONTROL_FLOW, *unit_columns}),
+                writes=frozenset({CONTROL_FLOW, METADATA}),
+                inserts=True,
+                stability=None,
+            ),
+            summary=VariantCounts(params.unit),
+            decide=partial(self.decide, params),
+            rewrite=partial(self.rewrite, params),
+            search=Search(
+                SearchResult, partial(self.search, params), partial(self.decide_by, params)
+            ),
         )
-
-    def summarise(self, params: P) -> Aggregate:
-        """The variant histogram, by unit where units are counted."""
-        return VariantCounts(params.unit)
 
     def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which cases of which variant become which: a table of ``source``, ``target``,

@@ -4,6 +4,7 @@ that it was inserted.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -18,19 +19,10 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.addresses import event_addresses
-from cloakwork.mechanisms.base import (
-    Decision,
-    Gives,
-    MapCases,
-    Offer,
-    Proof,
-    Refusal,
-    Rewrite,
-    Theorem,
-    WithoutDecision,
-)
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.kanon.donors import NONE, draw_by_key
 from cloakwork.mechanisms.kanon.inserted_times import with_times_of_inserted
+from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Stream
 
 Ints = NDArray[np.int64]
@@ -51,7 +43,7 @@ class FillParams(Frozen):
     donors: Literal["activity", "variant"] = "activity"
 
 
-class Fill(WithoutDecision):
+class Fill(Mechanism[FillParams]):
     """Each inserted event copies the attributes of one kept event of its activity, missing ones
     included.
 
@@ -97,11 +89,17 @@ class Fill(WithoutDecision):
         """The planner adds it behind a step that inserts events; alone it meets no goal."""
         return Refusal("never", "it completes events that another mechanism has inserted")
 
-    def lineage(self, params: FillParams) -> Lineage:
+    def step(self, params: FillParams, facts: Facts) -> RewriteStep:
         """Copies values inside each column; who copies whom follows from the control flow."""
         columns = frozenset(params.columns)
-        return Lineage(
-            reads=columns | {CONTROL_FLOW}, writes=columns | {METADATA}, fills=True, stability=None
+        return RewriteStep(
+            lineage=Lineage(
+                reads=columns | {CONTROL_FLOW},
+                writes=columns | {METADATA},
+                fills=True,
+                stability=None,
+            ),
+            rewrite=partial(self.rewrite, params),
         )
 
     def rewrite(self, params: FillParams, decision: Decision, stream: Stream) -> Rewrite:

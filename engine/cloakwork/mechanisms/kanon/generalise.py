@@ -5,6 +5,7 @@ combination has k cases.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
@@ -21,20 +22,10 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import CASES, VARIANT, VariantCounts
-from cloakwork.mechanisms.base import (
-    Aggregate,
-    Decision,
-    Gives,
-    MapCases,
-    Offer,
-    Proof,
-    Refusal,
-    Rewrite,
-    Theorem,
-    WithoutCost,
-)
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.kanon.generalisation_lattice import nodes_by_loss, smallest_groups
 from cloakwork.mechanisms.kanon.quasi_identifiers import CombinationCounts, QuasiIdentifier
+from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
 
 MOST_COMBINATIONS: Final = 5_000
@@ -56,7 +47,7 @@ class GeneraliseParams(Frozen):
         return math.prod(item.levels for item in self.attributes)
 
 
-class Generalise(WithoutCost):
+class Generalise(Mechanism[GeneraliseParams]):
     """Raise the levels of quasi-identifiers until each combination with a variant is shared by k
     cases.
 
@@ -100,17 +91,20 @@ class Generalise(WithoutCost):
             "it makes values coarser after another mechanism has made the control flow k-anonymous",
         )
 
-    def lineage(self, params: GeneraliseParams) -> Lineage:
-        """Reads the control flow and the attributes, and writes the attributes."""
+    def step(self, params: GeneraliseParams, facts: Facts) -> RewriteStep:
+        """Reads the control flow and the attributes, and writes the attributes. The summary says
+        how many cases of each unit have each variant with each combination of values.
+        """
         names = frozenset(item.attribute for item in params.attributes)
         reads = names | {CONTROL_FLOW}
         if params.unit:
             reads |= {params.unit}
-        return Lineage(reads=reads, writes=names | {METADATA}, stability=None)
-
-    def summarise(self, params: GeneraliseParams) -> Aggregate:
-        """How many cases of each unit have each variant with each combination of values."""
-        return CombinationCounts(params.attributes, params.unit)
+        return RewriteStep(
+            lineage=Lineage(reads=reads, writes=names | {METADATA}, stability=None),
+            summary=CombinationCounts(params.attributes, params.unit),
+            decide=partial(self.decide, params),
+            rewrite=partial(self.rewrite, params),
+        )
 
     def decide(self, params: GeneraliseParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """One level for each variant and attribute: rows (``variant``, ``=NAME`` for each

@@ -32,7 +32,6 @@ from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.sequences import Metric, encode_sequences
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import CASES
-from cloakwork.mechanisms.base import MapCases, MapCasesBySummary
 from cloakwork.mechanisms.kanon.split_cases import (
     SOURCE,
     RowsOfCases,
@@ -40,6 +39,7 @@ from cloakwork.mechanisms.kanon.split_cases import (
     sources_of,
     split_sources,
 )
+from cloakwork.mechanisms.steps import MapCases, MapCasesBySummary
 
 TARGET: Final = "target"
 ASSIGNMENT_SCHEMA: Final = pl.Schema(

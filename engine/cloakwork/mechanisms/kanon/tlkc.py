@@ -4,6 +4,7 @@ value for sure.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import ClassVar, Final
 
@@ -19,17 +20,7 @@ from cloakwork.base.naming import named
 from cloakwork.base.progress import say
 from cloakwork.guarantees import ConfidenceBound, Guarantee
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import (
-    Decision,
-    Gives,
-    MapCases,
-    Offer,
-    Proof,
-    Refusal,
-    Rewrite,
-    Theorem,
-    WithoutCost,
-)
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.kanon.background_knowledge import (
     Floats,
     Ints,
@@ -53,6 +44,7 @@ from cloakwork.mechanisms.kanon.tlkc_summary import (
     symbols_of_events,
     whole_microseconds,
 )
+from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
 
 KEPT: Final = "kept"
@@ -71,7 +63,7 @@ OTHER_KINDS: Final = {
 """Why it gives no other kind of guarantee."""
 
 
-class Tlkc(WithoutCost):
+class Tlkc(Mechanism[TlkcParams]):
     """Suppress events until every piece of background knowledge matches many cases, or none, and
     tells little.
 
@@ -130,21 +122,22 @@ class Tlkc(WithoutCost):
         params = TlkcParams(**stated, unit=facts.unit.attribute, epoch=facts.epoch)
         return Offer(params, _explain_offer(params))
 
-    def lineage(self, params: TlkcParams) -> Lineage:
+    def step(self, params: TlkcParams, facts: Facts) -> RewriteStep:
         """Which events stay depends on the control flow, on units and values, and for ``relative``
-        on times.
+        on times. The summary says how many cases follow each sequence.
         """
         owned = {name for name in (params.unit, params.attribute) if name is not None}
         times = {TIMESTAMPS} if params.precision is not None else set()
-        return Lineage(
-            reads=frozenset({CONTROL_FLOW, *owned, *times}),
-            writes=frozenset({CONTROL_FLOW, METADATA, *times}),
-            stability=None,
+        return RewriteStep(
+            lineage=Lineage(
+                reads=frozenset({CONTROL_FLOW, *owned, *times}),
+                writes=frozenset({CONTROL_FLOW, METADATA, *times}),
+                stability=None,
+            ),
+            summary=SequenceCounts(params),
+            decide=partial(self.decide, params),
+            rewrite=partial(self.rewrite, params),
         )
-
-    def summarise(self, params: TlkcParams) -> SequenceCounts:
-        """How many cases follow each sequence."""
-        return SequenceCounts(params)
 
     def decide(self, params: TlkcParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which events of each sequence stay: the columns of ``params.sequence_columns`` and

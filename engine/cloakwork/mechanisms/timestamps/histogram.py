@@ -1,24 +1,33 @@
 """Times for cases that were made of noisy answers, from noisy histograms of the log's times."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from pydantic import JsonValue
 
-from cloakwork.base.budget import Currency
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Kernel
-from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import (
+    Gives,
+    Mechanism,
+    Offer,
+    Options,
+    PartOfGoal,
+    Proof,
+    Refusal,
+    Theorem,
+)
+from cloakwork.mechanisms.steps import EnrichStep
 from cloakwork.mechanisms.timestamps.histogram_params import HistogramParams, offered_params
 from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
 from cloakwork.mechanisms.values import Enrichment, Times
 
 
-class TimestampHistogram:
+class TimestampHistogram(Mechanism[HistogramParams]):
     """Give times to cases that a step before made, by noisy histograms of the times of the log.
 
     Six tables are measured, of cases without the events whose activity is not released. (1) Gaps
@@ -51,6 +60,7 @@ class TimestampHistogram:
     """
 
     name: ClassVar[str] = "timestamps/histogram"
+    serves_parts: ClassVar[bool] = True
     gives: ClassVar[tuple[Gives, ...]] = ()
     summary: ClassVar[str] = (
         "Gives times to cases made of noisy answers, by noisy histograms of starts, gaps and "
@@ -79,41 +89,28 @@ class TimestampHistogram:
         )
 
     def offer_part(
-        self,
-        columns: tuple[str, ...],
-        mu: float,
-        delta: float,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
+        self, part: PartOfGoal, facts: Facts, options: Options
     ) -> Offer[HistogramParams] | Refusal:
         """The times, at ``mu``; no delta is spent."""
-        if columns != (TIMESTAMPS,):
-            return Refusal("never", f"it writes timestamps only, not {', '.join(columns)}")
-        found = offered_params(mu, facts, options)
+        if part.columns != (TIMESTAMPS,):
+            return Refusal("never", f"it writes timestamps only, not {', '.join(part.columns)}")
+        found = offered_params(part.mu, facts, options)
         if isinstance(found, Refusal):
             return found
         return Offer(found, _why(found))
 
-    def event(self, params: HistogramParams, facts: Facts) -> PrivacyEvent:
-        """Gaussian noise on each of the tables."""
-        return params.event()
-
-    def currency(self, params: HistogramParams) -> Currency:
-        """Unit-level differential privacy."""
-        return "unit"
-
-    def lineage(self, params: HistogramParams) -> Lineage:
+    def step(self, params: HistogramParams, facts: Facts) -> EnrichStep:
         """Measures order and times of the log; reads the order of events that is released."""
-        return Lineage(
-            measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
-            reads=frozenset({CONTROL_FLOW}),
-            writes=frozenset({TIMESTAMPS}),
-            enriches=True,
+        return EnrichStep(
+            lineage=Lineage(
+                measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
+                reads=frozenset({CONTROL_FLOW}),
+                writes=frozenset({TIMESTAMPS}),
+                enriches=True,
+            ),
+            event=params.event(),
+            enrich=partial(self.enrich, params),
         )
-
-    def facts_after(self, params: HistogramParams, facts: Facts) -> Facts:
-        """Nothing more is public than before, as planning goes."""
-        return facts
 
     def enrich(self, params: HistogramParams, kernel: Kernel, cases: Cases) -> Enrichment:
         """Measure the tables, and draw a time for each event of ``cases``."""

@@ -3,11 +3,11 @@ control flow.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 from pydantic import JsonValue
 
-from cloakwork.base.budget import Currency
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.base.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
@@ -19,8 +19,9 @@ from cloakwork.kernel.perturb import (
     Perturbation,
     WholeCases,
 )
-from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
+from cloakwork.mechanisms.steps import NoiseOnTimesStep
 from cloakwork.mechanisms.timestamps.bounds import READABLE, Bounds
 from cloakwork.mechanisms.timestamps.completed_times import times_of
 from cloakwork.mechanisms.timestamps.laplace_params import (
@@ -32,7 +33,7 @@ from cloakwork.mechanisms.timestamps.usual_values import UsualValues
 from cloakwork.noise import drawn_scale
 
 
-class TimestampLaplace:
+class TimestampLaplace(Mechanism[LaplaceParams]):
     """Discrete Laplace noise on times; the order inside a case is restored by isotonic projection.
 
     Raw times are rounded to the grid, relative to the declared epoch.
@@ -118,58 +119,55 @@ class TimestampLaplace:
             )
         return offer_case_scope(goal, facts, options)
 
-    def event(self, params: LaplaceParams, facts: Facts) -> PrivacyEvent:
-        """Scope event: what one raw time moves, two values or one. Scope case: start and M - 1 gaps
-        of every case.
-        """
-        start_scale = drawn_scale(params.start_scale)
-        if params.scope == "event":
-            moved = 2 if params.noised == "gaps" else 1
-            return DiscreteLaplace(scale=start_scale, sensitivity=moved * params.start_steps)
-        values: tuple[PrivacyEvent, ...] = (
-            DiscreteLaplace(scale=start_scale, sensitivity=params.start_steps),
-        )
-        if params.noises_gaps and params.longest_case:
-            gap = DiscreteLaplace(scale=drawn_scale(params.gap_scale), sensitivity=params.gap_steps)
-            values += (Repeated(times=params.longest_case - 1, event=gap),)
-        return Repeated(times=params.max_cases, event=Composed(events=values))
-
-    def currency(self, params: LaplaceParams) -> Currency:
-        """Scope event: metric privacy per value. Scope case: a unit's differential privacy."""
-        return "metric" if params.scope == "event" else "unit"
-
-    def lineage(self, params: LaplaceParams) -> Lineage:
-        """Looks at times through noise only, and at the control flow as it stands.
+    def step(self, params: LaplaceParams, facts: Facts) -> NoiseOnTimesStep:
+        """Looks at times through noise only, and at the control flow as it stands. Scope event:
+        metric privacy per value. Scope case: a unit's differential privacy.
 
         Not stable: events without a raw time draw from the noised gaps of others, so a second
         measurement of the released times would see one raw time in any number of them.
         """
-        return Lineage(
-            reads=frozenset({CONTROL_FLOW}),
-            measures=frozenset({TIMESTAMPS}),
-            writes=frozenset({TIMESTAMPS}),
-            stability=None,
+        return NoiseOnTimesStep(
+            lineage=Lineage(
+                reads=frozenset({CONTROL_FLOW}),
+                measures=frozenset({TIMESTAMPS}),
+                writes=frozenset({TIMESTAMPS}),
+                stability=None,
+            ),
+            event=laplace_event(params),
+            currency="metric" if params.scope == "event" else "unit",
+            noise=Perturbation(
+                grid=Grid(params.epoch, params.grid),
+                protects=_protected(params),
+                noised=params.noised,
+                start_scale=params.start_scale,
+                gap_scale=params.gap_scale,
+            ),
+            complete=partial(_completion, params),
         )
 
-    def facts_after(self, params: LaplaceParams, facts: Facts) -> Facts:
-        """Unchanged."""
-        return facts
 
-    def perturbs(self, params: LaplaceParams) -> Perturbation:
-        """The noise; see the class."""
-        return Perturbation(
-            grid=Grid(params.epoch, params.grid),
-            protects=_protected(params),
-            noised=params.noised,
-            start_scale=params.start_scale,
-            gap_scale=params.gap_scale,
-        )
+def laplace_event(params: LaplaceParams) -> PrivacyEvent:
+    """Scope event: what one raw time moves, two values or one. Scope case: start and M - 1 gaps
+    of every case.
+    """
+    start_scale = drawn_scale(params.start_scale)
+    if params.scope == "event":
+        moved = 2 if params.noised == "gaps" else 1
+        return DiscreteLaplace(scale=start_scale, sensitivity=moved * params.start_steps)
+    values: tuple[PrivacyEvent, ...] = (
+        DiscreteLaplace(scale=start_scale, sensitivity=params.start_steps),
+    )
+    if params.noises_gaps and params.longest_case:
+        gap = DiscreteLaplace(scale=drawn_scale(params.gap_scale), sensitivity=params.gap_steps)
+        values += (Repeated(times=params.longest_case - 1, event=gap),)
+    return Repeated(times=params.max_cases, event=Composed(events=values))
 
-    def completion(self, params: LaplaceParams, sample: NoisySample) -> Completion:
-        """By what is usual among the noisy values of the log."""
-        bounds = _bounds(params, Grid(params.epoch, params.grid))
-        usual = UsualValues.of(sample, bounds)
-        return lambda noisy: times_of(noisy, usual, bounds)
+
+def _completion(params: LaplaceParams, sample: NoisySample) -> Completion:
+    """By what is usual among the noisy values of the log."""
+    bounds = _bounds(params, Grid(params.epoch, params.grid))
+    usual = UsualValues.of(sample, bounds)
+    return lambda noisy: times_of(noisy, usual, bounds)
 
 
 def _protected(params: LaplaceParams) -> OneTime | WholeCases:

@@ -3,24 +3,33 @@ the activities of a case.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from pydantic import JsonValue
 
-from cloakwork.base.budget import Currency
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Kernel
-from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import (
+    Gives,
+    Mechanism,
+    Offer,
+    Options,
+    PartOfGoal,
+    Proof,
+    Refusal,
+    Theorem,
+)
+from cloakwork.mechanisms.steps import EnrichStep
 from cloakwork.mechanisms.timestamps.regressed_times import RegressedTimes
 from cloakwork.mechanisms.timestamps.regression_params import RegressionParams, offered_regression
 from cloakwork.mechanisms.values import Enrichment, Times
 
 
-class TimestampRegression:
+class TimestampRegression(Mechanism[RegressionParams]):
     """As timestamps/histogram, with regressions in place of its tables of gaps by activity and
     pair, and of durations.
 
@@ -41,6 +50,7 @@ class TimestampRegression:
     """
 
     name: ClassVar[str] = "timestamps/regression"
+    serves_parts: ClassVar[bool] = True
     gives: ClassVar[tuple[Gives, ...]] = ()
     summary: ClassVar[str] = (
         "Gives times to cases made of noisy answers: starts by noisy histograms, gaps and "
@@ -69,17 +79,12 @@ class TimestampRegression:
         )
 
     def offer_part(
-        self,
-        columns: tuple[str, ...],
-        mu: float,
-        delta: float,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
+        self, part: PartOfGoal, facts: Facts, options: Options
     ) -> Offer[RegressionParams] | Refusal:
         """The times, at ``mu``; no delta is spent."""
-        if columns != (TIMESTAMPS,):
-            return Refusal("never", f"it writes timestamps only, not {', '.join(columns)}")
-        found = offered_regression(mu, facts, options)
+        if part.columns != (TIMESTAMPS,):
+            return Refusal("never", f"it writes timestamps only, not {', '.join(part.columns)}")
+        found = offered_regression(part.mu, facts, options)
         if isinstance(found, Refusal):
             return found
         return Offer(
@@ -88,26 +93,18 @@ class TimestampRegression:
             "activities of a case, trained under noise",
         )
 
-    def event(self, params: RegressionParams, facts: Facts) -> PrivacyEvent:
-        """Gaussian noise on each of the tables, and on each gradient step."""
-        return params.event()
-
-    def currency(self, params: RegressionParams) -> Currency:
-        """Unit-level differential privacy."""
-        return "unit"
-
-    def lineage(self, params: RegressionParams) -> Lineage:
+    def step(self, params: RegressionParams, facts: Facts) -> EnrichStep:
         """Measures order and times of the log; reads the order of events that is released."""
-        return Lineage(
-            measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
-            reads=frozenset({CONTROL_FLOW}),
-            writes=frozenset({TIMESTAMPS}),
-            enriches=True,
+        return EnrichStep(
+            lineage=Lineage(
+                measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
+                reads=frozenset({CONTROL_FLOW}),
+                writes=frozenset({TIMESTAMPS}),
+                enriches=True,
+            ),
+            event=params.event(),
+            enrich=partial(self.enrich, params),
         )
-
-    def facts_after(self, params: RegressionParams, facts: Facts) -> Facts:
-        """Nothing more is public than before, as planning goes."""
-        return facts
 
     def enrich(self, params: RegressionParams, kernel: Kernel, cases: Cases) -> Enrichment:
         """Measure the tables, take the steps, and draw a time for each event of ``cases``."""

@@ -24,7 +24,8 @@ from cloakwork.base.privacy_event import (
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import CustomQuery, Kernel, Laplace
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
 from cloakwork.mechanisms.variants.drawing import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease

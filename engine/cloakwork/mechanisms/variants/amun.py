@@ -16,8 +16,9 @@ from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Cases, Entries, Gaussian, Kernel, Laplace
 from cloakwork.kernel.vectors import ONE
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
@@ -80,6 +81,7 @@ class VariantAmun(VariantRelease[AmunParams]):
     """
 
     name: ClassVar[str] = "variants/amun"
+    serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "Adds two-sided noise to the counts of declared variants, for a guessing advantage (Amun)."
     )
@@ -140,19 +142,14 @@ class VariantAmun(VariantRelease[AmunParams]):
         )
 
     def offer_part(
-        self,
-        columns: tuple[str, ...],
-        mu: float,
-        delta: float,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
+        self, part: PartOfGoal, facts: Facts, options: Options
     ) -> Offer[AmunParams] | Refusal:
         """Gaussian noise of m / ``mu`` cases on the declared domain, for which no delta is spent;
         or the selection of variants/threshold.
         """
         from cloakwork.accounting.gaussians import epsilon_of_normal
 
-        refused = part_refusal(columns, delta)
+        refused = part_refusal(part.columns, part.delta)
         if refused is not None:
             return refused
         try:
@@ -160,16 +157,16 @@ class VariantAmun(VariantRelease[AmunParams]):
         except ValidationError as error:
             return Refusal("misconfigured", option_fault(error))
         cases = facts.unit.max_cases
-        epsilon = epsilon_of_normal(mu, delta)
+        epsilon = epsilon_of_normal(part.mu, part.delta)
         params = AmunParams(
             epsilon=epsilon,
-            delta=delta,
+            delta=part.delta,
             max_cases=cases,
-            advantage=guessing_advantage(epsilon, delta),
+            advantage=guessing_advantage(epsilon, part.delta),
             variants=declared,
-            scale=None if declared is None else drawn_sigma(cases / mu),
+            scale=None if declared is None else drawn_sigma(cases / part.mu),
             noise="laplace" if declared is None else "gaussian",
-            selection=threshold_part(mu, delta, cases) if declared is None else None,
+            selection=threshold_part(part.mu, part.delta, cases) if declared is None else None,
         )
         if declared is None:
             return Offer(params, "no variants are declared, so it is variants/threshold")

@@ -3,36 +3,36 @@ lineage, new cases.
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from cloakwork.base.budget import Currency
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Kernel
-from cloakwork.mechanisms.base import Gives, Measurement, Offer, Proof, Refusal
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal
 from cloakwork.mechanisms.option_faults import option_fault
 from cloakwork.mechanisms.prediction import Prediction
+from cloakwork.mechanisms.steps import Measurement, MeasureStep
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
 
 P = TypeVar("P", bound=BaseModel)
 
 
-class VariantRelease(ABC, Generic[P]):
+class VariantRelease(Mechanism[P], Generic[P]):
     """Release variants with counts that noise was added to; every case of the release is made from
     them alone.
 
     Nothing here aborts on data: an empty log gives an empty release or one made of noise.
     """
 
-    name: ClassVar[str]
     proof: ClassVar[Proof] = "proved"
     gives: ClassVar[tuple[Gives, ...]] = (Gives("differential-privacy", CONTROL_FLOW),)
-    Params: type[P]
     needs_delta: ClassVar[bool] = False
 
     def offer(
@@ -66,10 +66,6 @@ class VariantRelease(ABC, Generic[P]):
         A pydantic ``ValidationError`` raised here (options read by a model) becomes a refusal.
         """
 
-    def currency(self, params: P) -> Currency:
-        """Unit-level differential privacy."""
-        return "unit"
-
     def predict(self, params: P, facts: Facts) -> Prediction | None:
         """By simulation, for the target that ``params`` were found for, and ``noise_factor`` by
         what they say.
@@ -89,9 +85,17 @@ class VariantRelease(ABC, Generic[P]):
             generates=True,
         )
 
-    def facts_after(self, params: P, facts: Facts) -> Facts:
-        """Nothing more is public than before, as planning goes."""
-        return facts
+    def step(self, params: P, facts: Facts) -> MeasureStep:
+        """``measure`` at the cost of ``event``."""
+        return MeasureStep(
+            lineage=self.lineage(params),
+            event=self.event(params, facts),
+            measure=partial(self.measure, params),
+        )
+
+    @abstractmethod
+    def event(self, params: P, facts: Facts) -> PrivacyEvent:
+        """What ``measure`` costs, naming the noise actually drawn."""
 
     @abstractmethod
     def measure(self, params: P, kernel: Kernel) -> Measurement:

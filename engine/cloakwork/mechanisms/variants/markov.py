@@ -16,8 +16,9 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.privacy_event import NonPrivate, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Gaussian, Kernel, vectors_of
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.chain import (
     Context,
     MarkovChain,
@@ -115,6 +116,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     """
 
     name: ClassVar[str] = "variants/markov"
+    serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "Releases frequent variants, and draws the other cases from a noisy Markov model."
     )
@@ -147,19 +149,14 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         return _offered(target, noise, facts, chosen)
 
     def offer_part(
-        self,
-        columns: tuple[str, ...],
-        mu: float,
-        delta: float,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
+        self, part: PartOfGoal, facts: Facts, options: Options
     ) -> Offer[MarkovParams] | Refusal:
         """Noise that a unit moves by ``mu`` deviations over all tables, shared out as ``SHARES``
         says, and thresholds that spend ``delta``.
         """
         from cloakwork.accounting.gaussians import epsilon_of_normal
 
-        refused = part_refusal(columns, delta)
+        refused = part_refusal(part.columns, part.delta)
         if refused is not None:
             return refused
         try:
@@ -167,10 +164,10 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         except ValidationError as error:
             return Refusal("misconfigured", option_fault(error))
         declared = facts.alphabet is not None
-        noise = markov_part(mu, delta, facts.unit.max_cases, chosen.shares, declared)
+        noise = markov_part(part.mu, part.delta, facts.unit.max_cases, chosen.shares, declared)
         # The target that these would meet by themselves.
-        in_all = delta / SELECTION_SHARE
-        target = Cost(epsilon=epsilon_of_normal(mu, in_all - delta), delta=in_all)
+        in_all = part.delta / SELECTION_SHARE
+        target = Cost(epsilon=epsilon_of_normal(part.mu, in_all - part.delta), delta=in_all)
         return _offered(target, noise, facts, chosen)
 
     def event(self, params: MarkovParams, facts: Facts) -> PrivacyEvent:

@@ -19,9 +19,10 @@ from cloakwork.base.privacy_event import (
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Entries, Gaussian, Kernel, Laplace, Selected, Truncated
-from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.option_faults import option_fault
 from cloakwork.mechanisms.prediction import Prediction
+from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.noise import drawn_sigma
@@ -85,6 +86,7 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
     """
 
     name: ClassVar[str] = "variants/threshold"
+    serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = "Releases the noisy counts of frequent variants (TraVaS)."
     theorem: ClassVar[Theorem] = Theorem(
         "Noise DLap(m/epsilon) on the counts of the variants present, released where the noisy "
@@ -107,15 +109,10 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         return Offer(params, _why(params))
 
     def offer_part(
-        self,
-        columns: tuple[str, ...],
-        mu: float,
-        delta: float,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
+        self, part: PartOfGoal, facts: Facts, options: Options
     ) -> Offer[ThresholdParams] | Refusal:
         """Gaussian noise of m / ``mu`` cases, and the least threshold that spends ``delta``."""
-        refused = part_refusal(columns, delta)
+        refused = part_refusal(part.columns, part.delta)
         if refused is not None:
             return refused
         try:
@@ -126,7 +123,7 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
             return Refusal(
                 "misconfigured", f"beside other columns its noise is gaussian, not {kind}"
             )
-        params = threshold_part(mu, delta, facts.unit.max_cases)
+        params = threshold_part(part.mu, part.delta, facts.unit.max_cases)
         return Offer(params, _why(params))
 
     def predict(self, params: ThresholdParams, facts: Facts) -> Prediction | None:

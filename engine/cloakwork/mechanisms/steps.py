@@ -1,0 +1,303 @@
+"""What a step does to a log: the five kinds that there are, and what they hand to an engine.
+
+A mechanism says by ``Mechanism.step`` which kind of step it takes. A kind holds what may be known
+of the step beforehand (which columns it touches, what it costs) beside the functions that take it.
+What contradicts itself cannot be put together: each kind refuses it.
+
+- ``RewriteStep``: sees rows, and costs nothing. ``summary`` is a mergeable aggregate over whole
+  cases; ``decide`` turns the small summary into a decision; ``rewrite`` maps whole cases to whole
+  cases given the decision, or makes cases from the decision alone.
+- ``MeasureStep``: asks a kernel, and makes cases of noisy answers.
+- ``EnrichStep``: asks a kernel, and makes columns of cases that a step before made.
+- ``NoiseOnTimesStep``: says which noise each time gets, and what is made of noisy times.
+- ``NoiseOnValuesStep``: says which noise each value gets.
+
+All run batch by batch. What is released does not depend on how the cases were parted: a summary is
+sorted, and a rewrite decides nothing and draws from a keyed stream alone, whose draws depend on a
+case's index in the whole log. ``tests/contracts`` holds every mechanism to it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+import polars as pl
+from pydantic import BaseModel, JsonValue
+
+from cloakwork.base.arrays import Ints
+from cloakwork.base.budget import Currency
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.privacy_event import FREE, PrivacyEvent, charges_anything
+from cloakwork.kernel import Cases, Kernel, Perturbation
+from cloakwork.kernel.local import Randomisation
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.handle import LogHandle
+from cloakwork.mechanisms.local_values import PublicValues
+from cloakwork.mechanisms.noisy_times import Completion, NoisySample
+from cloakwork.mechanisms.values import ColumnValues, Enrichment
+from cloakwork.noise import Noise, Stream
+
+
+class Aggregate(Protocol):
+    """A summary of a log that can be taken batch by batch."""
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """Summarise one batch of whole cases."""
+        ...
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Combine the rows of several batches' summaries into one summary, in an order that does
+        not depend on theirs: sorted. Summaries that were merged can be merged again.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a mechanism decided: a small table, and figures from the raw log for the internal report
+    only.
+    """
+
+    table: pl.DataFrame
+    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a mechanism made of noisy answers: how many cases follow which variants.
+
+    ``variants``: activity sequences, each once. ``cases``: int64, shape (variants,); none is
+    released of a variant whose number is below 1. ``internal``: figures for the internal report.
+    ``columns``: as of ``Enrichment``, of the cases variant by variant, where the mechanism gives
+    them values as well.
+    """
+
+    variants: Sequence[tuple[str, ...]]
+    cases: Ints
+    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+    columns: ColumnValues = field(default_factory=dict)
+
+
+Together = Literal["case", "unit", "log"]
+"""What a batch must hold as a whole: each of its cases, all cases of each of their units, or the
+log.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MapCases:
+    """Rewrite whole cases to whole cases, batch by batch.
+
+    ``together``: what must lie in one batch; ``log``, the safe choice, where nothing is said.
+    ``unit``: for ``unit``, the case attribute that names it; cases without one are their own.
+
+    ``apply`` keeps ``EventLog.case_index`` of the cases that it returns (as ``keep_cases``,
+    ``keep_events`` and ``dataclasses.replace`` do), and may drop cases, but make none.
+    """
+
+    apply: Callable[[EventLog], EventLog]
+    together: Together = "log"
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateCases:
+    """Make cases from the decision alone; the rows of the source log are never looked at again.
+
+    ``cases``: how many. ``make``: those from one number on, before another, the same ones in
+    whatever ranges it is asked for them; so no more than one range is in memory at a time.
+    ``events_until``: how many events so many of the first cases have; None where that is not known.
+    """
+
+    cases: int
+    make: Callable[[int, int], EventLog]
+    events_until: Callable[[int], int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EnrichCases:
+    """Give columns to ``cases`` that a step before made, whatever log it was measured on.
+
+    ``apply`` adds the columns of a batch of them. It holds those of all cases, so that an engine
+    calls it in its own process, rather than send it to others.
+    """
+
+    cases: LogHandle
+    apply: Callable[[EventLog], EventLog]
+
+
+@dataclass(frozen=True, slots=True)
+class MapCasesBySummary:
+    """Rewrite in two passes: ``aggregate`` is taken over all batches, and ``mapping`` makes of the
+    merged table what maps the cases.
+
+    For what a rewrite needs of the whole log, such as noised values that events without one draw
+    from. Noise that both passes need is drawn at the same addresses of the stream: it is the same
+    noise.
+    """
+
+    aggregate: Aggregate
+    mapping: Callable[[pl.DataFrame], MapCases]
+
+
+Rewrite = MapCases | MapCasesBySummary | GenerateCases | EnrichCases
+
+
+F = TypeVar("F", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Search(Generic[F]):
+    """A long search, and what follows from it.
+
+    ``find`` is handed no noise, so what it finds holds none, and may serve again for the same
+    parameters and the same summary, whose columns are text, whole numbers or lists of them.
+    ``Found``: what it finds, as data that survives JSON. ``decide_by`` turns that into a decision,
+    with noise of its own; it raises ValueError where it is no answer for the summary, wherever it
+    comes from.
+    """
+
+    Found: type[F]
+    find: Callable[[pl.DataFrame], F]
+    decide_by: Callable[[pl.DataFrame, F, Noise], Decision]
+
+
+def nothing_to_decide(summary: pl.DataFrame, noise: Noise) -> Decision:
+    """The decision of a step that treats each case by itself."""
+    return Decision(summary)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteStep:
+    """A step that sees the log, measures nothing of it, and costs nothing.
+
+    ``summary``: the aggregate that ``decide`` needs; None where it needs nothing from the log.
+    ``search``: where ``decide`` is a long search and what follows from it, these two apart.
+    """
+
+    lineage: Lineage
+    rewrite: Callable[[Decision, Stream], Rewrite]
+    summary: Aggregate | None = None
+    decide: Callable[[pl.DataFrame, Noise], Decision] = nothing_to_decide
+    search: Search[Any] | None = None
+    event: PrivacyEvent = field(default=FREE, init=False)
+    currency: Currency = field(default="unit", init=False)
+
+    def __post_init__(self) -> None:
+        if self.lineage.measures:
+            raise ValueError(
+                "a step that rewrites measures nothing: what draws noise for a guarantee asks a "
+                "kernel, in a MeasureStep"
+            )
+        if self.lineage.enriches:
+            raise ValueError("a step that rewrites adds no columns to cases of another log")
+        if self.summary is not None and not self.lineage.reads:
+            raise ValueError(
+                "it takes a summary of the log, and its lineage names no column that it looks at"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureStep:
+    """A step that measures the log without seeing it, and makes all cases of the answers.
+
+    ``measure`` asks the kernel what ``event`` lists, of the columns that ``lineage`` measures.
+    """
+
+    lineage: Lineage
+    event: PrivacyEvent
+    measure: Callable[[Kernel], Measurement]
+    currency: Currency = field(default="unit", init=False)
+
+    def __post_init__(self) -> None:
+        _require_charge(self.lineage, self.event)
+        if not self.lineage.generates or not {CONTROL_FLOW, METADATA} <= self.lineage.writes:
+            raise ValueError(
+                "a step that measures makes new cases (generates), and writes "
+                f"{CONTROL_FLOW} and {METADATA}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnrichStep:
+    """A step that gives values to cases that were made without them, and never sees the log from
+    which these were made.
+
+    ``enrich`` asks the kernel about that log, and makes of its answers the columns of the cases,
+    which it is handed as far as ``lineage`` reads them. They were made of noisy answers too, so
+    that a question may follow from them.
+    """
+
+    lineage: Lineage
+    event: PrivacyEvent
+    enrich: Callable[[Kernel, Cases], Enrichment]
+    currency: Currency = field(default="unit", init=False)
+
+    def __post_init__(self) -> None:
+        _require_charge(self.lineage, self.event)
+        writes_flow = CONTROL_FLOW in self.lineage.writes
+        if not self.lineage.enriches or self.lineage.generates or writes_flow:
+            raise ValueError(
+                "a step that adds columns to cases enriches, makes no cases, and does not write "
+                f"{CONTROL_FLOW}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseOnTimesStep:
+    """A step that adds noise to each time of a log, and never sees one without.
+
+    ``noise``: what ``event`` charges for. ``complete``: makes, by a sample of the whole log's noisy
+    values, what gives a time to every event of a batch.
+    """
+
+    lineage: Lineage
+    event: PrivacyEvent
+    currency: Currency
+    noise: Perturbation
+    complete: Callable[[NoisySample], Completion]
+
+    def __post_init__(self) -> None:
+        _require_type(self.noise, Perturbation, "noise")
+        _require_charge(self.lineage, self.event)
+        if TIMESTAMPS not in self.lineage.measures or CONTROL_FLOW not in self.lineage.reads:
+            raise ValueError(
+                "a step that puts noise on times measures them, and reads the order of events"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseOnValuesStep:
+    """A step that puts a noisy value in the place of each value, and never sees one.
+
+    ``noise``: on each attribute, what ``event`` charges for; ``values``: what the codes of each
+    attribute stand for.
+    """
+
+    lineage: Lineage
+    event: PrivacyEvent
+    noise: Randomisation
+    values: Mapping[str, PublicValues]
+    currency: Currency = field(default="local", init=False)
+
+    def __post_init__(self) -> None:
+        _require_type(self.noise, Randomisation, "noise")
+        _require_charge(self.lineage, self.event)
+        names = frozenset(self.noise.noises)
+        if self.lineage.reads or names != self.lineage.measures or names != self.lineage.writes:
+            raise ValueError("it randomises other values than its lineage measures and writes")
+
+
+StepKind = RewriteStep | MeasureStep | EnrichStep | NoiseOnTimesStep | NoiseOnValuesStep
+
+
+def _require_charge(lineage: Lineage, event: PrivacyEvent) -> None:
+    """Whatever is measured is charged for."""
+    if lineage.measures and not charges_anything(event):
+        columns = ", ".join(sorted(lineage.measures))
+        raise ValueError(f"it measures {columns} and charges nothing for it")
+
+
+def _require_type(value: object, kind: type, what: str) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(f"its {what} is no {kind.__name__}")
