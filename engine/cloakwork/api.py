@@ -46,7 +46,7 @@ from cloakwork.report.model import Format as ReportFormat
 from cloakwork.report.render import render, render_pdf
 from cloakwork.report.risk_file import read_risk
 from cloakwork.report.texts import open_window_line, warning_lines
-from cloakwork.run.engine_choice import choice_for
+from cloakwork.run.engine_choice import SparkTable, choice_for
 from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
@@ -59,7 +59,6 @@ from cloakwork.run.training_device import require_device
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame as SparkDataFrame
 
 
 def load_policy(path_or_name: str | Path, *, ledger: Ledger | str | None = None) -> Policy:
@@ -79,7 +78,7 @@ def _source(path_or_name: str | Path, ledger: Ledger | str | None) -> PolicySour
 
 def apply(
     plan: Plan,
-    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame | SparkDataFrame",
+    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame | SparkTable",
     *,
     ledger: Ledger | str | None = None,
     reporter: Reporter = in_notebook,
@@ -158,7 +157,7 @@ def apply(
 
 def release(
     policy: Policy | Plan | str | Path,
-    log: "EventLog | str | Path | SparkDataFrame",
+    log: "EventLog | str | Path | SparkTable",
     out: str | Path,
     *,
     ledger: Ledger | str | None = None,

@@ -27,7 +27,7 @@ import yaml
 from cloakwork.cli import cloakwork_command, main
 from cloakwork.cli.examples import EXAMPLES
 from cloakwork.ledger import ledger
-from cloakwork.mechanisms.registry import OURS
+from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -305,7 +305,7 @@ def _registry(run: Transcript) -> None:
 
 def _rest(run: Transcript) -> None:
     run("mechanisms", "mechanisms")
-    for name in OURS:
+    for name in catalogue():
         run("mechanisms", "mechanisms", name)
     run("mechanisms", "mechanisms", "kanon/auot")
     run("audit", "audit", "dp", "variants/threshold", "--runs", "40", "--quiet")

@@ -125,6 +125,13 @@ class Mechanism(ABC, Generic[P]):
         """How accurate a release will be; None where that cannot be said beforehand."""
         return None
 
+    def training_device(self) -> Literal["cpu", "cuda"]:
+        """Load what training needs on the chosen device (``mechanisms.devices``), and say which one
+        it is; asked of what ``trains``, before anything is charged. Raises MissingExtra or
+        MissingDevice.
+        """
+        return "cpu"
+
     def training_seconds(
         self, params: P, facts: Facts, device: Literal["cpu", "cuda"]
     ) -> float | None:

@@ -1,4 +1,4 @@
-"""The names of mechanisms that other installed packages bring; none of their code is loaded."""
+"""The names of mechanisms that installed packages register; none of their code is loaded."""
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -13,7 +13,7 @@ ENTRY_POINTS: Final = "cloakwork.mechanisms"
 
 @cache
 def installed_entries() -> tuple[EntryPoint, ...]:
-    """What other packages register, sorted by name.
+    """What installed packages register, ``cloakwork_extras`` among them, sorted by name.
 
     A name that reads as a glob is no name: in a policy it would stand for mechanisms of ours.
     """
@@ -21,8 +21,13 @@ def installed_entries() -> tuple[EntryPoint, ...]:
     return tuple(sorted(named, key=lambda entry: entry.name))
 
 
+def is_ours(entry: EntryPoint) -> bool:
+    """Whether Cloakwork's own distribution registers it."""
+    return entry.dist is not None and entry.dist.name == "cloakwork"
+
+
 def installed_names() -> frozenset[str]:
-    """Mechanisms that other packages bring."""
+    """Mechanisms that installed packages bring beside the core."""
     return frozenset(entry.name for entry in installed_entries())
 
 

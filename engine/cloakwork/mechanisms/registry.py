@@ -8,12 +8,11 @@ from typing import Any, Final
 
 from cloakwork.base.errors import MechanismError
 from cloakwork.mechanisms.base import Mechanism
-from cloakwork.mechanisms.installed import installed_entries
-from cloakwork.mechanisms.mechanism_names import KNOWN_MECHANISMS
+from cloakwork.mechanisms.installed import installed_entries, is_ours
+from cloakwork.mechanisms.mechanism_names import IN_ORDER, KNOWN_MECHANISMS
 from cloakwork.mechanisms.packages import package_of
 from cloakwork.mechanisms.third_party import load_mechanism
 
-_NETWORKS: Final = "cloakwork_extras.networks"
 _ATTRIBUTES: Final = "cloakwork.mechanisms.attributes"
 
 OURS: Final[Mapping[str, str]] = {
@@ -30,21 +29,7 @@ OURS: Final[Mapping[str, str]] = {
     "variants/adaptive": "cloakwork.mechanisms.variants.adaptive:VariantAdaptive",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
     "variants/amun": "cloakwork.mechanisms.variants.amun:VariantAmun",
-    "variants/libra": "cloakwork_extras.libra.libra:VariantLibra",
-    "variants/amun-published": "cloakwork_extras.amun_published:VariantAmunPublished",
-    "variants/libra-published": "cloakwork_extras.libra.published:VariantLibraPublished",
-    "variants/prefix-tree": "cloakwork_extras.trees.prefix_tree:PrefixTree",
-    "variants/sacofa": "cloakwork_extras.trees.sacofa:Sacofa",
-    "variants/prefix-tree-published": "cloakwork_extras.trees.published:PublishedPrefixTree",
-    "variants/sacofa-published": "cloakwork_extras.trees.published:PublishedSacofa",
-    "variants/pripel-published": "cloakwork_extras.pripel.published:PripelPublished",
-    "variants/travag-published": f"{_NETWORKS}.travag_published:VariantTravagPublished",
-    "variants/ddpm-published": "cloakwork_extras.networks.ddpm_published:VariantDdpmPublished",
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
-    "variants/travag": "cloakwork_extras.networks.travag:VariantTravag",
-    "variants/ddpm": "cloakwork_extras.networks.ddpm:VariantDdpm",
-    "variants/transformer": "cloakwork_extras.networks.transformer:VariantTransformer",
-    "dfg/laplace": "cloakwork_extras.dfg.laplace:DfgLaplace",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",
     "attributes/regression": f"{_ATTRIBUTES}.regression:AttributesRegression",
@@ -54,9 +39,10 @@ OURS: Final[Mapping[str, str]] = {
     "attributes/bounded-laplace": f"{_ATTRIBUTES}.bounded_laplace:BoundedLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }
-"""Name to ``module:class``, in the order in which the planner tries them; a module loads when its
-mechanism is used.
-"""
+"""Name to ``module:class``; a module loads when its mechanism is used."""
+
+
+_PLACES: Final = {name: place for place, name in enumerate(IN_ORDER)}
 
 
 class Catalogue(Mapping[str, Mechanism[Any]]):
@@ -92,7 +78,8 @@ class Catalogue(Mapping[str, Mechanism[Any]]):
         return mechanism
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._modules, *self._others, *self._entries))
+        names = (*self._modules, *self._others, *self._entries)
+        return iter(sorted(names, key=lambda name: _PLACES.get(name, len(_PLACES))))
 
     def __contains__(self, name: object) -> bool:
         return name in self._modules or name in self._others or name in self._entries
@@ -110,13 +97,15 @@ class Catalogue(Mapping[str, Mechanism[Any]]):
 
 @cache
 def catalogue() -> Catalogue:
-    """Our mechanisms and those that installed packages register under ``cloakwork.mechanisms``.
+    """Our mechanisms, and those that installed packages register under ``cloakwork.mechanisms``:
+    ``cloakwork_extras``, which is ours too, and others.
 
     Raises MechanismError where a package takes a name that is ours, or another package's.
     """
     entries: dict[str, EntryPoint] = {}
     for entry in installed_entries():
-        if entry.name in {*OURS, *KNOWN_MECHANISMS}:
+        taken = OURS.keys() if is_ours(entry) else {*OURS, *KNOWN_MECHANISMS}
+        if entry.name in taken:
             raise package_of(entry).package_error("takes the name of a mechanism of Cloakwork")
         if entry.name in entries:
             other = package_of(entries[entry.name]).package

@@ -21,6 +21,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Theorem,
 )
+from cloakwork.mechanisms.installed import is_ours
 from cloakwork.mechanisms.packages import Package, package_of
 from cloakwork.mechanisms.prediction import Prediction
 from cloakwork.mechanisms.steps import RewriteStep, StepKind
@@ -28,6 +29,9 @@ from cloakwork.mechanisms.steps import RewriteStep, StepKind
 
 def load_mechanism(entry: EntryPoint) -> Mechanism[Any]:
     """The mechanism that ``entry`` registers; raises MechanismError where it is unfit."""
+    if is_ours(entry):
+        ours: Mechanism[Any] = entry.load()()
+        return ours
     package = package_of(entry)
     with package.errors_attributed(f"cannot be loaded from {entry.value}"):
         found = entry.load()
@@ -121,6 +125,11 @@ class OfPackage:
         if predicted is None:
             return None
         return self._package.require_type(predicted, Prediction, "predict")
+
+    def training_device(self) -> Literal["cpu", "cuda"]:
+        """Where it says that it trains."""
+        with self._package.errors_attributed("training_device failed"):
+            return self._mechanism.training_device()
 
     def training_seconds(
         self, params: Any, facts: Facts, device: Literal["cpu", "cuda"]

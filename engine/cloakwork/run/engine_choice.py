@@ -3,8 +3,9 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from cloakwork.base.errors import CloakworkError
 from cloakwork.base.progress import Reporter
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 ENGINES: Final = ("memory", "local", "spark")
 ALIASES: Final = {"polars": "memory"}
+
+ENGINE_ENTRIES: Final = "cloakwork.engines"
+"""The group under which a package registers an engine."""
 
 IN_MEMORY: Final = 5_000_000
 """Events up to which a log is worked on in memory where nobody says otherwise: about 1 GB."""
@@ -78,20 +82,19 @@ def choice_for(
     is none of these. ``engine``: a name, or an engine of Spark.
     """
     if not isinstance(engine, str | None) or type(log).__module__.startswith("pyspark."):
-        from cloakwork_extras.spark.spark_reading import opened_by_spark
-
         reading = Reading(columns, keep, on_excess_under(plan))
-        return Choice(*opened_by_spark(engine, log, plan.policy, reading))
+        return Choice(*registered_engine("spark").opened(engine, log, plan.policy, reading))
     if isinstance(log, EventLog):
-        return _choice_in_memory(engine, log)
+        return _choice_in_memory(engine, log, plan.policy)
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
         chosen = _choice_of_file(engine, log, plan, Reading(columns, keep, on_excess_under(plan)))
         _say_of_objects(plan, chosen.source, reporter)
         return chosen
     if type(log).__module__.partition(".")[0] == "pm4py":
-        return _choice_in_memory(engine, EventLog.from_pandas(cast("pd.DataFrame", log)))
-    return _choice_in_memory(engine, log_in_memory(plan.policy, log, columns))
+        table = EventLog.from_pandas(cast("pd.DataFrame", log))
+        return _choice_in_memory(engine, table, plan.policy)
+    return _choice_in_memory(engine, log_in_memory(plan.policy, log, columns), plan.policy)
 
 
 def _choice_of_file(name: str | None, path: str | Path, plan: Plan, reading: Reading) -> Choice:
@@ -99,20 +102,10 @@ def _choice_of_file(name: str | None, path: str | Path, plan: Plan, reading: Rea
     step of the plan needs all cases at once.
     """
     policy, named = plan.policy, engine_name(name)
-    if named == "spark":
-        from cloakwork_extras.spark.spark import spark_engine
-        from cloakwork_extras.spark.spark_reading import spark_source
-
-        source = spark_source(
-            policy,
-            path,
-            columns=reading.columns,
-            keep=reading.keep,
-            on_excess=reading.on_excess,
-        )
-        return Choice(spark_engine(), source)
     if named == "memory":
         return Choice(MemoryEngine(), reading.log(policy, path))
+    if named not in (None, "local"):
+        return Choice(*registered_engine(named).opened(named, path, policy, reading))
     rows = reading.rows(policy, path)
     if named == "local":
         return Choice(local_engine(), rows)
@@ -121,6 +114,36 @@ def _choice_of_file(name: str | None, path: str | Path, plan: Plan, reading: Rea
         return Choice(MemoryEngine(), reading.log(policy, path))
     because = f"about {events:,} events: worked on in batches on disk (engine local)"
     return Choice(local_engine(), rows, because)
+
+
+class SparkTable(Protocol):
+    """A DataFrame of Spark, by what tells it from others."""
+
+    @property
+    def sparkSession(self) -> Any: ...  # noqa: D102, N802 - Spark's name
+
+
+class RegisteredEngine(Protocol):
+    """An engine of a package, under the entry-point group ``cloakwork.engines``."""
+
+    def opened(
+        self, engine: object, log: object, policy: Policy, reading: Reading
+    ) -> tuple[Engine, object]:
+        """The engine, and what it opens of ``log``: an event log, a path, or what it alone reads.
+
+        ``engine``: its name, None, or an engine that it made before.
+        """
+        ...
+
+
+def registered_engine(name: str) -> RegisteredEngine:
+    """The engine that a package registers as ``name``; CloakworkError where none does."""
+    for entry in entry_points(group=ENGINE_ENTRIES, name=name):
+        found: RegisteredEngine = entry.load()()
+        return found
+    raise CloakworkError(
+        f"the engine '{name}' is not installed: no package registers it under {ENGINE_ENTRIES}"
+    )
 
 
 def _expected_events(rows: RowSource, path: Path) -> int:
@@ -150,16 +173,15 @@ def on_excess_under(plan: Plan) -> OnExcess:
     return "drop" if any(claim.cost is not None for claim in plan.claims) else "refuse"
 
 
-def _choice_in_memory(name: str | None, log: EventLog) -> Choice:
+def _choice_in_memory(name: str | None, log: EventLog, policy: Policy) -> Choice:
     """The engine called ``name`` with a log in memory; by default ``memory``."""
     named = engine_name(name) or "memory"
     if named == "memory":
         return Choice(MemoryEngine(), log)
     if named == "local":
         return Choice(local_engine(), log)
-    from cloakwork_extras.spark.spark import spark_engine
-
-    return Choice(spark_engine(), log)
+    reading = Reading(None, None, "refuse")
+    return Choice(*registered_engine(named).opened(named, log, policy, reading))
 
 
 def engine_name(name: str | None) -> str | None:

@@ -5,12 +5,7 @@ from typing import Any, Final, Literal
 
 from cloakwork.base.progress import Reporter
 from cloakwork.mechanisms.base import Mechanism
-from cloakwork.mechanisms.devices import (
-    INSTALL,
-    chosen_device,
-    computed_on,
-    has_torch,
-)
+from cloakwork.mechanisms.devices import INSTALL, computed_on, has_torch
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Plan
@@ -25,12 +20,14 @@ def require_device(
     """Load what ``plan`` needs to train on ``device``, and tell ``reporter`` how long that takes.
 
     Raises MissingExtra without torch, and MissingDevice where there is no such device. Where no
-    step trains, torch is loaded for a graphics card that was asked for, and for nothing else.
+    step trains, torch is not loaded.
     """
     with computed_on(device):
-        if not _trained(plan, catalogue):
+        trained = _trained(plan, catalogue)
+        if not trained:
             return
-        kind: Literal["cpu", "cuda"] = "cuda" if chosen_device().type == "cuda" else "cpu"
+        devices = [mechanism.training_device() for mechanism, _ in trained]
+        kind: Literal["cpu", "cuda"] = "cuda" if "cuda" in devices else "cpu"
         seconds = _seconds(plan, kind, catalogue)
         if seconds is not None:
             reporter(f"training takes {duration_in_words(seconds)} on this machine")

@@ -8,7 +8,7 @@ tests that every mechanism passes, ``audit_mechanism`` the statistical audit of 
 from cloakwork.evaluation.audits import audit_mechanism, auditable
 from cloakwork.testing.contract import MechanismContract
 from cloakwork.testing.memberships import attack_membership
-from cloakwork.testing.runs import Prepared, directly_follows_graph, prepare, run_mechanism
+from cloakwork.testing.runs import Prepared, prepare, run_mechanism
 
 __all__ = [
     "MechanismContract",
@@ -16,7 +16,6 @@ __all__ = [
     "attack_membership",
     "audit_mechanism",
     "auditable",
-    "directly_follows_graph",
     "prepare",
     "run_mechanism",
 ]

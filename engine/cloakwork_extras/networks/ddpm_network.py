@@ -10,8 +10,8 @@ from torch.nn.functional import one_hot
 
 from cloakwork.base.arrays import Floats
 from cloakwork.kernel import Cases, Kernel
-from cloakwork.mechanisms.devices import chosen_device
 from cloakwork_extras.networks.ddpm import CHAINS, LEVELS, WORK, denoiser_sizes
+from cloakwork_extras.networks.devices import chosen_device
 from cloakwork_extras.networks.layers import Shapes, Tape, generator_of, seed_from
 from cloakwork_extras.networks.one_hot import Domain, descent_of, padded
 from cloakwork_extras.networks.one_hot_params import OneHotParams

@@ -21,6 +21,7 @@ from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.drawing import MOST_CASES, in_whole
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.threshold import select_variants
+from cloakwork_extras.networks.devices import TrainsNetwork
 from cloakwork_extras.networks.one_hot_params import (
     LearningRates,
     OneHotOptions,
@@ -58,7 +59,7 @@ class Domain:
         return cases.among(self.variants)
 
 
-class OneHotRelease(VariantRelease[OneHotParams]):
+class OneHotRelease(TrainsNetwork, VariantRelease[OneHotParams]):
     """Release as many cases of each variant as a trained network generates on average.
 
     Cases that follow no variant of the domain count for nothing. Where there are no cases by the
@@ -66,7 +67,6 @@ class OneHotRelease(VariantRelease[OneHotParams]):
     """
 
     Params = OneHotParams
-    trains: ClassVar[bool] = True
     needs_delta: ClassVar[bool] = True
     Options: type[OneHotOptions]
     learning_rates: ClassVar[LearningRates]

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.kernel import Cases, Descent
-from cloakwork.mechanisms.devices import chosen_device
 from cloakwork.mechanisms.variants.chain import MarkovChain
 from cloakwork.mechanisms.variants.drawing import StepFactors
 from cloakwork.mechanisms.variants.markov import RemainingCases
 from cloakwork_extras.networks.attention import PrefixNetwork
+from cloakwork_extras.networks.devices import chosen_device
 from cloakwork_extras.networks.layers import Tape, seed_from
 from cloakwork_extras.networks.sequences import PaddedCases
 from cloakwork_extras.networks.training import Adam, train

@@ -15,8 +15,8 @@ from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Randomness
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.mechanisms.devices import require_torch
 from cloakwork.mechanisms.steps import Measurement
+from cloakwork_extras.networks.devices import TrainsNetwork, require_torch
 from cloakwork_extras.networks.published_accounting import least_epsilon
 from cloakwork_extras.published import PublishedRelease
 
@@ -48,10 +48,9 @@ class GenerativePublishedParams(Frozen):
 P = TypeVar("P", bound=GenerativePublishedParams)
 
 
-class GenerativePublished(PublishedRelease[P]):
+class GenerativePublished(TrainsNetwork, PublishedRelease[P]):
     """A network that draws among the variants of the source."""
 
-    trains: ClassVar[bool] = True
     Options: ClassVar[type[GenerativePublishedOptions]] = GenerativePublishedOptions
     draws: ClassVar[str]
     """What it does, in the plan's words."""

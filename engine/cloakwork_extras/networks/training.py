@@ -13,7 +13,7 @@ from cloakwork.base.arrays import Floats
 from cloakwork.base.privacy_event import Repeated
 from cloakwork.base.progress import say
 from cloakwork.kernel import Cases, Descent, Factors, Kernel
-from cloakwork.mechanisms.devices import chosen_device
+from cloakwork_extras.networks.devices import chosen_device
 from cloakwork_extras.networks.layers import Shapes, Tape
 
 Losses = Callable[[Tape, Cases, int], Tensor]

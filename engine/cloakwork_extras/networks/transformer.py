@@ -27,6 +27,7 @@ from cloakwork_extras.networks.calibration import (
     multiplier_of_mu,
     steps_event,
 )
+from cloakwork_extras.networks.devices import TrainsNetwork
 from cloakwork_extras.networks.transformer_params import (
     MOST_LABELS,
     UNITS,
@@ -49,7 +50,7 @@ a factor of two.
 """
 
 
-class VariantTransformer(VariantRelease[TransformerParams]):
+class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
     """Release frequent variants by threshold, and draw the other cases from a Markov chain whose
     steps a network takes more or less often, by all that came before.
 
@@ -67,7 +68,6 @@ class VariantTransformer(VariantRelease[TransformerParams]):
     on data.
     """
 
-    trains: ClassVar[bool] = True
     name: ClassVar[str] = "variants/transformer"
     serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, softplus
 
 from cloakwork.base.arrays import Floats
 from cloakwork.kernel import Cases, Kernel
-from cloakwork.mechanisms.devices import chosen_device
+from cloakwork_extras.networks.devices import chosen_device
 from cloakwork_extras.networks.layers import Shapes, Tape, seed_from
 from cloakwork_extras.networks.one_hot import Domain, descent_of, padded
 from cloakwork_extras.networks.one_hot_params import OneHotParams

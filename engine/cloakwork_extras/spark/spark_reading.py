@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from cloakwork.base.errors import CloakworkError, LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
@@ -10,6 +10,7 @@ from cloakwork.log.formats.options import ROW_NUMBER, InputOptions
 from cloakwork.log.formats.reading import asked_of
 from cloakwork.log.limits import OnExcess
 from cloakwork.policy.model import Policy
+from cloakwork.run.engine_choice import Reading
 from cloakwork_extras.spark.spark import SparkEngine, spark_engine
 from cloakwork_extras.spark.spark_rows import (
     TABLE_PREFIX,
@@ -22,44 +23,50 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class ReadingArguments(Protocol):
-    """How a log is to be read: as the arguments of ``spark_source``."""
+class OnSpark:
+    """The engine ``spark``, as it is registered under ``cloakwork.engines``."""
 
-    @property
-    def columns(self) -> Mapping[str, str] | None: ...  # noqa: D102
-    @property
-    def keep(self) -> Callable[[str], bool] | None: ...  # noqa: D102
-    @property
-    def on_excess(self) -> OnExcess: ...  # noqa: D102
-
-
-def opened_by_spark(
-    engine: object, log: object, policy: Policy, asked: ReadingArguments
-) -> tuple[SparkEngine, object]:
-    """``engine``, or the engine on the session of a DataFrame, and what it opens of ``log``: an
-    event log, a path, a table's name or a DataFrame. CloakworkError for another engine.
-    """
-    from pyspark.sql import DataFrame
-
-    frame = log if isinstance(log, DataFrame) else None
-    if not isinstance(engine, SparkEngine):
-        if frame is None or engine not in (None, "spark"):
+    def opened(
+        self, engine: object, log: object, policy: Policy, reading: Reading
+    ) -> tuple[SparkEngine, object]:
+        """``engine``, or the engine on the session of a DataFrame, else on the active one, and what
+        it opens of ``log``: an event log, a path, a table's name or a DataFrame. CloakworkError for
+        another engine.
+        """
+        if type(log).__module__.startswith("pyspark."):
+            frame = cast("DataFrame", log)
+            if isinstance(engine, SparkEngine):
+                return engine, _source(policy, frame, reading)
+            if engine in (None, "spark"):
+                return spark_engine(frame.sparkSession), _source(policy, frame, reading)
+        if engine != "spark" and not isinstance(engine, SparkEngine):
             raise CloakworkError(
                 f"the log is a {type(log).__name__}, which the engine {engine} does not read; a "
                 "DataFrame of Spark needs the engine spark"
             )
-        engine = spark_engine(frame.sparkSession)
-    if isinstance(log, EventLog):
-        return engine, log
-    if frame is None and not isinstance(log, str | Path):
-        raise LogError(
-            "log",
-            f"must be a DataFrame of Spark, a path, a table's name or an "
-            f"EventLog (got {type(log).__name__})",
-        )
-    location = cast("str | Path | DataFrame", log)
-    return engine, spark_source(
-        policy, location, columns=asked.columns, keep=asked.keep, on_excess=asked.on_excess
+        if isinstance(log, EventLog):
+            return _started(engine), log
+        if not isinstance(log, str | Path):
+            raise LogError(
+                "log",
+                f"must be a DataFrame of Spark, a path, a table's name or an "
+                f"EventLog (got {type(log).__name__})",
+            )
+        source = _source(policy, log, reading)  # before Spark starts
+        return _started(engine), source
+
+
+def _started(engine: object) -> SparkEngine:
+    return engine if isinstance(engine, SparkEngine) else spark_engine()
+
+
+def _source(policy: Policy, location: "str | Path | DataFrame", reading: Reading) -> SparkSource:
+    return spark_source(
+        policy,
+        location,
+        columns=reading.columns,
+        keep=reading.keep,
+        on_excess=reading.on_excess,
     )
 
 

@@ -9,13 +9,9 @@ import pytest
 
 from cloakwork.base.facts import Facts
 from cloakwork.errors import MissingDevice, MissingExtra
-from cloakwork.mechanisms.devices import (
-    chosen_device,
-    computed_on,
-    has_torch,
-    require_torch,
-)
-from cloakwork.mechanisms.registry import OURS, catalogue
+from cloakwork.mechanisms.devices import computed_on, has_torch
+from cloakwork_extras.networks.devices import chosen_device, require_torch
+from cloakwork.mechanisms.registry import catalogue
 from cloakwork.testing.contract_logs import EVERY_GOAL
 
 
@@ -59,7 +55,7 @@ def test_a_missing_graphics_card_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     stand_in_for_torch(monkeypatch, card=False)
     said = r"^there is no graphics card .*; take cpu, or auto$"
     with pytest.raises(MissingDevice, match=said), computed_on("cuda"):
-        pass
+        chosen_device()
     assert MissingDevice.exit_code == 2
 
 
@@ -82,7 +78,7 @@ def test_a_choice_ends_with_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_missing_torch_is_one_line_with_the_remedy() -> None:
     """And the processor needs it as a graphics card does."""
     assert not has_torch()
-    for need in (require_torch, chosen_device, computed_on("cuda").__enter__):
+    for need in (require_torch, chosen_device, catalogue()["variants/ddpm"].training_device):
         with pytest.raises(MissingExtra) as caught:
             need()
         assert str(caught.value) == (
@@ -118,7 +114,7 @@ def test_no_offer_depends_on_torch(monkeypatch: pytest.MonkeyPatch) -> None:
         offered.append(
             [
                 catalogue()[name].offer(goal, Facts(alphabet=("a", "b")), {})
-                for name in OURS
+                for name in catalogue()
                 for goal in EVERY_GOAL
             ]
         )
