@@ -27,7 +27,7 @@ from cloakwork.evaluation.comparison_model import FigureSpread  # noqa: E402
 from cloakwork.evaluation.measuring import run_figures, summary  # noqa: E402
 from cloakwork.evaluation.stand_in import stand_in_facts  # noqa: E402
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams  # noqa: E402
-from cloakwork.mechanisms.steps import Decision
+from cloakwork.mechanisms.steps import Decision  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402
 from cloakwork.plan.planner import make_plan  # noqa: E402
 from cloakwork.plan.profile_model import Profile, profile_params  # noqa: E402

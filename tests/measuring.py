@@ -12,7 +12,7 @@ from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import Books, Kernel, Measured
 from cloakwork.noise import Noise
-from cloakwork.run.steps import Grant, measure
+from cloakwork.run.steps import GrantedStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ def release(
     parameters name.
     """
     unit = Unit(attribute=getattr(params, "unit", None), max_cases=getattr(params, "max_cases", 1))
-    grant = Grant.of(mechanism, params, facts or Facts(unit=unit))
+    step = GrantedStep.of(mechanism, params, facts or Facts(unit=unit))
     seen = histogram if isinstance(histogram, Measured) else measured_of(histogram, noise)
-    found, recorded = measure(mechanism, params, seen, noise, grant)
+    found, recorded = step.measure(seen, noise)
     table = pl.DataFrame(
         {"variant": pl.Series(found.variants, dtype=pl.List(pl.String)), "cases": found.cases},
         schema={"variant": pl.List(pl.String), "cases": pl.Int64},

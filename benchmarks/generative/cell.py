@@ -81,7 +81,7 @@ def drawn_by(
         return lambda: uniform(source), {"paid_epsilon": None, "paid_delta": None}
     facts, options = declared(log, source), OPTIONS.get((method, name), {})
     prepared = prepare(method, options=options, **budget, **facts)
-    spent = cost(prepared.mechanism.event(prepared.params, Facts(**facts)), budget["delta"])
+    spent = cost(prepared.mechanism.step(prepared.params, Facts(**facts)).event, budget["delta"])
     if spent.epsilon == float("inf"):
         paid = {"paid_epsilon": None, "paid_delta": None}
     else:

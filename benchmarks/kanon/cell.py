@@ -78,7 +78,7 @@ def run(cell: dict[str, Any]) -> dict[str, Any]:
         return {"refused": offer.reason}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begun = time.perf_counter()
-    summary = mechanism.summarise(offer.params).of(log)
+    summary = mechanism.step(offer.params, Facts()).summary.of(log)
     decision = mechanism.decide(offer.params, summary, secret())
     seconds = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -150,7 +150,7 @@ def as_published(log: str, tree: str, epsilon: float) -> dict[str, int]:
 
 def paid(prepared: Prepared, facts: dict[str, Any], delta: float) -> dict[str, Any]:
     """What the accountant derives for a run; epsilon is None where nothing bounds it."""
-    spent = cost(prepared.mechanism.event(prepared.params, Facts(**facts)), delta)
+    spent = cost(prepared.mechanism.step(prepared.params, Facts(**facts)).event, delta)
     bounded = spent.epsilon < float("inf")
     return {
         "paid_epsilon": round(spent.epsilon, 6) if bounded else None,

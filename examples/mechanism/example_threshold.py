@@ -1,13 +1,15 @@
 """Release the variants whose noisy count reaches a threshold: an example of a mechanism."""
 
+from functools import partial
+
 from pydantic import BaseModel, ConfigDict
 
 from cloakwork.accounting.calibrate import laplace_scale, partition_threshold, threshold_delta
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta
 from cloakwork.kernel import Entries, Laplace
-from cloakwork.mechanisms.base import Gives, MeasuresVariants, Offer, Refusal, Theorem
-from cloakwork.mechanisms.steps import Measurement
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement, MeasureStep
 
 
 class ExampleParams(BaseModel):
@@ -19,7 +21,7 @@ class ExampleParams(BaseModel):
     max_cases: int
 
 
-class ExampleThreshold(MeasuresVariants):
+class ExampleThreshold(Mechanism[ExampleParams]):
     """Count each variant, add discrete Laplace noise, release those that reach ``tau``.
 
     An empty log gives an empty release; of unique variants each goes but for probability delta.
@@ -48,10 +50,11 @@ class ExampleThreshold(MeasuresVariants):
         params = ExampleParams(scale=scale, tau=tau, max_cases=cases)
         return Offer(params, f"variants of {tau} noisy cases or more are released")
 
-    def event(self, params, facts):
+    def step(self, params, facts):
         passed = threshold_delta(params.scale, params.tau, params.max_cases)
         noise = DiscreteLaplace(scale=params.scale, sensitivity=params.max_cases)
-        return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=passed)))
+        event = Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=passed)))
+        return MeasureStep(event=event, measure=partial(self.measure, params))
 
     def measure(self, params, kernel):
         found = kernel.select(Entries.of_variants, Laplace(params.scale), params.tau)

@@ -23,7 +23,7 @@ from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
 from cloakwork.mechanisms.attributes.regression import AttributesRegression
-from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
@@ -72,8 +72,8 @@ class TestBound(MechanismContract):
     def test_measurements_are_charged(self) -> None:
         """It cuts cases and events, and neither measures nor writes a column."""
         for params in self.given:
-            assert BoundContributions().event(params, self.facts) == FREE
-            assert not BoundContributions().lineage(params).writes
+            assert BoundContributions().step(params, self.facts).event == FREE
+            assert not BoundContributions().step(params, Facts()).lineage.writes
 
 
 class TestRedact(MechanismContract):
@@ -360,14 +360,9 @@ class LittleTraining(VariantTransformer):
         return super().meet(goal, facts, LITTLE | options)
 
     def offer_part(
-        self,
-        columns: tuple[str, ...],
-        mu: float,
-        delta: float,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
+        self, part: PartOfGoal, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[TransformerParams] | Refusal:
-        return super().offer_part(columns, mu, delta, facts, LITTLE | options)
+        return super().offer_part(part, facts, LITTLE | options)
 
 
 LITTLE: dict[str, JsonValue] = {"steps": 1, "width": 2, "places": 4}

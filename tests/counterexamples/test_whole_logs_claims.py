@@ -12,7 +12,7 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.guarantees.derive import derive
 from cloakwork.mechanisms.base import Gives, Offer
 from cloakwork.mechanisms.packages import Package
-from cloakwork.mechanisms.third_party import WatchedEnriching
+from cloakwork.mechanisms.third_party import OfPackage
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.histogram_params import offered_params
 from cloakwork.plan.choose import step_of
@@ -39,7 +39,7 @@ class BoundedTimes(ToyTimes):
 
 def test_sums_over_cases_give_no_privacy_between_logs_of_other_times():
     """Other times of a unit are one case less and one more: the claim was over half the move."""
-    mechanism = WatchedEnriching(BoundedTimes(), Package("toy/times", "toys 1.0"))
+    mechanism = OfPackage(BoundedTimes(), Package("toy/times", "toys 1.0"))
     policy = policy_of(
         attributes={
             "case:concept:name": {"role": "identifier"},

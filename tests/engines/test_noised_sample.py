@@ -25,7 +25,7 @@ from cloakwork.mechanisms.noisy_times import NoisySample
 from cloakwork.mechanisms.steps import MapCasesBySummary
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import Noise, Stream, reproducible
-from cloakwork.run.steps import Grant, take
+from cloakwork.run.steps import GrantedStep
 from cloakwork.testing.contract_logs import assert_same_log, random_batches, uneven_batches
 from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
@@ -108,8 +108,8 @@ def action_of(noise: Noise) -> MapCasesBySummary:
     """Both passes of noise on single times."""
     offer = LAPLACE.offer(METRIC, Facts(), {})
     assert isinstance(offer, Offer)
-    grant = Grant.of(LAPLACE, offer.params, Facts())
-    action = take(LAPLACE, offer.params, pl.DataFrame(), noise, grant).rewrite
+    step = GrantedStep.of(LAPLACE, offer.params, Facts())
+    action = step.take(pl.DataFrame(), noise).rewrite
     assert isinstance(action, MapCasesBySummary)
     return action
 

@@ -11,7 +11,7 @@ from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.base.privacy_event import FREE
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Books, Clip, Growth, Kernel, noises
-from cloakwork.mechanisms.base import Measures, Offer
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.plan.profile_model import ProfileParams, measure_profile
@@ -138,7 +138,7 @@ class Recorder:
 
 def that_measure():
     """The mechanisms that hold a kernel, but for those that look at the raw counts."""
-    names = [name for name in catalogue() if isinstance(catalogue()[name], Measures)]
+    names = [name for name in catalogue() if hasattr(catalogue()[name], "measure")]
     return [name for name in names if catalogue()[name].proof != "published"]
 
 
@@ -178,7 +178,7 @@ def questions(name):
     mechanism, asked = catalogue()[name], []
     for params, facts in offered(name):
         for seen in (whole_universe(facts.unit.max_cases), measured([], owners=([], [], []))):
-            books = Books.of(mechanism.event(params, facts))
+            books = Books.of(mechanism.step(params, facts).event)
             kernel = Kernel(seen, books, reproducible(1), facts.unit.max_cases)
             mechanism.measure(params, Recorder(kernel, asked))
     return asked
@@ -209,7 +209,7 @@ def questions_of_profile():
 def questions_about_columns():
     """What the toy asks that is granted times and attributes, of units of two cases."""
     toy, facts, asked = MeasuresGaps(), Facts(unit=PERSONS), []
-    books = Books.of(toy.event(NoParams(), facts))
+    books = Books.of(toy.step(NoParams(), facts).event)
     kernel = Kernel(with_columns(universe("az", 1)), books, reproducible(1), 2)
     toy.measure(NoParams(), Recorder(kernel, asked))
     return asked

@@ -4,6 +4,7 @@ of events and one of cases. And small logs for it, with ties, missing values and
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -16,8 +17,8 @@ from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import Clip, Entries, Gaussian, Laplace
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP
 from cloakwork.mechanisms.aggregates import CaseRows
-from cloakwork.mechanisms.base import Gives, MeasuresVariants, Offer, Refusal, Theorem
-from cloakwork.mechanisms.steps import Measurement
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement, MeasureStep
 from cloakwork.testing.logs import BEGIN, log_of
 
 ROLE, AGE = "org:role", "case:age"
@@ -66,7 +67,7 @@ class NoParams(Frozen):
     """Nothing to set."""
 
 
-class MeasuresGaps(MeasuresVariants):
+class MeasuresGaps(Mechanism[NoParams]):
     """Releases a case ``a`` for each tie that it counts, and ``a b`` for each age of 5."""
 
     name = "toy/gaps"
@@ -84,11 +85,15 @@ class MeasuresGaps(MeasuresVariants):
             return Refusal("misconfigured", "it has no options")
         return Offer(NoParams(), "counts gaps")
 
-    def lineage(self, params):
+    def step(self, params, facts):
         writes = frozenset({CONTROL_FLOW, METADATA})
-        return Lineage(measures=self.granted, writes=writes, generates=True)
+        return MeasureStep(
+            lineage=Lineage(measures=self.granted, writes=writes, generates=True),
+            event=self.event(facts),
+            measure=partial(self.measure, params),
+        )
 
-    def event(self, params, facts):
+    def event(self, facts):
         cases = facts.unit.max_cases
         counted = DiscreteLaplace(scale=8.0, sensitivity=cases)
         selected = DiscreteLaplace(scale=8.0, sensitivity=2 * cases)

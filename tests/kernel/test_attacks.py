@@ -15,7 +15,6 @@ from polars.exceptions import PanicException
 from pydantic import BaseModel
 
 from cloakwork.base.facts import Unit
-from cloakwork.base.lineage import CONTROL_FLOW, Lineage
 from cloakwork.base.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, PrivacyEvent
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
@@ -36,9 +35,9 @@ from cloakwork.kernel import (
 from cloakwork.kernel.perturb import Grid, OneTime, Perturbing
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.steps import Measurement
+from cloakwork.mechanisms.steps import Measurement, MeasureStep
 from cloakwork.noise import reproducible
-from cloakwork.run.steps import Grant, measure
+from cloakwork.run.steps import GrantedStep
 from cloakwork.testing import prepare
 from cloakwork.testing.logs import log_of
 from cloakwork_extras.trees.rules import measure_steps
@@ -247,17 +246,14 @@ def test_nothing_is_answered_once_the_step_is_over() -> None:
     """
     kept: list[Kernel] = []
 
-    class KeepsItsKernel:
-        name = "toy/late"
-
-        def measure(self, params: Any, kernel: Kernel) -> Measurement:
-            kept.append(kernel)
-            return Measurement([], np.zeros(0, np.int64))
+    def keep_kernel(kernel: Kernel) -> Measurement:
+        kept.append(kernel)
+        return Measurement([], np.zeros(0, np.int64))
 
     noise = reproducible(1)
     seen = measured_of(VariantCounts().of(LOG), noise)
-    lineage = Lineage(measures=frozenset({CONTROL_FLOW}), generates=True)
-    _, recorded = measure(KeepsItsKernel(), Params(), seen, noise, Grant(lineage, NOISE, Unit()))
+    step = MeasureStep(event=NOISE, measure=keep_kernel)
+    _, recorded = GrantedStep(step, "toy/late", Params(), Unit()).measure(seen, noise)
     with pytest.raises(PlanUnsound):
         kept[0].sum(Entries.one_each, Laplace(4.0), keys=1)
     assert kept[0].recorded == recorded

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.privacy_event import PoissonSampled
 from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
@@ -20,7 +20,7 @@ from cloakwork.kernel.vectors import Sums, added_up, answered, key_of
 from cloakwork.log.limits import ENVIRONMENT
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.noise import reproducible
-from cloakwork.run.steps import Grant, aggregate_of
+from cloakwork.run.steps import GrantedStep
 from cloakwork.testing import MechanismContract
 from cloakwork.testing.contract_logs import random_batches
 from cloakwork.testing.logs import BEGIN, log_of
@@ -81,16 +81,13 @@ class TestTheToy(MechanismContract):
 def test_a_step_is_shown_what_its_lineage_names():
     """Variants are counted where that is all; what is not named is not there."""
     toy, unit = MeasuresGaps(), Unit(attribute="case:unit", max_cases=2)
-    grant = Grant.of(toy, NoParams(), Facts(unit=unit))
-    assert aggregate_of(toy, NoParams(), grant) == rows_of()
+    assert GrantedStep.of(toy, NoParams(), Facts(unit=unit)).aggregate == rows_of()
     with_unit = granting(toy.granted | {"case:unit"}, unit)
-    assert aggregate_of(toy, NoParams(), with_unit) == CaseRows(
-        (AGE, ROLE, TIMESTAMPS), unit.attribute
-    )
+    assert with_unit.aggregate == CaseRows((AGE, ROLE, TIMESTAMPS), unit.attribute)
     for columns in ({CONTROL_FLOW}, {CONTROL_FLOW, METADATA}, {CONTROL_FLOW, "case:unit"}):
         granted = granting(columns, unit)
         expected = unit.attribute if "case:unit" in columns else None
-        assert aggregate_of(toy, NoParams(), granted) == VariantCounts(expected)
+        assert granted.aggregate == VariantCounts(expected)
     cases = measured_of(CaseRows((ROLE,)).of(LOG), reproducible(1)).cases
     assert cases.columns.keys() == {ROLE}
     for name in (AGE, TIMESTAMPS, "case:row", "concept:name"):
@@ -101,18 +98,21 @@ def test_a_step_is_shown_what_its_lineage_names():
 
 
 def granting(measures, unit=None, reads=(), **more):
-    lineage = Lineage(measures=frozenset(measures), reads=frozenset(reads))
-    event = MeasuresGaps().event(NoParams(), Facts())
-    return Grant(lineage, event, unit or Unit(), **more)
+    step = MeasuresGaps().step(NoParams(), Facts())
+    lineage = step.lineage.model_copy(
+        update={"measures": frozenset(measures), "reads": frozenset(reads)}
+    )
+    return GrantedStep(
+        replace(step, lineage=lineage), "toy/gaps", NoParams(), unit or Unit(), **more
+    )
 
 
 def test_values_are_no_unit_of_their_own():
     """A sum bounds one case more or less: not another value in a case that is known."""
-    toy = MeasuresGaps()
     with pytest.raises(PlanUnsound, match="takes as known"):
-        aggregate_of(toy, NoParams(), granting({TIMESTAMPS}, reads={CONTROL_FLOW}))
+        _ = granting({TIMESTAMPS}, reads={CONTROL_FLOW}).aggregate
     with pytest.raises(PlanUnsound, match="takes as known"):
-        aggregate_of(toy, NoParams(), granting({TIMESTAMPS, CONTROL_FLOW}, shift=BEGIN - BEGIN))
+        _ = granting({TIMESTAMPS, CONTROL_FLOW}, shift=BEGIN - BEGIN).aggregate
 
 
 def test_a_query_that_asks_for_more_finds_nothing():

@@ -254,7 +254,7 @@ def run_often(name, params, facts, seen, runs):
     mechanism, noise = catalogue()[name], reproducible(4)
     for _ in range(runs):
         kernel = kernel_of(
-            seen, mechanism.event(params, facts), noise=noise, max_cases=facts.unit.max_cases
+            seen, mechanism.step(params, facts).event, noise=noise, max_cases=facts.unit.max_cases
         )
         with suppress(Enough):
             mechanism.measure(params, kernel)

@@ -1,7 +1,7 @@
 """Noise on times: what one raw time, or all of a case, can move, and what the books let through."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
@@ -30,9 +30,10 @@ from cloakwork.kernel.perturb import (
 )
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.steps import NoiseOnTimesStep
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
 from cloakwork.noise import Stream, reproducible
-from cloakwork.run.steps import Grant, Outcome, look, take
+from cloakwork.run.steps import GrantedStep, Outcome
 from cloakwork.testing.contract_logs import assert_same_log, random_batches
 from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
@@ -174,29 +175,25 @@ def test_noise_far_outside_the_calendar_never_wraps() -> None:
         assert np.sign(found.gaps).tolist() == [-sign]
 
 
-@dataclass(frozen=True)
-class Otherwise(TimestampLaplace):
-    """Perturbs otherwise than its event says; ``changed``: of what it should declare."""
-
-    changed: Callable[[Perturbation], Any]
-
-    def perturbs(self, params: LaplaceParams) -> Any:
-        return self.changed(super().perturbs(params))
-
-
-def planned(goal: Guarantee, **options: Any) -> tuple[LaplaceParams, Grant]:
-    """Parameters, and what a plan grants that makes the claim."""
+def planned(goal: Guarantee, **options: Any) -> GrantedStep:
+    """The step that a plan grants that makes the claim."""
     offer = TimestampLaplace().offer(goal, FACTS, options)
     assert isinstance(offer, Offer)
-    grant = Grant.of(TimestampLaplace(), offer.params, FACTS)
+    granted = GrantedStep.of(TimestampLaplace(), offer.params, FACTS)
     shift = goal.shift if isinstance(goal, MetricPrivacy) else None
-    assert grant.shift == shift
-    return offer.params, grant
+    assert granted.shift == shift
+    return granted
 
 
-def outcome_of(mechanism: TimestampLaplace, params: LaplaceParams, grant: Grant) -> Outcome:
+def otherwise(granted: GrantedStep, changed: Callable[[Perturbation], Any]) -> GrantedStep:
+    """One that puts other noise on times than its event says; ``changed``: of what it should."""
+    assert isinstance(granted.kind, NoiseOnTimesStep)
+    return replace(granted, kind=replace(granted.kind, noise=changed(granted.kind.noise)))
+
+
+def outcome_of(granted: GrantedStep) -> Outcome:
     """What a step does that was granted this; no log is needed to say."""
-    return take(mechanism, params, pl.DataFrame(), reproducible(1), grant)
+    return granted.take(pl.DataFrame(), reproducible(1))
 
 
 def half_the_noise(declared: Perturbation) -> Perturbation:
@@ -272,50 +269,47 @@ def test_noise_that_the_plan_does_not_list_is_refused(
     goal: Guarantee, noised: str | None, fault: Callable[[Perturbation], Any]
 ) -> None:
     """Before any time is looked at."""
-    params, grant = planned(goal, **({} if noised is None else {"noised": noised}))
+    granted = planned(goal, **({} if noised is None else {"noised": noised}))
     with pytest.raises(PlanUnsound):
-        outcome_of(Otherwise(fault), params, grant)
+        outcome_of(otherwise(granted, fault))
 
 
 @pytest.mark.parametrize("fault", [twice, lambda declared: None])
 def test_a_step_perturbs_once(fault: Callable[[Perturbation], Any]) -> None:
     """There is nothing to average: what is declared is one perturbation."""
-    params, grant = planned(METRIC)
-    with pytest.raises(MechanismError, match="no Perturbation"):
-        outcome_of(Otherwise(fault), params, grant)
+    granted = planned(METRIC)
+    with pytest.raises(ValueError, match="no Perturbation"):
+        otherwise(granted, fault)
 
 
 def test_twice_the_cases_of_a_unit_are_refused() -> None:
     """The plan charges as many cases of a unit as the log is bounded to."""
-    params, grant = planned(BOUNDED)
-    wider = replace(grant, unit=Unit(attribute="case:row", max_cases=3))
+    wider = replace(planned(BOUNDED), unit=Unit(attribute="case:row", max_cases=3))
     with pytest.raises(PlanUnsound):
-        outcome_of(TimestampLaplace(), params, wider)
+        outcome_of(wider)
 
 
 def test_times_that_were_not_granted_are_refused() -> None:
     """By lineage."""
-    params, grant = planned(METRIC)
-    lineage = grant.lineage.model_copy(update={"measures": frozenset()})
-    with pytest.raises(PlanUnsound, match="not granted"):
-        outcome_of(TimestampLaplace(), params, replace(grant, lineage=lineage))
+    kind = planned(METRIC).kind
+    lineage = kind.lineage.model_copy(update={"measures": frozenset()})
+    with pytest.raises(ValueError, match="measures them"):
+        replace(kind, lineage=lineage)
 
 
 @pytest.mark.parametrize("goal", [METRIC, BOUNDED])
 def test_what_is_recorded_is_what_is_charged(goal: Guarantee) -> None:
     """Once, however many passes look at a time."""
-    params, grant = planned(goal)
-    outcome = outcome_of(TimestampLaplace(), params, grant)
+    granted = planned(goal)
+    outcome = outcome_of(granted)
     log = log_of(["abc"] * 9)
     MemoryEngine(4, random_batches(4)).rewrite(log, outcome.rewrite)
-    assert Books.of(outcome.recorded).slots == Books.of(grant.event).slots
+    assert Books.of(outcome.recorded).slots == Books.of(granted.kind.event).slots
 
 
 def released(log: EventLog, goal: Guarantee, stream: Stream) -> EventLog:
-    params, grant = planned(goal)
-    noise = drawing_from(stream)
-    seen = look(TimestampLaplace(), params, log, MemoryEngine(), noise, grant)
-    outcome = take(TimestampLaplace(), params, seen, noise, grant)
+    granted, noise = planned(goal), drawing_from(stream)
+    outcome = granted.take(granted.look(log, MemoryEngine(), noise), noise)
     return MemoryEngine().rewrite(log, outcome.rewrite)
 
 

@@ -5,6 +5,7 @@ anything is drawn, or is caught by the contract that every mechanism runs.
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -42,8 +43,8 @@ from cloakwork.kernel import (
 )
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import Gives, MeasuresVariants, Offer, Refusal, Theorem
-from cloakwork.mechanisms.steps import Measurement
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import CASES_FROM_ANSWERS, Measurement, MeasureStep
 from cloakwork.noise import reproducible
 from cloakwork.testing import MechanismContract
 from cloakwork.testing.logs import log_of
@@ -215,7 +216,7 @@ class NoParams(Frozen):
     """Nothing to set."""
 
 
-class CountsVariants(MeasuresVariants):
+class CountsVariants(Mechanism[NoParams]):
     """Asks how many cases follow each of two variants: sound, but for the ``query``."""
 
     name = "toy/counts"
@@ -235,8 +236,11 @@ class CountsVariants(MeasuresVariants):
             return Refusal("misconfigured", "it has no options")
         return Offer(NoParams(), "counts variants")
 
-    def event(self, params: NoParams, facts: Facts) -> PrivacyEvent:
-        return NOISE
+    lineage = CASES_FROM_ANSWERS
+
+    def step(self, params: NoParams, facts: Facts) -> MeasureStep:
+        measure = partial(self.measure, params)
+        return MeasureStep(lineage=self.lineage, event=NOISE, measure=measure)
 
     def counted(self, cases: Cases) -> Entries:
         return Entries.one_each(cases, cases.among([("a",), ("a", "b", "c")]))
@@ -249,12 +253,11 @@ class CountsVariants(MeasuresVariants):
 class MeasuresTimes(CountsVariants):
     """Its lineage grants times, and it counts variants."""
 
-    def lineage(self, params: Any) -> Lineage:
-        return Lineage(
-            measures=frozenset({TIMESTAMPS}),
-            writes=frozenset({CONTROL_FLOW, METADATA}),
-            generates=True,
-        )
+    lineage = Lineage(
+        measures=frozenset({TIMESTAMPS}),
+        writes=frozenset({CONTROL_FLOW, METADATA}),
+        generates=True,
+    )
 
 
 class TestAQueryThatIsPure(MechanismContract):

@@ -6,9 +6,10 @@ import pytest
 
 from cloakwork.base.facts import Facts
 from cloakwork.errors import MechanismError
-from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
+from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.packages import Package
-from cloakwork.mechanisms.third_party import WatchedEnriching
+from cloakwork.mechanisms.third_party import OfPackage
 from cloakwork.plan.planner import make_plan
 from plan.conftest import policy_of
 from plan.test_joint import spec
@@ -26,7 +27,7 @@ class KernelTimes(ToyTimes):
 def test_another_package_serves_a_part_of_a_joint_goal() -> None:
     """Where the policy names it; its offer names the package."""
     allowed = ["bound", "variants/*", "attributes/*", "toy/times", "toy/attributes"]
-    toys = WatchedEnriching(KernelTimes(), PACKAGE), ToyAttributes()
+    toys = OfPackage(KernelTimes(), PACKAGE), ToyAttributes()
     plan = make_plan(policy_of(**spec(mechanisms={"allow": allowed})), catalogue=with_toys(*toys))
     (step,) = (step for step in plan.steps if step.mechanism == "toy/times")
     assert step.why.endswith("(package toys 1.0)")
@@ -41,11 +42,8 @@ def test_what_it_offers_for_a_part_is_watched() -> None:
         def offer_part(self, *asked: Any) -> Any:
             return Offer("none", "says so")  # type: ignore[type-var]
 
-    class ServesNothing(KernelTimes):
-        offer_part = None  # type: ignore[assignment]
-
     for twin, said in ((Failing(), "offer_part failed: KeyError"), (OtherParams(), "not Part")):
         with pytest.raises(MechanismError, match=said):
-            WatchedEnriching(twin, PACKAGE).offer_part(("timestamps",), 1.0, 0.0, Facts(), {})
-    refused = WatchedEnriching(ServesNothing(), PACKAGE).offer_part((), 1.0, 0.0, Facts(), {})
+            OfPackage(twin, PACKAGE).offer_part(PartOfGoal(("timestamps",), 1.0, 0.0), Facts(), {})
+    refused = OfPackage(Pretsa(), PACKAGE).offer_part(PartOfGoal((), 1.0, 0.0), Facts(), {})
     assert isinstance(refused, Refusal)

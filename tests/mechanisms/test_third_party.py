@@ -2,6 +2,7 @@
 watched.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,11 +17,10 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams
 from cloakwork.mechanisms.attributes.redact import Treatment as Rule
-from cloakwork.mechanisms.base import Offer, Searches
-from cloakwork.mechanisms.kanon.pretsa import Pretsa
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.packages import Package
-from cloakwork.mechanisms.steps import Decision, MapCases, MapCasesBySummary
-from cloakwork.mechanisms.third_party import Watched, WatchedPerturbing, WatchedRewriting
+from cloakwork.mechanisms.steps import Decision, MapCases, MapCasesBySummary, NoiseOnTimesStep
+from cloakwork.mechanisms.third_party import OfPackage
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log, random_batches
@@ -67,7 +67,7 @@ class Treatment(Redact):
 
 def treated(fault: str, batches: int = 1) -> EventLog:
     """The log of the contract after the treatment, watched."""
-    watched = WatchedRewriting(Treatment(fault), Package("attributes/redact", "acme 1.0"))
+    watched = OfPackage(Treatment(fault), Package("attributes/redact", "acme 1.0"))
     params = RedactParams(treatments=(Rule(attribute="org:role", treatment="pseudonymise"),))
     return run_step(watched, params, BATCH_LOG, reproducible(1), engine=engine_of(batches))
 
@@ -84,7 +84,7 @@ def test_a_watched_treatment_releases_the_same() -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("first pass", "summarise failed: KeyError"),
+        ("first pass", "summary failed: KeyError"),
         ("mapping", "rewrite failed: KeyError"),
         ("no mapping", "rewrite returned DataFrame, not MapCases"),
         ("second pass", "rewrite failed: KeyError"),
@@ -101,24 +101,28 @@ def test_each_pass_is_watched(fault: str, said: str) -> None:
 class Noisy(TimestampLaplace):
     """Fails where it says what becomes of noisy times."""
 
+    proof = "kernel"
+
     def __init__(self, fault: str = "none") -> None:
         self.fault = fault
 
-    def perturbs(self, params: Any) -> Any:
-        return "noise" if self.fault == "type" else super().perturbs(params)
-
-    def completion(self, params: Any, sample: Any) -> Any:
+    def step(self, params: Any, facts: Facts) -> NoiseOnTimesStep:
         def fails(_: Any) -> Any:
             raise KeyError("a fault")
 
-        if self.fault == "sample":
-            fails(sample)
-        return fails if self.fault == "batch" else super().completion(params, sample)
+        def fails_later(_: Any) -> Any:
+            return fails
+
+        step = super().step(params, facts)
+        if self.fault == "type":
+            return replace(step, noise="noise")  # type: ignore[arg-type]
+        completes = {"sample": fails, "batch": fails_later}
+        return replace(step, complete=completes.get(self.fault, step.complete))
 
 
 def noised(fault: str, batches: int = 1) -> EventLog:
     """The log of the contract after noise on times, watched."""
-    watched = WatchedPerturbing(Noisy(fault), PACKAGE)
+    watched = OfPackage(Noisy(fault), PACKAGE)
     offer = watched.offer(METRIC, Facts(), {})
     assert isinstance(offer, Offer)
     return run_step(watched, offer.params, BATCH_LOG, reproducible(1), engine=engine_of(batches))
@@ -136,9 +140,9 @@ def test_watched_noise_is_the_same() -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("type", "perturbs returned str, not Perturbation"),
-        ("sample", "completion failed: KeyError"),
-        ("batch", "completion failed: KeyError"),
+        ("type", "its noise is no Perturbation"),
+        ("sample", "complete failed: KeyError"),
+        ("batch", "complete failed: KeyError"),
     ],
 )
 def test_what_becomes_of_noisy_times_is_watched(fault: str, said: str) -> None:
@@ -146,9 +150,3 @@ def test_what_becomes_of_noisy_times_is_watched(fault: str, said: str) -> None:
     with pytest.raises(MechanismError, match=said) as caught:
         noised(fault)
     assert "(package acme 1.0)" in str(caught.value)
-
-
-def test_no_search_of_another_package_is_kept() -> None:
-    """A watched mechanism does not search, even where the one behind it does."""
-    assert isinstance(Pretsa(), Searches)
-    assert not isinstance(Watched(Pretsa(), PACKAGE), Searches)

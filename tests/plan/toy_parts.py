@@ -1,6 +1,7 @@
 """Made-up mechanisms that serve parts of a joint goal: noisy means, written to every row."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +12,9 @@ from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.base.privacy_event import Composed, EpsilonDelta, PrivacyEvent
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel
-from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, PartOfGoal, Proof, Refusal, Theorem
 from cloakwork.mechanisms.registry import Catalogue, catalogue
+from cloakwork.mechanisms.steps import EnrichStep
 from cloakwork.mechanisms.values import Enrichment, Listed, Times
 from cloakwork.noise import drawn_sigma
 
@@ -30,14 +32,14 @@ class PartParams(BaseModel):
     domains: dict[str, tuple[JsonValue, ...]] = {}
 
 
-class ToyTimes:
+class ToyTimes(Mechanism[PartParams]):
     """All events take place when a noisy count says."""
 
     name: ClassVar[str] = "toy/times"
     summary: ClassVar[str] = "Times from a noisy count."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem("is private", "nobody")
-    gives: ClassVar[tuple[Gives, ...]] = ()
+    serves_parts: ClassVar[bool] = True
     Params = PartParams
     reads: ClassVar[frozenset[str]] = frozenset({CONTROL_FLOW})
     spends_delta: ClassVar[bool] = False
@@ -53,30 +55,25 @@ class ToyTimes:
         return columns == (TIMESTAMPS,)
 
     def offer_part(
-        self,
-        columns: tuple[str, ...],
-        mu: float,
-        delta: float,
-        facts: Facts,
-        options: Mapping[str, JsonValue],
+        self, part: PartOfGoal, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[PartParams] | Refusal:
         """Noise on one vector."""
-        if not self.serves(columns):
+        if not self.serves(part.columns):
             return Refusal("never", "it writes other columns")
         if options.get("broken"):
             return Refusal("misconfigured", "option broken: it is")
         declared = {**facts.ranges, **facts.domains}
-        missing = [name for name in columns if name != TIMESTAMPS and name not in declared]
+        missing = [name for name in part.columns if name != TIMESTAMPS and name not in declared]
         if missing:
             needed = tuple(f"attributes['{name}'].domain" for name in missing)
             return Refusal("needs", "values come from a declared domain", needed)
         params = PartParams(
-            columns=columns,
-            sigma=drawn_sigma(facts.unit.max_cases * NORM / mu),
-            delta=delta if self.spends_delta else 0.0,
-            domains={name: declared[name] for name in columns if name in declared},
+            columns=part.columns,
+            sigma=drawn_sigma(facts.unit.max_cases * NORM / part.mu),
+            delta=part.delta if self.spends_delta else 0.0,
+            domains={name: declared[name] for name in part.columns if name in declared},
         )
-        return Offer(params, f"measures {len(columns):,} columns")
+        return Offer(params, f"measures {len(part.columns):,} columns")
 
     def event(self, params: PartParams, facts: Facts) -> PrivacyEvent:
         """One vector, and a threshold."""
@@ -85,22 +82,18 @@ class ToyTimes:
             return noise
         return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=params.delta)))
 
-    def currency(self, params: PartParams) -> str:
-        """Of units."""
-        return "unit"
-
-    def lineage(self, params: PartParams) -> Lineage:
+    def step(self, params: PartParams, facts: Facts) -> EnrichStep:
         """Measures the source, reads what is released, writes its columns."""
-        return Lineage(
-            measures=frozenset({CONTROL_FLOW, *params.columns}),
-            reads=self.reads,
-            writes=frozenset(params.columns),
-            enriches=True,
+        return EnrichStep(
+            lineage=Lineage(
+                measures=frozenset({CONTROL_FLOW, *params.columns}),
+                reads=self.reads,
+                writes=frozenset(params.columns),
+                enriches=True,
+            ),
+            event=self.event(params, facts),
+            enrich=partial(self.enrich, params),
         )
-
-    def facts_after(self, params: PartParams, facts: Facts) -> Facts:
-        """No more."""
-        return facts
 
     def enrich(self, params: PartParams, kernel: Kernel, cases: Cases) -> Enrichment:
         """The same for every row."""

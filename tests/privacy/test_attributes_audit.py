@@ -24,6 +24,7 @@ from cloakwork.mechanisms.attributes import contributions, histogram
 from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM, TableLayout, tables_of
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.attributes.tables import ValueShares
+from cloakwork.mechanisms.base import PartOfGoal
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 
@@ -41,7 +42,7 @@ MECHANISM = AttributesHistogram()
 
 def params_of(mu=MU, max_cases=1):
     facts = FACTS.model_copy(update={"unit": Unit(max_cases=max_cases)})
-    return MECHANISM.offer_part(COLUMNS, mu, 0.0, facts, {}).params
+    return MECHANISM.offer_part(PartOfGoal(COLUMNS, mu, 0.0), facts, {}).params
 
 
 def log_with(drugs, of_each=3):
@@ -117,7 +118,7 @@ RELEASED = released_cases(BARE, [CONTROL_FLOW])
 def audit_releases(one, other, outcome, runs=WHOLE_RUNS, mu=MU):
     """Whole runs on two neighbouring logs."""
     params, delta = params_of(mu), 0.25 * mu
-    event = MECHANISM.event(params, FACTS)
+    event = MECHANISM.step(params, FACTS).event
     noise = reproducible(2)
 
     def runner(log):
@@ -185,14 +186,14 @@ def test_noise_that_is_too_small_is_found():
     """Whole runs, with noise for eight times the mu that is claimed."""
     one, other, outcome = NEIGHBOURS["missing everywhere else"]
     broken = params_of(8.0)
-    claimed = MECHANISM.event(params_of(1.0), FACTS)
+    claimed = MECHANISM.step(params_of(1.0), FACTS).event
     noise, delta = reproducible(3), 0.25
 
     def runner(log):
         seen = cases_of(log)
 
         def run(count):
-            event = MECHANISM.event(broken, FACTS)
+            event = MECHANISM.step(broken, FACTS).event
             kernels = (Kernel(seen, Books.of(event), noise, 1) for _ in range(count))
             made = [outcome(MECHANISM.enrich(broken, each, RELEASED).columns) for each in kernels]
             return np.array(made, np.float64)

@@ -34,7 +34,7 @@ from cloakwork.mechanisms.attributes.gradient_step import GradientStep
 from cloakwork.mechanisms.attributes.histogram_params import AttributesHistogramParams
 from cloakwork.mechanisms.attributes.regression import AttributesRegression
 from cloakwork.mechanisms.attributes.tables import Counted
-from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.base import Offer, PartOfGoal
 from cloakwork.mechanisms.values import Listed
 from cloakwork.noise import Noise, reproducible
 from cloakwork.testing.logs import log_of
@@ -50,7 +50,7 @@ WIDE = Clip("l2", 3 * UNIT_NORM, MOST_CELLS)
 def params_of(mu: float = MU, max_cases: int = 1) -> AttributesHistogramParams:
     """What it offers."""
     facts = FACTS.model_copy(update={"unit": Unit(max_cases=max_cases)})
-    found = MECHANISM.offer_part(COLUMNS, mu, 0.0, facts, {})
+    found = MECHANISM.offer_part(PartOfGoal(COLUMNS, mu, 0.0), facts, {})
     assert isinstance(found, Offer)
     return found.params
 
@@ -145,7 +145,7 @@ def audit_releases(
     """Whole runs with the noise of ``made``, against what ``MU`` allows: how many events have the
     attribute, where one case alone has it. ``seen`` becomes the log that is measured.
     """
-    noise, event = reproducible(2), MECHANISM.event(made, FACTS)
+    noise, event = reproducible(2), MECHANISM.step(made, FACTS).event
 
     def runner(drugs: list[str | None]) -> Callable[[int], Floats]:
         rows = measured(drugs, 3, noise)
@@ -167,7 +167,7 @@ def audit_releases(
         runner(SOMEBODY),
         runner(NOBODY),
         runs=runs,
-        claim=cost(MECHANISM.event(params_of(), FACTS), DELTA).epsilon,
+        claim=cost(MECHANISM.step(params_of(), FACTS).event, DELTA).epsilon,
         delta=DELTA,
         events=[HalfLine(bound, upper) for bound in (0.5, 10.5) for upper in (True, False)],
     )

@@ -190,7 +190,7 @@ def steps_kept(
         {"variant": list(map(list, rows)), "cases": list(rows.values())},
         schema=VARIANT_COUNTS_SCHEMA,
     )
-    measured, event = measured_of(summary, noise), LAPLACE.event(given, Facts())
+    measured, event = measured_of(summary, noise), LAPLACE.step(given, Facts()).event
 
     def once() -> int:
         return len(measure_steps(given, Kernel(measured, Books.of(event), noise, 1))[1])
@@ -227,7 +227,7 @@ def test_a_threshold_that_hides_nobody_is_found() -> None:
     honest = offered(Facts(), 0.02)
     counterpart = honest.model_copy(update={"tau": max(every.tau, MOST + 1)})
     assert not alone(counterpart, ("x", "y", "z")).passed
-    assert cost(LAPLACE.event(counterpart, Facts()), 0.02).epsilon > EPSILON
+    assert cost(LAPLACE.step(counterpart, Facts()).event, 0.02).epsilon > EPSILON
     with pytest.raises(PlanUnsound, match="hides no key"):
         alone(honest.model_copy(update={"tau": every.tau // 2}), ("x", "y", "z"))
 
@@ -239,4 +239,4 @@ def test_the_noise_of_the_mechanism_is_that_of_the_table() -> None:
         DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST),
     )
     assert (given.scale, given.sensitivity) == (table.scale, MOST)
-    assert LAPLACE.event(given, Facts()) == table.event
+    assert LAPLACE.step(given, Facts()).event == table.event

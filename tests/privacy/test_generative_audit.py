@@ -148,10 +148,10 @@ def test_an_encoder_without_noise_is_found(monkeypatch):
 def test_less_noise_than_the_event_says_costs_more(name):
     """What the accountant derives names the noise and the steps that are drawn."""
     mechanism, given = catalogue()[name], params(name)
-    assert cost(mechanism.event(given, Facts()), GOAL.delta).epsilon <= GOAL.epsilon
+    assert cost(mechanism.step(given, Facts()).event, GOAL.delta).epsilon <= GOAL.epsilon
     for update in ({"multiplier": given.multiplier / 2}, {"steps": 12}):
         broken = given.model_copy(update=update)
-        assert cost(mechanism.event(broken, Facts()), GOAL.delta).epsilon > 1.2 * GOAL.epsilon
+        assert cost(mechanism.step(broken, Facts()).event, GOAL.delta).epsilon > 1.2 * GOAL.epsilon
 
 
 def learned_without_answers(name, seen):

@@ -155,6 +155,6 @@ def test_a_sample_that_holds_everybody_is_found() -> None:
 def test_faults_in_the_samples_are_found_by_the_accountant() -> None:
     """The event names the noise drawn and the rate; all counterparts cost more than they claim."""
     honest = params_of()
-    assert cost(LIBRA.event(honest, Facts()), DELTA).epsilon <= EPSILON
+    assert cost(LIBRA.step(honest, Facts()).event, DELTA).epsilon <= EPSILON
     for broken in (everybody(honest), half_the_noise(honest), uncounted_samples(honest)):
-        assert cost(LIBRA.event(broken, Facts()), DELTA).epsilon > 1.2 * EPSILON
+        assert cost(LIBRA.step(broken, Facts()).event, DELTA).epsilon > 1.2 * EPSILON

@@ -204,7 +204,9 @@ def audit(
         summary(others() + [CASE + ("d",) * place for place in range(more)]),
     )
     here, there = (runs_of(given, log, part) for log in (with_case, without))
-    claim = cost(VariantMarkov().event(params(max_cases=given.max_cases), Facts()), WIDE).epsilon
+    claim = cost(
+        VariantMarkov().step(params(max_cases=given.max_cases), Facts()).event, WIDE
+    ).epsilon
     return empirical_epsilon(here, there, runs=runs, delta=WIDE, claim=claim, events=midway)
 
 
@@ -229,7 +231,7 @@ def test_less_noise_is_found(statistic: Statistic) -> None:
 def test_less_noise_than_the_plan_lists_is_refused() -> None:
     """The books of the plan hold the parameters to it."""
     noise = reproducible(1)
-    books = Books.of(VariantMarkov().event(params(), Facts()))
+    books = Books.of(VariantMarkov().step(params(), Facts()).event)
     kernel = Kernel(measured_of(summary(others()), noise), books, noise, max_cases=1)
     with pytest.raises(PlanUnsound, match="does not list"):
         VariantMarkov().measure(params(less_noise), kernel)
@@ -323,9 +325,9 @@ def test_the_threshold_keeps_to_its_share_of_delta() -> None:
 @pytest.mark.parametrize("counterpart", [less_noise, low_threshold])
 def test_a_broken_counterpart_costs_more_than_it_claims(counterpart: Counterpart) -> None:
     """The event names the noise drawn, so the accountant finds the counterparts too."""
-    assert cost(VariantMarkov().event(params(), Facts()), WIDE).epsilon < EPSILON
+    assert cost(VariantMarkov().step(params(), Facts()).event, WIDE).epsilon < EPSILON
     honest, broken = (
-        cost(VariantMarkov().event(given, Facts()), DELTA)
+        cost(VariantMarkov().step(given, Facts()).event, DELTA)
         for given in (params(), params(counterpart))
     )
     assert honest.epsilon <= EPSILON < broken.epsilon

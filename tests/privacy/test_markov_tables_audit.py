@@ -159,7 +159,7 @@ def audit_all(sigmas: Sigmas) -> AuditResult:
     """
     delta = 0.3
     return audit(
-        AT_ONCE, sigmas, cost(VariantMarkov().event(params(), Facts()), delta).epsilon, delta
+        AT_ONCE, sigmas, cost(VariantMarkov().step(params(), Facts()).event, delta).epsilon, delta
     )
 
 

@@ -187,7 +187,7 @@ def test_events_charge_for_the_noise_drawn(
     offer = mechanism.offer(goal, FACTS, options)
     assert isinstance(offer, Offer)
     run_step(mechanism, offer.params, log(), recorder, FACTS)
-    event = mechanism.event(offer.params, FACTS)
+    event = mechanism.step(offer.params, FACTS).event
     charged = set(scales(event))
     if name == "variants/markov":
         # Transitions of order 2 and 3 are read where order 1 is large enough: here it is not.
@@ -218,5 +218,5 @@ def test_adaptive_draws_what_it_charges_for_looking_and_what_the_mechanism_it_ta
     recorder = Recorder()
     assert release(mechanism, offer.params, summary, recorder).internal["released by"] == taken
     parts = {"variants/threshold": offer.params.threshold, "variants/markov": offer.params.markov}
-    (looked,) = scales(mechanism.event(offer.params, facts))
-    assert recorder.scales == {looked, *scales(catalogue()[taken].event(parts[taken], facts))}
+    (looked,) = scales(mechanism.step(offer.params, facts).event)
+    assert recorder.scales == {looked, *scales(catalogue()[taken].step(parts[taken], facts).event)}

@@ -139,7 +139,7 @@ def audit_wide(
     here, there = (sums(FREQUENT + extra, given, noise) for extra in (cases, 0))
     middle = (FREQUENT + cases / 2) * sum(stage.levels / stage.scale for stage in given.shape)
     events = [HalfLine(middle, upper=True), HalfLine(middle, upper=False)]
-    claim = cost(TREE.event(claimed, facts()), WIDE).epsilon
+    claim = cost(TREE.step(claimed, facts()).event, WIDE).epsilon
     return empirical_epsilon(here, there, runs=runs, delta=WIDE, claim=claim, events=events)
 
 
@@ -201,7 +201,7 @@ def test_levels_that_are_not_composed_are_found(noise: str) -> None:
     one = params(facts().model_copy(update={"longest_case": 1}), noise=noise).shape[0].scale
     broken = at_scale(given, one)
     assert not audit_wide(broken, given).passed
-    assert cost(TREE.event(broken, facts()), DELTA).epsilon > EPSILON
+    assert cost(TREE.step(broken, facts()).event, DELTA).epsilon > EPSILON
 
 
 def test_the_pure_form_and_stages_are_covered() -> None:
@@ -223,7 +223,7 @@ def alone(given: TreeParams, cases: int, noise: Noise) -> Callable[[int], NDArra
     its path is kept.
     """
     thresholds = by_level(given.shape, given.thresholds)
-    event = TREE.event(given, facts(given.max_cases, None))
+    event = TREE.step(given, facts(given.max_cases, None)).event
 
     def run(runs: int) -> NDArray[np.int64]:
         kernel = kernel_on(many(LONGEST, cases, runs, noise), event, noise, given.max_cases)
@@ -266,7 +266,7 @@ def test_counting_only_what_occurs_without_the_threshold_for_it_is_found() -> No
     count_absent = params(facts(), delta=0.02)
     broken = given.model_copy(update={"thresholds": count_absent.thresholds})
     assert not hidden(broken, 1).passed
-    assert cost(TREE.event(broken, facts(alphabet=None)), given.delta).epsilon > EPSILON
+    assert cost(TREE.step(broken, facts(alphabet=None)).event, given.delta).epsilon > EPSILON
 
 
 def test_a_log_of_one_case_or_none_over_declared_activities() -> None:

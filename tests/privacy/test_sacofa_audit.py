@@ -124,7 +124,7 @@ def audit(given: SacofaParams, claimed: SacofaParams, delta: float = WIDE) -> Au
         for stage in (*given.shape, *([given.steps] if given.steps else []))
     )
     events = [HalfLine((FREQUENT + 0.5) * weight, upper) for upper in (True, False)]
-    claim = cost(SACOFA.event(claimed, FACTS), delta).epsilon
+    claim = cost(SACOFA.step(claimed, FACTS).event, delta).epsilon
     return empirical_epsilon(
         more,
         less,
@@ -159,7 +159,7 @@ def test_steps_at_the_noise_of_one_are_found() -> None:
     one = Stage(levels=given.steps.levels, scale=given.steps.scale / 10**0.5)
     broken = given.model_copy(update={"steps": one})
     assert not audit(broken, given).passed
-    assert cost(SACOFA.event(broken, FACTS), DELTA).epsilon > EPSILON
+    assert cost(SACOFA.step(broken, FACTS).event, DELTA).epsilon > EPSILON
 
 
 def test_stated_rules_leave_the_whole_budget_to_the_tree() -> None:
@@ -181,7 +181,7 @@ def rare(given: SacofaParams) -> AuditResult:
         measured = measured_of(histogram(rows), noise)
         assert given.steps is not None
         drawn = answer_noise(given.noise, given.steps.scale)
-        event = SACOFA.event(given, FACTS)
+        event = SACOFA.step(given, FACTS).event
         every = np.arange((len(LETTERS) + 1) ** 2)
 
         def once() -> int:
@@ -214,7 +214,7 @@ def test_rules_read_off_the_log_are_found() -> None:
         update={"steps": Stage(levels=LENGTH + 1, scale=2.0**-7), "least_steps": 1}
     )
     assert not rare(free).passed
-    assert cost(SACOFA.event(free, FACTS), DELTA).epsilon > EPSILON
+    assert cost(SACOFA.step(free, FACTS).event, DELTA).epsilon > EPSILON
 
 
 def undeclared(delta: float = 0.02, **options: object) -> SacofaParams:
@@ -266,7 +266,7 @@ def test_a_threshold_of_either_kind_that_hides_nobody_is_found() -> None:
     for given, broken in ((measured, both), (stated, {"harmful": (2,)})):
         counterpart = given.model_copy(update=broken)
         assert not hidden(counterpart).passed
-        assert cost(SACOFA.event(counterpart, Facts()), given.delta).epsilon > EPSILON
+        assert cost(SACOFA.step(counterpart, Facts()).event, given.delta).epsilon > EPSILON
 
 
 def test_a_threshold_of_one_case_is_refused() -> None:

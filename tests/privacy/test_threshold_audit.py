@@ -171,6 +171,6 @@ def test_a_threshold_one_too_low_is_found_by_arithmetic() -> None:
 def test_a_broken_counterpart_costs_more_than_it_claims(counterpart: Counterpart) -> None:
     """The event names the noise drawn, so the accountant finds the counterparts too."""
     params = calibrate_threshold(EPSILON, 1e-6, 1)
-    honest = cost(THRESHOLD.event(params, Facts()), 1e-6)
-    broken = cost(THRESHOLD.event(counterpart(params), Facts()), 1e-6)
+    honest = cost(THRESHOLD.step(params, Facts()).event, 1e-6)
+    broken = cost(THRESHOLD.step(counterpart(params), Facts()).event, 1e-6)
     assert honest.epsilon <= EPSILON < broken.epsilon

@@ -23,7 +23,7 @@ from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsil
 from cloakwork.kernel import Cases, Column, Columns, Gaussian, vectors_of
 from cloakwork.kernel.perturb import Grid
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.base import Offer, PartOfGoal
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.histogram_params import (
@@ -41,7 +41,7 @@ from cloakwork.mechanisms.timestamps.time_queries import (
 )
 from cloakwork.mechanisms.values import Times
 from cloakwork.noise import Noise, reproducible
-from cloakwork.run.steps import Grant, aggregate_of, enrich
+from cloakwork.run.steps import GrantedStep
 from cloakwork.testing.logs import log_of
 
 RUNS = 10_000
@@ -65,7 +65,7 @@ LONG, LONE = 2_000, 2
 @cache
 def params(max_cases: int = 1, mu: float = 1.0, window: Window | None = WINDOW) -> HistogramParams:
     facts = Facts(unit=Unit(attribute="case:who", max_cases=max_cases), window=window)
-    found = TimestampHistogram().offer_part((TIMESTAMPS,), mu, 0.0, facts, {})
+    found = TimestampHistogram().offer_part(PartOfGoal((TIMESTAMPS,), mu, 0.0), facts, {})
     assert isinstance(found, Offer)
     return found.params
 
@@ -153,15 +153,16 @@ OWN = [BEGIN, BEGIN + timedelta(days=300)]
 def longest_gaps(log: EventLog, mu: float, noise: Noise) -> Callable[[int], Floats]:
     """The share of released gaps of 100 days or more, run by run."""
     mechanism, found, facts = TimestampHistogram(), params(mu=mu), Facts(window=WINDOW)
-    grant = Grant.of(mechanism, found, facts)
-    summary = aggregate_of(mechanism, found, grant).of(log)
+    step = GrantedStep.of(mechanism, found, facts)
+    assert step.aggregate is not None
+    summary = step.aggregate.of(log)
     made = released_cases(log_of([["a", "b"]] * 12), [CONTROL_FLOW])
 
     def run(runs: int) -> Floats:
         shares = []
         for _ in range(runs):
             seen = measured_of(summary, noise)
-            columns, _ = enrich(mechanism, found, seen, noise, grant, made)
+            columns, _ = step.enrich(seen, noise, made)
             times = columns.columns[TIMESTAMPS]
             assert isinstance(times, Times)
             gaps = np.diff(times.microseconds)[::2]
@@ -181,7 +182,7 @@ def audit_release(mu: float, runs: int) -> AuditResult:
         for cases in ([*[SHORT] * 12, OWN], [SHORT] * 12)
     )
     delta = 0.05
-    claim = cost(TimestampHistogram().event(params(), Facts()), delta).epsilon
+    claim = cost(TimestampHistogram().step(params(), Facts()).event, delta).epsilon
     events = [HalfLine(bound, upper=True) for bound in (0.01, 0.1, 0.5)]
     return empirical_epsilon(here, there, runs=runs, claim=claim, delta=delta, events=events)
 

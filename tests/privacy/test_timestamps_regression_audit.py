@@ -19,7 +19,7 @@ from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.kernel import Cases, Column, Columns, Gaussian
 from cloakwork.kernel.perturb import Grid
-from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.base import Offer, PartOfGoal
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
 from cloakwork.mechanisms.timestamps.duration_regression import DurationRegression
 from cloakwork.mechanisms.timestamps.gap_regression import GapRegression
@@ -34,7 +34,7 @@ WINDOW = Window(start=UNIX_EPOCH, end=UNIX_EPOCH + timedelta(days=400))
 @cache
 def params(max_cases: int = 1, mu: float = 1.0) -> RegressionParams:
     facts = Facts(unit=Unit(attribute="case:who", max_cases=max_cases), window=WINDOW)
-    found = TimestampRegression().offer_part((TIMESTAMPS,), mu, 0.0, facts, {})
+    found = TimestampRegression().offer_part(PartOfGoal((TIMESTAMPS,), mu, 0.0), facts, {})
     assert isinstance(found, Offer)
     return found.params
 

@@ -54,7 +54,7 @@ def released(log: EventLog, goal: Goal, **options: Any) -> EventLog:
     """One run of the mechanism; raises MechanismError where it refuses the log."""
     offer = CLOSENESS.offer(goal, Facts(), options)
     assert isinstance(offer, Offer), offer
-    summary = CLOSENESS.summarise(offer.params).of(log)
+    summary = CLOSENESS.step(offer.params, Facts()).summary.of(log)
     decision = CLOSENESS.decide(offer.params, summary, secret())
     action = CLOSENESS.rewrite(offer.params, decision, secret().stream())
     assert isinstance(action, MapCases)

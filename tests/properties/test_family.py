@@ -49,7 +49,9 @@ def run(
     own = {"seconds": 5} if "seconds" in mechanism.Params.model_fields else {}
     offer = mechanism.offer(goal, Facts(unit=Unit(attribute=OWNER, max_cases=3)), own | options)
     assert isinstance(offer, Offer), offer
-    decision = mechanism.decide(offer.params, mechanism.summarise(offer.params).of(log), secret())
+    decision = mechanism.decide(
+        offer.params, mechanism.step(offer.params, Facts()).summary.of(log), secret()
+    )
     rewrite = mechanism.rewrite(offer.params, decision, secret().stream())
     return MemoryEngine().rewrite(log, rewrite), dict(decision.internal)
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloakwork.base.facts import Facts
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import KAnonymity
 from cloakwork.guarantees.k_anonymity_check import check
@@ -165,7 +166,7 @@ def test_releases_are_k_anonymous(
     }
     params = mechanism.Params.model_validate(given_params)
     log = log_of(courses)
-    summary = mechanism.summarise(params).of(log)  # type: ignore[arg-type]
+    summary = mechanism.step(params, Facts()).summary.of(log)  # type: ignore[arg-type]
     decision = mechanism.decide(params, summary, secret())  # type: ignore[arg-type]
     action = mechanism.rewrite(params, decision, secret().stream())  # type: ignore[arg-type]
     released = MemoryEngine().rewrite(log, action)

@@ -81,7 +81,9 @@ def test_releases_keep_the_bound(person: str | None, log: EventLog, goal: Confid
     offer = TLKC.offer(goal, Facts(unit=unit), {})
     assert isinstance(offer, Offer)
     try:
-        decision = TLKC.decide(offer.params, TLKC.summarise(offer.params).of(log), secret())
+        decision = TLKC.decide(
+            offer.params, TLKC.step(offer.params, Facts()).summary.of(log), secret()
+        )
     except MechanismError:
         return
     action = TLKC.rewrite(offer.params, decision, secret().stream())

@@ -14,13 +14,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 
+from cloakwork.base.facts import Facts
 from cloakwork.errors import Infeasible
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import Searches
 from cloakwork.mechanisms.kanon.auto import Auto, AutoParams
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
@@ -272,7 +272,7 @@ def test_the_parting_of_units_is_no_answer(searches: SearchCache, searched: Sear
     log = log_of([["a"]] * 6 + [["b"]] * 4)
     units = pl.Series("case:unit", [f"u{i % 3}" for i in range(10)])
     log = EventLog(log.events, log.cases.with_columns(units), log.offsets)
-    aggregate = Pretsa().summarise(params)
+    aggregate = Pretsa().step(params, Facts()).summary
     summary = aggregate.merge(aggregate.of(log))
     first = decided(searches, summary, params)
 
@@ -484,47 +484,12 @@ def test_only_the_family_is_kept() -> None:
     """Exactly the k-anonymisers of the control flow; nothing that measures, or gives differential
     privacy, can have an entry.
     """
-    kept = {name for name in catalogue() if isinstance(catalogue()[name], Searches)}
+    kept = {name for name in catalogue() if isinstance(catalogue()[name], Anonymiser)}
     assert kept == FAMILY
     for name in kept:
         mechanism = catalogue()[name]
         assert {each.kind for each in mechanism.gives} == {"k-anonymity"}
-        assert not mechanism.lineage(mechanism.Params(k=2)).measures
-
-
-def test_a_step_that_measures_has_no_cache(tmp_path: Path, own_home: Path) -> None:
-    """Not even a mechanism that says that it searches: its lineage decides."""
-    policy = parse_policy((ROOT / "policies" / "dp-control-flow.yaml").read_text("utf-8"))
-    plan = make_plan(policy)
-    (measuring,) = (step for step in plan.steps if step.lineage.measures)
-    threshold = catalogue()[measuring.mechanism]
-    searched: list[str] = []
-
-    class Found(BaseModel):
-        """Nothing."""
-
-    class Pretending(type(threshold)):  # type: ignore[misc]
-        """The mechanism of the step, and a search beside it."""
-
-        def search(self, params: Any, summary: pl.DataFrame) -> Found:
-            """Never called."""
-            searched.append("search")
-            return Found()
-
-        def decide_by(self, *_: Any) -> None:
-            """Never called."""
-            searched.append("decide_by")
-
-    pretending = Pretending()
-    pretending.Found = Found  # type: ignore[attr-defined]
-    assert isinstance(pretending, Searches)
-    more = {**{name: catalogue()[name] for name in catalogue()}, measuring.mechanism: pretending}
-    searches = SearchCache.of_user()
-    execute(
-        plan, read_log(HOSPITAL), None, noise=reproducible(1), catalogue=more, searches=searches
-    )
-    assert not searched
-    assert not list((own_home / "search-cache").glob("*.search"))
+        assert not mechanism.step(mechanism.Params(k=2), Facts()).lineage.measures
 
 
 def test_bytes_tell_tables_apart() -> None:

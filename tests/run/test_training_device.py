@@ -13,11 +13,10 @@ from cloakwork.api import load_policy, make_plan
 from cloakwork.base.privacy_event import Repeated
 from cloakwork.kernel import Descent
 from cloakwork.ledger.ledger import Ledger
-from cloakwork_extras.networks.devices import chosen_device
-from cloakwork.mechanisms.prediction import Trains
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.run.training_device import duration_in_words, training_line
+from cloakwork_extras.networks.devices import TrainsNetwork, chosen_device
 from conftest import EXAMPLES, Said
 from extras.networks.test_devices import stand_in_for_torch
 from kernel.small import kernel_of, measured
@@ -41,10 +40,10 @@ SPENT = "its cost stays spent (cloakwork ledger show)"
 Cloakwork = Callable[..., Said]
 
 
-class Trained(VariantThreshold):
+class Trained(TrainsNetwork, VariantThreshold):
     """Says that it trains, for three minutes, and stands for ``variants/threshold``."""
 
-    def predicted_seconds(self, params: Any, facts: Any, device: str) -> float | None:
+    def training_seconds(self, params: Any, facts: Any, device: str) -> float | None:
         assert device in ("cpu", "cuda")
         return 180.0 if device == "cpu" else 20.0
 
@@ -66,7 +65,7 @@ def test_every_mechanism_that_trains_says_so() -> None:
         if ".networks." in type(mechanism).__module__
     ]
     assert trains
-    assert [name for name in trains if not isinstance(catalogue()[name], Trains)] == []
+    assert [name for name in trains if not catalogue()[name].trains] == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 check that is about its fault.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from cloakwork.kernel import (
     Laplace,
     vectors,
 )
-from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Mechanism, Offer, PartOfGoal, Refusal, Theorem
+from cloakwork.mechanisms.steps import EnrichStep
 from cloakwork.mechanisms.values import Enrichment, Listed, Numbers
 from cloakwork.testing import MechanismContract
 
@@ -36,43 +38,39 @@ class NoParams(Frozen):
     """Nothing to set."""
 
 
-class Roles:
+class Roles(Mechanism[NoParams]):
     """Gives all events the role that most events of the log have, or none, and says how long cases
     are, by gradient steps.
     """
 
-    name, proof, gives, Params = "toy/roles", "kernel", (), NoParams
+    name, proof, Params, serves_parts = "toy/roles", "kernel", NoParams, True
     summary = "Gives events the most frequent role."
     theorem = Theorem("Noise on sums of clipped vectors.", "a toy")
 
     def offer(self, goal: Any, facts: Facts, options: Any) -> Refusal:
         return Refusal("never", "it serves a part of a goal")
 
-    def offer_part(
-        self, columns: Any, mu: float, delta: float, facts: Facts, options: Any
-    ) -> Offer[NoParams] | Refusal:
+    def offer_part(self, part: PartOfGoal, facts: Facts, options: Any) -> Offer[NoParams] | Refusal:
         if options:
             return Refusal("misconfigured", "it has no options")
         return Offer(NoParams(), "counts roles")
 
-    def event(self, params: Any, facts: Facts) -> Any:
+    def event(self, facts: Facts) -> Any:
         cases = facts.unit.max_cases
         steps = Repeated(times=DESCENT.times, event=DESCENT.event(1, cases))
         return Composed(events=(*NOISE.events(CLIP, cases, 2)[:1], steps))
 
-    def currency(self, params: Any) -> str:
-        return "unit"
-
-    def lineage(self, params: Any) -> Lineage:
-        return Lineage(
-            measures=frozenset({CONTROL_FLOW, ROLE}),
-            reads=frozenset({CONTROL_FLOW}),
-            writes=frozenset({ROLE, "length"}),
-            enriches=True,
+    def step(self, params: Any, facts: Facts) -> EnrichStep:
+        return EnrichStep(
+            lineage=Lineage(
+                measures=frozenset({CONTROL_FLOW, ROLE}),
+                reads=frozenset({CONTROL_FLOW}),
+                writes=frozenset({ROLE, "length"}),
+                enriches=True,
+            ),
+            event=self.event(facts),
+            enrich=partial(self.enrich, params),
         )
-
-    def facts_after(self, params: Any, facts: Facts) -> Facts:
-        return facts
 
     def roles(self, cases: Cases) -> Entries:
         role = cases.columns[ROLE]
@@ -214,17 +212,15 @@ class WritesMore(Roles):
 class ChargesMore(Roles):
     """It is charged for a question that it never asks."""
 
-    def event(self, params: Any, facts: Facts) -> Any:
-        listed = super().event(params, facts).events
+    def event(self, facts: Facts) -> Any:
+        listed = super().event(facts).events
         return Composed(events=(*listed, listed[0]))
 
 
 class KnowsNoOptions(Roles):
     """It passes over an option that is misspelt."""
 
-    def offer_part(
-        self, columns: Any, mu: float, delta: float, facts: Facts, options: Any
-    ) -> Offer[NoParams]:
+    def offer_part(self, part: PartOfGoal, facts: Facts, options: Any) -> Offer[NoParams]:
         return Offer(NoParams(), "counts roles")
 
 

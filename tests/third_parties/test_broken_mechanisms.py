@@ -14,23 +14,22 @@ CLASS = "ExampleThreshold"
 
 SELECT = "found = kernel.select(Entries.of_variants, Laplace(params.scale), params.tau)"
 RETURN = "return Measurement(found.labels, found.noisy)"
-EVENT = "return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=passed)))"
+EVENT = "event = Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=passed)))"
+STEP = "return MeasureStep(event=event, measure=partial(self.measure, params))"
 NOT_LISTED = "a step asked for what its plan does not list"
 LINEAGE = """
-    def lineage(self, params):
-        from cloakwork.base.lineage import Lineage
+        from cloakwork.base.lineage import METADATA, Lineage
 
-        return Lineage(measures={CONTROL_FLOW}, writes={CONTROL_FLOW, "note"}, generates=True)
+        written = {CONTROL_FLOW, METADATA, "note"}
+        lineage = Lineage(measures={CONTROL_FLOW}, writes=written, generates=True)
+        return MeasureStep(lineage=lineage, event=event, measure=partial(self.measure, params))
 """
 REWRITING = """
-    def summarise(self, params):
-        return None
+        from cloakwork.base.lineage import Lineage
+        from cloakwork.mechanisms.steps import RewriteStep
 
-    def decide(self, params, summary, noise):
-        return None
-
-    def rewrite(self, params, decision, stream):
-        return None
+        lineage = Lineage(measures={CONTROL_FLOW}, writes={CONTROL_FLOW}, generates=True)
+        return RewriteStep(lineage=lineage, rewrite=lambda decision, stream: None)
 """
 
 FAULTS = {
@@ -45,19 +44,19 @@ FAULTS = {
         "measure returned Selected, not Measurement",
     ),
     "says that it releases a column that no answer holds": (
-        "    def measure(self,",
-        f"{LINEAGE}\n    def measure(self,",
-        "has another lineage than what measures has",
+        f"        {STEP}\n",
+        LINEAGE,
+        "it made other columns than its lineage writes",
     ),
     "measures for nothing": (
         EVENT,
-        "return Composed(events=())",
-        "measures control-flow and charges nothing for it",
+        "event = Composed(events=())",
+        "it measures control-flow and charges nothing for it",
     ),
     "charges epsilon 0 and delta 0": (
         EVENT,
-        "return EpsilonDelta(epsilon=0.0, delta=0.0)",
-        "measures control-flow and charges nothing for it",
+        "event = EpsilonDelta(epsilon=0.0, delta=0.0)",
+        "it measures control-flow and charges nothing for it",
     ),
     "asserts a proof of its own": (
         'proof = "kernel"',
@@ -66,15 +65,15 @@ FAULTS = {
         "'kernel', or 'published'",
     ),
     "measures without a kernel": (
-        "    def measure(self, params, kernel):",
-        f'    proof = "proved"\n{REWRITING}\n    def measured(self, params, kernel):',
-        "measures the log without a kernel: what draws noise for a guarantee has a method "
-        "measure(params, kernel) instead of summarise, decide and rewrite",
+        f"        {STEP}\n",
+        REWRITING,
+        "a step that rewrites measures nothing: what draws noise for a guarantee asks a kernel, "
+        "in a MeasureStep",
     ),
     "claims a kernel that it does not ask": (
-        "    def measure(self, params, kernel):",
-        f"{REWRITING}\n    def measured(self, params, kernel):",
-        "has no method measure, so no kernel enforces its guarantee",
+        f"        {STEP}\n",
+        REWRITING.replace("measures={CONTROL_FLOW}, ", ""),
+        "asks no kernel that would enforce its guarantee",
     ),
     "offers what it does not declare": (
         'gives = (Gives("differential-privacy", CONTROL_FLOW),)',
@@ -95,7 +94,7 @@ FAULTS = {
     "declares nothing": (
         "    gives = (",
         "    given = (",
-        "declares no gives (tuple)",
+        "offers differential-privacy, which it does not declare to give",
     ),
     "has another name": (
         f'name = "{NAME}"',

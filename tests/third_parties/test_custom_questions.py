@@ -14,7 +14,9 @@ from pydantic import BaseModel, ConfigDict
 
 from cloakwork.kernel import CustomQuery, Laplace
 from cloakwork.base.lineage import CONTROL_FLOW
-from cloakwork.mechanisms.base import Gives, Measurement, MeasuresVariants, Offer, Refusal, Theorem
+from functools import partial
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement, MeasureStep
 from cloakwork.base.privacy_event import DiscreteLaplace
 
 
@@ -23,7 +25,7 @@ class Params(BaseModel):
     scale: float
 
 
-class Squares(MeasuresVariants):
+class Squares(Mechanism):
     """Its question moves by 2 c + 1, where c cases have the variant; it says by 1."""
 
     name = "acme/noise"
@@ -38,8 +40,9 @@ class Squares(MeasuresVariants):
             return Refusal("never", "it counts")
         return Offer(Params(scale=1 / goal.epsilon), "counts")
 
-    def event(self, params, facts):
-        return DiscreteLaplace(scale=params.scale)
+    def step(self, params, facts):
+        event = DiscreteLaplace(scale=params.scale)
+        return MeasureStep(event=event, measure=partial(self.measure, params))
 
     def measure(self, params, kernel):
         def squares(counts):

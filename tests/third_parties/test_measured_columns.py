@@ -12,13 +12,15 @@ import numpy as np
 from pydantic import BaseModel
 from cloakwork.kernel import Clip, Entries, Laplace
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.mechanisms.base import Gives, Measurement, MeasuresVariants, Offer, Refusal, Theorem
+from functools import partial
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import Measurement, MeasureStep
 from cloakwork.base.privacy_event import DiscreteLaplace
 
 class Params(BaseModel):
     cases: int
 
-class Waits(MeasuresVariants):
+class Waits(Mechanism):
     name = "acme/waits"
     summary = "Counts ages and gaps."
     proof = "kernel"
@@ -29,12 +31,14 @@ class Waits(MeasuresVariants):
         if goal.kind != "differential-privacy" or goal.over != (CONTROL_FLOW,):
             return Refusal("never", "it makes cases of counts")
         return Offer(Params(cases=facts.unit.max_cases), "counts")
-    def event(self, params, facts):
-        return DiscreteLaplace(scale=2.0, sensitivity=3 * params.cases)
-    def lineage(self, params):
+    def step(self, params, facts):
         measured = frozenset({CONTROL_FLOW, TIMESTAMPS, "case:Age"})
         written = frozenset({CONTROL_FLOW, METADATA})
-        return Lineage(measures=measured, writes=written, generates=True)
+        return MeasureStep(
+            lineage=Lineage(measures=measured, writes=written, generates=True),
+            event=DiscreteLaplace(scale=2.0, sensitivity=3 * params.cases),
+            measure=partial(self.measure, params),
+        )
     def measure(self, params, kernel):
         noisy = kernel.sum(found, Laplace(2.0), Clip("l1", 3, 3), keys=3).at(np.arange(3))
         return Measurement([("aged",), ("text",), ("waited",)], noisy)

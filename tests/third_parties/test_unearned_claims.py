@@ -25,16 +25,15 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.mechanisms.base import Decision, Gives, MapCases, Offer, Refusal, Theorem
-from cloakwork.base.privacy_event import FREE
-
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Refusal, Theorem
+from cloakwork.mechanisms.steps import MapCases, RewriteStep
 
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     k: int
 
 
-class Repeating:
+class Repeating(Mechanism):
     """Reaches k by releasing each case k times."""
 
     name = "acme/noise"
@@ -49,30 +48,16 @@ class Repeating:
             return Refusal("never", "it repeats cases")
         return Offer(Params(k=goal.k), "repeats cases")
 
-    def event(self, params, facts):
-        return FREE
+    def step(self, params, facts):
+        def rewrite(decision, stream):
+            def repeated(log):
+                return log.keep_cases(np.repeat(np.arange(log.cases.height), params.k))
 
-    def currency(self, params):
-        return "unit"
+            return MapCases(repeated)
 
-    def lineage(self, params):
         columns = {CONTROL_FLOW, METADATA}
-        return Lineage(reads={CONTROL_FLOW}, writes=columns, stability=None)
-
-    def facts_after(self, params, facts):
-        return facts
-
-    def summarise(self, params):
-        return None
-
-    def decide(self, params, summary, noise):
-        return Decision(pl.DataFrame())
-
-    def rewrite(self, params, decision, stream):
-        def repeated(log):
-            return log.keep_cases(np.repeat(np.arange(log.cases.height), params.k))
-
-        return MapCases(repeated)
+        lineage = Lineage(reads={CONTROL_FLOW}, writes=columns, stability=None)
+        return RewriteStep(lineage=lineage, summary=None, rewrite=rewrite)
 '''
 
 
@@ -80,10 +65,10 @@ LOOKING = (
     REPEATING.replace("k-anonymity", "differential-privacy")
     .replace("params.k", "1")
     .replace("goal.k)", "1)")
-    .replace("        return None\n", "        return VariantCounts()\n")
+    .replace("summary=None", "summary=VariantCounts()")
     .replace("Lineage(reads={CONTROL_FLOW}, ", "Lineage(")
     .replace(
-        "import FREE\n", "import FREE\nfrom cloakwork.mechanisms.aggregates import VariantCounts\n"
+        "class Params", "from cloakwork.mechanisms.aggregates import VariantCounts\n\nclass Params"
     )
 )
 """Takes a summary of the log, and names no column that it looks at."""

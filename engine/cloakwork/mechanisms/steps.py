@@ -19,7 +19,7 @@ case's index in the whole log. ``tests/contracts`` holds every mechanism to it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 import polars as pl
 from pydantic import BaseModel, JsonValue
@@ -36,6 +36,10 @@ from cloakwork.mechanisms.local_values import PublicValues
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.mechanisms.values import ColumnValues, Enrichment
 from cloakwork.noise import Noise, Stream
+
+
+class ContradictingStep(ValueError):
+    """A step that says of itself what cannot be true together."""
 
 
 class Aggregate(Protocol):
@@ -185,16 +189,24 @@ class RewriteStep:
 
     def __post_init__(self) -> None:
         if self.lineage.measures:
-            raise ValueError(
+            raise ContradictingStep(
                 "a step that rewrites measures nothing: what draws noise for a guarantee asks a "
                 "kernel, in a MeasureStep"
             )
         if self.lineage.enriches:
-            raise ValueError("a step that rewrites adds no columns to cases of another log")
+            raise ContradictingStep("a step that rewrites adds no columns to cases of another log")
         if self.summary is not None and not self.lineage.reads:
-            raise ValueError(
+            raise ContradictingStep(
                 "it takes a summary of the log, and its lineage names no column that it looks at"
             )
+
+
+CASES_FROM_ANSWERS: Final = Lineage(
+    measures=frozenset({CONTROL_FLOW}),
+    writes=frozenset({CONTROL_FLOW, METADATA}),
+    generates=True,
+)
+"""Measures the control flow; every case of the release is made from the noisy answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,15 +216,15 @@ class MeasureStep:
     ``measure`` asks the kernel what ``event`` lists, of the columns that ``lineage`` measures.
     """
 
-    lineage: Lineage
     event: PrivacyEvent
     measure: Callable[[Kernel], Measurement]
+    lineage: Lineage = CASES_FROM_ANSWERS
     currency: Currency = field(default="unit", init=False)
 
     def __post_init__(self) -> None:
         _require_charge(self.lineage, self.event)
         if not self.lineage.generates or not {CONTROL_FLOW, METADATA} <= self.lineage.writes:
-            raise ValueError(
+            raise ContradictingStep(
                 "a step that measures makes new cases (generates), and writes "
                 f"{CONTROL_FLOW} and {METADATA}"
             )
@@ -237,7 +249,7 @@ class EnrichStep:
         _require_charge(self.lineage, self.event)
         writes_flow = CONTROL_FLOW in self.lineage.writes
         if not self.lineage.enriches or self.lineage.generates or writes_flow:
-            raise ValueError(
+            raise ContradictingStep(
                 "a step that adds columns to cases enriches, makes no cases, and does not write "
                 f"{CONTROL_FLOW}"
             )
@@ -261,7 +273,7 @@ class NoiseOnTimesStep:
         _require_type(self.noise, Perturbation, "noise")
         _require_charge(self.lineage, self.event)
         if TIMESTAMPS not in self.lineage.measures or CONTROL_FLOW not in self.lineage.reads:
-            raise ValueError(
+            raise ContradictingStep(
                 "a step that puts noise on times measures them, and reads the order of events"
             )
 
@@ -285,7 +297,9 @@ class NoiseOnValuesStep:
         _require_charge(self.lineage, self.event)
         names = frozenset(self.noise.noises)
         if self.lineage.reads or names != self.lineage.measures or names != self.lineage.writes:
-            raise ValueError("it randomises other values than its lineage measures and writes")
+            raise ContradictingStep(
+                "it randomises other values than its lineage measures and writes"
+            )
 
 
 StepKind = RewriteStep | MeasureStep | EnrichStep | NoiseOnTimesStep | NoiseOnValuesStep
@@ -295,9 +309,9 @@ def _require_charge(lineage: Lineage, event: PrivacyEvent) -> None:
     """Whatever is measured is charged for."""
     if lineage.measures and not charges_anything(event):
         columns = ", ".join(sorted(lineage.measures))
-        raise ValueError(f"it measures {columns} and charges nothing for it")
+        raise ContradictingStep(f"it measures {columns} and charges nothing for it")
 
 
 def _require_type(value: object, kind: type, what: str) -> None:
     if not isinstance(value, kind):
-        raise ValueError(f"its {what} is no {kind.__name__}")
+        raise ContradictingStep(f"its {what} is no {kind.__name__}")

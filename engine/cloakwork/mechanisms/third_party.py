@@ -24,7 +24,7 @@ from cloakwork.mechanisms.base import (
 from cloakwork.mechanisms.installed import is_ours
 from cloakwork.mechanisms.packages import Package, package_of
 from cloakwork.mechanisms.prediction import Prediction
-from cloakwork.mechanisms.steps import RewriteStep, StepKind
+from cloakwork.mechanisms.steps import ContradictingStep, RewriteStep, StepKind
 
 
 def load_mechanism(entry: EntryPoint) -> Mechanism[Any]:
@@ -109,7 +109,10 @@ class OfPackage:
     def step(self, params: Any, facts: Facts) -> StepKind:
         """What it does, with a proof that is known of such a step."""
         with self._package.errors_attributed("step failed"):
-            found = self._mechanism.step(params, facts)
+            try:
+                found = self._mechanism.step(params, facts)
+            except ContradictingStep as error:
+                raise self._package.package_error(str(error)) from error
         step: StepKind = self._package.require_type(found, get_args(StepKind), "step")
         if isinstance(step, RewriteStep) and self.proof == "kernel":
             raise self._package.package_error("asks no kernel that would enforce its guarantee")

@@ -39,7 +39,7 @@ def params_of(name, facts=None, goal=GOAL, **options):
 
 def kernel_for(name, params, seen=SEEN, noise=None):
     """A kernel that answers what the mechanism's event lists."""
-    event = catalogue()[name].event(params, Facts())
+    event = catalogue()[name].step(params, Facts()).event
     return kernel_of(seen, event, noise=noise, max_cases=params.max_cases)
 
 

@@ -44,7 +44,7 @@ PERSONS = Facts(unit=Unit(attribute="case:person", max_cases=3))
 def test_all_phases_keep_to_the_budget_closely(name, facts, options):
     """Variants, their number and all steps together: the whole of the budget is used, no more."""
     params = params_of(name, facts, **options)
-    found = cost(catalogue()[name].event(params, facts), GOAL.delta)
+    found = cost(catalogue()[name].step(params, facts).event, GOAL.delta)
     assert 0.95 < found.epsilon <= 1
     assert found.delta <= GOAL.delta
 
@@ -101,7 +101,7 @@ def test_a_selection_of_more_variants_than_there_are_places_keeps_the_most_frequ
 def test_units_are_granted_where_they_are_sampled(name):
     """One person may have three cases: the step measures who owns which."""
     params = params_of(name, PERSONS, domain=DOMAIN).model_copy(update={"rate": 0.5})
-    assert "case:person" in catalogue()[name].lineage(params).measures
+    assert "case:person" in catalogue()[name].step(params, Facts()).lineage.measures
     assert params.max_cases == 3
     owners = ([0, 1, 1], [0, 0, 1], [2, 1, 3])
     seen = measured([("a", "b"), ("a",)], [2, 4], owners=owners)

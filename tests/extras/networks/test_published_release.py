@@ -35,10 +35,10 @@ def test_what_is_offered_says_that_it_does_not_hold(mechanism: Any) -> None:
     answer = mechanism.offer(goal(), Facts(), {})
     assert isinstance(answer, Offer)
     assert "which does not hold: only variants of the source can be drawn" in answer.why
-    event = mechanism.event(answer.params, Facts())
+    event = mechanism.step(answer.params, Facts()).event
     assert isinstance(event, NonPrivate)
     assert cost(event, 1e-4).epsilon == math.inf
-    assert not mechanism.lineage(answer.params).measures
+    assert not mechanism.step(answer.params, Facts()).lineage.measures
 
 
 @pytest.mark.parametrize("mechanism", BOTH)
@@ -58,7 +58,7 @@ def test_without_torch_there_is_one_clear_line(
     params = mechanism.offer(goal(), Facts(), {}).params
     monkeypatch.setitem(sys.modules, "torch", None)
     assert mechanism.offer(goal(), Facts(), {}).params == params
-    kernel = kernel_on(HISTOGRAM, mechanism.event(params, Facts()), reproducible(1))
+    kernel = kernel_on(HISTOGRAM, mechanism.step(params, Facts()).event, reproducible(1))
     with pytest.raises(MissingExtra, match=r"needs torch, .*cloakwork\[generative\]"):
         mechanism.measure(params, kernel)
 

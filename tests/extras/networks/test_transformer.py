@@ -11,7 +11,7 @@ from cloakwork.accounting.events import cost
 from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.noise import reproducible
 from cloakwork.testing import run_mechanism
 from cloakwork_extras.networks.transformer import VariantTransformer
@@ -50,7 +50,7 @@ def offered(facts=None, options=None, **said):
 def test_the_budget_is_spent_and_no_more(facts, epsilon):
     """By tables and gradient steps together."""
     params = offered(facts, epsilon=epsilon)
-    spent = cost(VariantTransformer().event(params, facts), 1e-4)
+    spent = cost(VariantTransformer().step(params, facts).event, 1e-4)
     assert 0.98 * epsilon < spent.epsilon <= epsilon
     tables = offered(facts, {"share": 0.6}, epsilon=epsilon).markov
     assert tables.sigmas[0] > params.markov.sigmas[0]
@@ -65,7 +65,7 @@ def test_the_event_covers_what_is_drawn():
     recorded = release(VariantTransformer(), params, rows, reproducible(1)).recorded
     spent, charged = (
         Counter(type(leaf) for leaf, times in leaves_of(event) for _ in range(times))
-        for event in (recorded, VariantTransformer().event(params, facts))
+        for event in (recorded, VariantTransformer().step(params, facts).event)
     )
     assert spent == charged
 
@@ -131,7 +131,7 @@ def test_noise_that_cannot_be_drawn_is_refused():
     mechanism = VariantTransformer()
     for refused in (
         mechanism.offer(goal(0.01, 1e-9), facts, LITTLE),
-        mechanism.offer_part(("control-flow",), 1e-4, 1e-9, facts, LITTLE),
+        mechanism.offer_part(PartOfGoal(("control-flow",), 1e-4, 1e-9), facts, LITTLE),
     ):
         assert isinstance(refused, Refusal)
         assert "cannot be drawn" in refused.reason

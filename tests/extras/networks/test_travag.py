@@ -72,7 +72,7 @@ def kernel_all(params):
     from cloakwork.kernel.books import composed
     from cloakwork_extras.networks.one_hot_params import domain_event, training_event
 
-    event = VariantTravag().event(params, Facts())
+    event = VariantTravag().step(params, Facts()).event
     training = training_event(params, VariantTravag().sizes(params))
     assert event.events == (domain_event(params), training)
     return composed([domain_event(params), *training.events])

@@ -75,13 +75,13 @@ def test_long_cases_count_for_as_many_steps_as_asked():
 )
 def test_costs_what_was_asked(facts):
     params = offered(facts, epsilon=0.3, delta=1e-5).params
-    spent = cost(DFG.event(params, facts), 1e-5)
+    spent = cost(DFG.step(params, facts).event, 1e-5)
     assert 0.29 < spent.epsilon <= 0.3
     if facts.alphabet is None:
         lower = params.model_copy(update={"tau": params.tau - 1})
-        assert cost(DFG.event(lower, facts), 1e-5).epsilon > 0.3
+        assert cost(DFG.step(lower, facts).event, 1e-5).epsilon > 0.3
         assert isinstance(
-            DFG.event(params.model_copy(update={"tau": params.sensitivity}), facts), NonPrivate
+            DFG.step(params.model_copy(update={"tau": params.sensitivity}), facts).event, NonPrivate
         )
 
 

@@ -14,7 +14,7 @@ from cloakwork.base.privacy_event import DiscreteLaplace, PoissonSampled, Repeat
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Books, Entries, Kernel, Laplace
-from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.variants.threshold import threshold_event
 from cloakwork.noise import reproducible, secret
 from cloakwork.plan import joint
@@ -41,7 +41,7 @@ from plan.conftest import ATTRIBUTES, policy_of
 def test_selection_and_samples_keep_to_the_budget_closely(cases, options):
     """The whole of it is used, and no more."""
     facts = Facts(unit=Unit(attribute="case:person", max_cases=cases))
-    found = cost(LIBRA.event(params_of(facts, **options), facts), 1e-4)
+    found = cost(LIBRA.step(params_of(facts, **options), facts).event, 1e-4)
     assert 0.999 < found.epsilon <= 1
     assert found.delta <= 1e-4
 
@@ -240,21 +240,21 @@ def test_samples_err_more_than_one_table_of_all(rate, samples):
     sampling: what decision 0031 derives. The accountant charges about that mu.
     """
     options = {"rate": rate, "samples": samples}
-    params = LIBRA.offer_part(("control-flow",), 0.5, 1e-7, Facts(), options).params
+    params = LIBRA.offer_part(PartOfGoal(("control-flow",), 0.5, 1e-7), Facts(), options).params
     mu = 0.5 * math.sqrt(0.5)
     assert standard_deviation(params, 0) > 1 / mu
-    _, counted = LIBRA.event(params, Facts()).events
+    _, counted = LIBRA.step(params, Facts()).event.events
     charged = mu_of_cost(cost(counted, 1e-5).epsilon, 1e-5)
     assert 0.9 < charged / mu < 1.3
 
 
 def test_options_of_a_part_are_judged():
     for options in ({"noise": "laplace"}, {"rate": 0}):
-        found = LIBRA.offer_part(("control-flow",), 0.5, 1e-7, Facts(), options)
+        found = LIBRA.offer_part(PartOfGoal(("control-flow",), 0.5, 1e-7), Facts(), options)
         assert isinstance(found, Refusal)
         assert found.kind == "misconfigured"
-    assert LIBRA.offer_part(("timestamps",), 0.5, 1e-7, Facts(), {}).kind == "never"
-    assert LIBRA.offer_part(("control-flow",), 0.5, 0.0, Facts(), {}).kind == "needs"
+    assert LIBRA.offer_part(PartOfGoal(("timestamps",), 0.5, 1e-7), Facts(), {}).kind == "never"
+    assert LIBRA.offer_part(PartOfGoal(("control-flow",), 0.5, 0.0), Facts(), {}).kind == "needs"
 
 
 @pytest.mark.parametrize(("scale", "moved"), [(2.0, 1), (5.0, 3), (1.0, 4)])

@@ -41,11 +41,11 @@ def test_the_published_form_meets_its_own_figure_and_proves_nothing():
     answer = PUBLISHED.offer(goal(0.5), Facts(), {"alpha": 10})
     assert isinstance(answer, Offer)
     assert 0.49 < answer.params.published <= 0.5
-    event = PUBLISHED.event(answer.params, Facts())
+    event = PUBLISHED.step(answer.params, Facts()).event
     assert isinstance(event, NonPrivate)
     assert cost(event, 1e-4).epsilon == math.inf
     assert "does not hold" in answer.why
-    assert not PUBLISHED.lineage(answer.params).measures
+    assert not PUBLISHED.step(answer.params, Facts()).lineage.measures
 
 
 def test_the_published_form_clips_by_raw_counts():

@@ -143,14 +143,14 @@ def test_noisy_counts_are_right_on_average():
 )
 def test_the_cost_is_within_the_budget_and_near_it(noise, split, facts):
     params = offered(facts, 0.8, 1e-4, noise=noise, split=split)
-    spent = cost(TREE.event(params, facts), 1e-4)
+    spent = cost(TREE.step(params, facts).event, 1e-4)
     assert 0.79 < spent.epsilon <= 0.8
     assert spent.delta <= 1e-4
 
 
 def test_every_level_is_charged():
     params = offered(Facts(alphabet=("a",), longest_case=30), delta=0.0)
-    assert TREE.event(params, FACTS) == Composed(
+    assert TREE.step(params, FACTS).event == Composed(
         events=(Repeated(times=31, event=DiscreteLaplace(scale=31.0, sensitivity=1)),)
     )
 

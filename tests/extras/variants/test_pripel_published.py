@@ -60,9 +60,9 @@ def released(log: EventLog, **options: Any) -> EventLog:
 def test_it_has_no_bound_and_says_why() -> None:
     offer = PripelPublished().offer(goal(), Facts(), {})
     assert isinstance(offer, Offer)
-    event = PripelPublished().event(offer.params, Facts())
+    event = PripelPublished().step(offer.params, Facts()).event
     assert cost(event, 1e-6).epsilon == math.inf
-    lineage = PripelPublished().lineage(offer.params)
+    lineage = PripelPublished().step(offer.params, Facts()).lineage
     assert not lineage.measures
     assert {*OVER} <= lineage.reads
 

@@ -57,8 +57,8 @@ def test_nothing_is_claimed(mechanism):
     assert isinstance(offer, Offer)
     assert mechanism.proof == "published"
     assert offer.params.published == 1.0
-    assert cost(mechanism.event(offer.params, Facts()), 1e-4).epsilon == math.inf
-    assert not mechanism.lineage(offer.params).measures
+    assert cost(mechanism.step(offer.params, Facts()).event, 1e-4).epsilon == math.inf
+    assert not mechanism.step(offer.params, Facts()).lineage.measures
 
 
 @pytest.mark.parametrize("mechanism", BOTH, ids=lambda mechanism: mechanism.name)

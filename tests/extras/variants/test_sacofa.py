@@ -225,7 +225,7 @@ def test_so_many_harmful_ones_are_kept_and_those_that_break_less_likelier():
 def test_the_steps_are_charged_beside_the_levels():
     params = offered(share=0.2).params
     scale = params.shape[0].scale
-    event = SACOFA.event(params, FACTS)
+    event = SACOFA.step(params, FACTS).event
     assert isinstance(event, Composed)
     assert [part.times for part in event.events if isinstance(part, Repeated)] == [5, 5]
     assert params.steps.scale == pytest.approx(2 * scale)
@@ -267,13 +267,13 @@ def test_without_declared_activities_a_delta_is_needed():
 )
 def test_without_declared_activities_thresholds_hide_single_cases_within_the_budget(options):
     params = offered(Facts(), delta=1e-4, **options).params
-    event = SACOFA.event(params, Facts())
+    event = SACOFA.step(params, Facts()).event
     assert 0.99 < cost(event, 1e-4).epsilon <= 1.0
     own = event.events[-1]
     assert 0 < own.delta <= 1e-5
     for asked in ("harmless", "harmful"):
         lower = params.model_copy(update={asked: tuple(tau - 8 for tau in params.harmless)})
-        assert SACOFA.event(lower, Facts()).events[-1].delta > own.delta
+        assert SACOFA.step(lower, Facts()).event.events[-1].delta > own.delta
     assert all(
         harmful > harmless
         for harmful, harmless in zip(params.harmful, params.harmless, strict=True)
@@ -282,7 +282,7 @@ def test_without_declared_activities_thresholds_hide_single_cases_within_the_bud
 
 def test_thresholds_that_follow_the_candidates_have_no_price_without_declared_activities():
     params = offered(Facts()).params.model_copy(update={"harmful": None})
-    event = SACOFA.event(params, Facts())
+    event = SACOFA.step(params, Facts()).event
     assert isinstance(event.events[-1], NonPrivate)
     assert cost(event, 1e-3).epsilon == math.inf
     with pytest.raises(PlanUnsound, match="hide nobody"):

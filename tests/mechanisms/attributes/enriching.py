@@ -9,6 +9,7 @@ from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.naming import ACTIVITY
 from cloakwork.log.from_variants import log_of_variants
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
+from cloakwork.mechanisms.base import PartOfGoal
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.runs import run_step
 
@@ -55,7 +56,7 @@ def ordinary(cases=300):
 
 
 def offered(mu=1.0, facts=FACTS, columns=COLUMNS, **options):
-    return MECHANISM.offer_part(columns, mu, 0.0, facts, options)
+    return MECHANISM.offer_part(PartOfGoal(columns, mu, 0.0), facts, options)
 
 
 def params_of(mu=1.0, max_cases=1, **more):

@@ -26,7 +26,7 @@ from cloakwork.mechanisms.attributes.found_values import (
     least_sum,
 )
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
-from cloakwork.mechanisms.base import Refusal
+from cloakwork.mechanisms.base import PartOfGoal, Refusal
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 
@@ -50,11 +50,11 @@ def seen(log, seed=1):
 
 def params_of(mu=1.0, max_cases=1, delta=DELTA, facts=FACTS):
     facts = facts.model_copy(update={"unit": Unit(max_cases=max_cases)})
-    return MECHANISM.offer_part(COLUMNS, mu, delta, facts, {}).params
+    return MECHANISM.offer_part(PartOfGoal(COLUMNS, mu, delta), facts, {}).params
 
 
 def found(log, name, params, seed=1):
-    event = MECHANISM.event(params, FACTS)
+    event = MECHANISM.step(params, FACTS).event
     kernel = Kernel(seen(log), Books.of(event), reproducible(seed), params.max_cases)
     (attribute,) = (each for each in params.attributes if each.name == name)
     selection = params.selection
@@ -77,7 +77,7 @@ def test_the_threshold_keeps_what_one_unit_alone_has():
     drugs = [["common"]] * 200 + [["secret"] * 500]
     assert found(log_with(drugs), "drug", params) == ("common",)
     for max_cases, delta in ((1, 1e-6), (3, 1e-9)):
-        event = MECHANISM.event(params_of(0.3, max_cases, delta), FACTS)
+        event = MECHANISM.step(params_of(0.3, max_cases, delta), FACTS).event
         spent = sum(each.delta for each in event.events if isinstance(each, EpsilonDelta))
         assert 0.9 * delta < spent <= delta
         assert cost(event, delta * 1.5).delta <= delta * 1.5
@@ -88,7 +88,7 @@ def test_a_threshold_within_one_unit_is_refused():
     plan charges for.
     """
     params = params_of()
-    event = MECHANISM.event(params, FACTS)
+    event = MECHANISM.step(params, FACTS).event
     (attribute,) = (each for each in params.attributes if each.name == "drug")
     for least in (UNIT_NORM // 2, params.selection.least - UNIT_NORM):
         kernel = Kernel(seen(log_with([["a"]])), Books.of(event), reproducible(1), 1)
@@ -134,7 +134,7 @@ def test_where_nothing_is_found_all_is_missing(drugs):
     released = released_cases(log_of_variants([("a", "a")], np.array([20])), [CONTROL_FLOW])
     params = params_of()
     kernel = Kernel(
-        seen(log_with(drugs)), Books.of(MECHANISM.event(params, FACTS)), reproducible(1), 1
+        seen(log_with(drugs)), Books.of(MECHANISM.step(params, FACTS).event), reproducible(1), 1
     )
     columns = MECHANISM.enrich(params, kernel, released).columns
     assert columns["drug"].domain == columns["case:ward"].domain == ()
@@ -142,7 +142,7 @@ def test_where_nothing_is_found_all_is_missing(drugs):
 
 
 def test_without_delta_nothing_can_be_found():
-    refused = MECHANISM.offer_part(COLUMNS, 1.0, 0.0, FACTS, {})
+    refused = MECHANISM.offer_part(PartOfGoal(COLUMNS, 1.0, 0.0), FACTS, {})
     assert isinstance(refused, Refusal)
     assert refused.reason == "to find values takes a delta above 0"
 
@@ -150,7 +150,7 @@ def test_without_delta_nothing_can_be_found():
 def test_the_attribute_that_tells_units_apart_has_no_values():
     """It is never measured: what were drawn would be noise, or persons."""
     facts = FACTS.model_copy(update={"unit": Unit(attribute="case:ward", max_cases=2)})
-    refused = MECHANISM.offer_part(COLUMNS, 1.0, DELTA, facts, {})
+    refused = MECHANISM.offer_part(PartOfGoal(COLUMNS, 1.0, DELTA), facts, {})
     assert isinstance(refused, Refusal)
     assert refused.reason.startswith("'case:ward' says who is protected")
 

@@ -21,7 +21,7 @@ from cloakwork.mechanisms.attributes import histogram
 from cloakwork.mechanisms.attributes.contributions import TableLayout
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.noisy_tables import NoisyTables
-from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal
+from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
@@ -42,14 +42,13 @@ from mechanisms.attributes.enriching import (
 
 def moves(params):
     """What the plan's event says of one unit, as the square of a normal's move."""
-    event = MECHANISM.event(params, FACTS)
+    event = MECHANISM.step(params, FACTS).event
     return sum(times * (leaf.sensitivity / leaf.sigma) ** 2 for leaf, times in leaves_of(event))
 
 
 def test_is_registered():
     found = catalogue()["attributes/histogram"]
-    assert isinstance(found, Enriches)
-    assert isinstance(found, OffersPart)
+    assert found.serves_parts
 
 
 @pytest.mark.parametrize("max_cases", [1, 3, 1000])
@@ -85,7 +84,7 @@ def test_refusals():
 
 
 def test_lineage():
-    lineage = MECHANISM.lineage(params_of())
+    lineage = MECHANISM.step(params_of(), Facts()).lineage
     assert lineage.measures == {CONTROL_FLOW, *COLUMNS}
     assert lineage.reads == {CONTROL_FLOW}
     assert lineage.writes == set(COLUMNS)
@@ -97,7 +96,7 @@ def kernel_for(log, params, seed=1, at_once=1 << 16, event=None):
     rows = CaseRows(tuple(sorted(COLUMNS))).of(log)
     noise = reproducible(seed)
     measured = replace(measured_of(rows, noise), at_once=at_once)
-    event = event or MECHANISM.event(params, FACTS)
+    event = event or MECHANISM.step(params, FACTS).event
     return Kernel(measured, Books.of(event), noise, params.max_cases)
 
 
@@ -108,7 +107,7 @@ RELEASED = released_cases(BARE, [CONTROL_FLOW])
 def test_less_noise_or_a_question_more_is_refused():
     """The broken twins: half the noise, more cases a unit than planned, tables asked for twice."""
     params = params_of()
-    event = MECHANISM.event(params, FACTS)
+    event = MECHANISM.step(params, FACTS).event
     half = params.model_copy(update={"sigma": params.sigma / 2})
     more = params.model_copy(update={"max_cases": 2})
     for broken in (half, more):
@@ -192,7 +191,7 @@ def test_every_log_gives_a_release(name, mu):
 )
 def test_domains_of_several_types_are_released_as_text(domain, released):
     facts = Facts(domains={"role": domain})
-    params = MECHANISM.offer_part(("role",), 0.1, 0.0, facts, {}).params
+    params = MECHANISM.offer_part(PartOfGoal(("role",), 0.1, 0.0), facts, {}).params
     log, noise = with_events(ordinary(90), role=pl.lit("x")), reproducible(1)
     made = run_step(MECHANISM, params, log, noise, facts, released=BARE)
     assert set(made.events["role"].drop_nulls().to_list()) <= set(released)
@@ -251,9 +250,9 @@ def test_bins_are_finer_where_a_log_is_large():
 
 def test_plans_of_many_attributes_are_quick():
     facts = Facts(domains={f"a{i}": tuple(map(str, range(500))) for i in range(40)})
-    found = MECHANISM.offer_part(tuple(facts.domains), 0.2, 0.0, facts, {})
+    found = MECHANISM.offer_part(PartOfGoal(tuple(facts.domains), 0.2, 0.0), facts, {})
     assert len(found.params.attributes) == 40
-    assert MECHANISM.event(found.params, facts)
+    assert MECHANISM.step(found.params, facts).event
 
 
 @pytest.mark.parametrize(("cases", "mu", "asked"), [(300, 0.2, False), (3000, 2.0, True)])

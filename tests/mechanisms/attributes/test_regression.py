@@ -20,7 +20,7 @@ from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.attributes.histogram_params import START_SHARE, AttributesHistogramParams
 from cloakwork.mechanisms.attributes.regression import AttributesRegression
-from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal
+from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
@@ -34,7 +34,7 @@ RELEASED = released_cases(BARE, [CONTROL_FLOW])
 
 def offered(mu: float = 1.0, facts: Facts = FACTS, **options: Any) -> Any:
     """What it offers for all attributes of the ordinary log."""
-    return MECHANISM.offer_part(COLUMNS, mu, 0.0, facts, options)
+    return MECHANISM.offer_part(PartOfGoal(COLUMNS, mu, 0.0), facts, options)
 
 
 def params_of(mu: float = 1.0, max_cases: int = 1, **options: Any) -> AttributesHistogramParams:
@@ -46,7 +46,7 @@ def params_of(mu: float = 1.0, max_cases: int = 1, **options: Any) -> Attributes
 
 def moves(mechanism: AttributesHistogram, params: AttributesHistogramParams) -> float:
     """What the plan's event says of one unit, as the square of a normal's move."""
-    event = mechanism.event(params, FACTS)
+    event = mechanism.step(params, FACTS).event
     return sum(times * (leaf.sensitivity / leaf.sigma) ** 2 for leaf, times in leaves_of(event))
 
 
@@ -54,15 +54,14 @@ def kernel_for(log: EventLog, params: AttributesHistogramParams, event: Any = No
     """What measures ``log``."""
     noise = reproducible(1)
     seen = measured_of(CaseRows(tuple(sorted(COLUMNS))).of(log), noise)
-    event = event or MECHANISM.event(params, FACTS)
+    event = event or MECHANISM.step(params, FACTS).event
     return Kernel(seen, Books.of(event), noise, params.max_cases)
 
 
 def test_is_registered() -> None:
     """As a part of a goal that enriches, and as nothing else."""
     found = catalogue()["attributes/regression"]
-    assert isinstance(found, Enriches)
-    assert isinstance(found, OffersPart)
+    assert found.serves_parts
 
 
 @pytest.mark.parametrize("max_cases", [1, 1000])
@@ -75,7 +74,7 @@ def test_the_noise_tells_mu_and_no_more(mu: float, max_cases: int) -> None:
 def test_tables_and_step_share_what_tables_alone_have() -> None:
     """Together they tell as much of values as the tables of attributes/histogram."""
     params = params_of()
-    tables = AttributesHistogram().offer_part(COLUMNS, 1.0, 0.0, FACTS, {})
+    tables = AttributesHistogram().offer_part(PartOfGoal(COLUMNS, 1.0, 0.0), FACTS, {})
     assert isinstance(tables, Offer)
     assert tables.params.step_sigma is None
     assert params.values_sigma == pytest.approx(tables.params.values_sigma, rel=1e-9)
@@ -94,7 +93,7 @@ def test_options_are_checked(options: dict[str, Any]) -> None:
 def test_less_noise_or_a_question_more_is_refused() -> None:
     """The broken twins: half the noise on a step, more cases a unit, a step that is not charged."""
     params = params_of()
-    event = MECHANISM.event(params, FACTS)
+    event = MECHANISM.step(params, FACTS).event
     assert isinstance(event, Composed)
     assert params.step_sigma is not None
     half = params.model_copy(update={"step_sigma": params.step_sigma / 2})
@@ -155,7 +154,7 @@ def test_shares_are_nearer_than_those_of_tables_alone() -> None:
     released, noise = released_of([("register",)], np.array([600])), reproducible(7)
     apart: dict[str, list[float]] = {"tables": [], "step": []}
     for which, mechanism in (("tables", AttributesHistogram()), ("step", MECHANISM)):
-        found = mechanism.offer_part(tuple(names), 0.25, 0.0, facts, {})
+        found = mechanism.offer_part(PartOfGoal(tuple(names), 0.25, 0.0), facts, {})
         assert isinstance(found, Offer)
         for _ in range(3):
             made = run_step(mechanism, found.params, log, noise, facts, released=released)

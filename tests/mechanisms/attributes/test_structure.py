@@ -25,6 +25,7 @@ from cloakwork.mechanisms.attributes.structure import (
     with_pairs,
     with_transitions,
 )
+from cloakwork.mechanisms.base import PartOfGoal
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.runs import run_step
@@ -163,7 +164,7 @@ def log_with_structure(cases=2000):
 @pytest.mark.parametrize("share", [0.0, 0.1])
 def test_what_belongs_together_is_released_together(share):
     """Without a share of the budget for it, attributes are independent."""
-    offer = MECHANISM.offer_part(COLUMNS, 1.0, 0.0, FACTS, {"structure_share": share})
+    offer = MECHANISM.offer_part(PartOfGoal(COLUMNS, 1.0, 0.0), FACTS, {"structure_share": share})
     assert (offer.params.structure_sigma is None) == (share == 0)
     log = log_with_structure()
     made = run_step(
@@ -186,7 +187,7 @@ def test_what_belongs_together_is_released_together(share):
 
 
 def test_one_attribute_needs_no_structure():
-    params = MECHANISM.offer_part(("x",), 1.0, 0.0, FACTS, {}).params
+    params = MECHANISM.offer_part(PartOfGoal(("x",), 1.0, 0.0), FACTS, {}).params
     assert params.structure_sigma is None
 
 

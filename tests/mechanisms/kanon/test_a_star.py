@@ -32,7 +32,7 @@ A_STAR = AStar()
 def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[str]:
     """The released variants of a log whose activities are letters, with their cases."""
     log, params = log_of(courses), AStarParams(k=k, scope=scope)
-    decision = A_STAR.decide(params, A_STAR.summarise(params).of(log), secret())
+    decision = A_STAR.decide(params, A_STAR.step(params, Facts()).summary.of(log), secret())
     assert decision.internal["bound"] == decision.internal["distance"]
     action = A_STAR.rewrite(params, decision, secret().stream())
     assert isinstance(action, MapCases)

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from cloakwork.base import progress
+from cloakwork.base.facts import Facts
 from cloakwork.errors import MechanismError
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.aggregates import CASES, VariantCounts
@@ -42,7 +43,7 @@ REFERENCE = {
 def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[str]:
     """The released variants of a log whose activities are letters, with their cases."""
     log, params = log_of(courses), BestFirstParams(k=k, scope=scope)
-    decision = BEST_FIRST.decide(params, BEST_FIRST.summarise(params).of(log), secret())
+    decision = BEST_FIRST.decide(params, BEST_FIRST.step(params, Facts()).summary.of(log), secret())
     action = BEST_FIRST.rewrite(params, decision, secret().stream())
     assert isinstance(action, MapCases)
     return Counter("".join(course) for course in courses_of(action.apply(log)))

@@ -22,7 +22,6 @@ from cloakwork.guarantees.measure import measure
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.kanon.closeness import Closeness
 from cloakwork.mechanisms.kanon.fill import Fill, FillParams
-from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.steps import Decision, MapCases
 from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
@@ -141,7 +140,7 @@ def test_values_hold_with_inserted_events_and_without(log: EventLog, data: st.Da
     )
     offer: Any = Closeness().offer(goal, Facts(), {})
     complete = filled(log)
-    summary = Closeness().summarise(offer.params).of(complete)
+    summary = Closeness().step(offer.params, Facts()).summary.of(complete)
     try:
         decision = Closeness().decide(offer.params, summary, secret())
     except MechanismError:
@@ -356,17 +355,13 @@ class Forgetful(Fill):
 def test_a_step_that_forgets_the_marks_is_refused() -> None:
     """In silence, inserted events would count for real."""
     from cloakwork.engines.memory import MemoryEngine
-    from cloakwork.plan.choose import step_of
     from cloakwork.run.execute import Stopwatch, take_step
-    from cloakwork.run.steps import Grant
+    from cloakwork.run.steps import GrantedStep
 
-    mechanism = Forgetful()
-    step = step_of(mechanism, FillParams(), Facts(), why="")
+    step = GrantedStep.of(Forgetful(), FillParams(), Facts())
     log = replace(log_of([["a"]] * 3), inserted=np.zeros(3, np.bool_))
-    more = catalogue().with_mechanism(mechanism)
     with pytest.raises(MechanismError, match="which events are inserted"):
-        grant = Grant.of(mechanism, FillParams(), Facts())
-        take_step(step, log, grant, MemoryEngine(), reproducible(1), more, Stopwatch())
+        take_step(step, log, MemoryEngine(), reproducible(1), Stopwatch())
 
 
 def test_marks_are_one_for_each_event() -> None:
@@ -389,7 +384,7 @@ def test_a_k_anonymiser_marks_what_it_inserts() -> None:
 
 def test_what_the_step_declares() -> None:
     """It stays inside columns."""
-    lineage = Fill().lineage(FillParams(columns=("x",)))
+    lineage = Fill().step(FillParams(columns=("x",)), Facts()).lineage
     assert lineage.fills
     assert lineage.reads == {"x", CONTROL_FLOW}
     assert lineage.writes == {"x", METADATA}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloakwork.base.facts import Unit
+from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import KAnonymity
@@ -39,7 +39,7 @@ def raised(
     log: EventLog, k: int, *attributes: QuasiIdentifier, unit: str | None = None
 ) -> EventLog:
     params = GeneraliseParams(k=k, attributes=attributes, unit=unit)
-    decision = GENERALISE.decide(params, GENERALISE.summarise(params).of(log), secret())
+    decision = GENERALISE.decide(params, GENERALISE.step(params, Facts()).summary.of(log), secret())
     return GENERALISE.rewrite(params, decision, secret().stream()).apply(log)
 
 

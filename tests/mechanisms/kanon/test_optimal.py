@@ -89,7 +89,7 @@ def test_split_cases_are_released(split_cases: bool) -> None:
     """One of five ab helps the three ac, where cases may part; else all three move."""
     log = log_of(["ab"] * 5 + ["ac"] * 3)
     params = OptimalParams(k=4, split_cases=split_cases)
-    decision = OPTIMAL.decide(params, OPTIMAL.summarise(params).of(log), secret())
+    decision = OPTIMAL.decide(params, OPTIMAL.step(params, Facts()).summary.of(log), secret())
     action = OPTIMAL.rewrite(params, decision, secret().stream())
     released = MemoryEngine().rewrite(log, action)
     check(released, KAnonymity(kind="k-anonymity", k=4))

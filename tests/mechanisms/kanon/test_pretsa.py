@@ -171,7 +171,7 @@ def test_units_are_counted_where_the_goal_says_so() -> None:
     )
     assert isinstance(answer, Offer)
     assert answer.params.unit == "case:P"
-    assert {CONTROL_FLOW, "case:P"} == PRETSA.lineage(answer.params).reads
+    assert {CONTROL_FLOW, "case:P"} == PRETSA.step(answer.params, Facts()).lineage.reads
 
 
 def test_summary_rows_may_come_in_any_order() -> None:

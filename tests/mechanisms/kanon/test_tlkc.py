@@ -49,7 +49,7 @@ def offered(facts: Facts | None = None, **more: Any) -> TlkcParams:
 
 
 def decided(log: EventLog, params: TlkcParams) -> Decision:
-    return TLKC.decide(params, TLKC.summarise(params).of(log), secret())
+    return TLKC.decide(params, TLKC.step(params, Facts()).summary.of(log), secret())
 
 
 def run(log: EventLog, params: TlkcParams) -> EventLog:
@@ -133,7 +133,7 @@ def test_relative_times_are_rounded_and_begin_at_the_epoch() -> None:
     params = offered(Facts(epoch=begin), background="relative", precision=hour)
     after = run(log_of(["abc"] * 4, times), params)
     assert times_of_cases(after) == [[begin, begin + hour, None]] * 4
-    assert sorted(TLKC.lineage(params).writes) == [CONTROL_FLOW, METADATA, TIMESTAMPS]
+    assert sorted(TLKC.step(params, Facts()).lineage.writes) == [CONTROL_FLOW, METADATA, TIMESTAMPS]
 
 
 def test_relative_knowledge_tells_when() -> None:
@@ -173,7 +173,7 @@ def test_units_are_counted_where_the_policy_names_them() -> None:
     log = replace(log, cases=log.cases.with_columns(persons))
     params = offered(Facts(unit=Unit(attribute="case:P", max_cases=9)))
     assert Counter(courses_of(run(log, params))) == Counter({("a",): 7, ("z",): 4})
-    assert {CONTROL_FLOW, "case:P"} == TLKC.lineage(params).reads
+    assert {CONTROL_FLOW, "case:P"} == TLKC.step(params, Facts()).lineage.reads
 
 
 def test_confidence_counts_persons_and_cases() -> None:

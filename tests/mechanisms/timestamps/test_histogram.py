@@ -16,7 +16,7 @@ from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Clip, Entries
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.from_variants import log_of_variants
-from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal
+from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.timestamps import modelled_times
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.histogram_params import norm_charged
@@ -59,7 +59,7 @@ SOURCES = {**LOGS, "no times": MISSING, "some times": SOME, "one time": EQUAL}
 
 
 def params(facts=FACTS, mu=0.5, **options):
-    found = MECHANISM.offer_part((TIMESTAMPS,), mu, 0.0, facts, options)
+    found = MECHANISM.offer_part(PartOfGoal((TIMESTAMPS,), mu, 0.0), facts, options)
     assert isinstance(found, Offer), found
     return found.params
 
@@ -70,15 +70,14 @@ def release(log, facts=FACTS, mu=0.5, seed=1, made=MADE, engine=None):
 
 
 def test_it_is_a_part_of_a_goal_and_none_by_itself():
-    assert isinstance(MECHANISM, Enriches)
-    assert isinstance(MECHANISM, OffersPart)
+    assert MECHANISM.serves_parts
     assert not MECHANISM.gives
     for goal in EVERY_GOAL:
         assert MECHANISM.offer(goal, FACTS, {}).kind == "never"
 
 
 def test_it_writes_times_alone():
-    refused = MECHANISM.offer_part((TIMESTAMPS, "org:resource"), 0.5, 0.0, FACTS, {})
+    refused = MECHANISM.offer_part(PartOfGoal((TIMESTAMPS, "org:resource"), 0.5, 0.0), FACTS, {})
     assert isinstance(refused, Refusal)
     assert refused.kind == "never"
 
@@ -87,7 +86,7 @@ def test_it_writes_times_alone():
     "options", [{"no such option": 1}, {"shares": {"gap": 0.1}}, {"shares": {"gaps": 0}}]
 )
 def test_options_are_judged(options):
-    refused = MECHANISM.offer_part((TIMESTAMPS,), 0.5, 0.0, FACTS, options)
+    refused = MECHANISM.offer_part(PartOfGoal((TIMESTAMPS,), 0.5, 0.0), FACTS, options)
     assert isinstance(refused, Refusal)
     assert refused.kind == "misconfigured"
 
@@ -229,7 +228,7 @@ def replace_facts(**changes):
 def test_the_cost_is_the_mu_that_was_asked_for(mu, m):
     """Squares of the tables' ratios add up to it, and to hardly less."""
     facts = replace_facts(unit=Unit(attribute="case:who", max_cases=m))
-    event = MECHANISM.event(params(facts, mu), facts)
+    event = MECHANISM.step(params(facts, mu), facts).event
     sigmas = params(facts, mu).sigmas
     square = sum(
         (norm_charged(one) / sigma) ** 2

@@ -58,14 +58,14 @@ def at(*minutes: float | None) -> list[datetime | None]:
 def test_noise_on_gaps_charges_two_values_that_move_by_the_shift() -> None:
     """An hour is 60 steps of a minute: scale 2 * 60 / epsilon, rounded up."""
     params = params_for(METRIC, noised="gaps")
-    event = LAPLACE.event(params, DECLARED)
+    event = LAPLACE.step(params, DECLARED).event
     assert isinstance(event, DiscreteLaplace)
     assert event.sensitivity == 120
     assert event.scale >= 120
     assert event.scale == pytest.approx(120)
     assert params.start_scale == params.gap_scale == event.scale
     assert cost(event, delta=0.0).epsilon <= METRIC.epsilon
-    assert LAPLACE.currency(params) == "metric"
+    assert LAPLACE.step(params, Facts()).currency == "metric"
 
 
 def test_noise_on_times_charges_one_value_that_moves() -> None:
@@ -74,7 +74,7 @@ def test_noise_on_times_charges_one_value_that_moves() -> None:
     """
     params = params_for(METRIC)
     assert params == params_for(METRIC, noised="times")
-    event = LAPLACE.event(params, DECLARED)
+    event = LAPLACE.step(params, DECLARED).event
     assert isinstance(event, DiscreteLaplace)
     assert event.sensitivity == 60
     assert event.sensitivity / event.scale <= 1
@@ -123,7 +123,7 @@ def test_case_scope_spends_its_epsilon_and_not_more(epsilon: float, cases: int) 
     """
     facts = DECLARED.model_copy(update={"unit": Unit(attribute="P", max_cases=cases)})
     params = params_for(BOUNDED.model_copy(update={"epsilon": epsilon}), facts)
-    event = LAPLACE.event(params, facts)
+    event = LAPLACE.step(params, facts).event
     assert isinstance(event, Repeated)
     assert isinstance(event.event, Composed)
     start, gaps = event.event.events
@@ -138,7 +138,7 @@ def test_case_scope_spends_its_epsilon_and_not_more(epsilon: float, cases: int) 
     )
     assert Fraction(epsilon) * (1 - Fraction(1, 10**11)) <= exact <= Fraction(epsilon)
     assert epsilon * (1 - 1e-11) <= cost(event, delta=0.0).epsilon <= epsilon
-    assert LAPLACE.currency(params) == "unit"
+    assert LAPLACE.step(params, Facts()).currency == "unit"
 
 
 def test_default_share_minimises_the_summed_error() -> None:
@@ -158,7 +158,7 @@ def test_cases_of_one_event_have_no_gaps() -> None:
     facts = DECLARED.model_copy(update={"longest_case": 1})
     params = params_for(BOUNDED, facts)
     assert (params.start_share, params.gap_scale) == (1.0, 0.0)
-    event = LAPLACE.event(params, facts)
+    event = LAPLACE.step(params, facts).event
     assert isinstance(event, Repeated)
     assert isinstance(event.event, Composed)
     assert len(event.event.events) == 1

@@ -10,7 +10,7 @@ from cloakwork.base.facts import Facts, Unit, Window
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.from_variants import log_of_variants
-from cloakwork.mechanisms.base import Enriches, Offer, OffersPart, Refusal
+from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.timestamps.regression import TimestampRegression
 from cloakwork.noise import reproducible
 from cloakwork.testing.contract_logs import EVERY_GOAL
@@ -35,7 +35,7 @@ def source():
 
 
 def release(mechanism, log, facts=FACTS, mu=0.5, made=MADE):
-    found = mechanism.offer_part((TIMESTAMPS,), mu, 0.0, facts, {})
+    found = mechanism.offer_part(PartOfGoal((TIMESTAMPS,), mu, 0.0), facts, {})
     assert isinstance(found, Offer), found
     return run_step(mechanism, found.params, log, reproducible(1), facts, None, released=made)
 
@@ -50,12 +50,14 @@ def hours(log):
 
 def test_it_is_a_part_of_a_goal_and_none_by_itself():
     """It writes times alone."""
-    assert isinstance(MECHANISM, Enriches)
-    assert isinstance(MECHANISM, OffersPart)
+    assert MECHANISM.serves_parts
     assert all(MECHANISM.offer(goal, FACTS, {}).kind == "never" for goal in EVERY_GOAL)
-    refused = MECHANISM.offer_part((TIMESTAMPS, "org:resource"), 0.5, 0.0, FACTS, {})
+    refused = MECHANISM.offer_part(PartOfGoal((TIMESTAMPS, "org:resource"), 0.5, 0.0), FACTS, {})
     assert isinstance(refused, Refusal)
-    assert MECHANISM.offer_part((TIMESTAMPS,), 0.5, 0.0, FACTS, {"x": 1}).kind == "misconfigured"
+    assert (
+        MECHANISM.offer_part(PartOfGoal((TIMESTAMPS,), 0.5, 0.0), FACTS, {"x": 1}).kind
+        == "misconfigured"
+    )
 
 
 def test_durations_follow_the_last_activity():

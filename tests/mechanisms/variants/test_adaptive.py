@@ -74,7 +74,7 @@ def test_a_mechanism_without_a_bound_leaves_the_whole_without_one() -> None:
     bare = honest.model_copy(
         update={"markov": honest.markov.model_copy(update={"selection": None})}
     )
-    assert cost(ADAPTIVE.event(bare, Facts()), 1e-4).epsilon == np.inf
+    assert cost(ADAPTIVE.step(bare, Facts()).event, 1e-4).epsilon == np.inf
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
@@ -82,7 +82,7 @@ def test_a_mechanism_without_a_bound_leaves_the_whole_without_one() -> None:
 def test_costs_at_most_what_was_asked(epsilon: float, max_cases: int) -> None:
     """And nearly all of it."""
     facts = Facts(unit=Unit(attribute="case:p", max_cases=max_cases))
-    spent = cost(ADAPTIVE.event(params(epsilon, facts), facts), 1e-4)
+    spent = cost(ADAPTIVE.step(params(epsilon, facts), facts).event, 1e-4)
     assert 0.99 * epsilon < spent.epsilon <= epsilon
     assert spent.delta <= 1e-4
 
@@ -91,9 +91,9 @@ def test_the_event_charges_the_more_expensive_mechanism() -> None:
     """A cheaper one beside it lowers nothing; a more expensive one raises the cost."""
     honest = params()
     weak = honest.model_copy(update={"threshold": params(3.0).threshold})
-    assert cost(ADAPTIVE.event(weak, Facts()), 1e-4).epsilon > 2.5
+    assert cost(ADAPTIVE.step(weak, Facts()).event, 1e-4).epsilon > 2.5
     strong = honest.model_copy(update={"threshold": params(0.2).threshold})
-    assert cost(ADAPTIVE.event(strong, Facts()), 1e-4).epsilon > 0.95
+    assert cost(ADAPTIVE.step(strong, Facts()).event, 1e-4).epsilon > 0.95
 
 
 def test_takes_what_suits() -> None:
@@ -128,7 +128,7 @@ def test_the_others_are_spread_by_less_than_their_counts() -> None:
 def test_a_way_to_go_on_is_held_to_the_slot() -> None:
     """Parameters with less noise than the plan lists are refused, and so is a second way."""
     honest, dear = params(), params(3.0)
-    books = Books.of(ADAPTIVE.event(honest, Facts()))
+    books = Books.of(ADAPTIVE.step(honest, Facts()).event)
     noise = reproducible(1)
     log = VariantCounts().of(log_of([["a"]]))
     kernel = Kernel(measured_of(log, noise), books, noise, max_cases=1)

@@ -45,7 +45,7 @@ def test_a_declared_domain_needs_no_delta():
     )
     assert isinstance(answer, Offer)
     assert answer.params.advantage == pytest.approx(0.4)
-    found = cost(AMUN.event(answer.params, Facts()), 0.0)
+    found = cost(AMUN.step(answer.params, Facts()).event, 0.0)
     assert found.epsilon == pytest.approx(2 * math.log(1.4 / 0.6))
     assert found.epsilon <= answer.params.epsilon
     assert answer.params.scale == pytest.approx(3 / answer.params.epsilon)
@@ -79,7 +79,7 @@ def test_without_a_domain_it_is_the_threshold_and_says_so():
     answer = AMUN.offer(goal(1e-4, epsilon=1.0), Facts(), {})
     assert isinstance(answer, Offer)
     assert "variants/threshold" in answer.why
-    assert AMUN.event(answer.params, Facts()) == threshold_event(
+    assert AMUN.step(answer.params, Facts()).event == threshold_event(
         least_threshold(1.0, 1e-4, 1, None)
     )
     assert answer.params.advantage == guessing_advantage(1.0, 1e-4)
@@ -147,7 +147,7 @@ def test_the_published_form_keeps_every_true_variant():
     answer = PUBLISHED.offer(goal(epsilon=1.0), Facts(), {})
     assert isinstance(answer, Offer)
     assert answer.params.published == 1.0
-    assert isinstance(PUBLISHED.event(answer.params, Facts()), NonPrivate)
+    assert isinstance(PUBLISHED.step(answer.params, Facts()).event, NonPrivate)
     summary = pl.DataFrame({"variant": [["a", "b"], ["a", "c", "b"], ["z"]], "cases": [30, 9, 1]})
     for _ in range(20):
         table = release(PUBLISHED, answer.params, summary, secret()).table

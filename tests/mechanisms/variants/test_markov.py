@@ -51,7 +51,7 @@ def test_activities_that_are_not_selected_cost_infinity() -> None:
     offer = VariantMarkov().offer(goal(), Facts(), {})
     assert isinstance(offer, Offer)
     bare = offer.params.model_copy(update={"selection": None})
-    assert cost(VariantMarkov().event(bare, Facts()), 1e-4).epsilon == np.inf
+    assert cost(VariantMarkov().step(bare, Facts()).event, 1e-4).epsilon == np.inf
     with pytest.raises(PlanUnsound, match="asked for what its plan does not list"):
         release(VariantMarkov(), bare, ROWS, reproducible(1))
 
@@ -71,7 +71,7 @@ def test_what_is_asked_is_what_the_event_lists(facts: Facts) -> None:
     recorded = release(VariantMarkov(), offer.params, rows, reproducible(1)).recorded
     spent, charged = (
         Counter(type(leaf) for leaf, times in leaves_of(event) for _ in range(times))
-        for event in (recorded, VariantMarkov().event(offer.params, facts))
+        for event in (recorded, VariantMarkov().step(offer.params, facts).event)
     )
     assert spent == charged
 
@@ -85,7 +85,7 @@ def test_the_budget_can_be_split_otherwise() -> None:
     assert isinstance(usual, Offer)
     assert isinstance(other, Offer)
     assert other.params.tau < 0.8 * usual.params.tau
-    assert cost(VariantMarkov().event(other.params, Facts()), 1e-4).epsilon == pytest.approx(
+    assert cost(VariantMarkov().step(other.params, Facts()).event, 1e-4).epsilon == pytest.approx(
         1, rel=0.01
     )
     for wrong in ([1, 1], [1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0]):
@@ -119,7 +119,7 @@ def test_costs_at_most_what_was_asked(
     facts = Facts(alphabet=alphabet, unit=Unit(attribute="case:p", max_cases=max_cases))
     offer = VariantMarkov().offer(goal(epsilon), facts, {})
     assert isinstance(offer, Offer)
-    spent = cost(VariantMarkov().event(offer.params, facts), 1e-4)
+    spent = cost(VariantMarkov().step(offer.params, facts).event, 1e-4)
     assert spent.epsilon <= epsilon
     assert spent.delta <= 1e-4
     assert epsilon > 20 or spent.epsilon > 0.99 * epsilon

@@ -11,14 +11,14 @@ from typing import ClassVar, Generic, TypeVar
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from cloakwork.base.facts import Facts
-from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.base.lineage import CONTROL_FLOW, Lineage
 from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Kernel
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal
 from cloakwork.mechanisms.option_faults import option_fault
 from cloakwork.mechanisms.prediction import Prediction
-from cloakwork.mechanisms.steps import Measurement, MeasureStep
+from cloakwork.mechanisms.steps import CASES_FROM_ANSWERS, Measurement, MeasureStep
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
 
 P = TypeVar("P", bound=BaseModel)
@@ -79,11 +79,7 @@ class VariantRelease(Mechanism[P], Generic[P]):
 
     def lineage(self, params: P) -> Lineage:
         """Measures the control flow; every case of the release is made from the noisy counts."""
-        return Lineage(
-            measures=frozenset({CONTROL_FLOW}),
-            writes=frozenset({CONTROL_FLOW, METADATA}),
-            generates=True,
-        )
+        return CASES_FROM_ANSWERS
 
     def step(self, params: P, facts: Facts) -> MeasureStep:
         """``measure`` at the cost of ``event``."""
