@@ -11,7 +11,7 @@ from cloakwork.base.errors import VerificationFailed
 from cloakwork.base.progress import heard_by
 from cloakwork.cli.progress import progress_of
 from cloakwork.report.screen import ScreenSection, block, columns, fitted, printable
-from cloakwork.report.texts import NOTHING_EXPOSED
+from cloakwork.report.texts import NOTHING_EXPOSED, duration
 
 if TYPE_CHECKING:
     from cloakwork.publishing.advisories import AdvisoryMatch
@@ -174,7 +174,6 @@ def verification_sections(verified: "Verification", show_all: bool) -> Iterator[
     # What was measured or derived of the guarantees comes last; it is what must stay.
     measured = tuple(_short(check.says) for check in reversed(verified.measured))
     derived = tuple(_short(check.says) for check in reversed(verified.derived))
-    checked = "Compared" if verified.is_earlier else "Derived again"
     words = (*verified.unverifiable_claims, _entry(verified, show_all))
     yield ScreenSection("Release", (made,))
     yield ScreenSection("Policy", (asked,))
@@ -183,7 +182,7 @@ def verification_sections(verified: "Verification", show_all: bool) -> Iterator[
     yield ScreenSection("Cost", tuple(_costs(verified)))
     yield ScreenSection("Not protected", tuple(_exposed(verified, show_all)))
     yield ScreenSection("Measured", measured, ALL)
-    yield ScreenSection(checked, derived, ALL)
+    yield ScreenSection("Derived again", derived, ALL)
     yield ScreenSection("Signer's word", words)
     yield ScreenSection("Advisories", tuple(_advisories(verified.advisories, show_all)))
     if verified.internal:
@@ -201,7 +200,7 @@ def _costs(verified: "Verification") -> list[str]:
     for spent in verified.statement.budget:
         epsilon = "no bound" if spent.cost.epsilon is None else f"epsilon {spent.cost.epsilon:g}"
         delta = f", delta {spent.cost.delta:g}" if spent.cost.delta else ""
-        shift = f", per {_duration(spent.shift)}" if spent.shift else ""
+        shift = f", per {duration(spent.shift)}" if spent.shift else ""
         name = _CURRENCIES.get(spent.currency, spent.currency)
         lines.append(f"{name}{shift}: {epsilon}{delta}")
     return lines
@@ -213,12 +212,6 @@ _CURRENCIES: Final = {
     "local": "local privacy of a value",
     "none": "no bound by differential privacy",
 }
-
-
-def _duration(shift: Any) -> str:
-    from cloakwork.report.texts import duration
-
-    return shift if isinstance(shift, str) else duration(shift)
 
 
 def _exposed(verified: "Verification", show_all: bool) -> list[str]:
@@ -275,8 +268,7 @@ def _as_json(verified: "Verification") -> dict[str, Any]:
         "trusted": verified.trusted,
         "checks": list(verified.checks),
         "measured": [check.says for check in verified.measured],
-        "derived_again": [] if verified.is_earlier else [check.says for check in verified.derived],
-        "compared": [check.says for check in verified.derived] if verified.is_earlier else [],
+        "derived_again": [check.says for check in verified.derived],
         "signers_word": list(verified.unverifiable_claims),
         "advisories": [_finding_json(finding) for finding in verified.advisories],
         "internal_folder": verified.internal,
