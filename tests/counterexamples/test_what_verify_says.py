@@ -8,11 +8,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cloakwork.ledger import advisories
+from cloakwork.ledger.advisories import Advisory
 from cloakwork.log.eventlog import EventLog
 from conftest import ROOT, Said
 
@@ -95,6 +98,54 @@ def test_json_tells_the_three_groups_apart(cloakwork: Cloakwork, release: Any) -
     assert any("smallest group" in line for line in document["measured"])
     assert any("derived again" in line for line in document["derived_again"])
     assert any("fresh noise" in line for line in document["signers_word"])
+
+
+INVENTED = Advisory(
+    id="CW-2099-01",
+    title="cases were counted twice",
+    versions=("*",),
+    guarantees=("k-anonymity",),
+    effect="voids",
+    says="k is half of what is stated.",
+    remedy="Withdraw the release.",
+)
+
+
+def test_a_claim_that_was_found_false_is_void(
+    cloakwork: Cloakwork, release: Any, ledger: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an invented advisory: verify fails, and report and ledger tell it."""
+    made = release()
+    monkeypatch.setattr(advisories, "ADVISORIES", (INVENTED,))
+
+    said = cloakwork("verify", made)
+    assert said.code == 5 and "void: CW-2099-01" in said.err
+    assert "1 of its guarantees is VOID" in said.out and "VOID: Every released" in said.out
+    assert INVENTED.remedy in said.out and INVENTED.says not in said.out
+    assert INVENTED.says in cloakwork("verify", made, "--all").out
+    document = json.loads(cloakwork("verify", made, "--json").out)
+    assert document["verified"] is False
+    (finding,) = document["advisories"]
+    assert (finding["id"], finding["status"], finding["concerns"]) == (
+        "CW-2099-01",
+        "void",
+        "k-anonymity",
+    )
+    assert "CW-2099-01" in cloakwork("report", made).out
+    shown = " ".join(cloakwork("ledger", "show", "--ledger", ledger).out.split())
+    assert "clinic-share 1.0.0: void CW-2099-01" in shown
+    concerned = json.loads(cloakwork("ledger", "show", "--ledger", ledger, "--json").out)
+    assert concerned["datasets"][0]["concerned"][0]["status"] == "void"
+
+
+def test_one_that_depends_on_what_no_release_shows_passes_and_is_told(
+    cloakwork: Cloakwork, release: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = release()
+    monkeypatch.setattr(advisories, "ADVISORIES", (replace(INVENTED, depends="the source log"),))
+
+    said = cloakwork("verify", made)
+    assert said.code == 0 and "may be void CW-2099-01" in " ".join(said.out.split())
 
 
 def test_units_that_the_file_does_not_name_are_the_signers_word(

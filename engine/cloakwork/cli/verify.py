@@ -14,7 +14,7 @@ from cloakwork.report.screen import ScreenSection, block, columns, fitted, print
 from cloakwork.report.texts import NOTHING_EXPOSED, duration
 
 if TYPE_CHECKING:
-    from cloakwork.publishing.advisories import AdvisoryMatch
+    from cloakwork.ledger.advisories import AdvisoryMatch
     from cloakwork.publishing.verify import Verification
 
 MOST_LINES: Final = 25
@@ -29,7 +29,6 @@ _STATUS: Final = {
     "open": "may be void",
     "weakened": "weakened",
     "corrected": "wording only",
-    "cleared": "not so here",
 }
 
 
@@ -228,16 +227,13 @@ def _advisories(findings: "tuple[AdvisoryMatch, ...]", show_all: bool) -> list[s
     lines = []
     for finding in findings:
         advisory = finding.advisory
-        if finding.status == "cleared" and not show_all:
-            continue
         lines.append(f"{_STATUS[finding.status]}  {finding}")
         if show_all:
             depends = f" It depends on {advisory.depends}." if advisory.depends else ""
             lines.append(f"  {advisory.says}{depends}")
         if show_all or finding.status == "void":
             lines.append(f"  {advisory.remedy}")
-    none = "none is so here (--all: what was measured)" if findings else "none concern this release"
-    return lines or [none]
+    return lines or ["none concern this release"]
 
 
 def _short(line: str) -> str:
@@ -282,7 +278,6 @@ def _finding_json(finding: "AdvisoryMatch") -> dict[str, Any]:
         "title": advisory.title,
         "status": finding.status,
         "concerns": finding.kind,
-        "seen": finding.seen or None,
         "says": advisory.says,
         "depends": advisory.depends,
         "remedy": advisory.remedy,

@@ -44,9 +44,7 @@ from cloakwork.log.handle import LogHandle
 __all__ = ["Observation", "check_of", "measure"]
 
 
-def check_of(
-    guarantee: Guarantee, unit: Unit, *, raw_times: bool = False
-) -> GuaranteeCheck | None:
+def check_of(guarantee: Guarantee, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck | None:
     """The check of a guarantee; None for one that rests on noise, which no single release shows.
 
     ``raw_times``: times are released as they are, so that inserted events may show by the precision

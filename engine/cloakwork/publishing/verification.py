@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
+from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.plan.model import Plan
-from cloakwork.publishing.advisories import AdvisoryMatch
 from cloakwork.publishing.folder import Check
 from cloakwork.publishing.statement import PrivacyStatement
 
@@ -97,6 +97,15 @@ class ContentChecks:
     measured: tuple[Check, ...] = ()
     advisories: tuple[AdvisoryMatch, ...] = ()
     plan: Plan | None = None
+
+
+def advisories_of_plan(plan: Plan) -> tuple[AdvisoryMatch, ...]:
+    """What was found since of a release of ``plan``."""
+    return advisories_for(
+        plan.engine,
+        [claim.guarantee.model_dump(mode="json") for claim in plan.claims],
+        [step.mechanism for step in plan.steps],
+    )
 
 
 def unmet_expectations(

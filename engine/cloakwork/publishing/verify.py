@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from cloakwork.base.errors import VerificationFailed
 from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import with_own_sentences as reworded_plan
-from cloakwork.publishing.advisories import advisories_for
 from cloakwork.publishing.archive import unpacked
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.folder import (
@@ -33,12 +32,12 @@ from cloakwork.publishing.folder import (
 )
 from cloakwork.publishing.from_plan import reworded_statement
 from cloakwork.publishing.keys import SigningKey, keyid_of, why_trusted
-from cloakwork.publishing.release_properties import properties_of
 from cloakwork.publishing.statement import Statement
 from cloakwork.publishing.verification import (
     EXPECTABLE,
     ContentChecks,
     Verification,
+    advisories_of_plan,
     unmet_expectations,
 )
 from cloakwork.publishing.verify_derived import derive_again
@@ -155,6 +154,6 @@ def _check_contents(folder: Path, plan_content: bytes, signed: Statement) -> Con
     return ContentChecks(
         derived=tuple(derive_again(log, plan, signed.predicate)),
         measured=tuple(measure_again(log, plan, signed.predicate)),
-        advisories=advisories_for(properties_of(plan)),
+        advisories=advisories_of_plan(plan),
         plan=plan,
     )
