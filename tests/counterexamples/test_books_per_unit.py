@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from cloakwork.accounting.charge import Charge
+from cloakwork.base.budget import Cost
 from conftest import Said
 
 Cloakwork = Callable[..., Said]
