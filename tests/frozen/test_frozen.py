@@ -1,0 +1,18 @@
+"""What the engine puts out is what it put out before it was rebuilt."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from frozen.cells import MechanismCell, PolicyCell, all_cells, digest
+from frozen.regenerate import FILE
+
+KEPT = json.loads(FILE.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("cell", all_cells(), ids=lambda cell: cell.name)
+def test_an_output_is_as_it_was(cell: PolicyCell | MechanismCell, tmp_path: Path) -> None:
+    """Released rows, plan and statement, or the refusal; ``regenerate.py --dump`` shows texts."""
+    found = {part: digest(text) for part, text in cell.texts(tmp_path).items()}
+    assert found == KEPT[cell.name]
