@@ -16,8 +16,7 @@ from cloakwork.authoring.requirement import (
 )
 from cloakwork.authoring.sources import PolicySource, policy_source
 from cloakwork.base.errors import CloakworkError, FileProblem, PolicyError
-from cloakwork.base.notebook_progress import in_notebook
-from cloakwork.base.progress import Reporter, heard_by
+from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
 from cloakwork.evaluation.kept_utility import TimesSeen, utility_figures
 from cloakwork.evaluation.risk_figures import RiskReport
@@ -82,7 +81,7 @@ def apply(
     log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame | SparkDataFrame",
     *,
     ledger: Ledger | str | None = None,
-    reporter: Reporter = in_notebook,
+    reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
     mining_seconds: float = 0.0,
@@ -163,7 +162,7 @@ def release(
     *,
     ledger: Ledger | str | None = None,
     signing_key: SigningKey | str | Path | None = None,
-    reporter: Reporter = in_notebook,
+    reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
     mining_seconds: float = 0.0,
@@ -242,7 +241,7 @@ def profile(
     log: EventLog | str | Path,
     *,
     ledger: Ledger | str | None = None,
-    reporter: Reporter = in_notebook,
+    reporter: Reporter = silent,
     columns: dict[str, str] | None = None,
     window: str | None = None,
 ) -> Profile:
@@ -271,7 +270,7 @@ def preview(
     plan: Plan,
     log: EventLog | str | Path,
     *,
-    reporter: Reporter = in_notebook,
+    reporter: Reporter = silent,
     columns: dict[str, str] | None = None,
 ) -> tuple[StepRecord, ...]:
     """What ``plan`` would change in ``log``: figures of the raw log, one record a step that has
@@ -294,7 +293,7 @@ def publish(
     out: str | Path,
     *,
     signing_key: SigningKey | str | Path | None = None,
-    reporter: Reporter = in_notebook,
+    reporter: Reporter = silent,
 ) -> Published:
     """Write ``release`` to the folder ``out``, all or nothing, with its signed statement and its
     internal report.

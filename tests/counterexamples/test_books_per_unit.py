@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import ROOT, Said
+from cloakwork.accounting.charge import Charge
+from cloakwork.base.budget import Cost
+from conftest import Said
 
 Cloakwork = Callable[..., Said]
 PATIENT = "case:patient"
@@ -242,57 +244,6 @@ def spent_per_case(cloakwork: Cloakwork, ledger: Path) -> float:
     )
 
 
-def test_the_ledger_of_version_010_is_read_on_the_safe_side(
-    cloakwork: Cloakwork, tmp_path: Path
-) -> None:
-    """Its entries do not say whom they protected: 1 and 2 may have been per person, and count 2 and
-    4 per case.
-    """
-    ledger = tmp_path / "ledger.db"
-    ledger.write_bytes((ROOT / "tests" / "releases" / "0.1.0" / "ledger.db").read_bytes())
-    shown = cloakwork("ledger", "show", "--ledger", ledger)
-    assert "do not say whom they protected" in shown.out
-    assert spent_per_case(cloakwork, ledger) == 6.0
-
-
-def test_a_release_tells_an_older_entry_whom_it_protected(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
-) -> None:
-    """``reconcile`` reads it from the statement that the entry names by its digest; then 1 per case
-    is 1.
-    """
-    from cloakwork.ledger._journal import Journal
-
-    assert (
-        cloakwork(
-            "apply", policy(tmp_path, "by-case"), log, "--out", tmp_path / "one", "--ledger", ledger
-        ).code
-        == 0
-    )
-    made = json.loads(cloakwork("ledger", "history", "--ledger", ledger, "--json").out)["releases"][
-        0
-    ]
-    charge = {"currency": "unit", "epsilon": "1.0", "delta": "1e-06"}
-    body = {
-        "policy": "by-case",
-        "version": "1.0.0",
-        "policy_digest": "",
-        "note": "",
-        "charges": [charge],
-        "totals": {},
-    }
-    old = tmp_path / "old.db"
-    with Journal(str(old)).writing() as writing:
-        writing.append("reserve", made["id"], "clinic", body)
-        writing.append("commit", made["id"], "clinic", {})
-        writing.append(
-            "statement", made["id"], "clinic", {"statement_digest": made["statement_digest"]}
-        )
-    assert spent_per_case(cloakwork, old) == 2.0
-    assert cloakwork("ledger", "reconcile", tmp_path / "one", "--ledger", old).code == 0
-    assert spent_per_case(cloakwork, old) == 1.0
-
-
 BOUND = {"cases_per_unit": {PATIENT: 60}}
 OF_PERSONS = {"books": {PATIENT: {"epsilon": 2.0, "delta": 1e-4}}}
 
@@ -346,32 +297,26 @@ def test_a_book_is_apart_from_what_is_listed_only(
     )
 
 
-def test_an_entry_of_an_unknown_unit_counts_in_a_book_apart(
-    cloakwork: Cloakwork, tmp_path: Path, log: Path
+@pytest.mark.parametrize("currency", ["unit", "local"])
+def test_an_entry_that_does_not_say_whom_it_protected_is_refused(
+    cloakwork: Cloakwork, tmp_path: Path, currency: str
 ) -> None:
-    """Version 0.1.0 does not say for whom epsilon 1 was: at the costliest it is 120 for a patient
+    """It is not taken for one about cases, who cost the least: epsilon 1 may be 120 for a patient
     of 60 cases.
     """
     from cloakwork.ledger._journal import Journal
+    from cloakwork.ledger.ledger import Ledger
 
-    charge = {"currency": "unit", "epsilon": "1.0", "delta": "0.0"}
-    body = {
-        "policy": "old",
-        "version": "1",
-        "policy_digest": "",
-        "note": "",
-        "charges": [charge],
-        "totals": {},
-    }
     old = tmp_path / "old.db"
+    charge = Charge(currency="unit", cost=Cost(epsilon=1.0))
+    Ledger(str(old)).reserve("clinic", policy="old", charges=[charge])
     with Journal(str(old)).writing() as writing:
+        body = writing.entries[-1].fields()
+        body["charges"] = [{"currency": currency, "epsilon": "1.0", "delta": "0.0"}]
         writing.append("reserve", "abc", "clinic", body)
-        writing.append("commit", "abc", "clinic", {})
-    total = {"epsilon": 100.0, "delta": 1e-2}
-    books = {"books": {"case": total, PATIENT: total}}
-    by_person = policy(tmp_path, "by-person", unit=PERSON, budget=books, assume=BOUND)
-    assert cloakwork("apply", by_person, log, "--out", tmp_path / "out", "--ledger", old).code == 4
-    assert not (tmp_path / "out").exists()
+    said = cloakwork("ledger", "show", "--ledger", old)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "entry 2 cannot be read" in said.err
 
 
 def test_what_a_book_is_apart_from_is_named(

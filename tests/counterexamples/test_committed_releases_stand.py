@@ -4,7 +4,6 @@ closed.
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -278,16 +277,3 @@ def test_reconcile_does_not_call_a_wreck_whole(
     (record,) = Ledger(ledger).history()
     assert record.state == "committed"
     assert Ledger(ledger).remaining("clinic")["case"].spent.epsilon == 1.0
-
-
-def test_reconcile_looks_at_the_files_of_version_010(cloakwork: Cloakwork, tmp_path: Path) -> None:
-    """Its releases agree with its ledger while their files are those that were signed."""
-    earlier = ROOT / "tests" / "releases" / "0.1.0"
-    shutil.copy(earlier / "ledger.db", tmp_path / "ledger.db")
-    out = tmp_path / "out"
-    shutil.copytree(earlier / "kanon-control-flow", out)
-    assert cloakwork("ledger", "reconcile", out, "--ledger", tmp_path / "ledger.db").code == 0
-    (out / "plan.json").write_text("{}")
-    done = cloakwork("ledger", "reconcile", out, "--ledger", tmp_path / "ledger.db")
-    assert done.code == 1
-    assert "plan.json: is not the file that was signed" in " ".join(done.out.split())

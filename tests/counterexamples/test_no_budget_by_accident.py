@@ -42,20 +42,6 @@ def test_making_a_ledger_is_said(cloakwork: Cloakwork, tmp_path: Path, own_home:
     assert (first.code, again.code, again.err) == (0, 0, "")
 
 
-def test_the_former_ledger_in_the_working_folder_is_named(
-    cloakwork: Cloakwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Version 0.1.0 kept it there; it is not used, and that is said."""
-    policy, log = small_policy(tmp_path), small_log(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert (
-        cloakwork("apply", policy, log, "--out", tmp_path / "one", "--ledger", "cloakwork.db").code
-        == 0
-    )
-    said = cloakwork("plan", policy, log)
-    assert "--ledger cloakwork.db" in said.err
-
-
 @pytest.mark.parametrize(
     "address",
     [

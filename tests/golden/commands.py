@@ -23,6 +23,8 @@ from unittest.mock import patch
 
 import click
 import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from cloakwork.cli import cloakwork_command, main
 from cloakwork.cli.examples import EXAMPLES
@@ -32,7 +34,6 @@ from cloakwork.noise import reproducible
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LOG: Final = ROOT / "examples" / "logs" / "hospital.xes.gz"
-EARLIER: Final = ROOT / "tests" / "releases" / "0.1.0"
 WIDTH: Final = 80
 SEED: Final = 7
 
@@ -247,9 +248,6 @@ def _verify(run: Transcript) -> None:
     run("verify", "verify", "home")
     with patch.dict(os.environ, {"CLOAKWORK_HOME": str(Path("another").resolve())}):
         run("verify", "verify", "times")
-    shutil.copytree(EARLIER / "kanon-t-closeness", "earlier")
-    shutil.copy(EARLIER / "public-key.pem", "earlier.pem")
-    run("verify", "verify", "earlier", "--public-key", "earlier.pem")
 
 
 def _reports(run: Transcript) -> None:
@@ -280,7 +278,9 @@ def _profile(run: Transcript) -> None:
 
 def _keys(run: Transcript) -> None:
     run("keys", "keys", "list")
-    shutil.copy(EARLIER / "public-key.pem", "partner.pem")
+    partner = Ed25519PrivateKey.generate().public_key()
+    pem = partner.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    Path("partner.pem").write_bytes(pem)
     run("keys", "keys", "trust", "partner.pem", "--name", "partner")
     run("keys", "keys", "list")
     run("keys", "keys", "untrust", "partner")

@@ -171,6 +171,7 @@ def test_a_statement_about_other_files_fails(published: Path, key: SigningKey, n
     "change",
     [
         {"predicateType": "https://slsa.dev/provenance/v1"},
+        {"predicateType": "urn:cloakwork:privacy-statement:v1"},
         {"_type": "https://in-toto.io/Statement/v0.1"},
         {"predicate": {}},
         {"subject": []},

@@ -10,10 +10,9 @@ from cloakwork.base.budget import Cost, Currency
 from cloakwork.base.facts import CASE
 from cloakwork.base.quantities import Duration, Frozen
 
-Times = Literal["bounded", "unbounded", "unknown"]
+Times = Literal["bounded", "unbounded"]
 """How a charge of differential privacy covers timestamps: the control flow given (bounded), or
-together with everything else of the unit (unbounded). Entries of version 0.1.0 do not say
-(unknown).
+together with everything else of the unit (unbounded).
 """
 
 
@@ -21,8 +20,8 @@ class Charge(Frozen):
     """What a release spends in one currency, and whom that protects.
 
     ``none`` marks a release without any DP guarantee: unbounded for DP purposes, charged to no
-    budget. ``unit``: for currency ``unit`` the protected unit by name (``case`` or an attribute),
-    None where an older entry does not say; for ``local`` whether ``cost`` holds per ``value`` or
+    budget. ``unit``: for currency ``unit`` the protected unit by name (``case`` or an attribute);
+    for ``local`` whether ``cost`` holds per ``value`` or
     per ``case``. ``max_cases``: how many cases of one unit the release drew on at most;
     information, no bound on the dataset. ``times``: whether and how it covers timestamps.
     ``metric`` costs are per ``shift``: the distance over which ``cost.epsilon`` holds; they are
@@ -53,6 +52,8 @@ class Charge(Frozen):
             raise ValueError("a metric charge names its shift, and no other charge does")
         if self.shift is not None and (self.shift <= timedelta(0) or self.cost.delta > 0):
             raise ValueError("a metric charge has a positive shift and no delta")
+        if self.currency == "unit" and self.unit is None:
+            raise ValueError("a charge of differential privacy names the unit that it protects")
         if self.times is not None and self.currency != "unit":
             raise ValueError("only a charge of differential privacy says how it covers timestamps")
         if self.window is not None and self.currency == "unit" and self.unit != CASE:

@@ -88,11 +88,6 @@ def open_ledger(url: str | None, *, tell_missing: bool = False) -> "Ledger":
     from cloakwork.ledger.ledger import Ledger
 
     ledger = Ledger(url, notice=progress)
-    if (former := ledger.unused()) is not None:
-        progress(
-            f"note: the ledger {former} in this folder, where version 0.1.0 kept it, is not used; "
-            f"to go on with it: --ledger {former}"
-        )
     if tell_missing and not ledger.exists():
         progress(f"note: there is no ledger at {ledger.url} yet: nothing is spent there")
     return ledger

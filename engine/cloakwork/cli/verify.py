@@ -11,10 +11,10 @@ from cloakwork.base.errors import VerificationFailed
 from cloakwork.base.progress import heard_by
 from cloakwork.cli.progress import progress_of
 from cloakwork.report.screen import ScreenSection, block, columns, fitted, printable
-from cloakwork.report.texts import NOTHING_EXPOSED
+from cloakwork.report.texts import NOTHING_EXPOSED, duration
 
 if TYPE_CHECKING:
-    from cloakwork.publishing.advisories import AdvisoryMatch
+    from cloakwork.ledger.advisories import AdvisoryMatch
     from cloakwork.publishing.verify import Verification
 
 MOST_LINES: Final = 25
@@ -29,7 +29,6 @@ _STATUS: Final = {
     "open": "may be void",
     "weakened": "weakened",
     "corrected": "wording only",
-    "cleared": "not so here",
 }
 
 
@@ -174,7 +173,6 @@ def verification_sections(verified: "Verification", show_all: bool) -> Iterator[
     # What was measured or derived of the guarantees comes last; it is what must stay.
     measured = tuple(_short(check.says) for check in reversed(verified.measured))
     derived = tuple(_short(check.says) for check in reversed(verified.derived))
-    checked = "Compared" if verified.is_earlier else "Derived again"
     words = (*verified.unverifiable_claims, _entry(verified, show_all))
     yield ScreenSection("Release", (made,))
     yield ScreenSection("Policy", (asked,))
@@ -183,7 +181,7 @@ def verification_sections(verified: "Verification", show_all: bool) -> Iterator[
     yield ScreenSection("Cost", tuple(_costs(verified)))
     yield ScreenSection("Not protected", tuple(_exposed(verified, show_all)))
     yield ScreenSection("Measured", measured, ALL)
-    yield ScreenSection(checked, derived, ALL)
+    yield ScreenSection("Derived again", derived, ALL)
     yield ScreenSection("Signer's word", words)
     yield ScreenSection("Advisories", tuple(_advisories(verified.advisories, show_all)))
     if verified.internal:
@@ -201,7 +199,7 @@ def _costs(verified: "Verification") -> list[str]:
     for spent in verified.statement.budget:
         epsilon = "no bound" if spent.cost.epsilon is None else f"epsilon {spent.cost.epsilon:g}"
         delta = f", delta {spent.cost.delta:g}" if spent.cost.delta else ""
-        shift = f", per {_duration(spent.shift)}" if spent.shift else ""
+        shift = f", per {duration(spent.shift)}" if spent.shift else ""
         name = _CURRENCIES.get(spent.currency, spent.currency)
         lines.append(f"{name}{shift}: {epsilon}{delta}")
     return lines
@@ -213,12 +211,6 @@ _CURRENCIES: Final = {
     "local": "local privacy of a value",
     "none": "no bound by differential privacy",
 }
-
-
-def _duration(shift: Any) -> str:
-    from cloakwork.report.texts import duration
-
-    return shift if isinstance(shift, str) else duration(shift)
 
 
 def _exposed(verified: "Verification", show_all: bool) -> list[str]:
@@ -235,16 +227,13 @@ def _advisories(findings: "tuple[AdvisoryMatch, ...]", show_all: bool) -> list[s
     lines = []
     for finding in findings:
         advisory = finding.advisory
-        if finding.status == "cleared" and not show_all:
-            continue
         lines.append(f"{_STATUS[finding.status]}  {finding}")
         if show_all:
             depends = f" It depends on {advisory.depends}." if advisory.depends else ""
             lines.append(f"  {advisory.says}{depends}")
         if show_all or finding.status == "void":
             lines.append(f"  {advisory.remedy}")
-    none = "none is so here (--all: what was measured)" if findings else "none concern this release"
-    return lines or [none]
+    return lines or ["none concern this release"]
 
 
 def _short(line: str) -> str:
@@ -275,8 +264,7 @@ def _as_json(verified: "Verification") -> dict[str, Any]:
         "trusted": verified.trusted,
         "checks": list(verified.checks),
         "measured": [check.says for check in verified.measured],
-        "derived_again": [] if verified.is_earlier else [check.says for check in verified.derived],
-        "compared": [check.says for check in verified.derived] if verified.is_earlier else [],
+        "derived_again": [check.says for check in verified.derived],
         "signers_word": list(verified.unverifiable_claims),
         "advisories": [_finding_json(finding) for finding in verified.advisories],
         "internal_folder": verified.internal,
@@ -290,7 +278,6 @@ def _finding_json(finding: "AdvisoryMatch") -> dict[str, Any]:
         "title": advisory.title,
         "status": finding.status,
         "concerns": finding.kind,
-        "seen": finding.seen or None,
         "says": advisory.says,
         "depends": advisory.depends,
         "remedy": advisory.remedy,

@@ -44,13 +44,11 @@ from cloakwork.log.handle import LogHandle
 __all__ = ["Observation", "check_of", "measure"]
 
 
-def check_of(
-    guarantee: Guarantee, unit: Unit, *, missing_is_value: bool = True, raw_times: bool = False
-) -> GuaranteeCheck | None:
+def check_of(guarantee: Guarantee, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck | None:
     """The check of a guarantee; None for one that rests on noise, which no single release shows.
 
-    ``missing_is_value``: for t-closeness; False is what version 0.1.0 measured. ``raw_times``:
-    times are released as they are, so that inserted events may show by the precision of theirs.
+    ``raw_times``: times are released as they are, so that inserted events may show by the precision
+    of theirs.
     Every kind says here which of the two it is; without that, this does not type-check.
     """
     match guarantee:
@@ -59,7 +57,7 @@ def check_of(
         case ConfidenceBound():
             return _confidence_bound(guarantee, unit)
         case TCloseness():
-            return _t_closeness(guarantee, missing_is_value)
+            return _t_closeness(guarantee)
         case LDiversity():
             return _l_diversity(guarantee)
         case DifferentialPrivacy() | MetricPrivacy() | LocalDP():
@@ -73,16 +71,15 @@ def measure(
     guarantee: Guarantee,
     unit: Unit,
     *,
-    missing_is_value: bool = True,
     raw_times: bool = False,
 ) -> Observation | None:
     """What an independent check of ``guarantee`` sees on ``log``, of which one batch at a time is
     in memory; None where nothing can be measured.
 
-    ``missing_is_value``, ``raw_times``: as for ``check_of``. Raises ``GuaranteeBroken`` when the
+    ``raw_times``: as for ``check_of``. Raises ``GuaranteeBroken`` when the
     log lacks a column that is needed.
     """
-    check = check_of(guarantee, unit, missing_is_value=missing_is_value, raw_times=raw_times)
+    check = check_of(guarantee, unit, raw_times=raw_times)
     return None if check is None else check.measured_on(log)
 
 
@@ -129,22 +126,20 @@ def _confidence_bound(guarantee: ConfidenceBound, unit: Unit) -> GuaranteeCheck:
     )
 
 
-def _t_closeness(guarantee: TCloseness, missing_is_value: bool) -> GuaranteeCheck | None:
+def _t_closeness(guarantee: TCloseness) -> GuaranteeCheck | None:
     """Whoever recognises inserted events compares the values of the others alone."""
     if guarantee.distance != "emd":
         return None
     values = GroupedValues(guarantee.attribute, guarantee.classes)
 
     def judge(merged: pl.DataFrame) -> Observation:
-        largest = t_closeness.largest_in(merged, guarantee, missing_is_value=missing_is_value)
+        largest = t_closeness.largest_in(merged, guarantee)
         if largest is None:
             return Observation(True, f"the log holds no value of '{guarantee.attribute}'")
         seen = f"the farthest group lies {t_closeness.rounded_up(largest):g} from all values"
         return Observation(largest <= guarantee.t + t_closeness.TOLERANCE, seen)
 
     public = EvidenceOfView(values, as_everybody_sees)
-    if not missing_is_value:
-        return GuaranteeCheck(public, judge)
     return GuaranteeCheck(public, judge, for_recogniser=lambda _: values)
 
 

@@ -63,27 +63,20 @@ class _Groups:
     size: Ints
 
 
-def largest_distance(
-    log: LogHandle, guarantee: TCloseness, *, missing_is_value: bool = True
-) -> float | None:
+def largest_distance(log: LogHandle, guarantee: TCloseness) -> float | None:
     """The largest distance of any group from the values of its activity; None where there is no
     value.
 
     Where the log says which events are inserted, only the values of the others are compared; the
-    positions of numbers are always those of all values. ``missing_is_value`` False is the meaning
-    of releases made by version 0.1.0: what is missing does not count. Raises ``GuaranteeBroken``
-    for numbers that are not finite: no distance is defined for them.
+    positions of numbers are always those of all values. Raises ``GuaranteeBroken`` for numbers that
+    are not finite: no distance is defined for them.
     """
     values = GroupedValues(guarantee.attribute, guarantee.classes)
-    return largest_in(gathered(log, values), guarantee, missing_is_value=missing_is_value)
+    return largest_in(gathered(log, values), guarantee)
 
 
-def largest_in(
-    counts: pl.DataFrame, guarantee: TCloseness, *, missing_is_value: bool = True
-) -> float | None:
+def largest_in(counts: pl.DataFrame, guarantee: TCloseness) -> float | None:
     """``largest_distance``, of the merged ``GroupedValues`` of a log."""
-    if not missing_is_value:
-        counts = counts.filter(pl.col("value").is_not_null())
     members = counts.filter(pl.col("class_1").is_not_null())
     reference = counts.filter(pl.col("class_1").is_null())
     if not reference.height:

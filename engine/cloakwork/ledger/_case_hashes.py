@@ -6,17 +6,17 @@ depend on them. A row about a window carries a digest made with the key, so that
 changed by hand is noticed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.errors import LedgerError
 from cloakwork.ledger._journal import Journal
-from cloakwork.ledger._tables import FINGERPRINTS, WINDOWS, fingerprints_table, windows_table
+from cloakwork.ledger._tables import WINDOWS, fingerprints_table, windows_table
 from cloakwork.ledger.window_hashes import key_check, row_digest, split_hashes
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Table
 
 _NO_RIGHT: Final = "42501"
 """What Postgres calls a missing right."""
@@ -27,7 +27,7 @@ def read_fingerprints(journal: Journal) -> list[tuple[str, str, str]] | None:
     missing.
     """
     with journal.reading() as connection:
-        rows = [] if connection is None else _rows(connection, FINGERPRINTS)
+        rows = [] if connection is None else _rows(connection, fingerprints_table())
     if rows is None:
         return None
     return [(row.release, row.dataset, row.sample) for row in rows]
@@ -66,7 +66,6 @@ def keep_window(
             raise LedgerError(journal.name, f"{_lost(min(lost))}; {_REMEDY}")
         if changed := [row.release for row in rows if _is_changed(row, key)]:
             raise LedgerError(journal.name, f"{_changed(min(changed))}; {_REMEDY}")
-        _bind_earlier(connection, rows, key)
         known = [(row.window, split_hashes(row.hashes) & hashes) for row in rows]
         elsewhere = frozenset[bytes]().union(*(own for name, own in known if name != window))
         new = b"".join(sorted(hashes.difference(*(own for _, own in known))))
@@ -81,16 +80,6 @@ def keep_window(
             )
         )
         return elsewhere
-
-
-def _bind_earlier(connection: "Connection", rows: "Sequence[Row[Any]]", key: bytes) -> None:
-    """Give rows of an earlier layout their digest, now that the key is at hand."""
-    table = windows_table()
-    for row in rows:
-        if row.digest is None:
-            digest = row_digest(key, row.release, row.dataset, row.window, row.hashes)
-            own = table.update().where(table.c.release == row.release)
-            connection.execute(own.values(digest=digest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +99,7 @@ def check_windows(journal: Journal, key: bytes | None, committed: Mapping[str, s
     their dataset; ``key``: None where it is not here.
     """
     with journal.reading() as connection:
-        rows = [] if connection is None else _rows(connection, WINDOWS)
+        rows = [] if connection is None else _rows(connection, windows_table())
     if rows is None:
         return WindowCheck(reason="the right to read them is missing")
     faults = [
@@ -118,8 +107,7 @@ def check_windows(journal: Journal, key: bytes | None, committed: Mapping[str, s
     ]
     checked = unchecked = 0
     for row in rows:
-        digest = getattr(row, "digest", None)
-        if key is None or digest is None or row.key_check != key_check(key):
+        if key is None or row.key_check != key_check(key):
             unchecked += 1
             continue
         checked += 1
@@ -127,7 +115,7 @@ def check_windows(journal: Journal, key: bytes | None, committed: Mapping[str, s
             faults.append(_changed(row.release))
     reason = None
     if unchecked:
-        reason = "their key is not here" if key is None else "another key, or none, bound them"
+        reason = "their key is not here" if key is None else "another key bound them"
     return WindowCheck(tuple(faults), checked, unchecked, reason)
 
 
@@ -143,19 +131,13 @@ def _changed(release: str) -> str:
 
 
 def _is_changed(row: "Row[Any]", key: bytes) -> bool:
-    if row.digest is None:
-        return False
     return bool(row.digest != row_digest(key, row.release, row.dataset, row.window, row.hashes))
 
 
-def _rows(connection: "Connection", name: str) -> "list[Row[Any]] | None":
-    """All rows of a table with the columns that it has; none where it is not there yet."""
-    from sqlalchemy import MetaData, Table, inspect
+def _rows(connection: "Connection", table: "Table") -> "list[Row[Any]] | None":
+    """All rows of a table; None where the right to read them is missing."""
     from sqlalchemy.exc import DBAPIError
 
-    if not inspect(connection).has_table(name):
-        return []
-    table = Table(name, MetaData(), autoload_with=connection)
     try:
         return list(connection.execute(table.select()))
     except DBAPIError as error:

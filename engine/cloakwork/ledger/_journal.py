@@ -24,17 +24,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.errors import LedgerError
 from cloakwork.base.locks import Lock, lock_file, lock_if_abandoned
-from cloakwork.ledger._layout import (
-    LAYOUTS,
-    bring_up_to_date,
-    is_current,
-    later_layout,
-    make_tables,
-)
 from cloakwork.ledger._tables import (
+    LAYOUT,
     PATIENCE,
     TABLE,
     entries_table,
+    layout_of,
+    make_tables,
     sqlite_engine,
 )
 from cloakwork.ledger.address import parse_address
@@ -161,9 +157,7 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator["Connection"]:
-        """The one transaction of writers at a time; makes the ledger when there is none, and brings
-        an earlier layout up to date.
-        """
+        """The one transaction of writers at a time; makes the ledger when there is none."""
         with self._as_ledger_errors():
             if self.read_only:
                 raise LedgerError(self.name, "is opened for reading only (mode=ro)")
@@ -174,9 +168,6 @@ class Journal:
                 if not self._has_ledger(connection):
                     make_tables(connection)
                     self.notice(f"a new ledger was made: {self.name}")
-                elif not is_current(connection):
-                    bring_up_to_date(connection)
-                    self.notice(f"the ledger was brought up to date: {self.name}")
                 yield connection
 
     @contextmanager
@@ -315,10 +306,12 @@ class Journal:
         tables = inspect(connection).get_table_names()
         if TABLE not in tables and (tables or self.file is not None):
             raise LedgerError(self.name, "is a database, but not a ledger of Cloakwork")
-        if found := later_layout(connection):
-            reason = f"was made by a later version of Cloakwork (layout {found}; this version knows"
-            raise LedgerError(self.name, f"{reason} {LAYOUTS[-1]}); install that version")
-        return TABLE in tables
+        if TABLE not in tables:
+            return False
+        if (found := layout_of(connection)) != LAYOUT:
+            reason = f"has the layout {found}, and this version of Cloakwork knows {LAYOUT} alone"
+            raise LedgerError(self.name, f"{reason}; use the version that made it")
+        return True
 
     @contextmanager
     def _as_ledger_errors(self) -> Iterator[None]:

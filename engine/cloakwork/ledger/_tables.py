@@ -10,7 +10,7 @@ from urllib.parse import quote
 from cloakwork.ledger.entries import Entry
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine, Table
+    from sqlalchemy import Connection, Engine, Table
 
 TABLE: Final = "cloakwork_ledger"
 
@@ -26,6 +26,9 @@ fingerprints are.
 
 VERSIONS: Final = "cloakwork_ledger_version"
 """Which layout the tables have."""
+
+LAYOUT: Final = "0002"
+"""The layout of the tables below; a ledger of another one is neither read nor written."""
 
 PATIENCE: Final = 120
 """Seconds to wait for other writers."""
@@ -65,17 +68,30 @@ def windows_table() -> "Table":
 
 @lru_cache(maxsize=1)
 def versions_table() -> "Table":
-    """One row: the layout of the tables, as alembic keeps it."""
+    """One row: the layout of the tables."""
     from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, String, Table
 
+    # Named and typed as in the ledgers that there are.
     number = Column("version_num", String(32), nullable=False)
     key = PrimaryKeyConstraint("version_num", name=f"{VERSIONS}_pkc")
     return Table(VERSIONS, MetaData(), number, key)
 
 
-def all_tables() -> "tuple[Table, ...]":
-    """The tables of today's layout."""
-    return (entries_table(), fingerprints_table(), windows_table(), versions_table())
+def make_tables(connection: "Connection") -> None:
+    """Make the tables, and note their layout."""
+    for table in (entries_table(), fingerprints_table(), windows_table(), versions_table()):
+        table.create(connection)
+    connection.execute(versions_table().insert().values(version_num=LAYOUT))
+
+
+def layout_of(connection: "Connection") -> str:
+    """The layout that a ledger's tables have; ``none`` where no number says it."""
+    from sqlalchemy import inspect
+
+    if not inspect(connection).has_table(VERSIONS):
+        return "none"
+    found = connection.execute(versions_table().select()).scalars().all()
+    return ", ".join(found) or "none"
 
 
 def sqlite_engine(file: Path, *, read_only: bool = False) -> "Engine":

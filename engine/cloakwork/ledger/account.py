@@ -19,7 +19,7 @@ from cloakwork.ledger.books import (
     cost_in_book,
     shifts_covering,
 )
-from cloakwork.ledger.records import Record, with_units_from_policies
+from cloakwork.ledger.records import Record
 from cloakwork.ledger.windows import accounts_of, counted_in, is_by_window
 
 CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
@@ -144,15 +144,13 @@ class Account:
                 used.append(Book(charge.currency, charge.unit))
         if any(charge.times is not None for charge in self.charges):
             used.append(METRIC)
-        # Where an older entry does not say whom it protected, its figures are kept per case.
+        # A total that is declared for whatever unit is shown per case.
         named = [Book("unit", CASE) if book == Book("unit") else book for book in used]
         in_order_of_use = dict.fromkeys(named)
         return tuple(sorted(in_order_of_use, key=lambda book: CURRENCIES.index(book.currency)))
 
     def bounds(self, book: Book) -> tuple[DeclaredTotal, ...]:
-        """The totals that bind ``book``: its own, and those of older entries that do not say for
-        whom.
-        """
+        """The totals that bind ``book``: its own, and what a dataset declares for whatever unit."""
         shift = largest_shift(self.charges) if book == METRIC else None
         own_books = {book}
         if book.currency == "unit":
@@ -320,37 +318,25 @@ def _explain_unconvertible(charge: Charge, book: Book, apart: bool) -> str:
     """Say what is missing, and what to declare. ``apart``: kept apart by this policy, and not by an
     earlier one.
     """
-    charged = f"per '{charge.unit}'"
-    if charge.unit is None:
-        charged = "for a unit that its entry does not name"
-    opening = f"what was charged {charged} cannot be added up per '{book.unit}'"
+    opening = f"what was charged per '{charge.unit}' cannot be added up per '{book.unit}'"
     if book.currency == "local":
         return f"{opening}: how many values a case has is not declared"
     if apart:
         opening += f", and an earlier release declared a total per '{book.unit}' that counts it"
     ways = []
-    if charge.unit in (CASE, None):
+    if charge.unit == CASE:
         ways.append(
             f'declare assume.cases_per_unit: {{"{book.unit}": M}}, '
             "M the most cases of the dataset that one of them owns"
         )
-    if charge.unit is not None and not apart:
+    if not apart:
         ways.append(
             f'keep the two apart under budget.books, "{charge.unit}" and "{book.unit}" '
             "each with its own total"
         )
-    if charge.unit is None:
-        ways.append("let 'cloakwork ledger reconcile DIR' read it from the release in DIR")
     if not ways:
         return f"{opening}; no later policy may loosen that total"
     return f"{opening}; {', or '.join(ways)}"
-
-
-def with_known_units(
-    records: tuple[Record, ...], policy_digest: str, unit: str, charges: Sequence[Charge]
-) -> tuple[Record, ...]:
-    """The records; older ones under the policy of the release at hand take their unit from it."""
-    return with_units_from_policies(records, [(policy_digest, unit, tuple(charges))])
 
 
 def sum_against(
@@ -364,7 +350,7 @@ def sum_against(
     for charge in charges:
         part = cost_against_total(charge, total, cases)
         if part is None:
-            missing[charge.unit or "a unit that is not named"] = None
+            missing[str(charge.unit)] = None
         elif part is not NOTHING:
             amount += part
     return amount, tuple(missing)

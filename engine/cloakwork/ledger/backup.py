@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from cloakwork.base.errors import LedgerError, OutputError
 from cloakwork.base.new_files import require_new
 from cloakwork.ledger._journal import Journal, read_entries
-from cloakwork.ledger._layout import make_tables
 from cloakwork.ledger._tables import (
     entries_table,
     fingerprints_table,
+    make_tables,
     sqlite_engine,
     windows_table,
 )
@@ -130,15 +130,7 @@ def _other_tables() -> "tuple[Table, Table]":
 
 
 def _rows_of(connection: "Connection", table: "Table") -> list[dict[str, Any]]:
-    """All rows of a table, also of an earlier layout, which may lack it or some of its columns."""
-    from sqlalchemy import inspect, select
-
-    looked = inspect(connection)
-    if not looked.has_table(table.name):
-        return []
-    there = {column["name"] for column in looked.get_columns(table.name)}
-    rows = connection.execute(select(*(each for each in table.columns if each.name in there)))
-    return [dict(row) for row in rows.mappings()]
+    return [dict(row) for row in connection.execute(table.select()).mappings()]
 
 
 def _insert(connection: "Connection", table: "Table", rows: list[dict[str, Any]]) -> None:

@@ -227,12 +227,11 @@ def cost_in_book(
 def _for_unit(
     charged: str | None, amount: Amount, unit: str | None, cases: Mapping[str, int]
 ) -> Amount | None:
-    if charged == unit and charged is not None:
+    if charged == unit:
         return amount
     if charged != CASE:
-        if unit not in (CASE, None) and charged is not None:
+        if unit not in (CASE, None):
             return None  # two attributes that identify persons, in ways that cannot be compared
-        # Where no entry says for whom, this holds for a case whoever it was charged for.
         amount = for_replacement(amount)
     if unit in (CASE, None):
         return amount

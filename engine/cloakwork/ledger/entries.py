@@ -5,7 +5,7 @@ import json
 from dataclasses import astuple, dataclass
 from typing import Any, Final, Literal, get_args
 
-ReleaseKind = Literal["reserve", "intent", "commit", "fail", "identify", "statement"]
+ReleaseKind = Literal["reserve", "intent", "commit", "fail", "statement"]
 """What happens to a release."""
 
 EventKind = Literal[

@@ -35,7 +35,6 @@ from cloakwork.ledger.account import (
     Balance,
     BudgetTerms,
     require_fit,
-    with_known_units,
 )
 from cloakwork.ledger.declarations import declaration_of
 from cloakwork.ledger.entries import Entry, EventKind
@@ -166,7 +165,6 @@ class Ledger(ReadableLedger):
                 if require is not None:
                     require(writing.entries)
                 records = records_of(self.url, writing.entries, dataset)
-                records = with_known_units(records, policy_digest, terms.unit, charges)
                 declared = terms.declared(charges, records)
                 named = f"{policy} {version}".strip()
                 of_dataset = declaration_of(writing.entries, dataset, self.url)
@@ -278,16 +276,6 @@ class Ledger(ReadableLedger):
     def remove_stale_locks(self) -> None:
         """Remove what processes that were killed left beside the ledger."""
         self._journal.remove_stale_locks()
-
-    def identify(self, release: str, unit: str, charges: Sequence[Charge]) -> None:
-        """Record whom an older entry protected, as its signed statement says; does nothing where
-        that is known.
-        """
-        body = {"unit": unit, "charges": [charge_fields(charge) for charge in charges]}
-        with self._journal.writing() as writing:
-            record = self._require_record(writing, release)
-            if record.unit is None:
-                writing.append("identify", release, record.dataset, body)
 
     def record_statement(self, release: str, digest: str) -> None:
         """Record the digest of the signed statement of the release with this id

@@ -20,7 +20,6 @@ from cloakwork.ledger.account import (
     Balance,
     BudgetTerms,
     require_fit,
-    with_known_units,
 )
 from cloakwork.ledger.books import METRIC
 from cloakwork.ledger.declarations import (
@@ -36,9 +35,6 @@ from cloakwork.ledger.windows import require_same_period, was_recorded
 
 URL_VARIABLE: Final = "CLOAKWORK_LEDGER"
 """The environment variable that names the ledger where no URL is given."""
-
-FORMER_DEFAULT: Final = "cloakwork.db"
-"""What version 0.1.0 made in the working folder, where ``cd`` gave a fresh budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,6 @@ class ReadableLedger:
         named = url or os.environ.get(URL_VARIABLE)
         address = named or str(data_home() / "ledger.db")
         self._journal = Journal(address, notice, make_folder=not named)
-        self._is_default = not named
 
     @property
     def url(self) -> str:
@@ -82,19 +77,6 @@ class ReadableLedger:
     def exists(self) -> bool:
         """Whether the ledger was made already."""
         return self._journal.exists()
-
-    def unused(self) -> Path | None:
-        """A ledger of version 0.1.0 in the working folder that is passed over for the default one;
-        None without one.
-        """
-        former = Path(FORMER_DEFAULT)
-        if not self._is_default or not former.is_file():
-            return None
-        try:
-            is_ledger = Journal(FORMER_DEFAULT).exists()
-        except LedgerError:
-            return None  # something else of that name
-        return former if is_ledger else None
 
     def check(
         self,
@@ -113,8 +95,7 @@ class ReadableLedger:
             raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
         terms = terms or BudgetTerms(totals=totals or {})
         entries = self._journal.read()
-        known = records_of(self.url, entries, dataset)
-        records = with_known_units(known, policy_digest, terms.unit, charges)
+        records = records_of(self.url, entries, dataset)
         declared = terms.declared(charges, records)
         of_dataset = declaration_of(entries, dataset, self.url)
         of_dataset.require_allowed(dataset, terms, policy)

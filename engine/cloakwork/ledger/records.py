@@ -9,14 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost
+from cloakwork.base.budget import Cost, Currency
 from cloakwork.base.errors import LedgerError
-from cloakwork.ledger.affected import with_voided_charges
+from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.ledger.books import Book, DeclaredTotal
 from cloakwork.ledger.entries import EVENT_KINDS, Entry
-
-FIRST_VERSION: Final = "0.1.0"
-"""The version whose entries do not say which one made them."""
 
 State = Literal["reserved", "publishing", "committed", "failed"]
 """``reserved``: paid for. ``publishing``: written, and about to be renamed to its folder.
@@ -46,11 +43,10 @@ class Record:
     about its guarantees.
 
     ``engine``: the version of Cloakwork that made the entry. ``unit``: the protected unit of its
-    policy by name, None where an entry of version 0.1.0 does not say. ``cases_per_unit``: what its
-    policy declares about it. ``place``: where the release was to stand. ``makes``: a release, or a
-    DP profile, which is no folder. ``window``: of a growing log, which was released, of windows
-    that are ``every`` so long. ``details``: what else is known as data (mechanisms,
-    guarantees).
+    policy by name. ``cases_per_unit``: what its policy declares about it. ``place``: where the
+    release was to stand. ``makes``: a release, or a DP profile, which is no folder. ``window``: of
+    a growing log, which was released, of windows that are ``every`` so long. ``details``: what else
+    is known as data (mechanisms, guarantees).
     """
 
     id: str
@@ -64,7 +60,8 @@ class Record:
     state: State
     created_at: datetime
     digest: str
-    unit: str | None = None
+    engine: str
+    unit: str
     cases_per_unit: Mapping[str, int] = field(default_factory=dict)
     makes: Literal["release", "profile"] = "release"
     window: str | None = None
@@ -74,7 +71,6 @@ class Record:
     committed_at: datetime | None = None
     statement_digest: str | None = None
     failure: str | None = None
-    engine: str = FIRST_VERSION
 
     @property
     def without_dp(self) -> bool:
@@ -90,14 +86,6 @@ class Record:
         """
         return self.state == "failed" and self.statement_digest is None
 
-    def with_unit(self, unit: str, charges: tuple[Charge, ...]) -> "Record":
-        """The record of an older entry, told whom it protected."""
-        totals = tuple(
-            replace(total, book=Book("unit", unit)) if total.book == Book("unit") else total
-            for total in self.totals
-        )
-        return replace(self, unit=unit, charges=charges, totals=totals)
-
 
 def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple[Record, ...]:
     """What the entries, oldest first, say about each release."""
@@ -109,36 +97,37 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
             records[entry.release] = _updated_by(records.get(entry.release), entry)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
-    named = with_units_from_policies(tuple(records.values()))
-    return tuple(with_voided_charges(record) for record in named)
+    return tuple(_with_voided_charges(record) for record in records.values())
 
 
-def with_units_from_policies(
-    records: tuple[Record, ...], known: Iterable[tuple[str, str, tuple[Charge, ...]]] = ()
-) -> tuple[Record, ...]:
-    """The records; older ones that do not say whom they protected learn it from a later release
-    under the same policy.
+_CURRENCY_OF: Final[Mapping[str, Currency]] = {
+    "differential-privacy": "unit",
+    "metric-privacy": "metric",
+    "local-dp": "local",
+}
+"""In which currency a guarantee is paid for, by its kind; the others cost nothing."""
 
-    ``known``: digest, unit and charges of policies beside those of the records.
+
+def advisories_of(record: Record) -> tuple[AdvisoryMatch, ...]:
+    """What was found since of a release, by what its entry notes: version, guarantees, steps."""
+    return advisories_for(
+        record.engine, record.details.get("guarantees", ()), record.details.get("mechanisms")
+    )
+
+
+def _with_voided_charges(record: Record) -> Record:
+    """The record with a charge without bound added where a claim that it pays for is void.
+
+    What was charged stays spent: budget is never handed back.
     """
-    policies = {digest: (unit, charges) for digest, unit, charges in known if digest}
-    for record in records:
-        if record.unit is not None and record.policy_digest:
-            policies.setdefault(record.policy_digest, (record.unit, record.charges))
-    return tuple(_with_unit_from(record, policies) for record in records)
-
-
-def _with_unit_from(
-    record: Record, policies: Mapping[str, tuple[str, tuple[Charge, ...]]]
-) -> Record:
-    if record.unit is not None or record.policy_digest not in policies:
+    void = [match for match in advisories_of(record) if match.status == "void"]
+    void_currencies = {_CURRENCY_OF.get(match.kind) for match in void}
+    if any(match.guarantee is None for match in void):
+        void_currencies.update(_CURRENCY_OF.values())
+    is_charged = any(charge.currency in void_currencies for charge in record.charges)
+    if record.without_dp or not is_charged:
         return record
-    unit, charges = policies[record.policy_digest]
-    known = {(charge.currency, charge.cost, charge.shift): charge for charge in charges}
-    named = [
-        known.get((charge.currency, charge.cost, charge.shift), charge) for charge in record.charges
-    ]
-    return record.with_unit(unit, tuple(named))
+    return replace(record, charges=(*record.charges, Charge(currency="none")))
 
 
 def _updated_by(record: Record | None, entry: Entry) -> Record:
@@ -160,18 +149,12 @@ def _updated_by(record: Record | None, entry: Entry) -> Record:
             return replace(record, state="failed", failure=fields["reason"])
         case "statement":
             return replace(record, statement_digest=fields["statement_digest"])
-        case "identify":
-            return record.with_unit(
-                fields["unit"], tuple(_charge_from_fields(item) for item in fields["charges"])
-            )
     raise ValueError(entry.kind)
 
 
 def _record_from_entry(entry: Entry, fields: Mapping[str, Any]) -> Record:
     if entry.kind != "reserve":
         raise ValueError(entry.kind)
-    note = fields["note"]
-    profile = note.startswith("DP profile:")  # all that version 0.1.0 says
     return Record(
         id=entry.release,
         dataset=entry.dataset,
@@ -180,17 +163,17 @@ def _record_from_entry(entry: Entry, fields: Mapping[str, Any]) -> Record:
         policy_digest=fields["policy_digest"],
         charges=tuple(_charge_from_fields(item) for item in fields["charges"]),
         totals=_totals_from_fields(fields["totals"]),
-        note=note,
+        note=fields["note"],
         state="reserved",
         created_at=_entry_time(entry),
         digest=entry.digest,
-        engine=fields.get("engine", FIRST_VERSION),
-        unit=fields.get("unit"),
-        cases_per_unit=fields.get("cases_per_unit", {}),
-        makes=fields.get("makes", "profile" if profile else "release"),
+        engine=fields["engine"],
+        unit=fields["unit"],
+        cases_per_unit=fields["cases_per_unit"],
+        makes=fields["makes"],
         window=fields.get("window"),
         every=fields.get("every"),
-        details=fields.get("details", {}),
+        details=fields["details"],
         place=FolderLocation(**fields["place"]) if "place" in fields else None,
     )
 
@@ -253,16 +236,15 @@ def _charge_from_fields(fields: Mapping[str, Any]) -> Charge:
     currency = fields["currency"]
     cost = _cost_from_fields(fields)
     shift = _shift_from_fields(fields)
-    if currency == "unit" and "unit" not in fields:  # of version 0.1.0
-        return Charge(currency="unit", cost=cost, unit=None, times="unknown")
-    said = ("unit", "max_cases", "times", "window")
+    said = ("max_cases", "times", "window")
     whom = {name: fields[name] for name in said if name in fields}
+    if currency in ("unit", "local"):
+        # Whoever an entry does not name is not taken for a case, the cheapest of units.
+        whom["unit"] = fields["unit"]
     return Charge(currency=currency, cost=cost, shift=shift, **whom)
 
 
 def _totals_from_fields(fields: Any) -> tuple[DeclaredTotal, ...]:
-    if isinstance(fields, dict):  # of version 0.1.0: one total a currency
-        return tuple(_early_total(currency, item) for currency, item in fields.items())
     # One entry holds all books of its policy, so that each is apart from the others.
     apart = {item["unit"] for item in fields if item["apart"]}
     totals = []
@@ -272,9 +254,3 @@ def _totals_from_fields(fields: Any) -> tuple[DeclaredTotal, ...]:
         total = DeclaredTotal(book, _cost_from_fields(item), _shift_from_fields(item), others)
         totals.append(total)
     return tuple(totals)
-
-
-def _early_total(currency: Any, fields: Mapping[str, Any]) -> DeclaredTotal:
-    """A total as version 0.1.0 wrote it: local ones per value, the others for a unit not named."""
-    book = Book(currency, "value" if currency == "local" else None)
-    return DeclaredTotal(book, _cost_from_fields(fields), _shift_from_fields(fields))

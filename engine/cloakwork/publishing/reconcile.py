@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from cloakwork.accounting.charge import Charge
 from cloakwork.base.errors import OutputError, VerificationFailed
-from cloakwork.base.facts import Unit, unit_name
-from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import FolderLocation, Record
 from cloakwork.publishing.dsse import read_envelope, read_json
@@ -62,10 +59,8 @@ class _StatedRelease:
     """
 
     release: str
-    entry: str | None
     digest: str
     files: dict[str, str]
-    predicate: dict[str, Any]
 
     def differences(self, folder: Path) -> tuple[str, ...]:
         """Which of the files that it signs are not in ``folder`` as they were signed, one line
@@ -130,7 +125,8 @@ def _reconcile_folder(
             "unknown", stated.release, str(folder), "the ledger knows no such release"
         )
     if record.statement_digest is None:
-        return _reconcile_older_version(ledger, record, stated, folder)
+        says = "the ledger recorded no statement for this release"
+        return ReconciledRelease("differs", record.id, str(folder), says)
     if record.statement_digest != stated.digest:
         return ReconciledRelease(
             "differs",
@@ -138,7 +134,6 @@ def _reconcile_folder(
             str(folder),
             "its statement is not the one that the ledger recorded",
         )
-    _record_unit(ledger, record, stated)
     # What stood was released, whatever became of its files since.
     if record.state != "committed":
         ledger.complete(record.id, stated.digest)
@@ -156,23 +151,6 @@ def _damage_text(wrong: Sequence[str]) -> str:
         f"its statement stands, its files do not: {'; '.join(wrong)}; committed, and its cost "
         "stays spent: restore the files from a copy, or withdraw the release"
     )
-
-
-def _reconcile_older_version(
-    ledger: Ledger, record: Record, stated: _StatedRelease, folder: Path
-) -> ReconciledRelease:
-    """Version 0.1.0 committed before it wrote: its statement is identified by the digest of
-    the ledger's entry.
-    """
-    if record.state != "committed" or stated.entry != record.digest:
-        return ReconciledRelease(
-            "differs", record.id, str(folder), "the ledger recorded no statement for this release"
-        )
-    wrong = stated.differences(folder)
-    if wrong:
-        return ReconciledRelease("differs", record.id, str(folder), _damage_text(wrong))
-    says = "committed by an earlier version, which did not come to record the statement"
-    return ReconciledRelease("agrees", record.id, str(folder), says)
 
 
 def _reconcile_entry(
@@ -206,54 +184,18 @@ def _is_open(ledger: Ledger, record: Record) -> bool:
     return now.state in ("reserved", "publishing")
 
 
-def _record_unit(ledger: Ledger, record: Record, stated: _StatedRelease) -> None:
-    """Record whom an older entry protected: the statement is the one that the ledger recorded by
-    its digest.
-    """
-    if record.unit is not None:
-        return
-    try:
-        unit = Unit.model_validate(stated.predicate["unit"])
-        guarantees = [item["guarantee"] for item in stated.predicate["guarantees"]]
-        times = [
-            item.get("neighbours", "unbounded")
-            for item in guarantees
-            if item["kind"] == "differential-privacy" and TIMESTAMPS in item["over"]
-        ]
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return
-    most = None if unit.attribute is None else unit.max_cases
-    covers: Literal["bounded", "unbounded"] | None = None
-    if times:
-        covers = "unbounded" if "unbounded" in times else "bounded"
-
-    def with_unit(charge: Charge) -> Charge:
-        if charge.currency != "unit":
-            return charge
-        return Charge(
-            currency="unit", cost=charge.cost, unit=unit_name(unit), max_cases=most, times=covers
-        )
-
-    charges = [with_unit(charge) for charge in record.charges]
-    ledger.identify(record.id, unit_name(unit), charges)
-
-
 def _read_statement(folder: Path) -> _StatedRelease | str:
     """What the statement in ``folder`` says, or why nothing can be made of it."""
     file = folder / STATEMENT_FILE
     try:
         content = read_document(file)
         document: Any = read_json(read_envelope(content).content())
-        predicate = document["predicate"]
         files = {subject["name"]: subject["digest"]["sha256"] for subject in document["subject"]}
         are_ours = set(files) == {PLAN_FILE, *(names_of_log(files) or ())}
         has_plan_and_log = PLAN_FILE in files and len(files) > 1
-        release = predicate["release"]
-        # Version 0.1.0 wrote the second name.
-        entry = predicate.get("ledger_entry", predicate.get("ledgerEntry"))
+        release = document["predicate"]["release"]
         if isinstance(release, str) and are_ours and has_plan_and_log:
-            digest = hashlib.sha256(content).hexdigest()
-            return _StatedRelease(release, entry, digest, files, predicate)
+            return _StatedRelease(release, hashlib.sha256(content).hexdigest(), files)
     except (VerificationFailed, ValueError, KeyError, TypeError, AttributeError):
         pass
     return "its statement cannot be read as one of Cloakwork"

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
+from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.plan.model import Plan
-from cloakwork.publishing.advisories import AdvisoryMatch
-from cloakwork.publishing.earlier import EarlierStatement
 from cloakwork.publishing.folder import Check
 from cloakwork.publishing.statement import PrivacyStatement
 
 EXPECTABLE: Final = ("policy", "dataset", "release")
 """What a caller may expect of a release."""
 
-NOT_DERIVED: Final = "its claims are in the format of 0.1.0, and are not derived again here"
 RUN_AS_PLANNED: Final = (
     "that this plan ran on that dataset, with fresh noise, and that its public facts are true"
 )
@@ -33,7 +31,7 @@ class Verification:
     path: Path
     keyid: str
     trusted: str
-    statement: PrivacyStatement | EarlierStatement
+    statement: PrivacyStatement
     authentic: tuple[Check, ...]
     derived: tuple[Check, ...]
     measured: tuple[Check, ...]
@@ -51,28 +49,13 @@ class Verification:
         return tuple(check.says for check in (*self.authentic, *self.derived, *self.measured))
 
     @property
-    def is_earlier(self) -> bool:
-        """Whether the release is in the format of version 0.1.0, so that its claims were not
-        derived again.
-        """
-        return isinstance(self.statement, EarlierStatement)
-
-    @property
     def unverifiable_claims(self) -> tuple[str, ...]:
         """What no check can show, one line each."""
-        if self.is_earlier:
-            return (RUN_AS_PLANNED, NOT_DERIVED)
         return (RUN_AS_PLANNED,)
 
     @property
     def guarantees(self) -> tuple[tuple[str, str], ...]:
         """Kind and sentence of each guarantee."""
-        if isinstance(self.statement, EarlierStatement):
-            signers = "in the signer's words:"
-            return tuple(
-                (each.kind, f"{each.short_description()}; {signers} {each.sentence}")
-                for each in self.statement.guarantees
-            )
         return tuple((each.guarantee.kind, each.sentence) for each in self.statement.guarantees)
 
     @property
@@ -116,8 +99,17 @@ class ContentChecks:
     plan: Plan | None = None
 
 
+def advisories_of_plan(plan: Plan) -> tuple[AdvisoryMatch, ...]:
+    """What was found since of a release of ``plan``."""
+    return advisories_for(
+        plan.engine,
+        [claim.guarantee.model_dump(mode="json") for claim in plan.claims],
+        [step.mechanism for step in plan.steps],
+    )
+
+
 def unmet_expectations(
-    statement: PrivacyStatement | EarlierStatement, expect: Sequence[tuple[str, str]]
+    statement: PrivacyStatement, expect: Sequence[tuple[str, str]]
 ) -> Iterator[str]:
     """What the caller expected and the authentic statement does not say."""
     says = {

@@ -9,7 +9,7 @@ it.
 What is found stands in three groups (``privacy.md`` 10): what was *measured* on the file
 (``verify_measured``), what was *derived again* from the plan (``verify_derived``), and what remains
 the *signer's word*. Advisories then say which claims of the version that made the release were
-found false since. Releases of version 0.1.0 have a format of their own (``verify_earlier``).
+found false since.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,8 @@ from pydantic import ValidationError
 from cloakwork.base.errors import VerificationFailed
 from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import with_own_sentences as reworded_plan
-from cloakwork.publishing.advisories import advisories_for
 from cloakwork.publishing.archive import unpacked
 from cloakwork.publishing.dsse import read_envelope
-from cloakwork.publishing.earlier import EarlierStatement, SignedEarlier
 from cloakwork.publishing.folder import (
     PLAN_FILE,
     STATEMENT_FILE,
@@ -34,23 +32,21 @@ from cloakwork.publishing.folder import (
 )
 from cloakwork.publishing.from_plan import reworded_statement
 from cloakwork.publishing.keys import SigningKey, keyid_of, why_trusted
-from cloakwork.publishing.release_properties import properties_of
-from cloakwork.publishing.statement import PrivacyStatement, Statement
+from cloakwork.publishing.statement import Statement
 from cloakwork.publishing.verification import (
     EXPECTABLE,
     ContentChecks,
     Verification,
+    advisories_of_plan,
     unmet_expectations,
 )
 from cloakwork.publishing.verify_derived import derive_again
-from cloakwork.publishing.verify_earlier import check_earlier_contents
 from cloakwork.publishing.verify_measured import measure_again
 from cloakwork.publishing.verify_signature import (
     check_private,
     check_signature,
     check_signed_files,
     find_public_key,
-    read_any_version,
     read_statement,
     signed_log,
 )
@@ -115,14 +111,13 @@ def _verify_folder(path: Path, folder: Path, named_key: Path | None) -> Verifica
     envelope = read_envelope(read_document(folder / STATEMENT_FILE))
     key = find_public_key(envelope, named_key)
     signature = check_signature(envelope, key)
-    signed = read_any_version(envelope)
-    statement = signed.envelope if isinstance(signed, SignedEarlier) else signed
+    statement = read_statement(envelope)
     plan_content, files = check_signed_files(folder, statement)
     files += check_entries(folder, statement.digests())
     authentic = (signature, *files, check_private(statement.predicate))
     contents = ContentChecks()
     if signature.holds and all(check.holds for check in files):
-        contents = _check_contents(folder, plan_content, signed)
+        contents = _check_contents(folder, plan_content, statement)
     checks = (*authentic, *contents.derived, *contents.measured)
     failed = [check.says for check in checks if not check.holds]
     if failed:
@@ -130,11 +125,15 @@ def _verify_folder(path: Path, folder: Path, named_key: Path | None) -> Verifica
     assert key is not None  # noqa: S101 - without a key the signature check has failed
     keyid = keyid_of(key)
     trusted = f"given by --public-key {named_key.name}" if named_key else why_trusted(keyid)
+    # Sentences are made here from the statement's records, and never taken from its signer.
+    stated = statement.predicate
+    if contents.plan is not None:
+        stated = reworded_statement(stated, reworded_plan(contents.plan))
     return Verification(
         path=path,
         keyid=keyid,
         trusted=trusted,
-        statement=_in_our_words(statement.predicate, contents.plan),
+        statement=stated,
         authentic=authentic,
         derived=contents.derived,
         measured=contents.measured,
@@ -143,21 +142,8 @@ def _verify_folder(path: Path, folder: Path, named_key: Path | None) -> Verifica
     )
 
 
-def _in_our_words(
-    predicate: PrivacyStatement | EarlierStatement, plan: Plan | None
-) -> PrivacyStatement | EarlierStatement:
-    """The statement with sentences made here from its records; an earlier one keeps its own."""
-    if isinstance(predicate, EarlierStatement) or plan is None:
-        return predicate
-    return reworded_statement(predicate, reworded_plan(plan))
-
-
-def _check_contents(
-    folder: Path, plan_content: bytes, signed: Statement | SignedEarlier
-) -> ContentChecks:
+def _check_contents(folder: Path, plan_content: bytes, signed: Statement) -> ContentChecks:
     """What plan and log show, both being authentic."""
-    if isinstance(signed, SignedEarlier):
-        return check_earlier_contents(folder, plan_content, signed)
     try:
         plan = Plan.model_validate_json(plan_content)
     except ValidationError as error:
@@ -168,6 +154,6 @@ def _check_contents(
     return ContentChecks(
         derived=tuple(derive_again(log, plan, signed.predicate)),
         measured=tuple(measure_again(log, plan, signed.predicate)),
-        advisories=advisories_for(properties_of(plan)),
+        advisories=advisories_of_plan(plan),
         plan=plan,
     )

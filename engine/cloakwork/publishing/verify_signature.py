@@ -2,13 +2,12 @@
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from cloakwork.base.errors import VerificationFailed
 from cloakwork.publishing.dsse import Envelope, is_signed_by, read_json
-from cloakwork.publishing.earlier import EarlierStatement, SignedEarlier, is_earlier, read_earlier
 from cloakwork.publishing.folder import (
     PLAN_FILE,
     STATEMENT_FILE,
@@ -28,14 +27,6 @@ from cloakwork.publishing.statement import (
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-
-class SignsFiles(Protocol):
-    """A statement of any format: which files it signs."""
-
-    def digests(self) -> dict[str, str]:
-        """SHA-256 in hex by file name."""
-        ...
 
 
 def read_statement(envelope: Envelope) -> Statement:
@@ -59,18 +50,6 @@ def read_statement(envelope: Envelope) -> Statement:
     if len(statement.digests()) != len(statement.subject):
         raise VerificationFailed([f"{STATEMENT_FILE}: it signs a file twice"])
     return statement
-
-
-def read_any_version(envelope: Envelope) -> Statement | SignedEarlier:
-    """A statement of this version, or one of version 0.1.0."""
-    content = envelope.content()
-    try:
-        value = read_json(content)
-    except ValueError as error:
-        raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not JSON"]) from error
-    if is_earlier(value):
-        return read_earlier(value, content)
-    return read_statement(envelope)
 
 
 def find_public_key(envelope: Envelope, named: Path | None) -> "Ed25519PublicKey | None":
@@ -104,7 +83,7 @@ def check_signature(envelope: Envelope, key: "Ed25519PublicKey | None") -> Check
     return Check(True, f"signature: made over this statement by key {keyid}")
 
 
-def check_signed_files(folder: Path, statement: SignsFiles) -> tuple[bytes, list[Check]]:
+def check_signed_files(folder: Path, statement: Statement) -> tuple[bytes, list[Check]]:
     """The plan's bytes, and checks of the files that the statement signs: one log, whole or in
     parts, and one plan, each file with the signed digest.
     """
@@ -136,12 +115,12 @@ def _read_plan_file(path: Path, digest: str) -> tuple[bytes, Check]:
     return content, digest_check(path.name, is_same)
 
 
-def signed_log(folder: Path, statement: SignsFiles) -> LogFiles:
+def signed_log(folder: Path, statement: Statement) -> LogFiles:
     """The log that the statement signs."""
     return log_files(folder, [name for name in statement.digests() if name != PLAN_FILE])
 
 
-def check_private(predicate: PrivacyStatement | EarlierStatement) -> Check:
+def check_private(predicate: PrivacyStatement) -> Check:
     """Whether the noise was secret and its cost charged to a ledger, as the statement says."""
     if predicate.mark is not None:
         return Check(False, f"the release is marked '{predicate.mark}': it protects nobody")

@@ -31,7 +31,7 @@ def summary_json(summary: "Summary") -> dict[str, Any]:
 
 
 def _concerned(summary: "Summary") -> list[dict[str, Any]]:
-    from cloakwork.ledger.affected import advisories_of
+    from cloakwork.ledger.records import advisories_of
 
     found = ((record, finding) for record in summary.records for finding in advisories_of(record))
     return [
@@ -93,7 +93,7 @@ def declaration_json(declaration: "DatasetDeclaration") -> dict[str, Any]:
 
 def record_json(record: "Record") -> dict[str, Any]:
     """One entry of the ledger."""
-    from cloakwork.ledger.affected import advisories_of
+    from cloakwork.ledger.records import advisories_of
 
     found = advisories_of(record)
     return {

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from cloakwork.accounting.charge import Charge
     from cloakwork.base.budget import Cost
     from cloakwork.ledger.account import Balance
+    from cloakwork.ledger.advisories import AdvisoryMatch
     from cloakwork.ledger.declarations import DatasetDeclaration
     from cloakwork.ledger.ledger import Summary
     from cloakwork.ledger.records import Record
-    from cloakwork.publishing.advisories import AdvisoryMatch
 
 CURRENCY_NAMES: Final = {
     "unit": "differential privacy of a unit",
@@ -55,13 +55,12 @@ def history_lines(records: "tuple[Record, ...]", width: int | None = None) -> It
         yield ""
         yield from block("", [f"{date_text(record.created_at)}  {record.id}"], width, indent=0)
         where = without_release(record) or (record.place.folder if record.place else "")
-        whom = "not said" if record.unit is None else f"each {record.unit}"
         charged = list(_charge_lines(record.charges))
         fields: dict[str, list[str]] = {
             "dataset": [record.dataset],
             "window": [record.window] if record.window else [],
             "policy": [policy] if policy else [],
-            "protects": [whom],
+            "protects": [f"each {record.unit}"],
             "state": [record.state],
             "cost": charged,
             "folder": [where] if where else [],
@@ -144,12 +143,6 @@ def budget_notes(summary: "Summary") -> Iterator[str]:
                 f"The book per {balance.book.name} lacks what was charged per {missing}: "
                 "it cannot be converted."
             )
-    charges = [charge for record in summary.records for charge in record.charges]
-    if any(charge.unit is None for charge in charges if charge.currency == "unit"):
-        yield (
-            "Entries of version 0.1.0 do not say whom they protected, and count as the costliest "
-            "they may be; 'cloakwork ledger reconcile DIR' reads it from the releases in DIR."
-        )
 
 
 def _without_release(summary: "Summary") -> Iterator[str]:
@@ -167,7 +160,7 @@ def _without_release(summary: "Summary") -> Iterator[str]:
 
 def affected_lines(summary: "Summary") -> Iterator[str]:
     """Entries whose claims were found false since: by which advisory, and how to settle it."""
-    from cloakwork.ledger.affected import advisories_of
+    from cloakwork.ledger.records import advisories_of
 
     matches = ((record, advisories_of(record)) for record in summary.records)
     severe = [
@@ -236,10 +229,7 @@ def without_release(record: "Record") -> str | None:
         case "failed":
             return f"no release came of it ({failure_in_words(record.failure)}); its cost is spent"
         case "committed" if record.makes == "release" and record.statement_digest is None:
-            return (
-                "committed before it was written, as version 0.1.0 did: "
-                "a folder may never have stood"
-            )
+            return "committed before it was written: a folder may never have stood"
     return None
 
 

@@ -15,9 +15,8 @@ from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.windows import concerns_same
 from cloakwork.mechanisms.base import Proof
 from cloakwork.plan.model import Plan
-from cloakwork.publishing.advisories import advisories_for
-from cloakwork.publishing.release_properties import properties_of
 from cloakwork.publishing.statement import PrivacyStatement, Statement
+from cloakwork.publishing.verification import advisories_of_plan
 from cloakwork.report.examined import NOT_EXAMINED, WHEN_WRITTEN, Examination
 from cloakwork.report.history import LedgerView, ledger_view
 from cloakwork.report.origin import RunOrigin, origin_of
@@ -173,7 +172,7 @@ def public_report(
         steps=public_steps(plan),
         warnings=warning_lines(plan, others, which="other"),
         advisories=tuple(
-            f"{finding}: {finding.advisory.says}" for finding in advisories_for(properties_of(plan))
+            f"{finding}: {finding.advisory.says}" for finding in advisories_of_plan(plan)
         ),
         unprotected=unprotected_groups(plan, statement.predicate),
         examination=examination,

@@ -21,7 +21,6 @@ from cloakwork.publishing.keys import public_key as read_key
 from cloakwork.publishing.statement import Statement, file_digest
 from cloakwork.publishing.verify import read_statement
 from cloakwork.report.dpv import dpv_terms
-from cloakwork.report.earlier_report import earlier_report, is_earlier_release
 from cloakwork.report.examined import Examination, examined
 from cloakwork.report.history import ledger_view
 from cloakwork.report.html import dpia_html, internal_html, public_html
@@ -79,8 +78,6 @@ def render(
         raise OutputError("a PDF is bytes: call render_pdf")
     if risk is not None:
         require_internal(audience, format)
-    if is_earlier_release(folder):
-        return earlier_report(folder, audience, format, public_key)
     release = _authentic(folder, public_key)
     if audience == "internal":
         return _internal_text(release, format, ledger, risk)

@@ -1,1 +1,0 @@
-"""One script a layout, in order; a script that was released is never changed."""
