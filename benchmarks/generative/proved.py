@@ -127,7 +127,7 @@ def seconds(name: str) -> None:
     options = {"domain": sorted(source)}
     for network in NAMES:
         prepared = prepare(network, epsilon=1.0, delta=DELTA, options=options, **facts)
-        predicted = catalogue()[network].predicted_seconds(prepared.params, prepared.facts, "cpu")
+        predicted = catalogue()[network].training_seconds(prepared.params, prepared.facts, "cpu")
         begun, used = time.perf_counter(), time.process_time()
         release = histogram(prepared.run(log))
         clock, processor = time.perf_counter() - begun, time.process_time() - used

@@ -1,7 +1,5 @@
 """Release the variants whose noisy count reaches a threshold: an example of a mechanism."""
 
-from functools import partial
-
 from pydantic import BaseModel, ConfigDict
 
 from cloakwork.accounting.calibrate import laplace_scale, partition_threshold, threshold_delta
@@ -54,7 +52,7 @@ class ExampleThreshold(Mechanism[ExampleParams]):
         passed = threshold_delta(params.scale, params.tau, params.max_cases)
         noise = DiscreteLaplace(scale=params.scale, sensitivity=params.max_cases)
         event = Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=passed)))
-        return MeasureStep(event=event, measure=partial(self.measure, params))
+        return MeasureStep(event=event, measure=lambda kernel: self.measure(params, kernel))
 
     def measure(self, params, kernel):
         found = kernel.select(Entries.of_variants, Laplace(params.scale), params.tau)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,8 @@ from cloakwork.engines.local import LocalEngine
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.kernel import Clip, Entries, Laplace
 from cloakwork.log.from_variants import log_of_variants
+from cloakwork.mechanisms.base import Mechanism, Refusal
+from cloakwork.mechanisms.steps import EnrichStep
 from cloakwork.mechanisms.values import Enrichment, Listed, Numbers, Times
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
@@ -31,24 +34,25 @@ class NoParams(BaseModel):
     """Nothing to set."""
 
 
-class MeanGap:
+class MeanGap(Mechanism):
     """All gaps of a release are the noisy mean of the log's, in hours."""
 
     name, proof = "toy/mean-gap", "proved"
     made = None
 
-    def event(self, params, facts):
-        return NOISE.events(CLIP, facts.unit.max_cases, 2)[0]
+    def offer(self, goal, facts, options):
+        return Refusal("never", "a toy")
 
-    def currency(self, params):
-        return "unit"
-
-    def lineage(self, params):
-        return Lineage(
-            measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
-            reads=frozenset({CONTROL_FLOW}),
-            writes=frozenset({TIMESTAMPS, "cost", "case:kind"}),
-            enriches=True,
+    def step(self, params, facts):
+        return EnrichStep(
+            lineage=Lineage(
+                measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
+                reads=frozenset({CONTROL_FLOW}),
+                writes=frozenset({TIMESTAMPS, "cost", "case:kind"}),
+                enriches=True,
+            ),
+            event=NOISE.events(CLIP, facts.unit.max_cases, 2)[0],
+            enrich=partial(self.enrich, params),
         )
 
     def enrich(self, params, kernel, cases):

@@ -334,20 +334,23 @@ class Filling(TimestampLaplace):
     def __init__(self, made: Callable[[int], Any]) -> None:
         self.made = made
 
-    def completion(self, params: LaplaceParams, sample: Any) -> Any:
-        return lambda noisy: self.made(len(noisy.cases.codes))
+    def step(self, params: LaplaceParams, facts: Facts) -> NoiseOnTimesStep:
+        def complete(sample: Any) -> Any:
+            return lambda noisy: self.made(len(noisy.cases.codes))
+
+        return replace(super().step(params, facts), complete=complete)
 
 
 @pytest.mark.parametrize("made", [lambda n: np.zeros(n + 1, np.int64), np.zeros])
 def test_a_completion_gives_each_event_a_step(made: Callable[[int], Any]) -> None:
-    params, _ = planned(METRIC)
+    params = planned(METRIC).params
     with pytest.raises(MechanismError, match="no whole number for each event"):
         run_step(Filling(made), params, log_of(["ab"]), reproducible(1), FACTS)
 
 
 def test_released_times_stay_in_the_calendar() -> None:
     """Whatever the completion makes."""
-    params, _ = planned(METRIC)
+    params = planned(METRIC).params
     far = Filling(lambda n: np.full(n, 2**62))
     times = run_step(far, params, log_of(["ab"]), reproducible(1), FACTS).events[TIMESTAMP]
     assert times.dt.year().to_list() == [9998, 9998]
@@ -355,9 +358,8 @@ def test_released_times_stay_in_the_calendar() -> None:
 
 def test_a_batch_is_noised_as_in_the_whole_log() -> None:
     """Draws lie at the addresses of the whole log."""
-    params, grant = planned(METRIC)
     log = log_of(["abc"] * 12)
-    action = outcome_of(TimestampLaplace(), params, grant).rewrite
+    action = outcome_of(planned(METRIC)).rewrite
     whole = MemoryEngine().rewrite(log, action)
     assert len(in_batches(log, random_batches(4)(12), 4)) == 4
     assert_same_log(whole, MemoryEngine(4, random_batches(4)).rewrite(log, action))

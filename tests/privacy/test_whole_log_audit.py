@@ -89,17 +89,8 @@ def released(plan: Plan, log: EventLog, noise: Noise) -> EventLog:
     result, source, made_anew = log, log, False
     for step in plan.steps:
         measured = source if step.lineage.enriches else result
-        grant = granted(step, plan)
-        result, _ = take_step(
-            step,
-            measured,
-            grant,
-            MemoryEngine(),
-            noise,
-            catalogue(),
-            Stopwatch(),
-            released=result,
-        )
+        taken = granted(step, plan, catalogue())
+        result, _ = take_step(taken, measured, MemoryEngine(), noise, Stopwatch(), released=result)
         made_anew = made_anew or step.lineage.generates
         source = source if made_anew else result
     return result

@@ -87,7 +87,10 @@ def test_wheel_carries_the_shipped_files(kind: str, wheel: Path) -> None:
 def test_wheel_carries_no_tests(wheel: Path) -> None:
     """All of it is the package and what describes it."""
     tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"cloakwork"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "cloakwork",
+        "cloakwork_extras",
+    }
 
 
 def test_the_package_is_the_wheels(installed: Path, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, Solution
 from cloakwork.mechanisms.registry import catalogue
+from cloakwork.mechanisms.steps import Decision
 from cloakwork.noise import reproducible, secret
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import parse_policy
@@ -82,11 +83,19 @@ def summary_of(log: EventLog) -> pl.DataFrame:
 SUMMARY = summary_of(log_of(ROWS))
 
 
+def decide(
+    mechanism: Anonymiser[Any], params: Any, summary: pl.DataFrame, searches: SearchCache | None
+) -> Decision:
+    """By the cache, if there is one."""
+    step = mechanism.step(params, Facts())
+    return decide_with_cache(step, mechanism.name, params, summary, secret(), searches)
+
+
 def decided(
     searches: SearchCache | None, summary: pl.DataFrame = SUMMARY, params: PretsaParams = PARAMS
 ) -> Mapping[str, JsonValue]:
     """The figures of one decision of ``kanon/pretsa``."""
-    return decide_with_cache(Pretsa(), params, summary, secret(), searches).internal
+    return decide(Pretsa(), params, summary, searches).internal
 
 
 def entries(searches: SearchCache) -> Iterator[Path]:
@@ -199,8 +208,8 @@ def test_other_parameters_are_searched(
 def test_another_algorithm_searches(searches: SearchCache, searched: Searched) -> None:
     """The mechanism is part of the name: equal parameters of two algorithms are two searches."""
     decided(searches)
-    decide_with_cache(Optimal(), OptimalParams(k=4), SUMMARY, secret(), searches)
-    decide_with_cache(Auto(), AutoParams(k=4), SUMMARY, secret(), searches)
+    decide(Optimal(), OptimalParams(k=4), SUMMARY, searches)
+    decide(Auto(), AutoParams(k=4), SUMMARY, searches)
     assert searched == ["kanon/pretsa", "kanon/optimal", "kanon/auto"]
 
 
@@ -470,8 +479,7 @@ def test_which_cases_move_is_drawn_anew(
 
     monkeypatch.setattr(Auto, "solve", solve)
     decisions = [
-        decide_with_cache(Auto(), AutoParams(k=4), summary_of(log), secret(), searches).table
-        for _ in range(20)
+        decide(Auto(), AutoParams(k=4), summary_of(log), searches).table for _ in range(20)
     ]
     assert searched == ["kanon/auto"]
     moved = {str(table.filter(pl.col("cases") == 1)["ranks"].to_list()) for table in decisions}

@@ -102,7 +102,7 @@ def test_nothing_is_said_where_nothing_trains(tmp_path: Path) -> None:
 
 def test_a_step_that_cannot_tell(monkeypatch: pytest.MonkeyPatch, policy: Path) -> None:
     """No figure is better than a wrong one."""
-    monkeypatch.setattr(Trained, "predicted_seconds", lambda *_: None)
+    monkeypatch.setattr(Trained, "training_seconds", lambda *_: None)
     assert training_line(make_plan(load_policy(policy))) is None
 
 

@@ -15,14 +15,14 @@ CLASS = "ExampleThreshold"
 SELECT = "found = kernel.select(Entries.of_variants, Laplace(params.scale), params.tau)"
 RETURN = "return Measurement(found.labels, found.noisy)"
 EVENT = "event = Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=passed)))"
-STEP = "return MeasureStep(event=event, measure=partial(self.measure, params))"
+STEP = "return MeasureStep(event=event, measure=lambda kernel: self.measure(params, kernel))"
 NOT_LISTED = "a step asked for what its plan does not list"
 LINEAGE = """
         from cloakwork.base.lineage import METADATA, Lineage
 
         written = {CONTROL_FLOW, METADATA, "note"}
         lineage = Lineage(measures={CONTROL_FLOW}, writes=written, generates=True)
-        return MeasureStep(lineage=lineage, event=event, measure=partial(self.measure, params))
+        return MeasureStep(lineage=lineage, event=event, measure=lambda kernel: self.measure(params, kernel))
 """
 REWRITING = """
         from cloakwork.base.lineage import Lineage
@@ -92,9 +92,9 @@ FAULTS = {
         "No module named 'a_package_that_is_missing'",
     ),
     "declares nothing": (
-        "    gives = (",
-        "    given = (",
-        "offers differential-privacy, which it does not declare to give",
+        '    summary = "Releases noisy counts of variants that reach a threshold."',
+        "",
+        "declares no summary (str)",
     ),
     "has another name": (
         f'name = "{NAME}"',

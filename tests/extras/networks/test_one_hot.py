@@ -151,11 +151,11 @@ def test_seconds_are_predicted_from_what_is_declared(name):
     """More cases and more steps take longer; nothing is told of a graphics card."""
     mechanism = catalogue()[name]
     few, many = Facts(units_at_most=100), Facts(units_at_most=10_000)
-    short = mechanism.predicted_seconds(params_of(name, few), few, "cpu")
-    assert 0 < short < mechanism.predicted_seconds(params_of(name, many), many, "cpu")
+    short = mechanism.training_seconds(params_of(name, few), few, "cpu")
+    assert 0 < short < mechanism.training_seconds(params_of(name, many), many, "cpu")
     long = params_of(name, few, steps=30)
-    assert mechanism.predicted_seconds(long, few, "cpu") > short
-    assert mechanism.predicted_seconds(long, few, "cuda") is None
+    assert mechanism.training_seconds(long, few, "cpu") > short
+    assert mechanism.training_seconds(long, few, "cuda") is None
 
 
 def test_cases_follow_shares():

@@ -103,7 +103,7 @@ def test_time_is_predicted_from_what_is_declared():
     """More units take longer, up to the size of a sample; so does a wider network."""
     params = offered(options={"width": 2})
     wider, sampled = (params.model_copy(update=one) for one in ({"width": 32}, {"rate": 0.1}))
-    predict = VariantTransformer().predicted_seconds
+    predict = VariantTransformer().training_seconds
     few, many = (Facts(alphabet=("a", "b"), units_at_most=units) for units in (1000, 1_000_000))
     assert predict(params, few, "cpu") < predict(wider, few, "cpu")
     assert predict(params, few, "cpu") < predict(sampled, many, "cpu")

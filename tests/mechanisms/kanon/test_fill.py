@@ -22,7 +22,7 @@ from cloakwork.guarantees.measure import measure
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.kanon.closeness import Closeness
 from cloakwork.mechanisms.kanon.fill import Fill, FillParams
-from cloakwork.mechanisms.steps import Decision, MapCases
+from cloakwork.mechanisms.steps import Decision, MapCases, RewriteStep
 from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import BEGIN, courses_of, log_of
@@ -343,9 +343,9 @@ class Forgetful(Fill):
 
     name = "test/forgetful"
 
-    def lineage(self, params: FillParams) -> Lineage:
+    def step(self, params: FillParams, facts: Facts) -> RewriteStep:
         """Like any step that treats attributes."""
-        return Lineage()
+        return replace(super().step(params, facts), lineage=Lineage())
 
     def rewrite(self, params: FillParams, decision: Decision, noise: Any) -> MapCases:
         """Without the marks."""
