@@ -22,7 +22,8 @@ LINEAGE = """
 
         written = {CONTROL_FLOW, METADATA, "note"}
         lineage = Lineage(measures={CONTROL_FLOW}, writes=written, generates=True)
-        return MeasureStep(lineage=lineage, event=event, measure=lambda kernel: self.measure(params, kernel))
+        ask = lambda kernel: self.measure(params, kernel)
+        return MeasureStep(lineage=lineage, event=event, measure=ask)
 """
 REWRITING = """
         from cloakwork.base.lineage import Lineage
