@@ -11,7 +11,7 @@ from cloakwork.errors import BudgetExceeded, MechanismError, OutputError
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.policy.load import parse_policy
-from cloakwork.run.execute import NOT_PRIVATE, execute
+from cloakwork.run.run import NOT_PRIVATE, Run
 from cloakwork.testing import run_mechanism
 from conftest import EXAMPLES, ROOT, hurried
 
@@ -96,7 +96,7 @@ def test_a_fixed_seed_is_not_private(hospital: EventLog, tmp_path: Path, ledger:
     document["spec"].setdefault("mechanisms", {})["prefer"] = ["kanon/pretsa"]
     plan = cloakwork.make_plan(parse_policy(yaml.safe_dump(document)))
     book = cloakwork.Ledger(ledger)
-    one, two = (execute(plan, hospital, book, noise=reproducible(7)) for _ in range(2))
+    one, two = (Run(plan=plan, noise=reproducible(7)).release(hospital, book) for _ in range(2))
     assert one.log.events.equals(two.log.events)
     assert (one.release_id, one.private, book.history()) == (NOT_PRIVATE, False, ())
     cloakwork.publish(one, tmp_path / "out")

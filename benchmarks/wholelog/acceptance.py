@@ -41,7 +41,7 @@ from cloakwork.log.formats import read_log
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 
 LOGS = ("sepsis", "receipt", "bpic2020_domestic_declarations", "road_traffic_fines", "bpic2012")
 MOST_SECONDS, MOST_MIB, LARGE = 90.0, 2048.0, "road_traffic_fines"
@@ -105,7 +105,7 @@ def released_oddly(plan: Plan, seed: int) -> str:
         lines = str(error).splitlines()
         return "refused by the reader" if len(lines) == 1 else f"fault: {error}"
     try:
-        release = execute(plan, log, None, noise=reproducible(seed)).log
+        release = Run(plan=plan, noise=reproducible(seed)).release(log, None).log
     except CloakworkError as error:
         # A case of two persons lies outside of what a claim is about.
         told = str(error)

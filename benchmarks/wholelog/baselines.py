@@ -29,7 +29,7 @@ from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 
 Made = tuple[EventLog, EventLog]
 """What a release is compared with, and the release."""
@@ -61,7 +61,7 @@ def k_anonymous(log: EventLog, policy: Policy, seed: int) -> Made:
     spec["mechanisms"] = {"prefer": ["kanon/best-first"]}
     del spec["assume"], spec["budget"]
     plan = make_plan(Policy.model_validate(document))
-    return log, execute(plan, log, None, noise=reproducible(seed)).log
+    return log, Run(plan=plan, noise=reproducible(seed)).release(log, None).log
 
 
 METHODS: dict[str, Callable[[EventLog, Policy, int], Made]] = {

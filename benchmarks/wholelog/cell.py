@@ -30,7 +30,7 @@ from cloakwork.log.formats import read_log
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 
 HERE = Path(__file__).resolve().parent
 SHARED = HERE.parents[2] / "shared"
@@ -130,7 +130,7 @@ def made(
     begun = time.perf_counter()
     plan = make_plan(policy)
     planned = time.perf_counter() - begun
-    found = execute(plan, log, None, noise=reproducible(seed))
+    found = Run(plan=plan, noise=reproducible(seed)).release(log, None)
     paid = [claim.cost.epsilon for claim in plan.claims if claim.cost]
     steps = [step.mechanism for step in plan.steps]
     figures = {"plan_s": round(planned, 2), "paid_epsilon": max(paid), "steps": steps}

@@ -28,7 +28,7 @@ from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Mechanisms, Policy
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 from cloakwork_extras.pripel.local_as_published import bounded_laplace
 from cloakwork_extras.pripel.matching import matched_cases, matched_events
 
@@ -48,7 +48,7 @@ def published(log: EventLog, policy: Policy, seed: int) -> tuple[EventLog, Event
     accepting = policy.model_copy(
         update={"spec": policy.spec.model_copy(update={"mechanisms": mechanisms})}
     )
-    return log, execute(make_plan(accepting), log, None, noise=reproducible(seed)).log
+    return log, Run(plan=make_plan(accepting), noise=reproducible(seed)).release(log, None).log
 
 
 def split(log: EventLog, policy: Policy, seed: int) -> tuple[EventLog, EventLog]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
-from pydantic import JsonValue
 
 from cloakwork.authoring.requirement import (
     details_of,
@@ -18,12 +17,12 @@ from cloakwork.authoring.sources import PolicySource, policy_source
 from cloakwork.base.errors import CloakworkError, FileProblem, PolicyError
 from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
-from cloakwork.evaluation.kept_utility import TimesSeen, utility_figures
+from cloakwork.evaluation.hints import TimeHints
+from cloakwork.evaluation.kept_utility import KeptUtility
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.ledger.ledger import BudgetForecast, Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
-from cloakwork.log.handle import LogHandle
 from cloakwork.mechanisms.devices import computed_on
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan
@@ -46,13 +45,11 @@ from cloakwork.report.render import render, render_pdf
 from cloakwork.report.risk_file import read_risk
 from cloakwork.report.texts import open_window_line, warning_lines
 from cloakwork.run.engine_choice import SparkTable, choice_for
-from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.prepare import required_attributes
-from cloakwork.run.preview import preview as preview_on
-from cloakwork.run.preview import previewable
 from cloakwork.run.profile import measure
 from cloakwork.run.reading import AttributesLeft, read_under
 from cloakwork.run.release import Release, StepRecord
+from cloakwork.run.run import EntryDetails, Run, Stopwatch, previewable
 from cloakwork.run.search_cache import SearchCache
 from cloakwork.run.training_device import require_device
 
@@ -124,34 +121,29 @@ def apply(
     if chosen.because is not None:
         reporter(chosen.because)
 
-    times = TimesSeen(needed=bool(plan.policy.spec.output.report))
-
-    def compare(plan: Plan, source: LogHandle, released: LogHandle) -> Mapping[str, JsonValue]:
-        return utility_figures(plan, source, released, reporter, mining_seconds, times.figures)
-
-    with computed_on(device), heard_by(reporter):
-        return execute(
-            plan,
-            chosen.source,
+    entry = EntryDetails(
+        folder=folder,
+        details=details_of(plan.policy, approval, columns),
+        notes=chain(notes_on(plan.policy, approval, columns), left.notes()),
+        require=still_approved(
             book,
-            engine=chosen.engine,
-            reporter=reporter,
-            stopwatch=watch,
-            compare=compare,
-            observe=times,
-            folder=folder,
-            searches=SearchCache.of_user(),
-            details=details_of(plan.policy, approval, columns),
-            notes=chain(notes_on(plan.policy, approval, columns), left.notes()),
-            require=still_approved(
-                book,
-                plan.policy,
-                plan.policy_digest,
-                columns=columns,
-                # What a release is said to rest on must still hold.
-                require=require_approval or approval is not None,
-            ),
-        )
+            plan.policy,
+            plan.policy_digest,
+            columns=columns,
+            # What a release is said to rest on must still hold.
+            require=require_approval or approval is not None,
+        ),
+    )
+    run = Run(
+        plan=plan,
+        engine=chosen.engine,
+        reporter=reporter,
+        observers=(KeptUtility(plan, reporter, mining_seconds), TimeHints(plan)),
+        searches=SearchCache.of_user(),
+        watch=watch,
+    )
+    with computed_on(device), heard_by(reporter):
+        return run.release(chosen.source, book, entry)
 
 
 def release(
@@ -282,9 +274,8 @@ def preview(
         return ()
     chosen = choice_for(None, log, plan, columns, required_attributes(plan), reporter)
     searches = SearchCache.of_user()
-    return preview_on(
-        plan, chosen.source, engine=chosen.engine, reporter=reporter, searches=searches
-    )
+    run = Run(plan=plan, engine=chosen.engine, reporter=reporter, searches=searches)
+    return run.preview(chosen.source)
 
 
 def publish(

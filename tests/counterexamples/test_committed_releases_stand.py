@@ -220,7 +220,7 @@ def test_release_is_what_apply_does(tmp_path: Path, ledger: str) -> None:
 def cloakwork_release() -> Any:
     """The verb, whatever was imported before."""
     import cloakwork.api
-    import cloakwork.run.execute
+    import cloakwork.run.run
 
     return cloakwork.release
 

@@ -19,14 +19,14 @@ from cloakwork.log.formats import read_log
 from cloakwork.noise import reproducible
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.policy.load import load_policy
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 from conftest import EXAMPLES, ROOT, hurried
 from contracts.sample_logs import BEGIN, log_of
 
 
 def released(policy: Path, log: EventLog, seed: int = 3) -> EventLog:
     """The release that a policy makes of a log."""
-    return execute(make_plan(load_policy(policy)), log, None, noise=reproducible(seed)).log
+    return Run(plan=make_plan(load_policy(policy)), noise=reproducible(seed)).release(log, None).log
 
 
 def stripped_variants(log: EventLog, lacking: list[str]) -> Counter[tuple[str, ...]]:

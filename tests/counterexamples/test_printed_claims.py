@@ -25,7 +25,7 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
 from cloakwork.policy.library import load_shipped
 from cloakwork.policy.load import parse_policy
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 from conftest import EXAMPLES
 
 PERSON = """
@@ -191,14 +191,14 @@ def test_k_anonymity_leaves_without_a_dp_bound(ledger: str) -> None:
 def test_a_private_run_needs_a_ledger() -> None:
     """Nobody releases without charging."""
     with pytest.raises(MechanismError, match="ledger"):
-        execute(make_plan(load_shipped("kanon-control-flow")), EventLog.empty(), None)
+        Run(plan=make_plan(load_shipped("kanon-control-flow"))).release(EventLog.empty(), None)
 
 
 def test_a_release_without_a_ledger_entry_does_not_verify(tmp_path: Path) -> None:
     """Nor one with a fixed seed."""
-    release = execute(
-        make_plan(load_shipped("kanon-control-flow")), EventLog.empty(), None, noise=reproducible(1)
-    )
+    release = Run(
+        plan=make_plan(load_shipped("kanon-control-flow")), noise=reproducible(1)
+    ).release(EventLog.empty(), None)
     publish(release, tmp_path / "out")
     with pytest.raises(VerificationFailed):
         verify(tmp_path / "out")

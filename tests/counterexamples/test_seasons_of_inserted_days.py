@@ -23,7 +23,7 @@ from cloakwork.guarantees.inserted import without_visible_insertions
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.policy.load import load_policy
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 from contracts.sample_logs import log_of
 
 ZONE = "Europe/Berlin"
@@ -66,7 +66,7 @@ def released(courses: list[Course], tmp_path: Path) -> EventLog:
     policy = tmp_path / "policy.yaml"
     policy.write_text(yaml.safe_dump(POLICY), "utf-8")
     plan = make_plan(load_policy(policy))
-    return execute(plan, log_of(variants, times), None, noise=reproducible(3)).log
+    return Run(plan=plan, noise=reproducible(3)).release(log_of(variants, times), None).log
 
 
 WINTER_WITHOUT_B: Course = (["a", "c"], 1, 2)

@@ -28,8 +28,8 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.run import steps
 from cloakwork.run.engine_choice import on_excess_under
-from cloakwork.run.execute import execute
 from cloakwork.run.prepare import required_attributes
+from cloakwork.run.run import Run
 from plan.conftest import policy_of
 
 Vector = dict[Any, int]
@@ -139,7 +139,7 @@ def run(plan: Plan, path: Path, asked: Answers) -> tuple[tuple[str, ...], Answer
     with redirect_stderr(printed), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         log = read_log(path, keep=required_attributes(plan), on_excess=on_excess_under(plan))
-        release = execute(plan, log, None, noise=reproducible(1), reporter=said.append)
+        release = Run(plan=plan, noise=reproducible(1), reporter=said.append).release(log, None)
     recorded = [str(step.recorded) for step in release.internal.steps]
     tables = [release.log.events, release.log.cases]
     seen = [str(each.schema) + each.write_json() for each in tables]

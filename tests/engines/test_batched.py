@@ -15,7 +15,7 @@ import pytest
 
 import cloakwork
 from cloakwork.base import progress
-from cloakwork.base.progress import heard_by, silent
+from cloakwork.base.progress import heard_by
 from cloakwork.engines.base import Engine, part_bounds
 from cloakwork.engines.batched import BatchedLog
 from cloakwork.engines.batches import collected
@@ -25,12 +25,11 @@ from cloakwork.engines.memory import MemoryEngine
 from cloakwork.engines.workspace import Workspace
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.run.all_cases import SourceFigures
-from cloakwork.run.execute import Stopwatch, execute, finished, take_steps
 from cloakwork.run.prepare import prepared_log
+from cloakwork.run.run import Run, finished
 from log_equality import assert_same_log
 
 R = TypeVar("R")
@@ -66,17 +65,7 @@ def released(plan: Plan, log: EventLog, engine: Engine) -> EventLog:
     noise = reproducible(11)
     unit = plan.facts.unit.attribute
     opened = engine.open(log, partial(prepared_log, plan=plan), unit, SourceFigures()).log
-    made, _ = take_steps(
-        plan,
-        opened,
-        noise,
-        engine=engine,
-        catalogue=catalogue(),
-        reporter=silent,
-        watch=Stopwatch(),
-        observe=None,
-        searches=None,
-    )
+    made, _ = Run(plan=plan, engine=engine, noise=noise).steps(opened)
     parts = finished(made, plan, engine, noise).batches()
     flat = pl.concat([part.to_polars() for part in parts])
     return EventLog.from_polars(flat)
@@ -154,19 +143,8 @@ def test_bounding_holds_where_a_person_is_spread_over_the_source(small: EventLog
     assert (unit, most) == (PERSON, 2)
     engine = LocalEngine(batch_events=50)
     opened = engine.open(small, partial(prepared_log, plan=plan), unit, SourceFigures()).log
-    noise = reproducible(3)
-    steps = plan.model_copy(update={"steps": plan.steps[:1]})
-    cut, _ = take_steps(
-        steps,
-        opened,
-        noise,
-        engine=engine,
-        catalogue=catalogue(),
-        reporter=silent,
-        watch=Stopwatch(),
-        observe=None,
-        searches=None,
-    )
+    run = Run(plan=plan, engine=engine, noise=reproducible(3))
+    cut, _ = run.steps(opened, plan.steps[:1])
     counts = collected(cut).cases.drop_nulls(unit).group_by(unit).len()["len"]
     assert counts.max() == most
 
@@ -178,7 +156,9 @@ def test_cases_of_one_id_are_refused_wherever_they_lie(small: EventLog) -> None:
     for batches in (1, 4, 7):
         engine = LocalEngine(batch_events=log.event_count // batches)
         with pytest.raises(MechanismError, match="the id of an earlier case"):
-            execute(plan_of("kanon-control-flow"), log, None, noise=reproducible(1), engine=engine)
+            Run(plan=plan_of("kanon-control-flow"), noise=reproducible(1), engine=engine).release(
+                log, None
+            )
 
 
 def test_files_go_when_no_log_needs_them(small: EventLog, tmp_path: Path) -> None:
@@ -251,7 +231,7 @@ def test_a_release_in_batches_is_checked_and_counted(small: EventLog) -> None:
     plan = plan_of("kanon-dp-timestamps")
     on_disk = LocalEngine(executor=InThisProcess(), batch_events=300, part_events=700)
     releases = [
-        execute(plan, small, None, noise=reproducible(4), engine=engine)
+        Run(plan=plan, noise=reproducible(4), engine=engine).release(small, None)
         for engine in (MemoryEngine(), on_disk)
     ]
     first, second = releases

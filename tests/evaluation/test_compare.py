@@ -43,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     known = catalogue()
     few = {name: known[name] for name in PLANNED_WITH}
     monkeypatch.setattr("cloakwork.plan.planner.all_mechanisms", lambda: few)
-    monkeypatch.setattr("cloakwork.run.execute.all_mechanisms", lambda: few)
+    monkeypatch.setattr("cloakwork.run.run.all_mechanisms", lambda: few)
     monkeypatch.setattr("cloakwork.evaluation.compared_source.RUNS_OF_STAND_IN", 1)
     monkeypatch.setattr("cloakwork.evaluation.compare._SEARCH_SECONDS", 0.05)
 

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork import make_plan
-from cloakwork.evaluation.hints import time_hints
+from cloakwork.evaluation.hints import TimeHints
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.model import Plan
 from cloakwork.policy.load import parse_policy
@@ -35,9 +35,9 @@ spec:
 
 def hinted(log: EventLog, plan: Plan) -> set[str]:
     """The columns that are named, the same of the log and of its batches."""
-    found = set(time_hints(log, plan))
+    found = set(TimeHints(plan).notes(log))
     for parts in (1, 3, 9):
-        assert set(time_hints(LogInParts.evenly(log, parts), plan)) == found
+        assert set(TimeHints(plan).notes(LogInParts.evenly(log, parts))) == found
     return {hint.split("'")[1] for hint in found}
 
 

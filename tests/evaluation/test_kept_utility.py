@@ -9,9 +9,10 @@ import polars as pl
 import pytest
 
 from cloakwork import load_policy, make_plan, read_log
+from cloakwork.base.progress import silent
 from cloakwork.evaluation import times as audited_times
 from cloakwork.evaluation import utility
-from cloakwork.evaluation.kept_utility import TimesSeen, utility_figures
+from cloakwork.evaluation.kept_utility import KeptUtility
 from cloakwork.evaluation.utility import SeenLog, Utility
 from cloakwork.log import sample
 from cloakwork.log.eventlog import EventLog
@@ -43,7 +44,7 @@ def planned(policy: str = "kanon-dp-timestamps") -> Plan:
 
 def figures(source: Any, released: Any) -> Mapping[str, object]:
     """As the internal report has them."""
-    return utility_figures(planned(), source, released, lambda _: None, 0.0)
+    return KeptUtility(planned(), silent).finished(source, released)
 
 
 def rounded(value: object) -> object:
@@ -110,25 +111,25 @@ def test_times_before_and_after_a_step_are_compared_batch_by_batch(
     hospital: EventLog, later: EventLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many batches as it takes; of a log that has no more, all of them."""
-    one, several, few = TimesSeen(needed=True), TimesSeen(needed=True), TimesSeen(needed=True)
+    one, several, few = (KeptUtility(planned(), silent) for _ in range(3))
     parts = LogInParts.evenly(hospital, 4), LogInParts.evenly(later, 4)
-    one(moves_times(), hospital, later)
-    several(moves_times(), *parts)
+    one.stepped(moves_times(), hospital, later)
+    several.stepped(moves_times(), *parts)
     monkeypatch.setattr(audited_times, "MOST_EVENTS", 10)
-    few(moves_times(), *parts)
+    few.stepped(moves_times(), *parts)
 
-    assert one.figures is not None and several.figures is not None and few.figures is not None
-    assert several.figures.events == one.figures.events
-    assert several.figures.error_median == one.figures.error_median
-    assert not several.figures.notes
-    assert few.figures.events == parts[0].parts[0].events.height
-    assert few.figures.notes == ("times were compared on a sample of 260 of 1,040 cases",)
+    assert one.times is not None and several.times is not None and few.times is not None
+    assert several.times.events == one.times.events
+    assert several.times.error_median == one.times.error_median
+    assert not several.times.notes
+    assert few.times.events == parts[0].parts[0].events.height
+    assert few.times.notes == ("times were compared on a sample of 260 of 1,040 cases",)
 
 
 def test_what_goes_wrong_is_a_note(hospital: EventLog) -> None:
     """The release is made, and does not depend on it."""
     found = Utility.model_validate(figures(hospital, None))
     assert "utility was not measured" in found.notes[0]
-    seen = TimesSeen(needed=True)
-    seen(moves_times(), hospital, None)  # type: ignore[arg-type]
-    assert seen.figures is not None and "times were not compared" in seen.figures.notes[0]
+    seen = KeptUtility(planned(), silent)
+    seen.stepped(moves_times(), hospital, None)  # type: ignore[arg-type]
+    assert seen.times is not None and "times were not compared" in seen.times.notes[0]

@@ -2,7 +2,6 @@
 log may be.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +14,10 @@ from scipy.optimize import linprog
 
 import cloakwork
 from cloakwork.base.lineage import CONTROL_FLOW
+from cloakwork.base.progress import silent
 from cloakwork.errors import MechanismError
 from cloakwork.evaluation import utility
-from cloakwork.evaluation.kept_utility import utility_figures
+from cloakwork.evaluation.kept_utility import KeptUtility
 from cloakwork.evaluation.utility import (
     Histogram,
     absolute_log_difference,
@@ -35,7 +35,7 @@ from cloakwork.noise import reproducible
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.report.html import internal_html
 from cloakwork.report.model import internal_report
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Observer, Run
 from cloakwork.testing import run_mechanism
 from conftest import EXAMPLES, ROOT, SHARED, hurried
 
@@ -250,14 +250,16 @@ def test_utility_changes_nothing(hospital: EventLog, ledger: str) -> None:
     """With the same noise the release is the same, measured or not."""
     plan = cloakwork.make_plan(cloakwork.load_policy(ROOT / "policies" / "dp-control-flow.yaml"))
     book = cloakwork.Ledger(ledger)
-    without = execute(plan, hospital, book, noise=reproducible(7))
+    without = Run(plan=plan, noise=reproducible(7)).release(hospital, book)
     seen: list[tuple[EventLog, EventLog]] = []
 
-    def compare(_: object, source: EventLog, released: EventLog) -> dict[str, object]:
-        seen.append((source, released))
-        return measured(source, released).model_dump(mode="json")
+    class Compares(Observer):
+        def finished(self, source: EventLog, released: EventLog) -> dict[str, object]:
+            seen.append((source, released))
+            return measured(source, released).model_dump(mode="json")
 
-    with_it = execute(plan, hospital, book, noise=reproducible(7), compare=compare)
+    observed = Run(plan=plan, noise=reproducible(7), observers=(Compares(),))
+    with_it = observed.release(hospital, book)
     assert with_it.log.events.equals(without.log.events)
     assert with_it.log.cases.equals(without.log.cases)
     assert without.internal.utility == {}
@@ -298,11 +300,12 @@ def test_nothing_is_measured_where_nobody_rewrites_the_control_flow(hospital: Ev
     )
     spec = plan.policy.spec
     unreported = spec.model_copy(update={"output": spec.output.model_copy(update={"report": ()})})
-    silent = plan.model_copy(update={"policy": plan.policy.model_copy(update={"spec": unreported})})
-    figures: Callable[..., object] = utility_figures
-    assert figures(times_only, hospital, hospital, lambda _: None, 0.0) == {}
-    assert figures(silent, hospital, hospital, lambda _: None, 0.0) == {}
-    assert figures(plan, hospital, hospital, lambda _: None, 0.0) != {}
+    without = plan.model_copy(
+        update={"policy": plan.policy.model_copy(update={"spec": unreported})}
+    )
+    assert KeptUtility(times_only, silent).finished(hospital, hospital) == {}
+    assert KeptUtility(without, silent).finished(hospital, hospital) == {}
+    assert KeptUtility(plan, silent).finished(hospital, hospital) != {}
 
 
 # log, epsilon: relative log similarity, directly-follows distance, cases, true variants of TraVaS

@@ -24,7 +24,7 @@ from cloakwork.plan.planner import make_plan, plan_file
 from cloakwork.plan.profile_model import Profile, ProfileFigures, profile_params
 from cloakwork.plan.prove import replan
 from cloakwork.plan.sentences import caveat_in_words
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 from cloakwork.testing.logs import log_of
 from plan.conftest import policy_of
 from plan.toy_parts import PartParams, ToyAttributes, ToyTimes, with_toys
@@ -266,7 +266,7 @@ def test_a_plan_is_proved_again_and_a_changed_one_is_not() -> None:
 @pytest.mark.parametrize("log", [log_of([]), log_of([("x",)]), log_of([("x", "y")] * 300)])
 def test_it_makes_a_release_of_any_log(log: EventLog) -> None:
     """What is recorded fills the plan's slots; columns are those of the goal."""
-    release = execute(planned(), log, None, noise=reproducible(1), catalogue=with_toys())
+    release = Run(plan=planned(), noise=reproducible(1), catalogue=with_toys()).release(log, None)
     events, cases = release.log.events, release.log.cases
     if events.height:
         assert {"cost", "time:timestamp", "concept:name"} == set(events.columns)
@@ -328,7 +328,9 @@ def test_no_log_stops_it(declared: bool) -> None:
         values = [None if place % 3 else str(place) for place in range(log.events.height)]
         odd = log.events.with_columns(pl.Series("cost", values, pl.String))
         for events in (log.events, odd, log.events.drop("time:timestamp", strict=False)):
-            release = execute(plan, replace(log, events=events), None, noise=reproducible(3))
+            release = Run(plan=plan, noise=reproducible(3)).release(
+                replace(log, events=events), None
+            )
             found = release.log.events
             assert found["time:timestamp"].null_count() == 0, name
 

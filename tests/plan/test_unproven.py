@@ -25,9 +25,8 @@ from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove, replan
 from cloakwork.plan.sentences import caveat_in_words, unproven_sentence
-from cloakwork.run.execute import execute
-from cloakwork.run.preview import previewable
 from cloakwork.run.release import Internal, Release
+from cloakwork.run.run import Run, previewable
 from contracts.sample_logs import log_of
 from plan.conftest import DP, policy_of
 
@@ -168,7 +167,7 @@ def test_nothing_of_the_log_is_previewed() -> None:
 
 def test_the_ledger_records_it_as_unbounded(tmp_path: Path) -> None:
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    release = execute(a_plan(), LOG, ledger)
+    release = Run(plan=a_plan()).release(LOG, ledger)
     (record,) = ledger.history("d")
     assert release.verdicts == () and release.log.cases.height == 4
     assert record.without_dp and [charge.currency for charge in record.charges] == ["none"]

@@ -16,17 +16,16 @@ import polars as pl
 import pytest
 
 from cloakwork.base.arrays import Floats
-from cloakwork.engines.memory import MemoryEngine
+from cloakwork.engines.batches import collected
 from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.dp_audit import AuditResult, empirical_epsilon, half_lines
 from cloakwork.kernel import vectors
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.noise import Noise, reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
-from cloakwork.run.execute import Stopwatch, granted, take_step
+from cloakwork.run.run import Run
 from cloakwork.testing.logs import BEGIN, log_of
 from plan.conftest import policy_of
 
@@ -86,14 +85,7 @@ def log_with(lone: int, others: int = 12, length: int = LONGEST) -> EventLog:
 
 def released(plan: Plan, log: EventLog, noise: Noise) -> EventLog:
     """What all steps of the plan make of the log."""
-    result, source, made_anew = log, log, False
-    for step in plan.steps:
-        measured = source if step.lineage.enriches else result
-        taken = granted(step, plan, catalogue())
-        result, _ = take_step(taken, measured, MemoryEngine(), noise, Stopwatch(), released=result)
-        made_anew = made_anew or step.lineage.generates
-        source = source if made_anew else result
-    return result
+    return collected(Run(plan=plan, noise=noise).steps(log)[0])
 
 
 PLANS = [(True, 1), (False, 1), (True, 3)]

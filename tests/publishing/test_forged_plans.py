@@ -21,7 +21,7 @@ from cloakwork.publishing import verify_derived
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.statement import Statement
 from cloakwork.publishing.verify import verify
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 from publishing.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign
 
 JUNK: tuple[Any, ...] = (
@@ -49,8 +49,8 @@ def _proved_in_earnest(_taken_as_proved: None, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def made(tmp_path: Path, key: SigningKey) -> Path:
     """A release that the engine itself planned and made."""
-    release = execute(
-        make_plan(a_policy()), a_log(VARIANTS * 5), Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    release = Run(plan=make_plan(a_policy())).release(
+        a_log(VARIANTS * 5), Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     )
     return publish(release, tmp_path / "made", signing_key=key).folder
 

@@ -20,7 +20,7 @@ from cloakwork.publishing import verify_derived
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.schema import statement_schema
 from cloakwork.publishing.verify import verify
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 from publishing.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign
 
 NOISE = DiscreteLaplace(scale=0.01).model_dump(mode="json")
@@ -43,7 +43,9 @@ def made(tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch) -> Pa
         mechanisms={"allow": ["bound", "attributes/*", "variants/threshold"]},
     )
     log = a_log(VARIANTS * 30)
-    release = execute(make_plan(policy), log, Ledger(f"sqlite:///{tmp_path / 'ledger.db'}"))
+    release = Run(plan=make_plan(policy)).release(
+        log, Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    )
     return publish(release, tmp_path / "made", signing_key=key).folder
 
 
@@ -84,7 +86,7 @@ def test_a_whole_log_is_verified_step_by_step(
         budget={"total": {"epsilon": 2.0, "delta": 1e-6}},
     )
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    release = execute(make_plan(policy), a_log(VARIANTS * 200), ledger)
+    release = Run(plan=make_plan(policy)).release(a_log(VARIANTS * 200), ledger)
     folder = publish(release, tmp_path / "made", signing_key=key).folder
     found = verify(folder).statement
     assert [row.mechanism for row in found.recorded] == [
@@ -94,7 +96,7 @@ def test_a_whole_log_is_verified_step_by_step(
     ]
     jsonschema.validate(payload_of(folder)["predicate"], statement_schema())
     with pytest.raises(BudgetExceeded):
-        execute(make_plan(policy), a_log(VARIANTS), ledger)
+        Run(plan=make_plan(policy)).release(a_log(VARIANTS), ledger)
 
 
 def test_verification_says_that_it_fits(made: Path) -> None:
@@ -111,7 +113,7 @@ def test_a_release_that_measures_nothing_says_nothing_of_it(
         expose={"metadata": "a test", "timestamps": "a test"},
     )
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    release = execute(make_plan(policy), a_log(VARIANTS * 5), ledger)
+    release = Run(plan=make_plan(policy)).release(a_log(VARIANTS * 5), ledger)
     folder = publish(release, tmp_path / "made", signing_key=key).folder
     assert "recorded" not in payload_of(folder)["predicate"]
     assert not any("recorded" in check for check in verify(folder).checks)

@@ -8,7 +8,8 @@ import polars as pl
 from cloakwork import load_policy, make_plan, read_log
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW
-from cloakwork.evaluation.kept_utility import utility_figures
+from cloakwork.base.progress import silent
+from cloakwork.evaluation.kept_utility import KeptUtility
 from cloakwork.evaluation.release_comparison import (
     compared_columns,
     days_from,
@@ -61,7 +62,7 @@ def test_figures_stand_in_the_report() -> None:
     moved.
     """
     plan, log = planned("kanon-dp-timestamps"), read_log(EXAMPLES / "hospital.xes.gz")
-    same = Utility.model_validate(utility_figures(plan, log, log, lambda _: None, 0.0))
+    same = Utility.model_validate(KeptUtility(plan, silent).finished(log, log))
     shown = {line.name: line.value for line in lines(same)}
     assert shown["Case durations"] == shown["Waiting times per step"] == "0"
     assert shown["Hours of the week"] == "0"
@@ -69,7 +70,7 @@ def test_figures_stand_in_the_report() -> None:
         pl.col("time:timestamp") + pl.duration(hours=log.position_of_event)
     )
     moved = replace(log, events=later)
-    found = Utility.model_validate(utility_figures(plan, log, moved, lambda _: None, 0.0)).whole_log
+    found = Utility.model_validate(KeptUtility(plan, silent).finished(log, moved)).whole_log
     assert found is not None
     assert min(found.case_durations or 0, found.waiting_times or 0, found.hours_of_week or 0) > 0
     assert found.pairs
@@ -78,7 +79,7 @@ def test_figures_stand_in_the_report() -> None:
 def test_the_graph_and_what_is_learned_stand_in_the_report() -> None:
     """Of whatever rewrites the control flow."""
     plan, log = planned("dp-control-flow"), read_log(EXAMPLES / "hospital.xes.gz")
-    found = Utility.model_validate(utility_figures(plan, log, log, lambda _: None, 0.0))
+    found = Utility.model_validate(KeptUtility(plan, silent).finished(log, log))
     assert found.flow is not None
     assert all(step.source == step.released for step in found.flow.steps)
     shown = {line.name: line.value for line in lines(found)}

@@ -15,8 +15,8 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.plan.profile_model import Profile
 from cloakwork.plan.prove import prove
 from cloakwork.plan.sentences import assumptions_in_words, caveat_in_words, reasons_in_words
-from cloakwork.run.execute import execute
 from cloakwork.run.profile import measure
+from cloakwork.run.run import Run
 from contracts.sample_logs import log_of
 from plan.conftest import DP
 from run.profiles import LOG, buying
@@ -50,7 +50,7 @@ def test_the_ledger_is_charged_once_for_each(ledger: Ledger) -> None:
     """The release takes what the profile left, so both together are what the guarantee says."""
     policy = buying()
     profile = measure(policy, LOG, ledger)
-    execute(make_plan(policy, profile=profile), LOG, ledger)
+    Run(plan=make_plan(policy, profile=profile)).release(LOG, ledger)
     bought, released = ledger.history("d")
     assert [charge.cost.epsilon for record in (bought, released) for charge in record.charges] == [
         0.2,

@@ -32,7 +32,7 @@ from cloakwork.noise import reproducible, secret
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import parse_policy
 from cloakwork.run import search_cache
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 from cloakwork.run.search_cache import (
     LONGEST_KEPT,
     MOST_ENTRIES,
@@ -148,7 +148,7 @@ def test_python_runs_keep_nothing_unless_told(
     plan = make_plan(parse_policy(policy.read_text("utf-8")))
     log = read_log(HOSPITAL)
     for _ in range(2):
-        execute(plan, log, None, noise=reproducible(1))
+        Run(plan=plan, noise=reproducible(1)).release(log, None)
     assert searched == ["kanon/auto"] * 2
     assert not (own_home / "search-cache").exists()
 

@@ -33,9 +33,9 @@ from cloakwork.policy.model import Policy
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.run import windows
 from cloakwork.run.all_cases import SourceFigures
-from cloakwork.run.execute import execute
 from cloakwork.run.prepare import prepared_log
 from cloakwork.run.profile import measure
+from cloakwork.run.run import Run
 from contracts.sample_logs import log_of
 from plan.conftest import ATTRIBUTES, DP, KANON, policy_of
 from run.profiles import SHARE
@@ -213,7 +213,7 @@ def test_borders_are_of_utc_and_cases_without_time_or_id_stay_out() -> None:
 @pytest.mark.parametrize("log", [EventLog.empty(), log_in(None, None), log_in(month(9))])
 def test_it_never_stops_on_data(goal: dict[str, Any], log: EventLog, tmp_path: Path) -> None:
     plan = october() if goal is DP else make_plan(growing(guarantees=[goal]), window="2026-10")
-    made = execute(plan, log, Ledger(str(tmp_path / "ledger.db"), notice=lambda _: None))
+    made = Run(plan=plan).release(log, Ledger(str(tmp_path / "ledger.db"), notice=lambda _: None))
     assert made.log.cases.height == 0
 
 
@@ -236,12 +236,12 @@ LOG = log_in(*[month(10)] * 30, *[month(11)] * 30)
 def test_windows_are_charged_apart_and_one_window_again(ledger: Ledger) -> None:
     """Two releases of a window fit; the third does not, and one of another window does."""
     for _ in range(2):
-        made = execute(october(), LOG, ledger)
+        made = Run(plan=october()).release(LOG, ledger)
         assert made.plan.charges[0].window == "2026-10"
         assert "30 cases of the log start in window" in " ".join(made.internal.notes)
     with pytest.raises(BudgetExceeded, match="window 2026-10"):
-        execute(october(), LOG, ledger)
-    execute(make_plan(growing(), window="2026-11"), LOG, ledger)
+        Run(plan=october()).release(LOG, ledger)
+    Run(plan=make_plan(growing(), window="2026-11")).release(LOG, ledger)
 
 
 def test_persons_are_charged_in_every_window(ledger: Ledger) -> None:
@@ -257,10 +257,10 @@ def test_persons_are_charged_in_every_window(ledger: Ledger) -> None:
 
 def test_a_release_of_everything_is_charged_in_every_window(ledger: Ledger) -> None:
     whole = growing(budget={"total": {"epsilon": 2.0, "delta": 1e-5}})
-    execute(october(), LOG, ledger)
-    execute(make_plan(whole), LOG, ledger)
+    Run(plan=october()).release(LOG, ledger)
+    Run(plan=make_plan(whole)).release(LOG, ledger)
     with pytest.raises(BudgetExceeded, match="window 2026-10"):
-        execute(october(), LOG, ledger)
+        Run(plan=october()).release(LOG, ledger)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def plan(
     from cloakwork.authoring.sources import policy_source
     from cloakwork.report.plan_details import print_details
     from cloakwork.report.plan_screen import first_screen
-    from cloakwork.run.preview import previewable
+    from cloakwork.run.run import previewable
 
     mapping = column_mapping(columns, log)
     source = policy_source(policy, ledger)

@@ -29,7 +29,7 @@ from cloakwork.report.plan_details import branches
 from cloakwork.report.plan_screen import plan_sections
 from cloakwork.report.screen import ScreenSection
 from cloakwork.report.texts import warning_lines
-from cloakwork.run.preview import previewable
+from cloakwork.run.run import previewable
 
 
 def all_logs(visit: Visit) -> Response:

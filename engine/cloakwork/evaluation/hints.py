@@ -14,6 +14,7 @@ from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.plan.model import Plan
+from cloakwork.run.run import Observer
 
 _DATE: Final = r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{2}"
 
@@ -23,28 +24,34 @@ _EPOCHS: Final = ((5e8, 4.2e9), (5e11, 4.2e12), (5e14, 4.2e15), (5e17, 4.2e18))
 """
 
 
-def time_hints(log: LogHandle, plan: Plan) -> Iterator[str]:
-    """Released attributes that look like times beside a claim that takes them as known; figures of
-    the raw log.
+@dataclass(frozen=True, slots=True)
+class TimeHints(Observer):
+    """Tells of released attributes that look like times beside a claim that takes them as known;
+    figures of the raw log.
 
     Only a hint, for the internal report: no list of names decides which columns hold times, so the
     claim names every such column, and this stops nothing. It reads no column but those that the
     claim takes as known.
     """
-    if all(claim.given is None for claim in plan.claims):
-        return
-    found: dict[str, _Looks] = {}
-    for looks in log.each_batch(partial(_looks_in, releases=plan.releases)):
-        for name, seen in looks.items():
-            earlier = found.get(name)
-            found[name] = seen if earlier is None else earlier.added(seen)
-    for name, seen in found.items():
-        if seen.are_times:
-            yield (
-                f"'{name}' looks like times, and the claim over timestamps takes it as known: "
-                "whoever reads the release learns them; "
-                "drop it in the policy if they are to stay hidden"
-            )
+
+    plan: Plan
+
+    def notes(self, source: LogHandle) -> Iterator[str]:
+        """A sentence for each such attribute."""
+        if all(claim.given is None for claim in self.plan.claims):
+            return
+        found: dict[str, _Looks] = {}
+        for looks in source.each_batch(partial(_looks_in, releases=self.plan.releases)):
+            for name, seen in looks.items():
+                earlier = found.get(name)
+                found[name] = seen if earlier is None else earlier.added(seen)
+        for name, seen in found.items():
+            if seen.are_times:
+                yield (
+                    f"'{name}' looks like times, and the claim over timestamps takes it as known: "
+                    "whoever reads the release learns them; "
+                    "drop it in the policy if they are to stay hidden"
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from cloakwork.evaluation.release_comparison import (
 )
 from cloakwork.log.handle import LogHandle
 from cloakwork.plan.model import Plan, Step
+from cloakwork.run.run import Observer
 
 if TYPE_CHECKING:
     from cloakwork.evaluation.times import TimeUtility
@@ -23,62 +24,56 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class TimesSeen:
-    """Takes the figures of times before and after the last step that rewrites them, if a report is
-    ``needed``.
+class KeptUtility(Observer):
+    """How much is left of the control flow, of times and of attributes, for the internal report if
+    there will be one; of large logs, of a sample of their cases where it is no count of all.
+
+    Whatever goes wrong here is noted there: the release is made, paid for, and does not depend on
+    it. ``mining_seconds``: that mining a process model may take (0: none is mined).
     """
 
-    needed: bool
-    figures: "TimeUtility | None" = None
+    plan: Plan
+    reporter: Reporter
+    mining_seconds: float = 0.0
+    times: "TimeUtility | None" = None
 
-    def __call__(self, step: Step, before: LogHandle, after: LogHandle) -> None:
-        """Whatever goes wrong is noted in the report: the release does not depend on it."""
+    def stepped(self, step: Step, before: LogHandle, after: LogHandle) -> None:
+        """Figures of times before and after the last step that rewrites them."""
+        written = step.lineage.writes
         if (
-            not self.needed
-            or TIMESTAMPS not in step.lineage.writes
-            or CONTROL_FLOW in step.lineage.writes
+            not self.plan.policy.spec.output.report
+            or TIMESTAMPS not in written
+            or CONTROL_FLOW in written
             or step.lineage.enriches
         ):
             return
         from cloakwork.evaluation.times import TimeUtility, compare_times_of_batches
 
         try:
-            self.figures = compare_times_of_batches(before, after)
+            self.times = compare_times_of_batches(before, after)
         except Exception as error:
-            self.figures = TimeUtility(notes=(f"times were not compared: {first_line(error)}",))
+            self.times = TimeUtility(notes=(f"times were not compared: {first_line(error)}",))
 
+    def finished(self, source: LogHandle, released: LogHandle) -> Mapping[str, JsonValue]:
+        """All figures as data; none where nothing was rewritten that could be measured."""
+        if not self.plan.policy.spec.output.report:
+            return {}
+        from cloakwork.evaluation.utility import SeenLog, Utility
 
-def utility_figures(
-    plan: Plan,
-    source: LogHandle,
-    released: LogHandle,
-    reporter: Reporter,
-    mining_seconds: float,
-    times: "TimeUtility | None" = None,
-) -> Mapping[str, JsonValue]:
-    """How much is left of the control flow, of ``times`` and of attributes, for the internal report
-    if there will be one; of large logs, of a sample of their cases where it is no count of all.
-
-    Whatever goes wrong here is noted there: the release is made, paid for, and does not depend on
-    it.
-    """
-    if not plan.policy.spec.output.report:
-        return {}
-    from cloakwork.evaluation.utility import SeenLog, Utility
-
-    try:
-        before, after = SeenLog.of(source), SeenLog.of(released)
-    except Exception as error:
-        notes = (f"utility was not measured: {first_line(error)}",)
-        return Utility(times=times, notes=notes).model_dump(mode="json")
-    rewritten = any(CONTROL_FLOW in step.lineage.writes for step in plan.steps)
-    measurable = rewritten or times is not None or any(compared_columns(plan, after.sample.log))
-    if not measurable:
-        return {}
-    reporter("measuring utility, for the internal report only")
-    seconds = mining_seconds if rewritten else None
-    found = _measured(plan, before, after, seconds).model_copy(update={"times": times})
-    return with_pictures(found, plan, before, after).model_dump(mode="json")
+        try:
+            before, after = SeenLog.of(source), SeenLog.of(released)
+        except Exception as error:
+            notes = (f"utility was not measured: {first_line(error)}",)
+            return Utility(times=self.times, notes=notes).model_dump(mode="json")
+        plan, times = self.plan, self.times
+        rewritten = any(CONTROL_FLOW in step.lineage.writes for step in plan.steps)
+        measurable = rewritten or times is not None or any(compared_columns(plan, after.sample.log))
+        if not measurable:
+            return {}
+        self.reporter("measuring utility, for the internal report only")
+        seconds = self.mining_seconds if rewritten else None
+        found = _measured(plan, before, after, seconds).model_copy(update={"times": times})
+        return with_pictures(found, plan, before, after).model_dump(mode="json")
 
 
 def _measured(

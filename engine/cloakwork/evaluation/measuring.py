@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.engines.memory import in_memory
 from cloakwork.evaluation.comparison_model import FigureSpread, SettingFigures
 from cloakwork.evaluation.release_comparison import whole_log_utility
 from cloakwork.evaluation.times import TimeUtility, compare_times_of_batches
@@ -15,15 +16,15 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan, Step
+from cloakwork.run.run import Observer, Run
 from cloakwork.run.search_cache import SearchCache
-from cloakwork.run.trial import trial
 
 MOST_PAIRS: Final = 6_000_000
 """Pairs of variants to compare; of more, the similarity is left out."""
 
 
 @dataclass(slots=True)
-class RunFigures:
+class RunFigures(Observer):
     """Sees one run, and keeps its figures; None where there is nothing to compare."""
 
     similarity: float | None = None
@@ -33,7 +34,7 @@ class RunFigures:
     attributes: float | None = None
     _times: TimeUtility | None = None
 
-    def observe(self, step: Step, before: LogHandle, after: LogHandle) -> None:
+    def stepped(self, step: Step, before: LogHandle, after: LogHandle) -> None:
         """Durations, where events stay and only their times change."""
         written = step.lineage.writes
         if TIMESTAMPS in written and CONTROL_FLOW not in written and not step.lineage.enriches:
@@ -64,10 +65,9 @@ def run_figures(
     and no ledger charged. Raises as ``trial`` does.
     """
     found = RunFigures()
-    source, released = trial(
-        plan, log, reproducible(seed), observe=found.observe, searches=searches
-    )
-    found.compare(plan, source, released)
+    run = Run(plan=plan, noise=reproducible(seed), observers=(found,), searches=searches)
+    source, released = run.trial(log)
+    found.compare(plan, in_memory(source), in_memory(released))
     return found
 
 

@@ -8,22 +8,21 @@ from typing import Final
 from cloakwork.authoring.sources import policy_source
 from cloakwork.base.errors import LogError, MechanismError
 from cloakwork.base.lineage import CONTROL_FLOW
-from cloakwork.base.progress import Reporter, silent
-from cloakwork.engines.memory import MemoryEngine, in_memory
+from cloakwork.base.progress import Reporter
+from cloakwork.engines.memory import in_memory
 from cloakwork.evaluation.membership import AttackedMechanism, membership
 from cloakwork.evaluation.risk_figures import ClaimBasis, ClaimedBound, MembershipFigures
 from cloakwork.evaluation.shadow_runs import ReleaseOf
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Noise, reproducible
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
 from cloakwork.publishing.opened import OpenedLog
-from cloakwork.run.execute import Stopwatch, take_steps
 from cloakwork.run.prepare import prepared_log
+from cloakwork.run.run import Run
 
 _NOT_MADE_UP: Final = (
     "the plan makes no cases anew (it changes those of the log), so releases of halves of the log "
@@ -87,22 +86,10 @@ def _up_to_cases(plan: Plan) -> tuple[Step, ...]:
 
 
 def _release_by(plan: Plan, noise: Noise) -> ReleaseOf:
-    mechanisms = catalogue()
+    run = Run(plan=plan, noise=noise)
 
     def release(prepared: EventLog) -> EventLog:
-        engine = MemoryEngine()
-        result, _ = take_steps(
-            plan,
-            prepared,
-            noise,
-            engine=engine,
-            catalogue=mechanisms,
-            reporter=silent,
-            watch=Stopwatch(),
-            observe=None,
-            searches=None,
-        )
-        return in_memory(result)
+        return in_memory(run.steps(prepared)[0])
 
     return release
 

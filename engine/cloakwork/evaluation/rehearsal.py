@@ -18,7 +18,7 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.steps import NoiseOnTimesStep
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
-from cloakwork.run.execute import granted
+from cloakwork.run.run import granted
 from cloakwork.run.steps import GrantedStep
 
 _MICROSECOND: Final = 1e-6

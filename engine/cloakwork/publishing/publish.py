@@ -26,8 +26,8 @@ from cloakwork.publishing.released import released_columns
 from cloakwork.publishing.stamp import stamp
 from cloakwork.publishing.statement import PrivacyStatement, file_digest, statement_payload
 from cloakwork.publishing.write_parts import write_parts
-from cloakwork.run.execute import failed
 from cloakwork.run.release import Release
+from cloakwork.run.run import failed
 
 _DRAFT: Final = ".cloakwork-draft"
 

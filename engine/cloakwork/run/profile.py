@@ -27,8 +27,8 @@ from cloakwork.plan.profile_model import (
 from cloakwork.plan.windows import facts_in_window
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
-from cloakwork.run.execute import failed
 from cloakwork.run.prepare import in_time_order, under_standard_names, with_one_unit_a_case
+from cloakwork.run.run import failed
 from cloakwork.run.windows import in_window, own_cases
 
 

@@ -19,7 +19,7 @@ from cloakwork.mechanisms.variants.threshold import threshold_event
 from cloakwork.noise import reproducible, secret
 from cloakwork.plan import joint
 from cloakwork.plan.planner import make_plan
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 from cloakwork.testing import run_mechanism
 from cloakwork_extras.libra.libra import (
     VariantLibra,
@@ -218,7 +218,7 @@ def test_control_flow_and_times_are_released_together(name, options, monkeypatch
     assert 1.85 < claim.cost.epsilon <= 2.0
     assert claim.cost.delta <= 1e-6
     for cases in ([], [["x", "y"]] * 300):
-        found = execute(plan, log_of(cases), None, noise=reproducible(1)).log
+        found = Run(plan=plan, noise=reproducible(1)).release(log_of(cases), None).log
         assert found.events["time:timestamp"].null_count() == 0
         assert bool(found.events.height) >= bool(cases)
 
@@ -231,7 +231,7 @@ def test_samples_that_are_not_charged_are_refused(monkeypatch):
     monkeypatch.setattr(joint, "_TOLERANCE", 0.05)
     plan = plan_over_times(*PARTS[0])
     with pytest.raises(PlanUnsound):
-        execute(plan, log_of([["x", "y"]] * 300), None, noise=reproducible(1))
+        Run(plan=plan, noise=reproducible(1)).release(log_of([["x", "y"]] * 300), None)
 
 
 @pytest.mark.parametrize(("rate", "samples"), [(0.05, 20), (0.2, 40)])

@@ -17,7 +17,7 @@ from cloakwork.plan.choose import choose_mechanism
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Mechanisms
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 from cloakwork.testing.logs import RESOURCE, log_of
 from cloakwork.testing.runs import run_step
 from cloakwork_extras.pripel.published import PripelPublished
@@ -54,7 +54,7 @@ ACCEPTED = {"prefer": [NAME], "accept_unproven": True}
 
 def released(log: EventLog, **options: Any) -> EventLog:
     plan = planned(**ACCEPTED, parameters={NAME: options})
-    return execute(plan, log, None, noise=reproducible(1)).log
+    return Run(plan=plan, noise=reproducible(1)).release(log, None).log
 
 
 def test_it_has_no_bound_and_says_why() -> None:

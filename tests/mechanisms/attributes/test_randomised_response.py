@@ -10,7 +10,7 @@ from cloakwork.guarantees import LocalDP
 from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.noise import reproducible
-from cloakwork.run.execute import execute
+from cloakwork.run.run import Run
 from cloakwork.testing.runs import run_step
 from contracts.sample_logs import log_of
 
@@ -132,4 +132,6 @@ def test_a_case_of_any_length_has_no_claim(tmp_path):
     path.write_text(declared, "utf-8")
     plan = make_plan(load_policy(path))
     log = with_drugs(["a"] * 300)
-    assert execute(plan, log, None, noise=reproducible(1)).log.events["drug"].n_unique() == 3
+    assert (
+        Run(plan=plan, noise=reproducible(1)).release(log, None).log.events["drug"].n_unique() == 3
+    )

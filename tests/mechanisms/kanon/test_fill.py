@@ -354,14 +354,15 @@ class Forgetful(Fill):
 
 def test_a_step_that_forgets_the_marks_is_refused() -> None:
     """In silence, inserted events would count for real."""
-    from cloakwork.engines.memory import MemoryEngine
-    from cloakwork.run.execute import Stopwatch, take_step
+    from cloakwork import load_policy, make_plan
+    from cloakwork.run.run import Run
     from cloakwork.run.steps import GrantedStep
 
     step = GrantedStep.of(Forgetful(), FillParams(), Facts())
     log = replace(log_of([["a"]] * 3), inserted=np.zeros(3, np.bool_))
+    run = Run(plan=make_plan(load_policy("kanon-control-flow")), noise=reproducible(1))
     with pytest.raises(MechanismError, match="which events are inserted"):
-        take_step(step, log, MemoryEngine(), reproducible(1), Stopwatch())
+        run.take_step(step, log)
 
 
 def test_marks_are_one_for_each_event() -> None:

@@ -1,0 +1,379 @@
+"""Run a plan on a log: reserve the budget, take each step, check the result. Decides nothing that
+the plan left open.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from types import MappingProxyType
+from typing import Final
+
+from pydantic import JsonValue
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.base.errors import (
+    GuaranteeBroken,
+    LedgerError,
+    MechanismError,
+    OutputError,
+    PlanUnsound,
+)
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.naming import without
+from cloakwork.base.progress import Reporter, heard_by, silent
+from cloakwork.engines.base import Engine
+from cloakwork.engines.memory import MemoryEngine
+from cloakwork.guarantees import MetricPrivacy, short_description
+from cloakwork.guarantees.measure import measure as measured_on
+from cloakwork.ledger.entries import Entry
+from cloakwork.ledger.ledger import Ledger, Reservation
+from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.formats.round_trip import TypesReadBack
+from cloakwork.log.handle import LogHandle
+from cloakwork.mechanisms.registry import catalogue as all_mechanisms
+from cloakwork.noise import Noise, secret
+from cloakwork.plan.budget import ledger_terms
+from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.model import Claim, Plan, Step
+from cloakwork.plan.prove import replan
+from cloakwork.run.all_cases import CaseIdSample, SourceFigures, figures_in
+from cloakwork.run.fitting import require_fitting
+from cloakwork.run.prepare import measured_attributes, prepared_log, require_enough_cases
+from cloakwork.run.release import Internal, Release, StepRecord, Verdict
+from cloakwork.run.search_cache import SearchCache
+from cloakwork.run.steps import GrantedStep
+from cloakwork.run.windows import own_cases
+
+NOT_PRIVATE: Final = "not-private"
+
+
+class Observer:
+    """Hears of the raw log while a plan runs, for the internal report: it changes nothing, and
+    never raises. Each method may be left as it is.
+    """
+
+    def stepped(self, step: Step, before: LogHandle, after: LogHandle) -> None:
+        """A step was taken; the log before and after it."""
+
+    def notes(self, source: LogHandle) -> Iterable[str]:
+        """What the internal report should say of the source, prepared for the plan."""
+        return ()
+
+    def finished(self, source: LogHandle, released: LogHandle) -> Mapping[str, JsonValue]:
+        """Figures of the release against its source, both under the standard names."""
+        return {}
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Seconds by stage. Internal: how long a step took can depend on the log."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of the block to ``name``."""
+        begun = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - begun
+
+
+@dataclass(frozen=True, slots=True)
+class EntryDetails:
+    """What is told of a release beside what its plan says.
+
+    ``folder``: where it will be, if that is known. ``details`` and ``notes``: what the ledger's
+    entry and the internal report say beside the rest; notes are taken once the log was read.
+    ``require``: raises where the ledger's entries forbid the release, in the transaction that
+    reserves.
+    """
+
+    folder: Path | None = None
+    details: Mapping[str, JsonValue] = MappingProxyType({})
+    notes: Iterable[str] = ()
+    require: Callable[[tuple[Entry, ...]], None] | None = None
+
+
+NO_DETAILS: Final = EntryDetails()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """How a plan is run: which engine, which noise, who hears of it.
+
+    A ``noise`` source with a fixed seed is for tests: it charges no ledger, and the release says
+    that it is not private. ``searches``: where what a search without noise finds is kept, and found
+    again. ``watch``: the seconds by stage.
+    """
+
+    plan: Plan
+    engine: Engine = field(default_factory=MemoryEngine)
+    noise: Noise = field(default_factory=secret)
+    catalogue: Catalogue = field(default_factory=all_mechanisms)
+    reporter: Reporter = silent
+    observers: tuple[Observer, ...] = ()
+    searches: SearchCache | None = None
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def release(
+        self, log: object, ledger: Ledger | None, entry: EntryDetails = NO_DETAILS
+    ) -> Release:
+        """The release that the plan makes of ``log``: an event log, or another source that the
+        engine opens.
+
+        Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes
+        the steps, and measures what can be measured. The release stays reserved until it is
+        published. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or
+        LedgerError. Once reserved, budget is never handed back.
+        """
+        plan = replan(self.plan, self.catalogue)
+        self.reporter("plan proved again")
+        with self.watch.stage("prepare"):
+            prepare = partial(prepared_log, plan=plan)
+            unit = plan.facts.unit.attribute
+            opened = self.engine.open(log, prepare, unit, SourceFigures())
+            prepared = opened.log
+            require_fitting(plan, prepared, self.engine, self.catalogue)
+            require_enough_cases(prepared, plan, self.engine)
+        reservation = _reserve(plan, ledger, entry) if self.noise.private else None
+        recognised = _recognised(prepared, reservation, self.engine, self.reporter)
+        try:
+            prepared, of_window = own_cases(prepared, plan.facts, reservation, self.engine)
+            result, records = self.steps(prepared)
+            with self.watch.stage("finish"):
+                result = finished(result, plan, self.engine, self.noise)
+            with self.watch.stage("checks"):
+                verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
+        except BaseException as error:
+            if reservation is not None:
+                failed(reservation, error)
+            raise
+        released = result.with_columns_of(partial(without_hidden, plan=plan))
+        seen = (note for each in self.observers for note in each.notes(prepared))
+        release = Release(
+            log=released,
+            plan=plan,
+            verdicts=verdicts,
+            release_id=reservation.id if reservation else NOT_PRIVATE,
+            internal=Internal(
+                source=figures_in(opened.seen),
+                steps=records,
+                stages=self.watch.seconds,
+                notes=(*entry.notes, *prepared.notes, *of_window, *seen, *recognised),
+            ),
+            ledger_entry=reservation.digest if reservation else None,
+            private=self.noise.private,
+            reservation=reservation,
+        )
+        with self.watch.stage("utility"):
+            utility: dict[str, JsonValue] = {}
+            for each in self.observers:
+                utility.update(each.finished(prepared, released))
+        return replace(release, internal=replace(release.internal, utility=utility))
+
+    def preview(self, log: object) -> tuple[StepRecord, ...]:
+        """What the plan's first steps would change in ``log``, as figures: for those who may see
+        it, never for the public.
+
+        Takes the steps until one measures through noise, or reads times that a claim protects; what
+        is shown may depend on nothing else than what every claim of the plan takes as known
+        (``docs/guarantees.md``). Charges nothing and releases nothing. Raises as ``release`` does
+        where a step refuses the log.
+        """
+        steps = previewable(self.plan)
+        if not steps:
+            return ()
+        prepare, unit = partial(prepared_log, plan=self.plan), self.plan.facts.unit.attribute
+        opened = self.engine.open(log, prepare, unit, SourceFigures()).log
+        require_enough_cases(opened, self.plan, self.engine)
+        _, records = replace(self, observers=()).steps(opened, steps)
+        return tuple(record for record in records if record.figures)
+
+    def trial(self, log: EventLog) -> tuple[LogHandle, LogHandle]:
+        """The log as prepared for the plan, and what its steps make of it, under the standard
+        names.
+
+        The plan comes from ``make_plan`` just now and is not proved again; no ledger is charged, no
+        claim checked, and there is no release: what comes back must not leave the comparison. The
+        caller answers for the log: where a claim rests on noise, it must hold nothing that the
+        noise protects. Raises as ``release`` does where a step refuses the log.
+        """
+        prepared = prepared_log(log, self.plan)
+        require_enough_cases(prepared, self.plan, self.engine)
+        result, _ = self.steps(prepared)
+        made = finished(result, self.plan, self.engine, self.noise)
+        return prepared, made.with_columns_of(partial(without_hidden, plan=self.plan))
+
+    def steps(
+        self, log: LogHandle, steps: tuple[Step, ...] | None = None
+    ) -> tuple[LogHandle, tuple[StepRecord, ...]]:
+        """What the steps of the plan (or these) make of a log that was prepared for it, one after
+        the other. Nothing is charged or checked.
+        """
+        records: list[StepRecord] = []
+        result, source, made_anew = log, log, False
+        for step in self.plan.steps if steps is None else steps:
+            self.reporter(f"{step.mechanism}: {step.why}")
+            before = result
+            with heard_by(self.reporter):
+                taken = granted(step, self.plan, self.catalogue)
+                measured = source if step.lineage.enriches else result
+                result, record = self.take_step(taken, measured, released=result)
+            # Once cases have been made anew, columns are added by what is measured on the source.
+            made_anew = made_anew or step.lineage.generates
+            source = source if made_anew else result
+            records.append(record)
+            for observer in self.observers:
+                observer.stepped(step, before, result)
+        return result, tuple(records)
+
+    def take_step(
+        self, step: GrantedStep, log: LogHandle, released: LogHandle | None = None
+    ) -> tuple[LogHandle, StepRecord]:
+        """Look at the log as far as the plan grants it, decide or measure, rewrite; ``released``:
+        what a step that enriches adds columns to.
+        """
+        begun = perf_counter()
+        with self.watch.stage(step.name):
+            seen = step.look(log, self.engine, self.noise)
+            outcome = step.take(seen, self.noise, self.searches, released)
+            after = self.engine.rewrite(log, outcome.rewrite)
+        seconds = perf_counter() - begun
+        return after, StepRecord(step.name, seconds, outcome.internal, outcome.recorded)
+
+
+def failed(reservation: Reservation, error: BaseException) -> None:
+    """Record that a release came to nothing; its cost stays spent. The reason is the kind of error,
+    never its text.
+    """
+    try:
+        reservation.fail(type(error).__name__)
+    except LedgerError as unrecorded:
+        # The entry stays open, as after a crash: as much is spent, and ``ledger reconcile`` closes
+        # it.
+        error.add_note(f"the ledger does not know yet: {unrecorded}")
+
+
+def _recognised(
+    log: LogHandle, reservation: Reservation | None, engine: Engine, reporter: Reporter
+) -> tuple[str, ...]:
+    """Which other datasets seem to hold the same cases: internal, and nothing depends on it."""
+    if reservation is None:
+        return ()
+    try:
+        ledger = reservation.ledger
+        sample = engine.summarise(log, CaseIdSample(ledger.case_id_key()))["sample"][0]
+        found = [str(hint) for hint in ledger.recognise(reservation, sample)]
+    except (LedgerError, OutputError) as error:
+        found = [f"no fingerprint of the case ids was kept: {error}"]
+    for hint in found:
+        reporter(f"internal hint: {hint}")
+    return tuple(found)
+
+
+def _reserve(plan: Plan, ledger: Ledger | None, entry: EntryDetails) -> Reservation:
+    if ledger is None:
+        raise MechanismError("ledger", "a release with private noise needs a ledger to charge")
+    meta = plan.policy.metadata
+    return ledger.reserve(
+        meta.dataset,
+        policy=meta.name,
+        version=meta.version,
+        policy_digest=plan.policy_digest,
+        charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
+        terms=ledger_terms(plan.policy, plan.facts.release_window),
+        note="; ".join(
+            [
+                *(f"UNPROVEN: {short_description(item.guarantee)}" for item in plan.unproven),
+                *(short_description(claim.guarantee) for claim in plan.claims),
+            ]
+        ),
+        details={
+            "mechanisms": [step.mechanism for step in plan.steps],
+            "guarantees": [claim.guarantee.model_dump(mode="json") for claim in plan.claims],
+            "unproven": [item.guarantee.model_dump(mode="json") for item in plan.unproven],
+            **entry.details,
+        },
+        folder=entry.folder,
+        require=entry.require,
+    )
+
+
+def granted(step: Step, plan: Plan, catalogue: Catalogue) -> GrantedStep:
+    """``step`` with what ``plan`` grants it, by the guarantees that it serves.
+
+    Raises PlanUnsound where its mechanism would take another step than the plan was proved for.
+    """
+    mechanism = catalogue[step.mechanism]
+    params = mechanism.Params.model_validate(step.params)
+    kind = mechanism.step(params, plan.facts)
+    if (kind.lineage, kind.event, kind.currency) != (step.lineage, step.event, step.currency):
+        raise PlanUnsound(f"{step.mechanism} would take another step than the plan says")
+    shift = None
+    if step.currency == "metric":
+        goals = plan.policy.goals()
+        served = [goals[place] for place in step.goals]
+        shifts = [goal.shift for goal in served if isinstance(goal, MetricPrivacy)]
+        shift = max(shifts, default=None)
+    return GrantedStep(kind, step.mechanism, params, plan.facts.unit, shift, mechanism.package)
+
+
+def previewable(plan: Plan) -> tuple[Step, ...]:
+    """The steps that may be tried out on the log while planning; none where a claim covers what
+    they would read, or an unproven goal would.
+    """
+    if plan.unproven:
+        return ()
+    protected: set[str] = set()
+    for claim in plan.claims:
+        if claim.cost is not None:
+            protected |= set(claim.guarantee.over)
+    allowed = list[Step]()
+    for step in plan.steps:
+        lineage = step.lineage
+        if lineage.measures or lineage.generates or lineage.reads & protected:
+            break
+        allowed.append(step)
+    # Steps that read nothing would show nothing.
+    return tuple(allowed) if any(step.lineage.reads for step in allowed) else ()
+
+
+def finished(log: LogHandle, plan: Plan, engine: Engine, noise: Noise) -> LogHandle:
+    """The cases under fresh ids in random order, as whoever reads the release will read them."""
+    shuffled = engine.shuffle(log, noise.stream())
+    types = TypesReadBack(plan.policy.spec.output.format)
+    found = engine.summarise(shuffled, types)
+    return shuffled.with_columns_of(partial(types.read_back, found=found))
+
+
+def without_hidden(log: EventLog, plan: Plan) -> EventLog:
+    """Nothing but the columns that the plan releases: what only the steps and the checks needed
+    goes.
+    """
+    hidden = [TIMESTAMP] if TIMESTAMPS not in plan.released else []
+    unit = plan.facts.unit.attribute
+    if unit in log.cases.columns and unit != CASE_ID and not plan.releases(unit):
+        hidden.append(unit)
+    hidden += [name for name in measured_attributes(plan) if not plan.releases(name)]
+    events, cases = without(log.events, *hidden), without(log.cases, *hidden)
+    return replace(log, events=events, cases=cases, inserted=None)
+
+
+def _verdict(claim: Claim, log: LogHandle, plan: Plan) -> Verdict:
+    """Measure what can be measured; a guarantee that fails stops the release."""
+    raw = any(step.lineage.fills and TIMESTAMPS in step.lineage.writes for step in plan.steps)
+    found = measured_on(log, claim.guarantee, plan.facts.unit, raw_times=raw)
+    if found is None:
+        return Verdict(
+            claim,
+            holds=True,
+            observed="derived from lineage and privacy events; nothing to measure on one release",
+        )
+    if not found.holds:
+        raise GuaranteeBroken(claim.sentence, found.seen)
+    return Verdict(claim, holds=True, observed=found.seen)
