@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from types import MappingProxyType
 from typing import Final
 
 from pydantic import JsonValue
@@ -94,7 +93,7 @@ class EntryDetails:
     """
 
     folder: Path | None = None
-    details: Mapping[str, JsonValue] = MappingProxyType({})
+    details: Mapping[str, JsonValue] = field(default_factory=dict)
     notes: Iterable[str] = ()
     require: Callable[[tuple[Entry, ...]], None] | None = None
 
