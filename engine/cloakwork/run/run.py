@@ -113,7 +113,7 @@ class Run:
     plan: Plan
     engine: Engine = field(default_factory=MemoryEngine)
     noise: Noise = field(default_factory=secret)
-    catalogue: Catalogue = field(default_factory=all_mechanisms)
+    catalogue: Catalogue = field(default_factory=lambda: all_mechanisms())  # noqa: PLW0108 - late
     reporter: Reporter = silent
     observers: tuple[Observer, ...] = ()
     searches: SearchCache | None = None
