@@ -14,9 +14,7 @@ HERE: Final = Path(__file__).resolve().parent
 if __name__ == "__main__":
     sys.path[0] = str(HERE.parent)
 
-from golden import commands, plans, sentences, texts  # noqa: E402
-
-TEXT_FILE: Final = "texts/{}.txt"
+from golden import commands, plans, sentences  # noqa: E402
 
 
 def golden_files() -> Mapping[str, Callable[[], str]]:
@@ -26,8 +24,6 @@ def golden_files() -> Mapping[str, Callable[[], str]]:
 
 def _golden_files() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "sentences.txt", sentences.text
-    for package in ("", *texts.PACKAGES):
-        yield TEXT_FILE.format(package or "cloakwork"), partial(texts.of_package, package)
     for policy in plans.POLICIES:
         yield f"plans/{policy.stem}.txt", partial(plans.screen, policy)
     for page in commands.PAGES:
