@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.formats import write_log
     from cloakwork.plan.prove import prove
+    from cloakwork_extras.spark.spark import spark_engine
 
 _HOMES = {
     "EventLog": "cloakwork.log.eventlog",
