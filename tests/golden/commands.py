@@ -83,7 +83,7 @@ def same_each_time() -> Iterator[Path]:
         for name in ("CLOAKWORK_LEDGER", "CLOAKWORK_SIGNING_KEY", "CLOAKWORK_DEBUG"):
             os.environ.pop(name, None)
         noise = FixedNoise()
-        for place in ("run.execute", "run.preview", "run.profile", "testing.runs"):
+        for place in ("run.run", "run.profile", "testing.runs"):
             stack.enter_context(patch(f"cloakwork.{place}.secret", lambda: noise))
         stack.enter_context(patch.object(ledger, "_new_release_id", next_id))
         stack.enter_context(chdir(folder))

@@ -107,7 +107,8 @@ def replace(file: Path, changes: tuple[tuple[str, str], ...]) -> None:
 
 def type_errors(engine: Path) -> dict[str, str]:
     """What mypy finds in the guarantees and in the two tables that are keyed by kind, by file."""
-    files = [*sorted((engine / "cloakwork" / "guarantees").glob("*.py"))]
+    folder = engine / "cloakwork" / "guarantees"
+    files = [folder / "__init__.py", folder / "base.py", folder / "size_bound.py"]
     config = engine / "mypy.ini"
     config.write_text(CONFIG, "utf-8")
     return errors_of(engine, config, *files, engine / DERIVE, engine / MEASURE)

@@ -112,7 +112,7 @@ class Run:
 
     plan: Plan
     engine: Engine = field(default_factory=MemoryEngine)
-    noise: Noise = field(default_factory=secret)
+    noise: Noise = field(default_factory=lambda: secret())  # noqa: PLW0108 - late
     catalogue: Catalogue = field(default_factory=lambda: all_mechanisms())  # noqa: PLW0108 - late
     reporter: Reporter = silent
     observers: tuple[Observer, ...] = ()
