@@ -22,7 +22,7 @@ from cloakwork.base.privacy_event import (
 )
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.losses import Floats
+    from cloakwork.base.arrays import Floats
 
 LARGEST_SHIFT: Final = 1000
 """Discrete Laplace sensitivities up to this many grid steps are charged by their own PLD."""

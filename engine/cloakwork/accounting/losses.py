@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from cloakwork.base.arrays import Floats
 
 _U: Final = 2.0**-53
 """Unit round-off of IEEE double precision."""

@@ -11,9 +11,8 @@ from typing import Final, TypeVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Ints, Words
 from cloakwork.base.naming import values_of
 from cloakwork.base.progress import counted
 from cloakwork.engines.base import (
@@ -354,7 +353,7 @@ class BatchedEngine:
         return self.stored(tuple(files), notes=log.notes)
 
 
-def keyed_hash(texts: pl.Series, key: int) -> NDArray[np.uint64]:
+def keyed_hash(texts: pl.Series, key: int) -> Words:
     """64 bits of each text by a key of 64 bits: which batch it belongs to, and nothing else."""
     return texts.hash(key).to_numpy()
 

@@ -7,16 +7,14 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.joined import joined_batches
 from cloakwork.mechanisms.steps import Aggregate, GenerateCases, MapCases
-
-Ints = NDArray[np.int64]
 
 _EVENTS_OF_A_CASE: Final = 10
 """So many are taken to be usual."""

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints
 from cloakwork.engines.base import Opened, shuffled
 from cloakwork.engines.batches import (
     collected,
@@ -30,11 +30,11 @@ from cloakwork.mechanisms.steps import (
 )
 from cloakwork.noise import Stream
 
-BatchOfCase = Callable[[int], NDArray[np.int64]]
+BatchOfCase = Callable[[int], Ints]
 """For a log of so many cases the batch of each: int64, shape (cases,), from 0."""
 
 
-def one_batch(cases: int) -> NDArray[np.int64]:
+def one_batch(cases: int) -> Ints:
     """All cases in one batch."""
     return np.zeros(cases, np.int64)
 

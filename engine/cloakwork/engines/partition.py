@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.naming import values_of
 from cloakwork.base.progress import Pace, say
 from cloakwork.engines.workspace import writing_to
@@ -38,8 +38,6 @@ _CELL_BYTES: Final = 16
 _SORTED_ROWS: Final = 1 << 16
 _TOO_LARGE: Final = 2
 """Times the events of a part."""
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

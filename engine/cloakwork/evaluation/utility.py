@@ -13,10 +13,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats, Ints, Ints32
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.quantities import Frozen
 from cloakwork.evaluation.control_flow import FlowGraph, Histogram, flow_graph, with_activity
@@ -339,7 +338,7 @@ def _lengths_of(side: Iterable[Variant]) -> Ints:
     return np.array([len(variant) for variant in side], np.int64)
 
 
-def _edit_distances(rows: Iterable[Variant], columns: Iterable[Variant]) -> NDArray[np.int32]:
+def _edit_distances(rows: Iterable[Variant], columns: Iterable[Variant]) -> Ints32:
     """Edit distances between variants, in activities: int32, shape (rows, columns)."""
     from rapidfuzz import process
     from rapidfuzz.distance import Levenshtein

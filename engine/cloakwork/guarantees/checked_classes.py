@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints, Words
 from cloakwork.base.naming import named, values_of
-from cloakwork.guarantees.hashing import HashKey, Words
-
-Ints = NDArray[np.int64]
+from cloakwork.guarantees.hashing import HashKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,15 +16,13 @@ from typing import Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Bools, Ints, Words
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import named, values_of
 from cloakwork.guarantees.checked_classes import NumberedRows, Prefixes, numbered_rows, prefixes_of
 from cloakwork.guarantees.hashing import HashKey
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
-
-Ints = NDArray[np.int64]
 
 GROUP: Final = ("activity", "class_1", "class_2")
 """The columns that tell groups of values apart."""
@@ -105,14 +103,12 @@ def _counted(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.group_by("group", "value").agg(counts)
 
 
-def _of_no_activity(counted: pl.DataFrame, hashes: NDArray[np.uint64]) -> pl.DataFrame:
+def _of_no_activity(counted: pl.DataFrame, hashes: Words) -> pl.DataFrame:
     nothing = np.zeros(counted.height, np.uint64)
     return _table(counted, nothing, hashes[:, counted["group"].to_numpy()])
 
 
-def _table(
-    counted: pl.DataFrame, activity: NDArray[np.uint64], class_: NDArray[np.uint64]
-) -> pl.DataFrame:
+def _table(counted: pl.DataFrame, activity: Words, class_: Words) -> pl.DataFrame:
     columns = zip(GROUP, (activity, *class_), strict=True)
     hashes = [pl.Series(name, words, pl.UInt64) for name, words in columns]
     return pl.DataFrame([*hashes, counted["value"], counted["count"], counted["kept"]])
@@ -128,7 +124,7 @@ def _prefixes(log: EventLog, key: HashKey) -> Prefixes:
     return prefixes_of(log.offsets, _activities(log, key), key)
 
 
-def _has_predecessor(log: EventLog) -> NDArray[np.bool_]:
+def _has_predecessor(log: EventLog) -> Bools:
     """The events that are not the first of their case: bool, shape (events,)."""
     case = log.case_of
     return np.concatenate([[False], case[1:] == case[:-1]])[: len(case)]

@@ -19,10 +19,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
+from cloakwork.base.arrays import Words
 
 PRIME: Final = 2**61 - 1
 _LIMB: Final = 7

@@ -12,13 +12,10 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
-
-Ints = NDArray[np.int64]
-Truths = NDArray[np.bool_]
 
 _HOUR: Final = 3_600_000_000
 _DAY: Final = 86_400_000_000
@@ -97,7 +94,7 @@ class WithoutVisibleInsertions:
             is_plausible &= self._has_plausible_time(batch)
         return batch.keep_events(batch.kept | is_plausible)
 
-    def _has_plausible_time(self, batch: EventLog) -> Truths:
+    def _has_plausible_time(self, batch: EventLog) -> Bools:
         """Whether an event's time may be one of the kept events of its activity; True where it has
         no time.
         """
@@ -211,7 +208,7 @@ def _kept_times(kept: pl.DataFrame) -> pl.DataFrame:
     return found.select("activity", "finest", times_of_day=daily_times)
 
 
-def _in_seasons(rows: pl.DataFrame, kept: pl.DataFrame) -> Iterator[tuple[Ints, Truths]]:
+def _in_seasons(rows: pl.DataFrame, kept: pl.DataFrame) -> Iterator[tuple[Ints, Bools]]:
     """For each season its events (their places in ``rows``), and whether the kept events of the
     season before and after each have its time of day.
 

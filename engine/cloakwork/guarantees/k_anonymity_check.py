@@ -17,8 +17,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints, Words
 from cloakwork.base.errors import GuaranteeBroken
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
@@ -29,8 +29,6 @@ from cloakwork.guarantees.evidence import gathered
 from cloakwork.guarantees.hashing import HashKey
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog
 from cloakwork.log.handle import LogHandle
-
-Ints = NDArray[np.int64]
 
 _CASE: Unit = Unit()
 _CLASS: Final = ("class_1", "class_2")
@@ -149,7 +147,7 @@ def check(log: LogHandle, guarantee: KAnonymity, unit: Unit = _CASE) -> None:
         )
 
 
-def _hash_columns(hashes: NDArray[np.uint64]) -> list[pl.Series]:
+def _hash_columns(hashes: Words) -> list[pl.Series]:
     return [pl.Series(name, words) for name, words in zip(_CLASS, hashes, strict=True)]
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import GuaranteeBroken
 from cloakwork.base.facts import Unit
 from cloakwork.base.naming import named, values_of
@@ -16,8 +16,6 @@ from cloakwork.guarantees import ConfidenceBound
 from cloakwork.guarantees.checked_classes import NumberedRows, in_lists, numbered_rows, prefixes_of
 from cloakwork.guarantees.hashing import HashKey, with_one_zero
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
-
-Ints = NDArray[np.int64]
 
 _CASE: Unit = Unit()
 _CLASS: Final = ("class_1", "class_2")

@@ -22,8 +22,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.errors import GuaranteeBroken
 from cloakwork.guarantees import TCloseness
 from cloakwork.guarantees.checked_values import GROUP, GroupedValues
@@ -32,9 +32,6 @@ from cloakwork.log.handle import LogHandle
 
 TOLERANCE: Final = 1e-9
 """What floating-point sums may be off by."""
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import (
     ACTIVITY,
@@ -20,7 +20,6 @@ from cloakwork.base.naming import (
     TIMESTAMP,
     values_of,
 )
-from cloakwork.log.arrays import Ints
 from cloakwork.log.handle import T
 from cloakwork.log.spelling import NO_SPELLING, SourceSpelling, keeps_spelling
 from cloakwork.log.table import FlatTable, first_of_each_case
@@ -53,11 +52,11 @@ class EventLog:
 
     events: pl.DataFrame
     cases: pl.DataFrame
-    offsets: NDArray[np.int64]
+    offsets: Ints
     notes: tuple[str, ...] = ()
-    inserted: NDArray[np.bool_] | None = None
+    inserted: Bools | None = None
     source: SourceSpelling = NO_SPELLING
-    case_index: NDArray[np.int64] | None = None
+    case_index: Ints | None = None
 
     def __post_init__(self) -> None:
         if self.inserted is not None and len(self.inserted) != self.events.height:
@@ -66,7 +65,7 @@ class EventLog:
             raise ValueError("the indexes of cases are not one for each case")
 
     @property
-    def index_of_case(self) -> NDArray[np.int64]:
+    def index_of_case(self) -> Ints:
         """For each case, where it stands in the whole log: int64, shape (cases,)."""
         return np.arange(self.cases.height) if self.case_index is None else self.case_index
 
@@ -97,13 +96,13 @@ class EventLog:
         return change(self)
 
     @property
-    def position_of_event(self) -> NDArray[np.int64]:
+    def position_of_event(self) -> Ints:
         """For each event, its position in its case, from 0: int64, shape (events,)."""
         first_rows = np.repeat(self.offsets[:-1], np.diff(self.offsets))
         return np.arange(self.events.height) - first_rows
 
     @property
-    def kept(self) -> NDArray[np.bool_]:
+    def kept(self) -> Bools:
         """The events that are not inserted: bool, shape (events,)."""
         return np.ones(self.events.height, np.bool_) if self.inserted is None else ~self.inserted
 
@@ -112,7 +111,7 @@ class EventLog:
         cls,
         events: pl.DataFrame,
         cases: pl.DataFrame,
-        case_of: NDArray[np.int64],
+        case_of: Ints,
         *,
         notes: tuple[str, ...] = (),
         source: SourceSpelling = NO_SPELLING,
@@ -136,7 +135,7 @@ class EventLog:
         return cls(events, pl.DataFrame(schema={CASE_ID: pl.String}), np.zeros(1, np.int64))
 
     @property
-    def case_of(self) -> NDArray[np.int64]:
+    def case_of(self) -> Ints:
         """For each event, the row of its case: int64, shape (events,)."""
         return np.repeat(np.arange(self.cases.height), np.diff(self.offsets))
 
@@ -145,7 +144,7 @@ class EventLog:
         """All attribute names, those of cases (prefixed) first."""
         return (*self.cases.columns, *self.events.columns)
 
-    def keep_cases(self, chosen: NDArray[np.int64]) -> "EventLog":
+    def keep_cases(self, chosen: Ints) -> "EventLog":
         """The cases at rows ``chosen`` (int64, any order, no row twice needed), in that order, with
         their events.
         """
@@ -180,7 +179,7 @@ class EventLog:
             case_index=None if self.case_index is None else self.case_index[begin:end],
         )
 
-    def keep_events(self, kept: NDArray[np.bool_]) -> "EventLog":
+    def keep_events(self, kept: Bools) -> "EventLog":
         """The events where ``kept`` (bool, shape (events,)); cases stay, even without events."""
         # How many kept events stand before each row, and before the end.
         before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
@@ -359,7 +358,7 @@ def _time_order(case_of: Ints, events: pl.DataFrame) -> Ints | None:
     return np.asarray(by_case[np.lexsort((times, cases))], np.int64)
 
 
-def _filled_times(times: pl.Series, cases: Ints) -> NDArray[np.int64]:
+def _filled_times(times: pl.Series, cases: Ints) -> Ints:
     """Times in microseconds: where one is missing, that of the event before it in its case, else
     the least number.
     """

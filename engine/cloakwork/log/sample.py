@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.log.arrays import Ints, Marks
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.joined import joined_batches
@@ -70,7 +70,7 @@ def _in_order(batches: list[EventLog]) -> EventLog:
     return log.keep_cases(np.argsort(log.index_of_case, kind="stable"))
 
 
-def _are_chosen(numbers: Ints, share: float) -> Marks:
+def _are_chosen(numbers: Ints, share: float) -> Bools:
     """About this share of the numbers, at random by each number (the mixer of SplitMix64)."""
     mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints, Ints32
 from cloakwork.base.errors import MechanismError
 
 Metric = Literal["levenshtein", "indel"]
@@ -92,7 +93,7 @@ class EditDistances:
             process.cdist(texts, texts, scorer=self._scorer(), dtype=np.int16, workers=-1)
         )
 
-    def pairs(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
+    def pairs(self, sources: Ints, targets: Ints) -> Ints:
         """The distance of each source to the target beside it: int64, shape (pairs,)."""
         from rapidfuzz import process
 
@@ -103,7 +104,7 @@ class EditDistances:
         distances = process.cpdist(left, right, scorer=self._scorer(), dtype=np.int32)
         return np.asarray(distances, np.int64)
 
-    def between(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
+    def between(self, sources: Ints, targets: Ints) -> Ints:
         """The distance of each source to each target: int64, shape (sources, targets)."""
         from rapidfuzz import process
 
@@ -112,7 +113,7 @@ class EditDistances:
         )
         return np.asarray(distances, np.int64)
 
-    def nearest(self, source: int, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    def nearest(self, source: int, among: Ints) -> tuple[Ints, int]:
         """Those of ``among`` (int64, not empty, ascending) that are nearest to ``source``,
         ascending, and how far.
         """
@@ -127,11 +128,11 @@ class EditDistances:
         return candidates[distances == nearest], int(nearest)
 
     @cached_property
-    def _occurrences(self) -> NDArray[np.int32]:
+    def _occurrences(self) -> Ints32:
         return _count_occurrences(tuple(self._texts))
 
     @cached_property
-    def _lengths(self) -> NDArray[np.int64]:
+    def _lengths(self) -> Ints:
         return np.asarray(self._occurrences.sum(axis=0), np.int64)
 
     def _scorer(self) -> Any:
@@ -139,7 +140,7 @@ class EditDistances:
 
         return Levenshtein.distance if self.metric == "levenshtein" else Indel.distance
 
-    def _lower_bounds(self, source: int, among: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _lower_bounds(self, source: int, among: Ints) -> Ints:
         """What the distances to ``among`` are at least: int64, shape (among,).
 
         One sequence has activities too many and lacks others. ``indel`` needs an edit for each of
@@ -155,9 +156,7 @@ class EditDistances:
         larger_number = (differing + longer_by) // 2
         return np.asarray(larger_number[among], np.int64)
 
-    def _distances_to(
-        self, source: int, others: NDArray[np.int64], cutoff: int | None = None
-    ) -> NDArray[np.int64]:
+    def _distances_to(self, source: int, others: Ints, cutoff: int | None = None) -> Ints:
         """Distances; those beyond ``cutoff`` are given as ``cutoff + 1``."""
         from rapidfuzz import process
 
@@ -172,7 +171,7 @@ class EditDistances:
         return np.asarray(scores[0], np.int64)
 
 
-def _count_occurrences(texts: tuple[str, ...]) -> NDArray[np.int32]:
+def _count_occurrences(texts: tuple[str, ...]) -> Ints32:
     """How often each activity occurs in each text: int32, shape (activities, texts)."""
     code_points = [ord(symbol) for text in texts for symbol in text]
     symbols, codes = np.unique(code_points, return_inverse=True)

@@ -7,9 +7,9 @@ from typing import Final
 
 import polars as pl
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import CASE_PREFIX
-from cloakwork.log.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True)

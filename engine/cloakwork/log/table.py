@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, named, values_of
-from cloakwork.log.arrays import Ints
 from cloakwork.log.spelling import SourceSpelling, keeps_spelling, not_text
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints, Ints32
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 
 
@@ -22,15 +22,15 @@ class Variants:
     """
 
     alphabet: tuple[str, ...]
-    codes: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    of_case: NDArray[np.int64]
+    codes: Ints32
+    offsets: Ints
+    counts: Ints
+    of_case: Ints
 
     def __len__(self) -> int:
         return len(self.counts)
 
-    def __getitem__(self, variant: int) -> NDArray[np.int32]:
+    def __getitem__(self, variant: int) -> Ints32:
         """The codes of one variant: int32, shape (length,)."""
         return self.codes[self.offsets[variant] : self.offsets[variant + 1]]
 
@@ -50,9 +50,9 @@ def variants_of(log: EventLog) -> Variants:
     codes = labels.cast(pl.Enum(alphabet)).to_physical().cast(pl.Int32).to_numpy()
     lengths = np.diff(log.offsets)
     of_case = np.empty(len(lengths), np.int64)
-    found: list[NDArray[np.int32]] = []
-    counts: list[NDArray[np.int64]] = []
-    sizes: list[NDArray[np.int64]] = []
+    found: list[Ints32] = []
+    counts: list[Ints] = []
+    sizes: list[Ints] = []
     total = 0
     for length in np.unique(lengths):
         cases = np.flatnonzero(lengths == length)
@@ -75,8 +75,8 @@ def variants_of(log: EventLog) -> Variants:
 
 
 def _distinct_rows(
-    matrix: NDArray[np.int32],
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    matrix: Ints32,
+) -> tuple[Ints32, Ints, Ints]:
     """Distinct rows, the index of each row among them, and how often each occurs."""
     if matrix.shape[1] == 0:
         return matrix[:1], np.zeros(len(matrix), np.int64), np.array([len(matrix)])

@@ -1,8 +1,6 @@
 """Where in a keyed stream the draws for cases and events lie: the same in every batch."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from cloakwork.base.arrays import Ints
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import Addresses
 
@@ -12,6 +10,6 @@ def case_addresses(log: EventLog) -> Addresses:
     return Addresses.of_cases(log.index_of_case)
 
 
-def event_addresses(log: EventLog, rows: NDArray[np.int64]) -> Addresses:
+def event_addresses(log: EventLog, rows: Ints) -> Addresses:
     """The address of each of the events at ``rows`` (int64): its case, and its position there."""
     return Addresses(log.index_of_case[log.case_of[rows]], log.position_of_event[rows])

@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, named, values_of
 from cloakwork.log.eventlog import EventLog
@@ -136,7 +136,7 @@ def case_texts(log: EventLog, attribute: str) -> pl.Series:
     return values_of(log.cases, attribute).cast(pl.String)
 
 
-def places_of(index: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.int64] | None:
+def places_of(index: Ints, asked: Ints) -> Ints | None:
     """Where in ``index`` (int64, ascending) each of ``asked`` stands; None if one does not."""
     place = np.searchsorted(index, asked)
     # A search finds where an index would stand, whether or not it does.
@@ -153,7 +153,7 @@ def _label_lists(variants: Variants) -> pl.Series:
     return as_lists(alphabet.gather(codes), variants.offsets)
 
 
-def as_lists(values: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
+def as_lists(values: pl.Series, offsets: Ints) -> pl.Series:
     """``values`` in lists: list i holds ``values[offsets[i]:offsets[i + 1]]``, and may be empty."""
     lengths = np.diff(offsets)
     all_rows = np.arange(len(lengths))

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import Lineage
 from cloakwork.base.naming import values_of
@@ -122,7 +122,7 @@ def _sample_cases(log: EventLog, attribute: str, max_cases: int, stream: Stream)
     return log.keep_cases(np.sort(by_unit[stays]))
 
 
-def _unit_codes(values: pl.Series) -> NDArray[np.int64]:
+def _unit_codes(values: pl.Series) -> Ints:
     """One integer for each distinct value, ``_OWN_UNIT`` for a missing one."""
     ranks = values.cast(pl.String).rank("dense").cast(pl.Int64).fill_null(_OWN_UNIT)
     return ranks.to_numpy()

@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import UNIX_EPOCH, Facts
 from cloakwork.engines.base import Engine
@@ -74,7 +74,7 @@ def require_times(values: pl.Series, name: str) -> None:
         )
 
 
-def _starts(log: EventLog, timestamp: str) -> NDArray[np.int64]:
+def _starts(log: EventLog, timestamp: str) -> Ints:
     """The first time of each case in microseconds, ``_NEVER`` where it has none."""
     starts = np.full(log.cases.height, _NEVER, np.int64)
     if timestamp in log.events.columns:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
-from cloakwork.log.arrays import Ints
+from cloakwork.base.arrays import Ints
 
 Kind = Literal["text", "int", "float", "boolean", "date"]
 Scope = Literal["trace", "event"]

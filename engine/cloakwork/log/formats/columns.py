@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from cloakwork.log.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.log.eventlog import (
     ACTIVITY,
     CASE_ID,

@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
-from cloakwork.log.arrays import Ints, Marks
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.column_layout import round_trips
 from cloakwork.log.formats.column_names import column_names, require_own_names
@@ -241,7 +241,7 @@ def read_table(
     return table, rows
 
 
-def _without_blank_lines(found: Records, blank: Marks) -> tuple[bytes, int]:
+def _without_blank_lines(found: Records, blank: Bools) -> tuple[bytes, int]:
     """The file without blank lines, and how many lines of it the header takes."""
     header_lines = found.data.count(b"\n", 0, found.ends[0]) + 1
     if not blank.any():

@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.log.arrays import Bytes, Ints, Marks
+from cloakwork.base.arrays import Bools, Bytes, Ints
 
 _BLOCK: Final = 16 << 20  # bytes at a time
 _QUOTE, _CR, _LF = 34, 13, 10
@@ -67,9 +67,9 @@ class Records:
     lines_before: int = 0
 
     @property
-    def blank(self) -> Marks:
+    def blank(self) -> Bools:
         """Which records are lines without a byte."""
-        blank: Marks = self.starts == self.ends
+        blank: Bools = self.starts == self.ends
         return blank
 
     def line(self, record: int) -> int:
@@ -201,7 +201,7 @@ def _scan_records(data: bytes, separator: str) -> Records:
     def parity_after(block: Bytes, start: int, parity: int) -> int | None:
         nonlocal splits
         quote = block == _QUOTE
-        outside: Marks | None = None
+        outside: Bools | None = None
         if quote.any():
             # Only the last bit of the sum counts, so that it may overflow its eight bits.
             inside = np.cumsum(quote, dtype=np.uint8)
@@ -233,7 +233,7 @@ def _scan_records(data: bytes, separator: str) -> Records:
     return Records(data, starts, ends - returned, separators)
 
 
-def _refuse_lone_returns(data: bytes, block: Bytes, start: int, outside: Marks | None) -> None:
+def _refuse_lone_returns(data: bytes, block: Bytes, start: int, outside: Bools | None) -> None:
     """Readers differ on whether a CR alone ends a line."""
     returns = np.flatnonzero(block == _CR)
     if not len(returns):

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.naming import values_of
-from cloakwork.log.arrays import Ints
 from cloakwork.log.formats.column_names import ColumnNames, column_names
 from cloakwork.log.formats.csv import has_points_alone, read_header, read_table, with_decimal_points
 from cloakwork.log.formats.csv_blocks import CsvBlocks

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError, OutputError
 from cloakwork.base.naming import values_of
-from cloakwork.log.arrays import Ints
 from cloakwork.log.eventlog import (
     ACTIVITY,
     CASE_ID,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import polars as pl
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError
-from cloakwork.log.arrays import Ints
 from cloakwork.log.formats.source import shown
 
 _HINT = "give each row a number of its own"

@@ -8,7 +8,7 @@ from typing import Final, Protocol, runtime_checkable
 
 import polars as pl
 
-from cloakwork.log.arrays import Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.log.eventlog import EventLog
 
 ROW: Final = "row"

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.naming import named, values_of
-from cloakwork.log.arrays import Ints
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.formats.column_layout import Kind, ValueRun
 from cloakwork.log.formats.columns import (

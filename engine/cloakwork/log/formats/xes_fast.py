@@ -19,7 +19,7 @@ from xml.parsers import expat
 import numpy as np
 import polars as pl
 
-from cloakwork.log.arrays import Ints, Places
+from cloakwork.base.arrays import Ints, Places
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.column_layout import ValueRun
 from cloakwork.log.formats.columns import BadValue, ColumnBuilder, Conflicting, TooManyKeys

@@ -9,16 +9,16 @@ from itertools import count
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
+from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.best_first import PAPER, search_best_first
 from cloakwork.mechanisms.kanon.block_search import search_in_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
-from cloakwork.mechanisms.kanon.problem import Assignment, Ints, KAnonymityProblem, Solution
+from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
 from cloakwork.mechanisms.kanon.relaxation import (
     SCALE,
     OpenDecisions,
@@ -27,7 +27,6 @@ from cloakwork.mechanisms.kanon.relaxation import (
 )
 from cloakwork.mechanisms.kanon.repair import repair_to_k_anonymous
 from cloakwork.mechanisms.kanon.whole_variants import (
-    BoolArray,
     MoveCosts,
     RateLimitedProgress,
     nearest_classes,
@@ -246,7 +245,7 @@ class _AStarSearch:
             decided = decided.parent
         return OpenDecisions(may_move, must_open)
 
-    def _fixed_variants(self) -> BoolArray:
+    def _fixed_variants(self) -> Bools:
         """Variants that some optimal answer leaves where they are: bool, shape (variants,).
 
         Those that hold k, where mass counts cases and classes are variants. (Were j's n >= k cases
@@ -302,8 +301,8 @@ class _MultiplierAscent:
     def __init__(self, search: _AStarSearch, decisions: OpenDecisions, multipliers: Ints) -> None:
         self.search, self.decisions, self.multipliers = search, decisions, multipliers
         self.best_answer: Ints | None = None
-        self.picked: NDArray[np.float64] = np.zeros(decisions.may_move.shape)
-        self.opened: NDArray[np.float64] = np.zeros(len(multipliers))
+        self.picked: Floats = np.zeros(decisions.may_move.shape)
+        self.opened: Floats = np.zeros(len(multipliers))
 
     def improve_bound(self, steps: int) -> int:
         """At most ``steps`` subgradient steps, of Polyak's length; the highest bound, in edits."""

@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.base.lineage import TIMESTAMPS
@@ -24,8 +24,6 @@ from cloakwork.mechanisms.kanon.closeness_params import NAME
 from cloakwork.mechanisms.kanon.value_exchange import Groups
 from cloakwork.noise import Noise
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Classes = Literal["variants", "prefixes"]
 
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -64,7 +62,7 @@ class AttributeValues:
     source_rows: Ints
     cells: Ints
     activity: Ints
-    kept: NDArray[np.bool_]
+    kept: Bools
     class_of_cell: tuple[Ints, Ints] | None = None
 
     @property
@@ -81,7 +79,7 @@ class AttributeValues:
             return None
         return len(self.distinct) - 1
 
-    def restricted_to(self, chosen: NDArray[np.bool_]) -> "AttributeValues":
+    def restricted_to(self, chosen: Bools) -> "AttributeValues":
         """The values that are ``chosen``: bool, shape (n,)."""
         return replace(
             self,

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from cloakwork.base.arrays import Bools, Floats, Ints
 
 MOST_MATCHES: Final = 30_000_000
 """How many pairs of candidate and sequence are held at once; about 3 GB."""
@@ -133,7 +131,7 @@ class _FirstOccurrences:
 
     first: Ints
     places: Ints
-    is_last: NDArray[np.bool_]
+    is_last: Bools
 
     @classmethod
     def of(cls, sequences: KnownSequences) -> "_FirstOccurrences":

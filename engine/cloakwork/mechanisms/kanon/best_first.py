@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
-from cloakwork.mechanisms.kanon.problem import Assignment, Ints, KAnonymityProblem, Solution
-from cloakwork.mechanisms.kanon.whole_variants import BoolArray, MoveCosts, RateLimitedProgress
+from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, RateLimitedProgress
 
 PAPER: Final = (
     "Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log sanitization for "
@@ -189,7 +189,7 @@ class _GreedyState:
         self._update_nearest(self.to_violating, np.flatnonzero(newly_violating))
         self._refresh_nearest(np.flatnonzero(is_stale & self.violating))
 
-    def _split_by_violation(self) -> tuple[BoolArray, BoolArray]:
+    def _split_by_violation(self) -> tuple[Bools, Bools]:
         """Which variants hold cases and fall short, and which hold cases and do not."""
         held = self.costs.sum_over_extensions(self.held_mass)
         falls_short = held < self.costs.required_mass
@@ -228,7 +228,7 @@ class _GreedyState:
             nearest.cost[rows[is_nearer]] = cost[is_nearer]
             nearest.target[rows[is_nearer]] = candidate
 
-    def _estimate_future_cost(self) -> NDArray[np.float64]:
+    def _estimate_future_cost(self) -> Floats:
         """h for each variant: float64, shape (variants,); 0 where it does not violate."""
         # Equations 2 to 4 of the paper.
         joining = self._half_share(self.cases, self.held_mass) * self.to_violating.cost
@@ -236,7 +236,7 @@ class _GreedyState:
         future_cost = np.minimum(self.to_conforming.cost, joining)
         return np.where(self.violating, future_cost, 0.0)
 
-    def _estimate_joined(self, rows: Ints, partner: Ints) -> NDArray[np.float64]:
+    def _estimate_joined(self, rows: Ints, partner: Ints) -> Floats:
         """h for ``partner`` once it has also the cases of ``rows``, from what is nearest to
         ``partner`` now.
         """
@@ -256,7 +256,7 @@ class _GreedyState:
         suffices = held_then >= self.costs.required_mass[partner]
         return np.where(suffices, 0.0, np.minimum(moving_on, joining))
 
-    def _half_share(self, cases: Ints, held_mass: Ints) -> NDArray[np.float64]:
+    def _half_share(self, cases: Ints, held_mass: Ints) -> Floats:
         """Half of the share of a variant's cases that joining it to another is charged with."""
         missing = np.abs(self.costs.k - held_mass)
         return np.minimum(cases, missing) / np.maximum(cases, 1) / 2

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cloakwork.mechanisms.kanon.open_variants import BoolArray
-from cloakwork.mechanisms.kanon.problem import Ints
+from cloakwork.base.arrays import Bools, Floats, Ints
 
 _FORBIDDEN: Final = 1 << 60
 NO_VARIANT: Final = -1
@@ -142,8 +140,8 @@ class _BlockMerging:
 
     def _weigh(self, edits: Ints, mass: Ints, other_mass: Ints) -> Ints:
         too_much = np.clip(mass + other_mass - self.k, 0, self.k)
-        weight: NDArray[np.float64] = 1 + self.waste_weight * too_much / self.k
+        weight: Floats = 1 + self.waste_weight * too_much / self.k
         return np.asarray(edits * weight, np.int64)
 
-    def _is_deficient(self, blocks: Ints | slice) -> BoolArray:
+    def _is_deficient(self, blocks: Ints | slice) -> Bools:
         return np.asarray(self.is_class[blocks] & (self.mass[blocks] < self.k))

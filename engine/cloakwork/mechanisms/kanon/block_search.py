@@ -14,12 +14,13 @@ from typing import Final
 
 import numpy as np
 
+from cloakwork.base.arrays import Ints
 from cloakwork.log.sequences import EditDistances
 from cloakwork.mechanisms.kanon.block_merging import NO_VARIANT, BlockBatch, merge_in_blocks
 from cloakwork.mechanisms.kanon.blocks import consecutive_groups, partition_into_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.hill_climbing import climb_hill
-from cloakwork.mechanisms.kanon.problem import Assignment, Ints, KAnonymityProblem
+from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, RateLimitedProgress
 
 PAIRS_PER_SECOND: Final = 6_000_000

@@ -4,8 +4,9 @@ from typing import Final
 
 import numpy as np
 
+from cloakwork.base.arrays import Ints
 from cloakwork.mechanisms.kanon.deadline import Deadline
-from cloakwork.mechanisms.kanon.problem import Ints, KAnonymityProblem
+from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 
 _MULTIPLIER: Final = 2_654_435_761
 """Knuth's multiplicative hash: it spreads the choice of pivots, and draws nothing."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import Infeasible
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.progress import say
@@ -33,10 +33,6 @@ from cloakwork.mechanisms.kanon.value_exchange import (
     exchange_values,
 )
 from cloakwork.noise import Noise
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 def with_close_values(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog:

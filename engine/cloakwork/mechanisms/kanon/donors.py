@@ -3,11 +3,9 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints
 from cloakwork.noise import Addresses, Stream
-
-Ints = NDArray[np.int64]
 
 NONE: Final = -1
 """Stands for no row."""

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.quantities import Frozen
@@ -24,9 +24,6 @@ from cloakwork.mechanisms.kanon.donors import NONE, draw_by_key
 from cloakwork.mechanisms.kanon.inserted_times import with_times_of_inserted
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Stream
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class FillParams(Frozen):

@@ -8,13 +8,11 @@ from itertools import product
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.naming import named, values_of
 from cloakwork.mechanisms.aggregates import CASES, UNIT
 from cloakwork.mechanisms.kanon.quasi_identifiers import QuasiIdentifier
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
@@ -146,7 +146,7 @@ class Generalise(Mechanism[GeneraliseParams]):
 
 
 def _level_shares(
-    present: Sequence[QuasiIdentifier], levels: NDArray[np.int64], cases: NDArray[np.int64]
+    present: Sequence[QuasiIdentifier], levels: Ints, cases: Ints
 ) -> dict[str, JsonValue]:
     """Which share of the cases has each attribute at which level; measured on the raw log, never
     public.

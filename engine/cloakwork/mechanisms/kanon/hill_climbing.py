@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
+from cloakwork.base.arrays import Ints
 from cloakwork.mechanisms.kanon.deadline import Deadline
-from cloakwork.mechanisms.kanon.problem import Ints
 from cloakwork.mechanisms.kanon.repair import repair_to_k_anonymous
 from cloakwork.mechanisms.kanon.whole_variants import (
     MoveCosts,

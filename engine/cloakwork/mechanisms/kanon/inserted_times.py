@@ -9,16 +9,13 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.addresses import case_addresses, event_addresses
 from cloakwork.mechanisms.kanon.donors import NONE, draw_by_key
 from cloakwork.mechanisms.kanon.raw_times import FAR, TimePrecisions, UntimedEvents, times_for
 from cloakwork.noise import Stream
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _LONGEST_SUM: Final = 2**60
 """Microseconds; gaps are cut so that a case's sum of them stays below, far inside int64."""

@@ -15,15 +15,9 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.mechanisms.kanon.highs import has_ended, run_interruptible, silent_solver
-from cloakwork.mechanisms.kanon.problem import (
-    Assignment,
-    Ints,
-    KAnonymityProblem,
-    longest_prefixes,
-)
-
-Floats = NDArray[np.float64]
+from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, longest_prefixes
 
 _VERTEX_SECONDS: Final = (1.0, 60.0)
 """Least and most seconds for the linear program that is left when it is decided what is open."""
@@ -66,7 +60,7 @@ class ScopeClasses:
         return position, self.classes[self.start[targets][position] + rank]
 
     @property
-    def must_hold_k(self) -> NDArray[np.bool_]:
+    def must_hold_k(self) -> Bools:
         """Which variants are a class: all, but for the empty one over prefixes."""
         is_class = np.zeros(len(self.start) - 1, bool)
         is_class[self.classes] = True

@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
 from cloakwork.mechanisms.kanon.lower_bound import CertifiedBound
-from cloakwork.mechanisms.kanon.open_variants import BoolArray, CoverConstraints
+from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
-    Ints,
     KAnonymityProblem,
     Solution,
     edit_cost,
@@ -245,7 +245,7 @@ class _NeighbourhoodSearch:
         return found if smallest is None or smallest >= self.problem.k else None
 
     def _promising_columns(
-        self, current: Assignment, rows: Ints, moving: BoolArray, fixed: Assignment
+        self, current: Assignment, rows: Ints, moving: Bools, fixed: Assignment
     ) -> tuple[Ints, Ints]:
         """Pairs (source, target) of ``rows``: the few of least reduced cost for each, those of
         ``current``, and the nearest class that stays. ``moving``: bool, which pairs of ``current``

@@ -27,12 +27,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.mechanisms.kanon.open_variants import CoverConstraints, choose_open_variants
-from cloakwork.mechanisms.kanon.problem import Ints, KAnonymityProblem
-
-Floats = NDArray[np.float64]
+from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 
 CELLS_AT_ONCE: Final = 1 << 22
 """Most pairs of variants whose costs are in memory together."""

@@ -15,10 +15,11 @@ from typing import Final
 
 import numpy as np
 
+from cloakwork.base.arrays import Ints
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.near_pairs import NearPairs, find_near_pairs, no_near_pairs
 from cloakwork.mechanisms.kanon.open_variants import CoverConstraints, choose_open_variants
-from cloakwork.mechanisms.kanon.problem import Ints, KAnonymityProblem
+from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 
 _GRID: Final = 1 << 10
 """Duals are whole numbers, in 1/1024 edits: sums of them are exact."""

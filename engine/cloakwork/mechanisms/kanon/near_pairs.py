@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints, Words
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
-from cloakwork.mechanisms.kanon.problem import Ints, KAnonymityProblem
-
-Hashes = NDArray[np.uint64]
+from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 
 _BASE: Final = 0x9E37_79B9_7F4A_7C15
 """An odd number: a power of it has an inverse modulo 2^64."""
@@ -129,7 +127,7 @@ def _longest_within(lengths: Ints, edits: int, most_hashes: int) -> int:
 
 def _hashes_of(
     problem: KAnonymityProblem, rows: Ints, edits: int, deadline: Deadline
-) -> tuple[Hashes, Ints]:
+) -> tuple[Words, Ints]:
     """The hash of each text of ``rows`` with at most ``edits`` (1 or 2) events left out, and whose
     it is.
     """
@@ -150,7 +148,7 @@ def _hashes_of(
     return np.concatenate(hashes), np.concatenate(owners)
 
 
-def _terms(texts: list[str], length: int) -> Hashes:
+def _terms(texts: list[str], length: int) -> Words:
     """What each event adds to the hash of its text: uint64, shape (texts, length)."""
     codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     codes = codes.reshape(len(texts), length).astype(np.uint64) + np.uint64(1)
@@ -159,8 +157,8 @@ def _terms(texts: list[str], length: int) -> Hashes:
     return np.asarray(mixed * np.array(powers, np.uint64), np.uint64)
 
 
-def _with_events_left_out(terms: Hashes, length: int, edits: int) -> list[Hashes]:
-    """Hashes, shape (texts, choices), with no event left out, with each one, and with each two."""
+def _with_events_left_out(terms: Words, length: int, edits: int) -> list[Words]:
+    """Words, shape (texts, choices), with no event left out, with each one, and with each two."""
     inverse = np.uint64(_INVERSE)
     before = np.zeros((len(terms), length + 1), np.uint64)
     np.cumsum(terms, axis=1, dtype=np.uint64, out=before[:, 1:])
@@ -176,7 +174,7 @@ def _with_events_left_out(terms: Hashes, length: int, edits: int) -> list[Hashes
     return choices
 
 
-def _sharing_a_hash(hashes: Hashes, owner: Ints, texts: int, most: int) -> tuple[Ints, Ints] | None:
+def _sharing_a_hash(hashes: Words, owner: Ints, texts: int, most: int) -> tuple[Ints, Ints] | None:
     """Each pair of texts that share a hash, the smaller first, once; None where these are more than
     ``most``.
     """

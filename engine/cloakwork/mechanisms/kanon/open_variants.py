@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cloakwork.mechanisms.kanon.problem import Ints, KAnonymityProblem, longest_prefixes
-
-BoolArray = NDArray[np.bool_]
+from cloakwork.base.arrays import Bools, Ints
+from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, longest_prefixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,8 @@ class CoverConstraints:
       events that this one begins with; -1 where there is none, and over variants.
     """
 
-    must_be_placed: BoolArray
-    needs_no_mass: BoolArray
+    must_be_placed: Bools
+    needs_no_mass: Bools
     cases_may_split: bool
     longest_prefix: Ints
 
@@ -64,8 +63,8 @@ class OpenedVariants:
 
     total: Any
     cost_if_open: NDArray[Any]
-    open_with_mass: BoolArray
-    open_without_mass: BoolArray
+    open_with_mass: Bools
+    open_without_mass: Bools
 
 
 def choose_open_variants(

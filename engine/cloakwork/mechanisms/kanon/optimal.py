@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 from pydantic import Field, JsonValue
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
@@ -22,7 +23,6 @@ from cloakwork.mechanisms.kanon.near_bound import certify_near_bound
 from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
-    Ints,
     KAnonymityProblem,
     Solution,
     edit_cost,

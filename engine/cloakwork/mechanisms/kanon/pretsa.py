@@ -9,16 +9,11 @@ from typing import ClassVar
 import numpy as np
 from pydantic import JsonValue
 
+from cloakwork.base.arrays import Ints
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
-from cloakwork.mechanisms.kanon.problem import (
-    Assignment,
-    Ints,
-    KAnonymityProblem,
-    Scope,
-    Solution,
-)
+from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Scope, Solution
 
 
 class PretsaParams(FamilyParams):

@@ -12,14 +12,13 @@ from typing import Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Ints
 from cloakwork.log.sequences import EditDistances, Metric, encode_sequences
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
 from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, TARGET
 from cloakwork.mechanisms.kanon.split_cases import SOURCE
 
-Ints = NDArray[np.int64]
 Scope = Literal["variants", "prefixes"]
 
 

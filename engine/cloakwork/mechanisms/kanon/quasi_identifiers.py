@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
@@ -94,7 +94,7 @@ class QuasiIdentifier(Frozen):
             return intervals(values, self.interval_edges[coarser_level])
         return all_missing(values)
 
-    def at_levels(self, values: pl.Series, levels: NDArray[np.int64]) -> pl.Series:
+    def at_levels(self, values: pl.Series, levels: Ints) -> pl.Series:
         """Each value at its own level (int64, shape (values,)), as text."""
         level_of_value = pl.Series("level", levels)
         raised = all_missing(values)

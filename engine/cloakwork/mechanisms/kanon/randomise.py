@@ -16,14 +16,13 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.mechanisms.kanon.closeness_params import NAME
 from cloakwork.noise import LARGEST_SCALE, Noise
 
-Ints = NDArray[np.int64]
 Randomiser = Callable[[Ints, float, Noise], pl.Series]
 """Codes of values (int64), epsilon (infinity: leave them), randomness; a released value for each
 code.
@@ -37,7 +36,7 @@ _LARGEST_EXPONENT: Final = 700.0
 """e to the power of more may exceed the largest float."""
 
 
-def epsilon_for(t: float, sizes: NDArray[np.int64]) -> float:
+def epsilon_for(t: float, sizes: Ints) -> float:
     """The epsilon with which every value must be randomised so that no class of ``sizes`` values
     stands out by more than t.
 
@@ -167,7 +166,7 @@ class _Grid:
         """Whether all points are whole numbers."""
         return self.low.denominator == self.width.denominator == 1
 
-    def numbers_at(self, points: Ints) -> NDArray[np.float64]:
+    def numbers_at(self, points: Ints) -> Floats:
         """The numbers at the points of these indexes: float64, each the nearest one."""
         # In integers up to the last division, which rounds once.
         denominator = self.low.denominator * self.width.denominator

@@ -16,10 +16,8 @@ from itertools import chain
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from cloakwork.base.arrays import Bools, Ints
 
 _DAY: Final = 86_400_000_000
 _HOUR: Final = 3_600_000_000

@@ -28,9 +28,9 @@ from typing import Final
 
 import numpy as np
 
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.mechanisms.kanon.deadline import Deadline
-from cloakwork.mechanisms.kanon.problem import Ints
-from cloakwork.mechanisms.kanon.whole_variants import BoolArray, MoveCosts
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
 
 SCALE: Final = 1024
 MOST_MASS_UNITS: Final = 256
@@ -50,8 +50,8 @@ class OpenDecisions:
     ``must_open``: bool, shape (variants,); classes that must be open.
     """
 
-    may_move: BoolArray
-    must_open: BoolArray
+    may_move: Bools
+    must_open: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class RelaxationValue:
     """
 
     value: int
-    picked: BoolArray
-    opened: BoolArray
+    picked: Bools
+    opened: Bools
 
     @property
     def bound(self) -> int:
@@ -81,8 +81,8 @@ class _ClassChoice:
     """
 
     cost: int
-    opened: BoolArray
-    is_extended: BoolArray
+    opened: Bools
+    is_extended: Bools
 
 
 class Relaxation:
@@ -125,8 +125,8 @@ class Relaxation:
         return RelaxationValue(value, picked, chosen.opened)
 
     def _least_covers(
-        self, reduced: Ints, missing: Ints, has_negative_cost: BoolArray
-    ) -> tuple[Ints, BoolArray]:
+        self, reduced: Ints, missing: Ints, has_negative_cost: Bools
+    ) -> tuple[Ints, Bools]:
         """For each class the least cost of mass ``missing`` from variants that have no negative
         cost there, and which are picked for it.
         """
@@ -145,7 +145,7 @@ class Relaxation:
         return cost, picked
 
     def _choose_classes(
-        self, cost_with_mass: Ints, cost_without_mass: Ints, must_open: BoolArray
+        self, cost_with_mass: Ints, cost_without_mass: Ints, must_open: Bools
     ) -> _ClassChoice:
         """The cheapest choice of classes.
 
@@ -176,7 +176,7 @@ class Relaxation:
                 opened[below] = _children_to_open(cost[below], must[below])
         return _ClassChoice(total, opened, is_extended)
 
-    def _outermost_open(self, cost: Ints, must_open: BoolArray) -> BoolArray:
+    def _outermost_open(self, cost: Ints, must_open: Bools) -> Bools:
         """The roots that open: those that must, and of the others the cheapest of negative cost, as
         many as the mass suffices for.
         """
@@ -196,7 +196,7 @@ def _exact_sum(costs: Ints) -> int:
     return sum(costs.tolist())
 
 
-def _children_to_open(cost: Ints, must_open: BoolArray) -> BoolArray:
+def _children_to_open(cost: Ints, must_open: Bools) -> Bools:
     """Which children of an extended class open: those that must or have a negative cost, or else
     the cheapest, since one at least has to.
     """
@@ -206,7 +206,7 @@ def _children_to_open(cost: Ints, must_open: BoolArray) -> BoolArray:
     return opens
 
 
-def _knapsack_covers(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, BoolArray]:
+def _knapsack_covers(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Bools]:
     """For each column the least sum of weights whose mass is ``missing`` or more.
 
     ``weight``: int64, shape (items, columns), positive; ``_FORBIDDEN`` where an item may not be
@@ -236,9 +236,7 @@ def _knapsack_covers(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Boo
     return least[missing, columns], picked
 
 
-def _fill_cover_table(
-    weight: Ints, mass: Ints, order: list[int], most: int
-) -> tuple[Ints, BoolArray]:
+def _fill_cover_table(weight: Ints, mass: Ints, order: list[int], most: int) -> tuple[Ints, Bools]:
     """The dynamic programme of the covering knapsack, item after item of ``order``.
 
     Gives the least weight of mass m or more, int64, shape (most + 1, columns), and where each item

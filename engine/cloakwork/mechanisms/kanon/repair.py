@@ -2,17 +2,11 @@
 
 import numpy as np
 
-from cloakwork.mechanisms.kanon.problem import Ints
-from cloakwork.mechanisms.kanon.whole_variants import (
-    BoolArray,
-    MoveCosts,
-    with_moved_to_nearest,
-)
+from cloakwork.base.arrays import Bools, Ints
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, with_moved_to_nearest
 
 
-def repair_to_k_anonymous(
-    costs: MoveCosts, classes: BoolArray, target: Ints, nearest: Ints
-) -> Ints:
+def repair_to_k_anonymous(costs: MoveCosts, classes: Bools, target: Ints, nearest: Ints) -> Ints:
     """A k-anonymous answer near ``target`` whose classes are among ``classes``, of which one at
     least must be true: int64, shape (variants,).
 
@@ -42,9 +36,7 @@ def repair_to_k_anonymous(
         target = min(possible, key=costs.total_cost)
 
 
-def _with_class_closed(
-    costs: MoveCosts, classes: BoolArray, target: Ints, closing: int
-) -> Ints | None:
+def _with_class_closed(costs: MoveCosts, classes: Bools, target: Ints, closing: int) -> Ints | None:
     """``target`` without the class ``closing``; None when there is no other."""
     others = classes.copy()
     others[closing] = False
@@ -81,7 +73,7 @@ def _with_class_filled(
 
 
 def _move_to_nearest_where_possible(
-    costs: MoveCosts, classes: BoolArray, target: Ints, nearest: Ints
+    costs: MoveCosts, classes: Bools, target: Ints, nearest: Ints
 ) -> Ints:
     """``target``, with variants moved to their nearest class wherever the class that they leave can
     spare them; those that save most come first.

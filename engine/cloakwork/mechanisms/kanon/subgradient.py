@@ -16,19 +16,15 @@ from typing import Final
 
 import numpy as np
 
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.mechanisms.kanon.deadline import Deadline
-from cloakwork.mechanisms.kanon.lower_bound import (
-    CELLS_AT_ONCE,
-    CertifiedBound,
-    Floats,
-    certify_bound,
-)
+from cloakwork.mechanisms.kanon.lower_bound import CELLS_AT_ONCE, CertifiedBound, certify_bound
 from cloakwork.mechanisms.kanon.open_variants import (
     CoverConstraints,
     OpenedVariants,
     choose_open_variants,
 )
-from cloakwork.mechanisms.kanon.problem import Ints, KAnonymityProblem
+from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 
 _SMALLEST_POOL: Final = 120
 _ROUNDS: Final = 200

@@ -5,10 +5,9 @@ knowledge any more.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.mechanisms.kanon.background_knowledge import (
-    Ints,
     KnowledgeLevel,
     KnownSequences,
     concatenated_ranges,
@@ -17,7 +16,7 @@ from cloakwork.mechanisms.kanon.background_knowledge import (
 
 
 def places_to_suppress(
-    level: KnowledgeLevel, is_violating: NDArray[np.bool_], sequences: KnownSequences
+    level: KnowledgeLevel, is_violating: Bools, sequences: KnownSequences
 ) -> Ints:
     """Places to suppress so that no sequence matches a violating candidate of ``level`` (bool,
     shape (candidates,)): int64, ascending.
@@ -60,7 +59,7 @@ class _MatchSymbols:
     order: Ints
     events_lost: Ints
 
-    def of_best_symbols(self) -> NDArray[np.bool_]:
+    def of_best_symbols(self) -> Bools:
         """The rows of the symbol with the best score in each sequence: bool, shape (rows,)."""
         symbols, number = np.unique(self.symbol, return_inverse=True)
         matches_gone = np.bincount(number)
@@ -76,7 +75,7 @@ class _MatchSymbols:
         is_first_of_sequence = np.diff(sequence[ranking], prepend=-1) != 0
         return np.asarray(np.isin(number, ranking[is_first_of_sequence]))
 
-    def places(self, chosen: NDArray[np.bool_]) -> Ints:
+    def places(self, chosen: Bools) -> Ints:
         """The places to suppress for the ``chosen`` rows."""
         first, end = self.first[chosen], self.end[chosen]
         return self.order[concatenated_ranges(first, end - first)]
@@ -85,7 +84,7 @@ class _MatchSymbols:
         """The rows of all other matches."""
         return self.restricted_to(~np.isin(self.match, matches))
 
-    def restricted_to(self, rows: Ints | NDArray[np.bool_]) -> "_MatchSymbols":
+    def restricted_to(self, rows: Ints | Bools) -> "_MatchSymbols":
         """Some of the rows: their indexes, or a mask."""
         return _MatchSymbols(
             self.match[rows],

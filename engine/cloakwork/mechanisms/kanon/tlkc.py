@@ -10,9 +10,9 @@ from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import Infeasible, MechanismError
 from cloakwork.base.facts import UNIX_EPOCH, Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
@@ -22,8 +22,6 @@ from cloakwork.guarantees import ConfidenceBound, Guarantee
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.kanon.background_knowledge import (
-    Floats,
-    Ints,
     KnowledgeLevel,
     KnownSequences,
     SequenceCases,
@@ -268,7 +266,7 @@ def _shortest_violations(
     return None
 
 
-def _is_violating(support: Ints, confidence: Floats, params: TlkcParams) -> NDArray[np.bool_]:
+def _is_violating(support: Ints, confidence: Floats, params: TlkcParams) -> Bools:
     """Which candidates violate: bool, shape (candidates,)."""
     return np.asarray((support < params.K) | (confidence > params.C), np.bool_)
 

@@ -11,13 +11,14 @@ import numpy as np
 import polars as pl
 from pydantic import AwareDatetime, Field
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.naming import named, values_of
 from cloakwork.base.quantities import Duration, Frozen, Number
 from cloakwork.guarantees import Background
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
-from cloakwork.mechanisms.kanon.background_knowledge import Ints, KnownSequences, SequenceCases
+from cloakwork.mechanisms.kanon.background_knowledge import KnownSequences, SequenceCases
 
 NAME: Final = "kanon/tlkc"
 STEPS: Final = "steps"

@@ -1,10 +1,8 @@
 """How far the values of groups lie from a reference, for t-closeness: all groups at once."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from cloakwork.base.arrays import Floats, Ints
 
 
 def total_variation(reference: Ints, values: Ints, group: Ints) -> Floats:

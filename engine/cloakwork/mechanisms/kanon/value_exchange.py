@@ -12,14 +12,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.mechanisms.kanon.value_distances import earth_mover_distance, total_variation
 from cloakwork.noise import Noise
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 POOLED_SHARES: Final = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
 """Which share of its values every cell gives up at least, tried in this order until all groups meet

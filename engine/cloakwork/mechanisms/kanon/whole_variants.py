@@ -21,12 +21,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.progress import say
 from cloakwork.log.sequences import MOST_EVENTS
-from cloakwork.mechanisms.kanon.problem import Ints, KAnonymityProblem
-
-BoolArray = NDArray[np.bool_]
+from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 
 MOST_VARIANTS: Final = 6000
 """For each pair of variants the greedy search takes 18 bytes, A* some 50."""
@@ -102,7 +101,7 @@ class MoveCosts:
         sums = np.concatenate([[0], np.cumsum(amount)])
         return np.asarray(sums[self.prefix_end] - sums[:-1], np.int64)
 
-    def required_mass_beside(self, classes: BoolArray) -> Ints:
+    def required_mass_beside(self, classes: Bools) -> Ints:
         """What each variant must hold itself if it is a class beside ``classes``: int64, shape
         (variants,); ``required_mass``, or 0 where an extension of it is a class.
         """
@@ -120,7 +119,7 @@ class MoveCosts:
         held = self.sum_over_extensions(self.held_mass(target))
         return bool((held >= self.required_mass)[self.open_classes(target)].all())
 
-    def open_classes(self, target: Ints) -> BoolArray:
+    def open_classes(self, target: Ints) -> Bools:
         """Which variants hold cases: bool, shape (variants,)."""
         return np.bincount(target, minlength=len(target)) > 0
 
@@ -142,16 +141,14 @@ def _require_comparable(problem: KAnonymityProblem, mechanism: str) -> None:
         )
 
 
-def nearest_classes(costs: MoveCosts, classes: BoolArray) -> Ints:
+def nearest_classes(costs: MoveCosts, classes: Bools) -> Ints:
     """For each variant the nearest of ``classes`` (ties: the first): int64, shape (variants,)."""
     opened = np.flatnonzero(classes)
     nearest = np.argmin(costs.distance[opened], axis=0)
     return np.asarray(opened[nearest], np.int64)
 
 
-def with_moved_to_nearest(
-    costs: MoveCosts, classes: BoolArray, target: Ints, moving: BoolArray
-) -> Ints:
+def with_moved_to_nearest(costs: MoveCosts, classes: Bools, target: Ints, moving: Bools) -> Ints:
     """``target``, with the variants that are ``moving`` on their nearest classes (ties: the
     first).
     """

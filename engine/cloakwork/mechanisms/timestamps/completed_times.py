@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Bools, Ints
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.perturb import StartsAndGaps
 from cloakwork.mechanisms.noisy_times import Draws, NoisyTimes
@@ -131,7 +130,7 @@ def _times_since_start(
     return _sums_in_case(measured, cases.offsets) + filled - filled[anchors]
 
 
-def _last_timed_rows(known: NDArray[np.bool_], offsets: Ints) -> Ints:
+def _last_timed_rows(known: Bools, offsets: Ints) -> Ints:
     """For each event the row of the last one up to it that is ``known``; else the first known of
     the case, else its first.
     """

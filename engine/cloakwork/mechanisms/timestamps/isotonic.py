@@ -3,15 +3,14 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cloakwork.base.arrays import Bools, Floats, Ints
 
 _NEAREST: Final = 0.45
 """How much of the way to a neighbour a run may take: below a half, so that two runs never meet."""
 
 
-def isotonic_projection(
-    values: NDArray[np.float64], offsets: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def isotonic_projection(values: Floats, offsets: Ints) -> Floats:
     """The non-decreasing sequence nearest to each case's ``values`` in the sense of least squares.
 
     ``values``: float64, shape (events,), finite; case ``i`` is
@@ -47,9 +46,7 @@ def isotonic_projection(
     return result
 
 
-def spread_pooled(
-    values: NDArray[np.float64], offsets: NDArray[np.int64], spacing: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def spread_pooled(values: Floats, offsets: Ints, spacing: Ints) -> Floats:
     """Draw apart what ``isotonic_projection`` pooled, around its value.
 
     ``values``: float64, not decreasing inside a case; case ``i`` is
@@ -85,11 +82,11 @@ def spread_pooled(
 
 
 def _write_block_means(
-    result: NDArray[np.float64],
-    row: NDArray[np.int64],
-    mean: NDArray[np.float64],
-    weight: NDArray[np.int64],
-    chosen: NDArray[np.bool_],
+    result: Floats,
+    row: Ints,
+    mean: Floats,
+    weight: Ints,
+    chosen: Bools,
 ) -> None:
     """Write the means of the ``chosen`` blocks into their rows, ``row:row + weight``."""
     row, mean, weight = row[chosen], mean[chosen], weight[chosen]
