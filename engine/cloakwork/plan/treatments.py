@@ -13,8 +13,11 @@ from cloakwork.guarantees.derive import goal_name
 from cloakwork.log.eventlog import CASE_PREFIX
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.kanon.fill import FillParams
-from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams
-from cloakwork.mechanisms.kanon.quasi_identifiers import QuasiIdentifier
+from cloakwork.mechanisms.kanon.generalise import (
+    MOST_COMBINATIONS,
+    GeneraliseParams,
+    QuasiIdentifier,
+)
 from cloakwork.plan.choose import step_of
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED, Step, TreatedAttribute

@@ -16,8 +16,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.guarantees import KAnonymity
 from cloakwork.guarantees.k_anonymity_check import smallest_group
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.kanon.generalise import Generalise, GeneraliseParams
-from cloakwork.mechanisms.kanon.quasi_identifiers import QuasiIdentifier
+from cloakwork.mechanisms.kanon.generalise import Generalise, GeneraliseParams, QuasiIdentifier
 from cloakwork.noise import secret
 from conftest import runs
 from contracts.sample_logs import log_of

@@ -4,8 +4,9 @@ combination has k cases.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
@@ -16,20 +17,126 @@ from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.base.naming import values_of
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.naming import CASE_PREFIX, named, values_of
+from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.variants import variants_of
-from cloakwork.mechanisms.aggregates import CASES, VARIANT, VariantCounts
+from cloakwork.mechanisms.aggregates import (
+    CASES,
+    UNIT,
+    VARIANT,
+    VariantCounts,
+    as_lists,
+    case_texts,
+)
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
-from cloakwork.mechanisms.kanon.generalisation_lattice import nodes_by_loss, smallest_groups
-from cloakwork.mechanisms.kanon.quasi_identifiers import CombinationCounts, QuasiIdentifier
+from cloakwork.mechanisms.generalisation import groups_at, intervals, tree_height
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
 
 MOST_COMBINATIONS: Final = 5_000
 """Combinations of levels that are compared; a policy with more is refused when it is planned."""
+_NUMBER: Final = "number"
+
+
+class QuasiIdentifier(Frozen):
+    """One attribute and the levels that its values can be raised to, finest first.
+
+    Level 0 are the values as they are (or, where the policy asks for treatment *generalise*, the
+    finest that it allows); then come the groups of ``hierarchy`` from the leaves up, or the
+    intervals of ``bins`` and unions of 2, 4, 8, ... of them; at the last level every value is left
+    out.
+    """
+
+    attribute: str
+    hierarchy: dict[str, JsonValue] | None = None
+    bins: tuple[Number, ...] | None = None
+    raw: bool = True
+    """Whether the values may also be released as they are."""
+    finest: int | None = None
+    """The depth of the finest groups that may be released; None: any."""
+
+    @property
+    def table_column(self) -> str:
+        """What tables of this mechanism call it: never one of their own columns, whatever the
+        attribute is called.
+        """
+        return f"={self.attribute}"
+
+    @property
+    def is_of_cases(self) -> bool:
+        """Whether cases have the attribute, not events."""
+        return self.attribute.startswith(CASE_PREFIX)
+
+    @property
+    def group_depths(self) -> tuple[int, ...]:
+        """The levels of groups, as depths of the tree from the finest up; empty without a
+        hierarchy.
+        """
+        if self.hierarchy is None:
+            return ()
+        # The leaves are the values themselves.
+        deepest = tree_height(self.hierarchy) - 1
+        if self.finest is not None:
+            deepest = min(deepest, self.finest)
+        return tuple(range(deepest, 0, -1))
+
+    @property
+    def interval_edges(self) -> tuple[tuple[float, ...], ...]:
+        """The edges of each level of intervals, finest first; empty without bins."""
+        if self.bins is None:
+            return ()
+        bin_count = len(self.bins) - 1
+        # Unions of 1, 2, 4, ... bins, the last one of all; the uppermost edge is always kept.
+        widths = [2**power for power in range(bin_count.bit_length() + 1)]
+        edges = [(*self.bins[:-1:width], self.bins[-1]) for width in widths]
+        return tuple(dict.fromkeys(edges))
+
+    @property
+    def levels(self) -> int:
+        """How many levels there are, raw values and nothing at all included."""
+        return self.raw + len(self.group_depths) + len(self.interval_edges) + 1
+
+    def at_level(self, values: pl.Series, level: int) -> pl.Series:
+        """``values`` at ``level``; what fits into no group or interval becomes null."""
+        # Counted from the first level above the raw values.
+        coarser_level = level - self.raw
+        if coarser_level < 0:
+            return values
+        if coarser_level < len(self.group_depths):
+            return groups_at(values, self.hierarchy or {}, self.group_depths[coarser_level])
+        if coarser_level < len(self.interval_edges):
+            return intervals(values, self.interval_edges[coarser_level])
+        return _all_missing(values)
+
+    def at_levels(self, values: pl.Series, levels: Ints) -> pl.Series:
+        """Each value at its own level (int64, shape (values,)), as text."""
+        level_of_value = pl.Series("level", levels)
+        raised = _all_missing(values)
+        for level in range(self.levels):
+            at_this_level = self.at_level(values, level).cast(pl.String)
+            raised = at_this_level.zip_with(level_of_value == level, raised)
+        return raised.alias(values.name)
+
+    def codes_at_level(self, values: pl.Series, level: int) -> Ints:
+        """A number for each of ``values`` (or lists of them) that two of them share if and only if
+        they agree at ``level``.
+        """
+        if isinstance(values.dtype, pl.List):
+            lengths = values.list.len().fill_null(0).to_numpy()
+            members = values.explode(empty_as_null=False, keep_nulls=False)
+            offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+            values = as_lists(self.at_level(members, level), offsets)
+        else:
+            values = self.at_level(values, level)
+        first_alike = pl.int_range(pl.len()).min().over("value")
+        return values.to_frame("value").select(first_alike).to_series().to_numpy()
+
+
+def _all_missing(values: pl.Series) -> pl.Series:
+    """As many nulls as there are values: String."""
+    return pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
 
 
 class GeneraliseParams(Frozen):
@@ -45,6 +152,40 @@ class GeneraliseParams(Frozen):
     def combinations(self) -> int:
         """How many nodes the lattice has."""
         return math.prod(item.levels for item in self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class CombinationCounts:
+    """How many cases have each variant with each combination of attributes, by unit where one is
+    named.
+
+    Columns: ``variant``, one an attribute that the log has (``=`` before its name; for an attribute
+    of events the list of a case's values), ``unit``, and ``cases``.
+    """
+
+    attributes: tuple[QuasiIdentifier, ...]
+    unit: str | None = None
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """Count one batch of whole cases."""
+        labels = VariantCounts().of(batch)[VARIANT]
+        columns = {VARIANT: labels.gather(variants_of(batch).of_case)}
+        for item in self.attributes:
+            table = batch.cases if item.is_of_cases else batch.events
+            if item.attribute in table.columns:
+                values = values_of(table, item.attribute)
+                if not item.is_of_cases:
+                    values = as_lists(values, batch.offsets)
+                columns[item.table_column] = values
+        if self.unit is not None:
+            columns[UNIT] = case_texts(batch, self.unit)
+        cases = pl.len().cast(pl.Int64).alias(CASES)
+        return pl.DataFrame(columns).group_by(pl.all(), maintain_order=True).agg(cases)
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Add up the rows that several batches have alike."""
+        by = pl.all().exclude(CASES)
+        return summaries.group_by(by).agg(pl.col(CASES).sum()).sort(by)
 
 
 class Generalise(Mechanism[GeneraliseParams]):
@@ -115,18 +256,19 @@ class Generalise(Mechanism[GeneraliseParams]):
         present = [item for item in params.attributes if item.table_column in summary.columns]
         cases_of_variant = pl.col(CASES).sum()
         variants = summary.group_by(VARIANT, maintain_order=True).agg(cases_of_variant)
-        numbered = variants.select(VARIANT).with_row_index("number")
+        numbered = variants.select(VARIANT).with_row_index(_NUMBER)
         rows = summary.join(numbered, on=VARIANT, how="left", maintain_order="left")
-        variant = rows["number"].to_numpy().astype(np.int64)
+        measured = [_measured_levels(item, rows) for item in present]
 
         levels = np.full((variants.height, len(present)), -1, np.int64)
         is_undecided = np.ones(variants.height, np.bool_)
         # Each variant takes the first node, in order of loss, at which its groups hold k.
-        for node in nodes_by_loss(present, rows):
+        for node in _nodes_by_loss(measured):
             if not is_undecided.any():
                 break
-            settled = is_undecided & (smallest_groups(rows, variant, node) >= params.k)
-            levels[settled] = node.levels
+            codes = [of_level[level].codes for of_level, level in zip(measured, node, strict=True)]
+            settled = is_undecided & (_smallest_groups(rows, codes) >= params.k)
+            levels[settled] = node
             is_undecided &= ~settled
         if is_undecided.any():
             raise MechanismError(
@@ -143,6 +285,60 @@ class Generalise(Mechanism[GeneraliseParams]):
         return MapCases(
             lambda log: _with_generalised_values(log, attributes, levels), together="case"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _MeasuredLevel:
+    """One attribute at one level: the share of entropy that is lost, and a number for each row of
+    the summary that rows share whose values agree there.
+    """
+
+    loss: float
+    codes: Ints
+
+
+def _measured_levels(item: QuasiIdentifier, rows: pl.DataFrame) -> list[_MeasuredLevel]:
+    """Every level of one attribute, finest first."""
+    cases = rows[CASES].to_numpy()
+    values = values_of(rows, item.table_column)
+    codes_by_level = [item.codes_at_level(values, level) for level in range(item.levels)]
+    entropies = []
+    for codes in codes_by_level:
+        weight = np.bincount(codes, cases)
+        share = weight[weight > 0] / weight.sum()
+        entropies.append(float(-(share * np.log(share)).sum()))
+    finest = entropies[0]
+    # Where nothing differs at the finest level, there is nothing to lose.
+    losses = [1 - entropy / finest if finest else 0.0 for entropy in entropies]
+    return [_MeasuredLevel(loss, codes) for loss, codes in zip(losses, codes_by_level, strict=True)]
+
+
+def _nodes_by_loss(measured: Sequence[Sequence[_MeasuredLevel]]) -> list[tuple[int, ...]]:
+    """Every combination of one level an attribute, the one that loses least first; ties: the lower
+    levels.
+    """
+
+    def by_loss(node: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+        loss = sum(of_level[level].loss for of_level, level in zip(measured, node, strict=True))
+        # Rounded, so that round-off does not decide between nodes that lose alike.
+        return round(loss, 12), node
+
+    return sorted(product(*(range(len(levels)) for levels in measured)), key=by_loss)
+
+
+def _smallest_groups(rows: pl.DataFrame, codes: Sequence[Ints]) -> Ints:
+    """The least size of any group of each variant, in cases or distinct units: int64, shape
+    (variants,). ``codes``: of the rows, by attribute; rows that agree in all of them are a group.
+    """
+    keys = {f"key {number}": each for number, each in enumerate(codes)}
+    size = pl.col(CASES).sum()
+    if UNIT in rows.columns:
+        # A case without a unit counts nowhere.
+        size = pl.col(UNIT).drop_nulls().n_unique()
+    frame = rows.with_columns(pl.Series(name, each) for name, each in keys.items())
+    groups = frame.group_by(named(_NUMBER, *keys)).agg(size.alias("size"))
+    smallest = groups.group_by(_NUMBER).agg(pl.col("size").min())
+    return smallest.sort(_NUMBER)["size"].to_numpy().astype(np.int64)
 
 
 def _level_shares(
@@ -176,10 +372,16 @@ def _with_generalised_values(
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
     events, cases = log.events, log.cases
     for item in attributes:
-        if item.table_column not in table.columns or _stays_raw(item, table):
+        if item.table_column not in table.columns:
             continue
-        level_of_variant = values_of(decided, item.table_column).to_numpy()
-        level = level_of_variant[variants.of_case]
+        decided_levels = values_of(table, item.table_column)
+        if not item.is_of_cases:
+            # A case without events has no values of events.
+            decided_levels = decided_levels.filter(table[VARIANT].list.len() > 0)
+        if item.raw and not (decided_levels > 0).any():
+            # All values of the whole log stay, so their type does; a batch must not decide it.
+            continue
+        level = values_of(decided, item.table_column).to_numpy()[variants.of_case]
         if item.is_of_cases:
             raised = item.at_levels(values_of(cases, item.attribute), level)
             cases = cases.with_columns(raised.alias(item.attribute))
@@ -187,14 +389,3 @@ def _with_generalised_values(
             raised = item.at_levels(values_of(events, item.attribute), level[log.case_of])
             events = events.with_columns(raised.alias(item.attribute))
     return replace(log, events=events, cases=cases)
-
-
-def _stays_raw(item: QuasiIdentifier, table: pl.DataFrame) -> bool:
-    """Whether all values of the whole log stay as they are, so that their type does, too.
-
-    What a batch holds must not decide it. A case without events has no values of events.
-    """
-    level = values_of(table, item.table_column)
-    if not item.is_of_cases:
-        level = level.filter(table[VARIANT].list.len() > 0)
-    return item.raw and not (level > 0).any()
