@@ -130,8 +130,9 @@ class QuasiIdentifier(Frozen):
             values = as_lists(self.at_level(members, level), offsets)
         else:
             values = self.at_level(values, level)
-        first_alike = pl.int_range(pl.len()).min().over("value")
-        return values.to_frame("value").select(first_alike).to_series().to_numpy()
+        rows = values.to_frame("value").with_row_index("row")
+        first_alike = pl.col("row").min().over("value").cast(pl.Int64)
+        return rows.select(first_alike).to_series().to_numpy()
 
 
 def _all_missing(values: pl.Series) -> pl.Series:
