@@ -90,11 +90,14 @@ class Mechanism(ABC, Generic[P]):
     alone. ``serves_parts``: whether ``offer_part`` ever offers. ``trains``: whether it trains a
     network, which needs torch and takes time. ``needs_all_cases``: why it cannot work batch by
     batch; empty where it can. ``delegates``: the mechanisms among which it chooses by itself.
-    ``package``: who brings it, where that is another distribution than Cloakwork's.
+    ``package``: who brings it, where that is another distribution than Cloakwork's. ``action``:
+    what a step of it does, in a few words for screens; ``{attributes}`` in it are those that the
+    step's parameters name.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    action: ClassVar[str] = ""
     proof: ClassVar[Proof]
     theorem: ClassVar[Theorem]
     gives: ClassVar[tuple[Gives, ...]] = ()

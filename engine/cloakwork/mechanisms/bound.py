@@ -46,6 +46,7 @@ class BoundContributions(Mechanism[BoundParams]):
 
     gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "bound"
+    action: ClassVar[str] = "limit what one unit contributes"
     summary: ClassVar[str] = "Bounds how much of the log one protected unit can account for."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(

@@ -9,9 +9,8 @@ from pydantic import JsonValue
 from cloakwork.base.budget import Cost
 from cloakwork.base.quantities import rounded
 from cloakwork.guarantees import LocalDP
-from cloakwork.mechanisms.prediction import Prediction
-from cloakwork.mechanisms.registry import catalogue
-from cloakwork.plan.model import Claim, Plan, Step
+from cloakwork.plan.model import Claim, Plan
+from cloakwork.plan.of_mechanism import prediction_of
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
 from cloakwork.policy.lint import little_left
 from cloakwork.report.screen import LABEL, ScreenSection, fitted
@@ -302,14 +301,6 @@ def little_is_left(plan: Plan) -> Iterator[str]:
     """Why little may be left, told from declared facts and from simulations, never from the log."""
     yield from (advice.message for advice in little_left(plan.policy))
     for step in plan.steps:
-        predicted = _prediction(plan, step)
+        predicted = prediction_of(step, plan.facts)
         if predicted is not None and predicted.expected < LITTLE_SIMILARITY:
             yield f"little may be left: {step.mechanism} is predicted to be {predicted}"
-
-
-def _prediction(plan: Plan, step: Step) -> Prediction | None:
-    """What a simulation tells of a step; None where there is none."""
-    mechanism = catalogue().get(step.mechanism)
-    if step.predicted is None or mechanism is None:
-        return None
-    return mechanism.predict(mechanism.Params.model_validate(step.params), plan.facts)

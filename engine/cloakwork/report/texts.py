@@ -25,6 +25,7 @@ from cloakwork.guarantees import (
 )
 from cloakwork.guarantees.claims import ConditionedOn
 from cloakwork.plan.model import Plan, PlannedExposure, Step, TreatedAttribute
+from cloakwork.plan.of_mechanism import action_of
 from cloakwork.plan.sentences import caveat_in_words, column_in_words
 from cloakwork.policy.placeholders import PURPOSE_ASKED, is_unstated
 
@@ -48,31 +49,6 @@ UNPROVEN_CHARGED: Final = (
 
 _UNITS: Final = {"m": "min", "w": "weeks", "d": "days"}
 _SINGULAR: Final = {"weeks": "week", "days": "day"}
-
-_ON_VALUES: Final = ("attributes/randomised-response", "attributes/bounded-laplace")
-"""Steps whose line names what they work on."""
-
-_STEPS: Final = {
-    "bound": "limit what one unit contributes",
-    "attributes/redact": "drop or change attributes",
-    "attributes/histogram": "draw attributes with noise",
-    "attributes/regression": "draw attributes with noise, corrected by a gradient step",
-    "attributes/randomised-response": "randomise",
-    "attributes/bounded-laplace": "add noise to",
-    "kanon/closeness": "exchange values between classes",
-    "kanon/fill": "give inserted events attributes",
-    "kanon/generalise": "generalise attributes",
-    "kanon/tlkc": "leave events out",
-    "kanon/": "merge rare activity sequences",
-    "variants/": "draw activity sequences with noise",
-    "dfg/": "draw activity sequences with noise",
-    "timestamps/laplace": "add noise to times",
-    "timestamps/histogram": "draw times with noise",
-    "timestamps/regression": "draw times with noise, gaps and durations by regressions",
-    "timestamps/": "change times",
-}
-"""What a step does, by its name or the beginning of it; the first that fits counts."""
-
 
 _WEIGHTIEST: Final = (
     "runs-unproven",
@@ -253,17 +229,8 @@ def _factor(epsilon: float) -> str:
 
 def step_line(step: Step) -> str:
     """A step in a few words, with its name."""
-    words = next((says for name, says in _STEPS.items() if step.mechanism.startswith(name)), "")
-    if step.mechanism in _ON_VALUES:
-        words = f"{words} {listed(_attributes_of(step))}"
+    words = action_of(step)
     return f"{words} ({step.mechanism})" if words else step.mechanism
-
-
-def _attributes_of(step: Step) -> list[str]:
-    """The attributes that a step works on, as its parameters name them."""
-    named = step.params.get("attributes")
-    found = named if isinstance(named, list) else []
-    return [str(each["name"]) for each in found if isinstance(each, dict) and "name" in each]
 
 
 MOST_RELEASED: Final = 10

@@ -62,6 +62,7 @@ class PripelPublished(Mechanism[PripelPublishedParams]):
     """
 
     name: ClassVar[str] = "variants/pripel-published"
+    action: ClassVar[str] = "draw activity sequences with noise"
     summary: ClassVar[str] = "Whole logs as PRIPEL was published; it is NOT differentially private."
     proof: ClassVar[Proof] = "published"
     gives: ClassVar[tuple[Gives, ...]] = (Gives("differential-privacy"),)

@@ -19,6 +19,7 @@ class BoundedLaplace(RandomisesValues):
     """
 
     name: ClassVar[str] = "attributes/bounded-laplace"
+    action: ClassVar[str] = "add noise to {attributes}"
     summary: ClassVar[str] = "Adds noise to numbers, each by itself, inside declared bounds."
     draws_from: ClassVar[PublicFact] = "range"
     does: ClassVar[str] = "adds noise to numbers inside their declared range"

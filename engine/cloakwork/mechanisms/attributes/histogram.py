@@ -90,6 +90,7 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
     """
 
     name: ClassVar[str] = "attributes/histogram"
+    action: ClassVar[str] = "draw attributes with noise"
     serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "Gives released cases attributes, drawn from noisy counts of values per activity."

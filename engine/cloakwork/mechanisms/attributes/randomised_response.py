@@ -21,6 +21,7 @@ class RandomisedResponse(RandomisesValues):
     """
 
     name: ClassVar[str] = "attributes/randomised-response"
+    action: ClassVar[str] = "randomise {attributes}"
     summary: ClassVar[str] = "Replaces values by others of their domain, each by itself at random."
     draws_from: ClassVar[PublicFact] = "domain"
     does: ClassVar[str] = "puts another value of its domain in the place of some values"

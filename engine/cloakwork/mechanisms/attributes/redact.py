@@ -71,6 +71,7 @@ class Redact(Mechanism[RedactParams]):
 
     gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "attributes/redact"
+    action: ClassVar[str] = "drop or change attributes"
     summary: ClassVar[str] = "Drops, keeps, pseudonymises or generalises attributes."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(

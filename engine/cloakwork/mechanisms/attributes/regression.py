@@ -31,6 +31,7 @@ class AttributesRegression(AttributesHistogram):
     """
 
     name: ClassVar[str] = "attributes/regression"
+    action: ClassVar[str] = "draw attributes with noise, corrected by a gradient step"
     summary: ClassVar[str] = (
         "Gives released cases attributes, drawn from noisy counts of values per activity that a "
         "gradient step under noise corrects."

@@ -56,6 +56,7 @@ class Closeness(Mechanism[ClosenessParams]):
     """
 
     name: ClassVar[str] = NAME
+    action: ClassVar[str] = "exchange values between classes"
     gives: ClassVar[tuple[Gives, ...]] = (Gives("t-closeness"), Gives("l-diversity"))
     summary: ClassVar[str] = (
         "Exchanges attribute values between classes of cases until no class stands out."

@@ -102,6 +102,7 @@ class Anonymiser(Mechanism[P], Generic[P]):
 
     gives: ClassVar[tuple[Gives, ...]] = (Gives("k-anonymity", CONTROL_FLOW),)
     proof: ClassVar[Proof] = "proved"
+    action: ClassVar[str] = "merge rare activity sequences"
 
     @abstractmethod
     def solve_within(

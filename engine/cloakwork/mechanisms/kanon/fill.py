@@ -68,6 +68,7 @@ class Fill(Mechanism[FillParams]):
 
     gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "kanon/fill"
+    action: ClassVar[str] = "give inserted events attributes"
     summary: ClassVar[str] = (
         "Gives inserted events the attributes of kept events of the same activity."
     )

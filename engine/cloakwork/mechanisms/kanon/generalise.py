@@ -210,6 +210,7 @@ class Generalise(Mechanism[GeneraliseParams]):
 
     gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "kanon/generalise"
+    action: ClassVar[str] = "generalise attributes"
     summary: ClassVar[str] = (
         "Makes quasi-identifiers coarser until each combination is shared by k cases."
     )

@@ -90,6 +90,7 @@ class Tlkc(Mechanism[TlkcParams]):
     """
 
     name: ClassVar[str] = NAME
+    action: ClassVar[str] = "leave events out"
     gives: ClassVar[tuple[Gives, ...]] = (Gives("confidence-bound", CONTROL_FLOW),)
     summary: ClassVar[str] = (
         "Suppresses events until a few known events match many cases and tell little."

@@ -60,6 +60,7 @@ class TimestampHistogram(Mechanism[HistogramParams]):
     """
 
     name: ClassVar[str] = "timestamps/histogram"
+    action: ClassVar[str] = "draw times with noise"
     serves_parts: ClassVar[bool] = True
     gives: ClassVar[tuple[Gives, ...]] = ()
     summary: ClassVar[str] = (

@@ -76,6 +76,7 @@ class TimestampLaplace(Mechanism[LaplaceParams]):
     """
 
     name: ClassVar[str] = "timestamps/laplace"
+    action: ClassVar[str] = "add noise to times"
     gives: ClassVar[tuple[Gives, ...]] = (
         Gives("metric-privacy", TIMESTAMPS),
         Gives("differential-privacy", TIMESTAMPS),

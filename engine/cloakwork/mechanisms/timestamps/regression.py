@@ -50,6 +50,7 @@ class TimestampRegression(Mechanism[RegressionParams]):
     """
 
     name: ClassVar[str] = "timestamps/regression"
+    action: ClassVar[str] = "draw times with noise, gaps and durations by regressions"
     serves_parts: ClassVar[bool] = True
     gives: ClassVar[tuple[Gives, ...]] = ()
     summary: ClassVar[str] = (

@@ -32,6 +32,7 @@ class VariantRelease(Mechanism[P], Generic[P]):
     """
 
     proof: ClassVar[Proof] = "proved"
+    action: ClassVar[str] = "draw activity sequences with noise"
     gives: ClassVar[tuple[Gives, ...]] = (Gives("differential-privacy", CONTROL_FLOW),)
     needs_delta: ClassVar[bool] = False
 
