@@ -16,7 +16,7 @@ from cloakwork.engines.enriched import enriched as with_columns
 from cloakwork.engines.local import LocalEngine
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.kernel import Clip, Entries, Laplace
-from cloakwork.log.from_variants import log_of_variants
+from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.base import Mechanism, Refusal
 from cloakwork.mechanisms.steps import EnrichStep
 from cloakwork.mechanisms.values import Enrichment, Listed, Numbers, Times

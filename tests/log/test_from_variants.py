@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID
-from cloakwork.log.from_variants import CasesOfVariants, log_of_variants
+from cloakwork.log.variants import CasesOfVariants, log_of_variants
 
 COUNTED = st.lists(
     st.tuples(st.lists(st.sampled_from("abc"), max_size=3).map(tuple), st.integers(-1, 5)),

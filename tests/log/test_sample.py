@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from cloakwork.log.eventlog import CASE_ID
-from cloakwork.log.from_variants import log_of_variants
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.sample import sampled_cases
+from cloakwork.log.variants import log_of_variants
 from log_in_parts import LogInParts
 
 LOG = log_of_variants([("a", "b"), ("c", "d")], np.array([3000, 1000]))

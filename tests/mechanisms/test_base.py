@@ -8,7 +8,7 @@ from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.log.from_variants import CasesOfVariants
+from cloakwork.log.variants import CasesOfVariants
 from cloakwork.mechanisms.steps import GenerateCases
 from cloakwork.run.all_cases import SourceFigures
 from contracts.sample_logs import log_of

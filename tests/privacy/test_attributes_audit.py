@@ -18,7 +18,7 @@ from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.evaluation.dp_audit import HalfLine, empirical_epsilon
 from cloakwork.kernel import Books, Clip, Gaussian, Kernel, vectors_of
-from cloakwork.log.from_variants import log_of_variants
+from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes import contributions, histogram
 from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM, TableLayout, tables_of

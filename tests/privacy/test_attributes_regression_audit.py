@@ -22,7 +22,7 @@ from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.kernel import Books, Cases, Clip, Gaussian, Kernel, vectors_of
 from cloakwork.kernel.kernel import Measured
-from cloakwork.log.from_variants import log_of_variants
+from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.contributions import (
     MOST_CELLS,

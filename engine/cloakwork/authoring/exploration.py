@@ -22,11 +22,11 @@ from cloakwork.authoring.taken_columns import taken_columns, taken_in_words
 from cloakwork.authoring.unknown_log import read_unknown
 from cloakwork.base.errors import LogError
 from cloakwork.base.notebook_html import paragraph, shown, table
+from cloakwork.base.text import shown as shown_name
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.guess_columns import GuessedColumns
 from cloakwork.log.formats.options import ROLES, InputOptions
-from cloakwork.log.formats.source import shown as shown_name
 from cloakwork.log.variants import variants_of
 from cloakwork.policy.placeholders import HEADER_QUESTIONS, placeholder
 

@@ -11,7 +11,7 @@ import polars as pl
 from cloakwork.authoring.people import share_like_people
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.formats.times import parse_times
+from cloakwork.log.times import parse_times
 from cloakwork.log.variants import variants_of
 
 ValueType = Literal["text", "whole number", "number", "truth value", "time"]

@@ -5,8 +5,8 @@ check first.
 from collections.abc import Mapping
 from typing import Final
 
+from cloakwork.base.text import shown
 from cloakwork.log.formats.options import ROLES, InputOptions
-from cloakwork.log.formats.source import shown
 
 _IN_WORDS: Final = {"case": "the case", "activity": "the activity", "timestamp": "the event time"}
 

@@ -10,11 +10,12 @@ from pydantic import ValidationError
 
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import CASE_ID, CASE_PREFIX
+from cloakwork.base.text import shown
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.detect import DetectedInput, examine_input
 from cloakwork.log.formats.options import InputOptions, mapped_columns
 from cloakwork.log.formats.reading import read_log
-from cloakwork.log.formats.source import format_of, shown
+from cloakwork.log.formats.source import format_of
 
 LONGEST_EXAMPLE: Final = 60  # characters
 

@@ -14,8 +14,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints
 from cloakwork.engines.workspace import writing_to
-from cloakwork.log.eventlog import EventLog
-from cloakwork.log.joined import joined_batches
+from cloakwork.log.eventlog import EventLog, joined_batches
 
 # No column of a log begins so: readers take no name with a zero byte.
 _INDEX: Final = "\0index"

@@ -17,9 +17,8 @@ from cloakwork.engines.batches import (
     mapped_cases,
     merged_summary,
 )
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import EventLog, joined_batches
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.joined import joined_batches
 from cloakwork.mechanisms.steps import (
     Aggregate,
     EnrichCases,

@@ -2,16 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import is_zipfile
 
 from cloakwork.authoring.sources import policy_source
 from cloakwork.base.errors import LogError
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.formats.source import format_by_suffix
 from cloakwork.policy.model import Policy
 from cloakwork.publishing.opened import OpenedLog, opened_log
-from cloakwork.run.reading import read_under
+from cloakwork.run.reading import is_log_file, read_under
 
 LogSource = EventLog | str | Path
 
@@ -49,7 +47,7 @@ class LogReading:
         try:
             return opened_log(source, timeless=True)
         except LogError as error:
-            if not _is_log_file(source):
+            if not is_log_file(source):
                 raise
             if policy is None:
                 raise _naming_policy(error) from error
@@ -57,7 +55,7 @@ class LogReading:
 
     def _raw(self, source: LogSource, policy: Policy | None) -> OpenedLog:
         """A log that is read under ``policy``, if there is one."""
-        if isinstance(source, EventLog) or not _is_log_file(source):
+        if isinstance(source, EventLog) or not is_log_file(source):
             return opened_log(source, self.columns)
         if policy is not None:
             path = Path(source)
@@ -66,14 +64,6 @@ class LogReading:
             return opened_log(source, self.columns)
         except LogError as error:
             raise _naming_policy(error) from error
-
-
-def _is_log_file(source: LogSource) -> bool:
-    """Whether a policy may say how this is read; a log and a release stand for themselves."""
-    if isinstance(source, EventLog):
-        return False
-    path = Path(source)
-    return path.is_file() and (format_by_suffix(path) is not None or not is_zipfile(path))
 
 
 def _naming_policy(error: LogError) -> LogError:

@@ -12,7 +12,7 @@ import polars as pl
 from cloakwork.base.facts import Facts, RangeType
 from cloakwork.base.naming import TIME_TYPE, values_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.formats.times import parse_times
+from cloakwork.log.times import parse_times
 
 
 def contradicted_facts(log: EventLog, facts: Facts, attributes: Iterable[str]) -> tuple[str, ...]:

@@ -14,9 +14,8 @@ from pydantic import Field
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.quantities import Frozen
-from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog, joined_batches
 from cloakwork.log.handle import LogHandle
-from cloakwork.log.joined import joined_batches
 
 MOST_PAIRS: Final = 10
 """Directly-follows pairs that are shown, the most frequent first."""

@@ -2,7 +2,7 @@
 together.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -21,8 +21,13 @@ from cloakwork.base.naming import (
     values_of,
 )
 from cloakwork.log.handle import T
-from cloakwork.log.spelling import NO_SPELLING, SourceSpelling, keeps_spelling
-from cloakwork.log.table import FlatTable, first_of_each_case
+from cloakwork.log.table import (
+    NO_SPELLING,
+    FlatTable,
+    SourceSpelling,
+    first_of_each_case,
+    keeps_spelling,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -368,6 +373,28 @@ def _filled_times(times: pl.Series, cases: Ints) -> Ints:
     return times.fill_null(np.iinfo(np.int64).min).to_numpy()
 
 
+def joined_batches(batches: Sequence[EventLog]) -> EventLog:
+    """The batches end to end. What their source said is gone: the steps of a run do not ask."""
+    heights = [batch.events.height for batch in batches]
+    first_rows = np.cumsum([0, *heights])
+    # The last offset of a batch is the first of the next one; that of the last batch stays.
+    offsets = [
+        batch.offsets[:-1] + first_row
+        for batch, first_row in zip(batches, first_rows[:-1], strict=True)
+    ]
+    inserted = None
+    if any(batch.inserted is not None for batch in batches):
+        inserted = np.concatenate([~batch.kept for batch in batches])
+    return EventLog(
+        events=pl.concat([batch.events for batch in batches]),
+        cases=pl.concat([batch.cases for batch in batches]),
+        offsets=np.concatenate([*offsets, first_rows[-1:]]).astype(np.int64),
+        notes=batches[0].notes,
+        inserted=inserted,
+        case_index=np.concatenate([batch.index_of_case for batch in batches]),
+    )
+
+
 __all__ = [
     "ACTIVITY",
     "CASE_ID",
@@ -375,5 +402,6 @@ __all__ = [
     "TIMESTAMP",
     "TIME_TYPE",
     "EventLog",
+    "joined_batches",
     "log_of_table",
 ]

@@ -10,13 +10,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Final, Literal
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.text import SIZES, size_text
 
 ENVIRONMENT: Final = "CLOAKWORK_LIMITS"
 
 OnExcess = Literal["refuse", "drop"]
 """What becomes of a value over ``value_size``: the file is refused, or the value is missing."""
 
-_SIZES: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SIZE: Final = re.compile(r"\s*([0-9]{1,18})\s*(KiB|MiB|GiB)?\s*")
 
 
@@ -89,7 +89,7 @@ def parse_limits(text: str) -> Limits:
                 f"'{_fit_for_a_line(pair)}' is not NAME=NUMBER, with a number of at least 1"
             )
         number, unit = found.groups()
-        changed[names[name]] = int(number) * _SIZES[unit or ""]
+        changed[names[name]] = int(number) * SIZES[unit or ""]
     return replace(Limits(), **changed)
 
 
@@ -102,18 +102,6 @@ def _parsable_size(size: int) -> str:
     """A number as ``parse_limits`` reads it."""
     text = size_text(size)
     return str(size) if text.endswith("bytes") else text.replace(" ", "")
-
-
-def size_text(size: int) -> str:
-    """A size as people read it, in the largest unit that divides it.
-
-    >>> size_text(16 << 20)
-    '16 MiB'
-    """
-    for unit in ("GiB", "MiB", "KiB"):
-        if size % _SIZES[unit] == 0:
-            return f"{size // _SIZES[unit]} {unit}"
-    return f"{size:,} bytes"
 
 
 def _fit_for_a_line(text: str) -> str:

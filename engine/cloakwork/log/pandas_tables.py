@@ -9,7 +9,7 @@ import polars as pl
 
 from cloakwork.base.errors import LogError, MissingExtra
 from cloakwork.base.naming import values_of
-from cloakwork.log.formats.source import shown
+from cloakwork.base.text import shown
 
 if TYPE_CHECKING:
     import pandas as pd

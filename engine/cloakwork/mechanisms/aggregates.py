@@ -11,7 +11,7 @@ from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, named, values_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.limits import current_limits
-from cloakwork.log.spelling import keeps_spelling
+from cloakwork.log.table import keeps_spelling
 from cloakwork.log.variants import Variants, variants_of
 
 VARIANT: Final = "variant"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict, cast
+from zipfile import is_zipfile
 
 import polars as pl
 
@@ -11,6 +12,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, Ev
 from cloakwork.log.formats.options import ROW_NUMBER, InputOptions
 from cloakwork.log.formats.reading import read_log
 from cloakwork.log.formats.row_source import RowSource
+from cloakwork.log.formats.source import format_by_suffix
 from cloakwork.log.formats.streams import open_rows
 from cloakwork.log.limits import OnExcess
 from cloakwork.policy.model import Policy
@@ -48,6 +50,14 @@ def rows_under(
     would read it all.
     """
     return open_rows(path, columns=columns, keep=keep, on_excess=on_excess, **_as_declared(policy))
+
+
+def is_log_file(source: EventLog | str | Path) -> bool:
+    """Whether a policy may say how this is read; a log and a release stand for themselves."""
+    if isinstance(source, EventLog):
+        return False
+    path = Path(source)
+    return path.is_file() and (format_by_suffix(path) is not None or not is_zipfile(path))
 
 
 class _Declared(TypedDict):

@@ -26,8 +26,8 @@ from cloakwork.kernel.books import composed
 from cloakwork.kernel.local import Randomising
 from cloakwork.kernel.perturb import OneTime, Perturbing
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.from_variants import CasesOfVariants
 from cloakwork.log.handle import LogHandle
+from cloakwork.log.variants import CasesOfVariants
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import Mechanism
 from cloakwork.mechanisms.noisy_times import Completion, NoisySample

@@ -22,7 +22,7 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.from_variants import log_of_variants
+from cloakwork.log.variants import log_of_variants
 from cloakwork.testing.logs import BEGIN, RESOURCE, log_of
 
 EVERY_GOAL: tuple[Guarantee, ...] = (

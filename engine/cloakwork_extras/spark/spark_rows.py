@@ -12,9 +12,9 @@ import polars as pl
 
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import CASE_ID
+from cloakwork.base.text import shown
 from cloakwork.log.formats.column_names import MEANING, ColumnNames, column_names
 from cloakwork.log.formats.request import TableRequest
-from cloakwork.log.formats.source import shown
 from cloakwork.log.limits import raising
 from cloakwork_extras.spark.spark_session import in_one_line
 

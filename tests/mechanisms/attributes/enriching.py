@@ -7,7 +7,7 @@ import polars as pl
 
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.naming import ACTIVITY
-from cloakwork.log.from_variants import log_of_variants
+from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.base import PartOfGoal
 from cloakwork.testing.logs import log_of

@@ -13,7 +13,7 @@ from cloakwork.base.privacy_event import EpsilonDelta
 from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Books, Gaussian, Kernel, vectors_of
-from cloakwork.log.from_variants import log_of_variants
+from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes import found_values
 from cloakwork.mechanisms.attributes.contributions import UNIT_NORM

@@ -15,7 +15,7 @@ from cloakwork.engines.measured import released_cases
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Clip, Entries
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
-from cloakwork.log.from_variants import log_of_variants
+from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.timestamps import modelled_times
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram

@@ -9,7 +9,7 @@ import pytest
 from cloakwork.base.facts import Facts, Unit, Window
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP
-from cloakwork.log.from_variants import log_of_variants
+from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.timestamps.regression import TimestampRegression
 from cloakwork.noise import reproducible

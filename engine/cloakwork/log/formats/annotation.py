@@ -9,7 +9,8 @@ from typing import Final
 from xml.parsers import expat
 
 from cloakwork.base.errors import LogError
-from cloakwork.log.formats.source import LogStream, shown
+from cloakwork.base.text import shown
+from cloakwork.log.formats.source import LogStream
 from cloakwork.log.formats.xml_feed import Feeder
 
 Value = str | int | float | bool | datetime | None

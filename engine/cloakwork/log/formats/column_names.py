@@ -10,9 +10,9 @@ from typing import Final
 
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
+from cloakwork.base.text import shown
 from cloakwork.log.formats.options import ROW_NUMBER
 from cloakwork.log.formats.request import TableRequest
-from cloakwork.log.formats.source import shown
 
 _OTHER_CASE_PREFIX: Final = "CASE_"
 _COMMON: Final = {

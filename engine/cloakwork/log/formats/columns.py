@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Ints
+from cloakwork.base.text import shown
 from cloakwork.log.eventlog import (
     ACTIVITY,
     CASE_ID,
@@ -26,10 +27,9 @@ from cloakwork.log.formats.column_layout import (
     place_values,
     round_trips,
 )
-from cloakwork.log.formats.source import shown
-from cloakwork.log.formats.times import parse_times
 from cloakwork.log.limits import Limits, OnExcess, current_limits
-from cloakwork.log.spelling import SourceSpelling
+from cloakwork.log.table import SourceSpelling
+from cloakwork.log.times import parse_times
 
 NO_ACTIVITY: Final = "events without an activity"
 NO_TIME: Final = "events without a timestamp"

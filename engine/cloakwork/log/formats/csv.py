@@ -13,6 +13,7 @@ import polars as pl
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
+from cloakwork.base.text import first_line
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.column_layout import round_trips
 from cloakwork.log.formats.column_names import column_names, require_own_names
@@ -27,9 +28,9 @@ from cloakwork.log.formats.flat import (
 )
 from cloakwork.log.formats.output import open_output
 from cloakwork.log.formats.request import TableRequest
-from cloakwork.log.formats.source import LogStream, empty_file, first_line
-from cloakwork.log.formats.times import parse_times
+from cloakwork.log.formats.source import LogStream, empty_file
 from cloakwork.log.limits import Limits, raising
+from cloakwork.log.times import parse_times
 
 _SEPARATORS: Final = ",;\t"
 BOM: Final = b"\xef\xbb\xbf"

@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.text import size_text
 from cloakwork.log.formats.csv import BOM, CORRECTION, most_frequent_separator
 from cloakwork.log.formats.csv_grammar import OPEN_QUOTE, CsvFault, OpenQuote, Records, find_records
 from cloakwork.log.formats.encodings import decoded_pieces, require_utf8
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.source import LogStream, empty_file
-from cloakwork.log.limits import size_text
 
 _BLOCK: Final = 8 << 20  # bytes
 _LONGEST_RECORD: Final = 4

@@ -13,14 +13,15 @@ import polars as pl
 
 from cloakwork.base.errors import MissingExtra
 from cloakwork.base.naming import values_of
+from cloakwork.base.text import shown
 from cloakwork.log.formats.csv import split_table
 from cloakwork.log.formats.encodings import decoded, likely_encoding
 from cloakwork.log.formats.guess_columns import GuessedColumns, OpenAnswer, guess_columns
 from cloakwork.log.formats.options import TIMESTAMP, Encoding, InputOptions
-from cloakwork.log.formats.source import LogStream, format_of, shown
+from cloakwork.log.formats.source import LogStream, format_of
 from cloakwork.log.formats.time_faults import candidate_formats
-from cloakwork.log.formats.times import parse_times
 from cloakwork.log.limits import Limits, current_limits
+from cloakwork.log.times import parse_times
 
 _DELIMITERS: Final = (b",", b";", b"\t", b"|")
 _USUAL_DELIMITERS: Final = (b",", b";", b"\t")

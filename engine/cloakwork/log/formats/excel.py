@@ -15,13 +15,14 @@ import polars as pl
 
 from cloakwork.base.errors import LogError, MissingExtra, UnsaidInput
 from cloakwork.base.naming import values_of
+from cloakwork.base.text import first_line, shown, size_text
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.column_names import column_names, require_own_names
 from cloakwork.log.formats.flat import FileTable, log_of_file, within_value_size
 from cloakwork.log.formats.request import TableRequest
-from cloakwork.log.formats.source import LogStream, empty_file, first_line, shown
+from cloakwork.log.formats.source import LogStream, empty_file
 from cloakwork.log.formats.subprocess_reader import fault_of_workbook
-from cloakwork.log.limits import RATIO_FROM, Limits, raising, size_text
+from cloakwork.log.limits import RATIO_FROM, Limits, raising
 
 if TYPE_CHECKING:
     from fastexcel import ExcelReader

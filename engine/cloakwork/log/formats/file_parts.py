@@ -16,8 +16,9 @@ import polars as pl
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import TIME_TYPE, values_of
 from cloakwork.base.progress import counted
+from cloakwork.base.text import shown
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.formats.source import format_by_suffix, shown
+from cloakwork.log.formats.source import format_by_suffix
 from cloakwork.log.formats.type_evidence import TextKind, joined_kinds
 
 T = TypeVar("T")

@@ -11,6 +11,7 @@ import polars as pl
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError, OutputError
 from cloakwork.base.naming import values_of
+from cloakwork.base.text import shown
 from cloakwork.log.eventlog import (
     ACTIVITY,
     CASE_ID,
@@ -29,12 +30,12 @@ from cloakwork.log.formats.row_numbers import (
     repeated_number,
     whole_numbers,
 )
-from cloakwork.log.formats.source import shown, too_long
+from cloakwork.log.formats.source import too_long
 from cloakwork.log.formats.time_faults import unreadable_time
 from cloakwork.log.formats.time_patterns import EPOCHS
-from cloakwork.log.formats.times import TIME_HINT, ParsedTimes, outside_calendar
 from cloakwork.log.formats.written_times import ISO_TIMES, WrittenTimes
 from cloakwork.log.limits import Limits, OnExcess
+from cloakwork.log.times import TIME_HINT, ParsedTimes, outside_calendar
 
 EXACT_DIGITS: Final = 15  # what a floating-point number keeps of a decimal one
 

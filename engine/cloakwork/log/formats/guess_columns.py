@@ -9,11 +9,11 @@ from typing import Final
 import polars as pl
 
 from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, values_of
+from cloakwork.base.text import shown
 from cloakwork.log.formats import column_words
 from cloakwork.log.formats.column_names import common_column
 from cloakwork.log.formats.column_words import names, words
 from cloakwork.log.formats.judge_times import judge_times, time_columns
-from cloakwork.log.formats.source import shown
 
 LEAST: Final = 3
 """Points from which on a column is taken."""

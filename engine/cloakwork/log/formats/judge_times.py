@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from cloakwork.base.naming import values_of
+from cloakwork.base.text import shown
 from cloakwork.log.formats.column_words import (
     BIRTH,
     COMPLETED,
@@ -20,9 +21,8 @@ from cloakwork.log.formats.column_words import (
     names,
     words,
 )
-from cloakwork.log.formats.source import shown
 from cloakwork.log.formats.time_faults import candidate_formats
-from cloakwork.log.formats.times import parse_times
+from cloakwork.log.times import parse_times
 
 SAMPLE: Final = 2_000
 """Values that are tried as times."""

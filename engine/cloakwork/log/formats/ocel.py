@@ -18,13 +18,14 @@ import polars as pl
 
 from cloakwork.base.errors import LogError, UnsaidInput
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
+from cloakwork.base.text import shown
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.column_layout import Kind, round_trips
 from cloakwork.log.formats.column_names import ColumnNames
 from cloakwork.log.formats.flat import FileTable, log_of_file, within_value_size
 from cloakwork.log.formats.options import InputFormat
 from cloakwork.log.formats.request import TableRequest
-from cloakwork.log.formats.source import format_of, shown
+from cloakwork.log.formats.source import format_of
 from cloakwork.log.formats.written_times import WrittenTimes
 from cloakwork.log.limits import current_limits, raising
 

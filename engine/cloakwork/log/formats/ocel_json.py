@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.text import first_line, shown
 from cloakwork.log.formats.column_layout import Kind
 from cloakwork.log.formats.ocel import ObjectLog, joint_kind, table_of
-from cloakwork.log.formats.source import LogStream, empty_file, first_line, shown
+from cloakwork.log.formats.source import LogStream, empty_file
 from cloakwork.log.limits import Limits
 
 KINDS: Final[dict[str, Kind]] = {

@@ -14,10 +14,11 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.text import first_line, shown, size_text
 from cloakwork.log.formats.column_layout import Kind
 from cloakwork.log.formats.ocel import ObjectLog, joint_kind, table_of
-from cloakwork.log.formats.source import LogStream, empty_file, first_line, shown
-from cloakwork.log.limits import RATIO_FROM, Limits, raising, size_text
+from cloakwork.log.formats.source import LogStream, empty_file
+from cloakwork.log.limits import RATIO_FROM, Limits, raising
 
 _ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ})
 _SAFEGUARDS: Final = ("trusted_schema=OFF", "cell_size_check=ON", "query_only=ON", "mmap_size=0")

@@ -9,13 +9,14 @@ import polars as pl
 
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
+from cloakwork.base.text import first_line, size_text
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.column_names import column_names
 from cloakwork.log.formats.flat import FileTable, flat_table, log_of_file, within_value_size
 from cloakwork.log.formats.request import TableRequest
-from cloakwork.log.formats.source import LogStream, empty_file, first_line
+from cloakwork.log.formats.source import LogStream, empty_file
 from cloakwork.log.formats.subprocess_reader import any_zone, fault_of
-from cloakwork.log.limits import RATIO_FROM, Limits, raising, size_text
+from cloakwork.log.limits import RATIO_FROM, Limits, raising
 
 _VALUE_BYTES: Final = 16
 """What a value takes in memory, at least and about, whatever the file packs it into."""

@@ -10,6 +10,7 @@ import polars as pl
 
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
+from cloakwork.base.text import shown, size_text
 from cloakwork.log.formats.column_names import column_names
 from cloakwork.log.formats.flat import FileTable, text_bytes, texts_within
 from cloakwork.log.formats.parquet import (
@@ -23,7 +24,6 @@ from cloakwork.log.formats.parquet import (
 from cloakwork.log.formats.parquet_rows import ParquetRows
 from cloakwork.log.formats.request import TableRequest
 from cloakwork.log.formats.row_source import CELLS, MOST_ROWS, RawChunk
-from cloakwork.log.formats.source import shown
 from cloakwork.log.formats.subprocess_reader import any_zone
 from cloakwork.log.formats.table_stream import (
     WIDE,
@@ -32,7 +32,7 @@ from cloakwork.log.formats.table_stream import (
     TwoValues,
     require_same_columns,
 )
-from cloakwork.log.limits import raising, size_text
+from cloakwork.log.limits import raising
 
 LEAST_ROWS: Final = 4096
 """In a chunk, however wide the table is."""

@@ -6,7 +6,7 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import LogError
-from cloakwork.log.formats.source import shown
+from cloakwork.base.text import shown
 
 _HINT = "give each row a number of its own"
 

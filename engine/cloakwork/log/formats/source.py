@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import IO, Final, Literal, Self
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.text import shown, size_text
 from cloakwork.log.formats.options import InputFormat
-from cloakwork.log.limits import RATIO_FROM, Limits, current_limits, raising, size_text
+from cloakwork.log.limits import RATIO_FROM, Limits, current_limits, raising
 
 Format = Literal["xes", "csv", "parquet"]
 
@@ -157,15 +158,6 @@ def format_by_suffix(path: Path) -> InputFormat | None:
     return SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
-def shown(name: str) -> str:
-    """A name from a file, fit for one line of a message: blanks collapsed, control characters out,
-    cut at 60.
-    """
-    collapsed = " ".join(name.split())
-    plain = "".join(char for char in collapsed if char.isprintable())
-    return plain if len(plain) <= 60 else plain[:57] + "..."
-
-
 def too_long(path: Path, name: str, limits: Limits, line: int | None) -> LogError:
     """The refusal of a value over the limit."""
     return LogError(
@@ -174,13 +166,6 @@ def too_long(path: Path, name: str, limits: Limits, line: int | None) -> LogErro
         line=line,
         hint=raising("value-size", 4 * limits.value_size),
     )
-
-
-def first_line(error: BaseException) -> str:
-    """What a library says of its failure, fit for one line of a message."""
-    said = " ".join(str(error).partition("\n")[0].split())
-    plain = "".join(char for char in said if char.isprintable())
-    return plain[:200] or type(error).__name__
 
 
 def empty_file(path: Path) -> LogError:

@@ -14,6 +14,7 @@ import polars as pl
 
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
+from cloakwork.base.text import shown
 from cloakwork.log.eventlog import (
     ACTIVITY,
     CASE_ID,
@@ -46,7 +47,6 @@ from cloakwork.log.formats.row_numbers import (
     whole_numbers,
 )
 from cloakwork.log.formats.row_source import ROW, Findings, RawChunk
-from cloakwork.log.formats.source import shown
 from cloakwork.log.formats.type_evidence import TextKind, gives_texts_back, kind_of_texts, read_as
 from cloakwork.log.table import FlatTable, row_place
 

@@ -8,9 +8,9 @@ from typing import Final
 import polars as pl
 
 from cloakwork.base.errors import LogError
-from cloakwork.log.formats.source import shown
-from cloakwork.log.formats.times import TIME_HINT
+from cloakwork.base.text import shown
 from cloakwork.log.formats.written_times import WrittenTimes
+from cloakwork.log.times import TIME_HINT
 
 _DAYS: Final = ("%d{0}%m{0}%Y", "%m{0}%d{0}%Y", "%Y{0}%m{0}%d", "%Y{0}%d{0}%m")
 _SHORT_DAYS: Final = ("%d{0}%m{0}%y", "%m{0}%d{0}%y")

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import polars as pl
 
 from cloakwork.log.formats.csv import infer_type
-from cloakwork.log.formats.times import parse_times
+from cloakwork.log.times import parse_times
 
 TextKind = Literal["empty", "text", "integers", "decimals", "true", "True", "TRUE", "times"]
 """``empty``: no value so far; ``true``, ``True``, ``TRUE``: truth values in that spelling."""

@@ -8,13 +8,7 @@ import polars as pl
 from cloakwork.base.naming import named
 from cloakwork.log.eventlog import TIME_TYPE
 from cloakwork.log.formats.time_patterns import EPOCHS, MONTHS, expression_of
-from cloakwork.log.formats.times import (
-    ParsedTimes,
-    in_zone,
-    of_canonical,
-    parse_times,
-    within_calendar,
-)
+from cloakwork.log.times import ParsedTimes, in_zone, of_canonical, parse_times, within_calendar
 
 _EPOCH_TEXT: Final = r"^\s*(?P<sign>-?)(?P<whole>[0-9]{1,14})(?:\.(?P<part>[0-9]{1,9}))?\s*$"
 _PIVOT: Final = 69

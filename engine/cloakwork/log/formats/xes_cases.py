@@ -29,7 +29,7 @@ from cloakwork.log.formats.row_source import (
 )
 from cloakwork.log.formats.source import LogStream
 from cloakwork.log.formats.xes_full import full_chunks
-from cloakwork.log.spelling import SourceSpelling
+from cloakwork.log.table import SourceSpelling
 
 _STANDARD_CASES: Final = {CASE_ID: pl.String()}
 _STANDARD_EVENTS: Final = {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE}

@@ -18,13 +18,14 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.errors import LogError
+from cloakwork.base.text import shown
 from cloakwork.log.eventlog import CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.formats.column_layout import KIND_OF, Kind, Scope, ValueRun
 from cloakwork.log.formats.columns import BadValue, ColumnBuilder, Irregularities, TooManyKeys
-from cloakwork.log.formats.source import LogStream, empty_file, shown, too_long
-from cloakwork.log.formats.times import TIME_HINT
+from cloakwork.log.formats.source import LogStream, empty_file, too_long
 from cloakwork.log.formats.xml_feed import Feeder
 from cloakwork.log.limits import current_limits, raising
+from cloakwork.log.times import TIME_HINT
 
 _CHUNK: Final = 1 << 20  # bytes
 _PLAIN_ENCODINGS: Final = {"UTF-8", "UTF8"}

@@ -13,7 +13,8 @@ from typing import Final
 from xml.parsers.expat import XMLParserType
 
 from cloakwork.base.errors import LogError
-from cloakwork.log.limits import Limits, raising, size_text
+from cloakwork.base.text import size_text
+from cloakwork.log.limits import Limits, raising
 
 _MARKUP: Final = 1 << 20  # bytes of a tag besides its value
 

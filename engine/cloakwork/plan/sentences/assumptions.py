@@ -3,9 +3,9 @@
 from typing import Final, assert_never
 
 from cloakwork.base.quantities import format_duration
+from cloakwork.base.text import size_text
 from cloakwork.guarantees import background_in_words
 from cloakwork.guarantees.claims import Assumption, assumptions
-from cloakwork.log.limits import size_text
 from cloakwork.plan.sentences.phrases import event_count, listed_with_and, quoted, values_held_in
 
 MOST_NAMED: Final = 6

@@ -1,0 +1,34 @@
+"""Texts as messages show them: names from outside in one line, sizes in units."""
+
+from typing import Final
+
+SIZES: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+"""Bytes in a unit."""
+
+
+def shown(name: str) -> str:
+    """A name from a file, fit for one line of a message: blanks collapsed, control characters out,
+    cut at 60.
+    """
+    collapsed = " ".join(name.split())
+    plain = "".join(char for char in collapsed if char.isprintable())
+    return plain if len(plain) <= 60 else plain[:57] + "..."
+
+
+def first_line(error: BaseException) -> str:
+    """What a library says of its failure, fit for one line of a message."""
+    said = " ".join(str(error).partition("\n")[0].split())
+    plain = "".join(char for char in said if char.isprintable())
+    return plain[:200] or type(error).__name__
+
+
+def size_text(size: int) -> str:
+    """A size as people read it, in the largest unit that divides it.
+
+    >>> size_text(16 << 20)
+    '16 MiB'
+    """
+    for unit in ("GiB", "MiB", "KiB"):
+        if size % SIZES[unit] == 0:
+            return f"{size // SIZES[unit]} {unit}"
+    return f"{size:,} bytes"
