@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 from pydantic import JsonValue
 
+from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import Books, Kernel, Measured
 from cloakwork.noise import Noise

@@ -44,14 +44,13 @@ from cloakwork.report.model import Format as ReportFormat
 from cloakwork.report.render import render, render_pdf
 from cloakwork.report.risk_file import read_risk
 from cloakwork.report.texts import open_window_line, warning_lines
-from cloakwork.run.engine_choice import SparkTable, choice_for
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.profile import measure
-from cloakwork.run.reading import AttributesLeft, read_under
+from cloakwork.run.reading import AttributesLeft, SparkTable, choice_for, read_under
 from cloakwork.run.release import Release, StepRecord
+from cloakwork.run.requirements import require_device
 from cloakwork.run.run import EntryDetails, Run, Stopwatch, previewable
 from cloakwork.run.search_cache import SearchCache
-from cloakwork.run.training_device import require_device
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, JsonValue
 
-from cloakwork.base.budget import guessing_advantage
+from cloakwork.base.costs import guessing_advantage
 from cloakwork.base.facts import Facts
 from cloakwork.base.progress import say
 from cloakwork.base.quantities import Frozen, Number

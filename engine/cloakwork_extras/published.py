@@ -6,9 +6,9 @@ from typing import ClassVar, TypeVar
 
 from pydantic import BaseModel
 
+from cloakwork.base.costs import NonPrivate, PrivacyEvent
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.base.privacy_event import NonPrivate, PrivacyEvent
 from cloakwork.mechanisms.base import Proof
 from cloakwork.mechanisms.variants.family import VariantRelease
 

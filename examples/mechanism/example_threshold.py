@@ -3,8 +3,8 @@
 from pydantic import BaseModel, ConfigDict
 
 from cloakwork.accounting.calibrate import laplace_scale, partition_threshold, threshold_delta
+from cloakwork.base.costs import Composed, DiscreteLaplace, EpsilonDelta
 from cloakwork.base.lineage import CONTROL_FLOW
-from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta
 from cloakwork.kernel import Entries, Laplace
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement, MeasureStep

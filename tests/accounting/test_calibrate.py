@@ -17,10 +17,10 @@ from cloakwork.accounting.calibrate import (
     truncation_bound,
 )
 from cloakwork.accounting.events import cost, upper_bound_epsilon
-from cloakwork.accounting.exact import truncation_delta
-from cloakwork.base.budget import Cost
-from cloakwork.base.privacy_event import (
+from cloakwork.accounting.leaf_events import truncation_delta
+from cloakwork.base.costs import (
     Composed,
+    Cost,
     DiscreteGaussian,
     DiscreteLaplace,
     EpsilonDelta,

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_discrete_gaussian_mechanism
 
-from cloakwork.accounting.discrete_gaussians import gaussian_distribution
-from cloakwork.accounting.distributions import _cells_of
+from cloakwork.accounting.distributions import _cells_of, gaussian_distribution
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 3.137, 47.3])

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from cloakwork.accounting import gaussians
 from cloakwork.accounting.events import cost, delta_at, naive
-from cloakwork.accounting.exact import exactly, rounded_down
-from cloakwork.base.budget import NOTHING, Cost
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     FREE,
+    NOTHING,
     Composed,
+    Cost,
     DiscreteGaussian,
     DiscreteLaplace,
     EpsilonDelta,
@@ -25,6 +25,7 @@ from cloakwork.base.privacy_event import (
     Repeated,
     TruncatedGeometric,
 )
+from cloakwork.base.exact import exactly, rounded_down
 from conftest import runs
 
 SAMPLE = PoissonSampled(rate=0.05, event=DiscreteLaplace(scale=1.0))

@@ -9,8 +9,8 @@ from dp_accounting.pld import PLDAccountant
 
 from cloakwork.accounting.distributions import distribution_of
 from cloakwork.accounting.events import cost, delta_at
-from cloakwork.accounting.sampled_gaussians import epsilon_of_samples
-from cloakwork.base.privacy_event import (
+from cloakwork.accounting.gaussians import epsilon_of_samples
+from cloakwork.base.costs import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.ledger.account import Balance
 from cloakwork.ledger.books import Book
 from cloakwork.ledger.declarations import DatasetDeclaration

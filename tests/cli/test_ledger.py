@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Charge, Cost
 from cloakwork.ledger.ledger import Ledger
 
 

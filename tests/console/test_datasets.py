@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.console.datasets import gauge_of
 from cloakwork.ledger.account import Balance
 from cloakwork.ledger.books import Book

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import JsonValue
 
+from cloakwork.base.costs import FREE
 from cloakwork.base.facts import Facts, Unit, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.base.privacy_event import FREE
 from cloakwork.guarantees import (
     ConfidenceBound,
     DifferentialPrivacy,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Charge, Cost
 from conftest import Said
 
 Cloakwork = Callable[..., Said]

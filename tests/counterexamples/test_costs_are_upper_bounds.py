@@ -12,7 +12,7 @@ from mpmath import binomial, exp, mp, mpf
 
 from cloakwork import apply, load_policy, make_plan
 from cloakwork.accounting.events import cost, delta_at
-from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, Repeated
+from cloakwork.base.costs import Composed, DiscreteLaplace, EpsilonDelta, Repeated
 from cloakwork.policy.lint import lint
 
 mp.dps = 60

@@ -21,14 +21,14 @@ from cloakwork.kernel import Clip, Kernel, Selected, vectors
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.noises import selection_event
 from cloakwork.kernel.vectors import Sums
+from cloakwork.mechanisms.steps import Enrichment, Times
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
-from cloakwork.mechanisms.values import Enrichment, Times
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.run import steps
-from cloakwork.run.engine_choice import on_excess_under
 from cloakwork.run.prepare import required_attributes
+from cloakwork.run.reading import on_excess_under
 from cloakwork.run.run import Run
 from plan.conftest import policy_of
 

@@ -11,8 +11,7 @@ from cloakwork.errors import PlanImpossible
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.guarantees.derive import derive
 from cloakwork.mechanisms.base import Gives, Offer
-from cloakwork.mechanisms.packages import Package
-from cloakwork.mechanisms.third_party import OfPackage
+from cloakwork.mechanisms.registry import OfPackage, Package
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.histogram_params import offered_params
 from cloakwork.plan.choose import step_of

@@ -7,14 +7,12 @@ import polars as pl
 import pytest
 
 from cloakwork import read_log
-from cloakwork.engines.enriched import enriched
-from cloakwork.engines.measured import measured_of
-from cloakwork.engines.noise_on_values import codes_of
+from cloakwork.engines.measured import enriched, measured_of
+from cloakwork.engines.noised import codes_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.local_values import PublicValues
-from cloakwork.mechanisms.values import Enrichment, Listed
+from cloakwork.mechanisms.steps import Enrichment, Listed, PublicValues
 from cloakwork.noise import reproducible
 from cloakwork.run.prepare import _with_source_texts
 from cloakwork.testing.logs import log_of

@@ -17,18 +17,16 @@ import cloakwork
 from cloakwork.base import progress
 from cloakwork.base.progress import heard_by
 from cloakwork.engines.base import Engine, part_bounds
-from cloakwork.engines.batched import BatchedLog
+from cloakwork.engines.batched import BatchedLog, LocalEngine
 from cloakwork.engines.batches import collected
 from cloakwork.engines.executors import InThisProcess
-from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.engines.workspace import Workspace
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
-from cloakwork.run.all_cases import SourceFigures
-from cloakwork.run.prepare import prepared_log
+from cloakwork.run.prepare import SourceFigures, prepared_log
 from cloakwork.run.run import Run, finished
 from log_equality import assert_same_log
 

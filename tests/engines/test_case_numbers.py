@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cloakwork.base.arrays import Ints
-from cloakwork.engines import case_numbers, sorted_runs
-from cloakwork.engines.case_numbers import numbers_of_cases
+from cloakwork.engines import batch_files
+from cloakwork.engines.batch_files import numbers_of_cases
 from cloakwork.engines.workspace import Workspace
 from cloakwork.errors import OutputError
 from cloakwork.log.eventlog import EventLog
@@ -29,8 +29,8 @@ def test_each_case_gets_the_number_of_smaller_indexes(
     """In whatever order a batch has its cases, and whichever ranges they fall into; cases of one
     index have one number. It is the same in another process.
     """
-    monkeypatch.setattr(sorted_runs, "_SAMPLED", 2)
-    monkeypatch.setattr(sorted_runs, "_RANGE", 3)
+    monkeypatch.setattr(batch_files, "_SAMPLED", 2)
+    monkeypatch.setattr(batch_files, "_RANGE", 3)
     draws = np.random.default_rng(7)
     batches = [draws.integers(-60, 1 << 40, size) for size in (80, 0, 1, 55)]
     batches[3][:10] = batches[0][:10]
@@ -67,7 +67,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(sorted_runs.SortedRuns, "add", fails)
+        patched.setattr(batch_files.SortedRuns, "add", fails)
         with pytest.raises(OutputError, match=r"cannot be written there \(No space left"):
             numbers_of_cases([np.arange(3)], space)
     assert list(space.path.iterdir()) == []
@@ -86,7 +86,7 @@ def test_a_disk_that_is_full_for_what_is_written_late_is_one_line(
         return Path("/dev/full").open("r+b")
 
     space = Workspace(tmp_path)
-    monkeypatch.setattr(case_numbers, "private_file", full)
+    monkeypatch.setattr(batch_files, "private_file", full)
     with pytest.raises(OutputError, match=r"cannot be written there \(No space left"):
         numbers_of_cases([np.arange(3)], space)
     assert not list(space.path.glob("*.indexes"))

@@ -11,15 +11,14 @@ from pydantic import BaseModel
 
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.engines.enriched import ColumnsOfCases
-from cloakwork.engines.enriched import enriched as with_columns
-from cloakwork.engines.local import LocalEngine
+from cloakwork.engines.batched import LocalEngine
+from cloakwork.engines.measured import ColumnsOfCases
+from cloakwork.engines.measured import enriched as with_columns
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.kernel import Clip, Entries, Laplace
 from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.base import Mechanism, Refusal
-from cloakwork.mechanisms.steps import EnrichStep
-from cloakwork.mechanisms.values import Enrichment, Listed, Numbers, Times
+from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Listed, Numbers, Times
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 from cloakwork.testing.runs import run_step

@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 
 from cloakwork.base.facts import Facts, Window
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.engines import noised_sample
+from cloakwork.engines import noised as module
 from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import MemoryEngine
-from cloakwork.engines.noised_sample import SampleOfNoised, sample_of
+from cloakwork.engines.noised import SampleOfNoised, sample_of
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.kernel.perturb import StartsAndGaps
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.noisy_times import NoisySample
-from cloakwork.mechanisms.steps import MapCasesBySummary
+from cloakwork.mechanisms.steps import MapCasesBySummary, NoisySample
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import Noise, Stream, reproducible
 from cloakwork.run.steps import GrantedStep
@@ -89,7 +88,7 @@ def test_the_release_does_not_depend_on_the_batches(
     goal: Guarantee, noised: str | None, grid: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the last microsecond, also where the sample leaves most values out."""
-    monkeypatch.setattr(noised_sample, "SAMPLED", most)
+    monkeypatch.setattr(module, "SAMPLED", most)
     log = random_log()
     at_once = released(log, goal, 1, grid, noised)
     for batches in (7, *[60] * LONG):
@@ -181,7 +180,7 @@ def test_the_sample_is_bounded_and_fair(monkeypatch: pytest.MonkeyPatch) -> None
     400 of 4,000 are drawn without replacement: their mean is normal to a good approximation, with a
     standard deviation of 1155 * (0.9 / 400) ** 0.5 = 55; seven of these fail once in 10**11 runs.
     """
-    monkeypatch.setattr(noised_sample, "SAMPLED", 400)
+    monkeypatch.setattr(module, "SAMPLED", 400)
     log = log_of(["a"] * 4_000, [[None]] * 4_000)
     nothing = np.zeros(0, np.int64)
     noised = StartsAndGaps(np.arange(4_000), np.arange(4_000), nothing, nothing)
@@ -192,7 +191,7 @@ def test_the_sample_is_bounded_and_fair(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_sample_of_batches_is_that_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merged, also merged in steps, and whatever the order of the batches."""
-    monkeypatch.setattr(noised_sample, "SAMPLED", 6)
+    monkeypatch.setattr(module, "SAMPLED", 6)
     log = random_log()
     taken = action_of(reproducible(1)).aggregate
     whole = taken.merge(taken.of(replace(log, case_index=np.arange(CASES))))

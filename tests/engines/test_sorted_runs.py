@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from cloakwork.base.arrays import Ints
-from cloakwork.engines import sorted_runs
-from cloakwork.engines.sorted_runs import SortedRuns
+from cloakwork.engines import batch_files
+from cloakwork.engines.batch_files import SortedRuns
 
 
 @pytest.fixture
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges of some 40 numbers."""
-    monkeypatch.setattr(sorted_runs, "_SAMPLED", 4)
-    monkeypatch.setattr(sorted_runs, "_RANGE", 10)
+    monkeypatch.setattr(batch_files, "_SAMPLED", 4)
+    monkeypatch.setattr(batch_files, "_RANGE", 10)
 
 
 def runs_of(file: IO[bytes], runs: list[Ints]) -> SortedRuns[np.int64]:

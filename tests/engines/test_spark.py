@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from cloakwork.api import release, verify
-from cloakwork.base.locks import lock_file
+from cloakwork.base.files import lock_file
 from cloakwork.engines.batch_files import BatchFile
 from cloakwork.engines.batches import collected
 from cloakwork.errors import CloakworkError, LogError, MechanismError
@@ -30,7 +30,7 @@ from cloakwork.log.limits import Limits
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
-from cloakwork.run.all_cases import SourceFigures
+from cloakwork.run.prepare import SourceFigures
 from cloakwork.testing.asking_contract import MechanismRuns
 from cloakwork.testing.contract import MechanismContract
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log
@@ -308,7 +308,7 @@ def test_a_hundred_tasks_killed_after_output(
     on_spark = spark_engine(
         session, tmp_path / "storage", batch_events=-(-events // 20), part_events=200
     )
-    runs: list[tuple[str, Any, Any, dict[str, str] | None]] = [
+    runs: list[tuple[str, Any, dict[str, str] | None]] = [
         ("memory", "memory", path, None),
         ("spark", on_spark, frame, {"row": "n"}),
     ]
@@ -392,7 +392,7 @@ from pathlib import Path
 from cloakwork.engines.batches import collected
 from cloakwork_extras.spark.spark import spark_engine
 from cloakwork_extras.spark.spark_rows import SparkSource
-from cloakwork.run.all_cases import SourceFigures
+from cloakwork.run.prepare import SourceFigures
 from engines.test_spark import REQUEST, as_it_is
 
 folder, out = Path(sys.argv[1]), Path(sys.argv[2])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.base.locks import Lock, lock_if_abandoned
+from cloakwork.base.files import Lock, lock_if_abandoned
 from cloakwork.engines import workspace
 from cloakwork.engines.partition import partition
 from cloakwork.engines.workspace import Workspace, work_home, writing_to

@@ -8,7 +8,7 @@ import pytest
 
 import cloakwork
 from cloakwork.api import load_policy
-from cloakwork.base.budget import guessing_advantage
+from cloakwork.base.costs import guessing_advantage
 from cloakwork.errors import CloakworkError, LogError
 from cloakwork.evaluation.compare import compare
 from cloakwork.evaluation.comparison_model import Comparison

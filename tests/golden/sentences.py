@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.base.facts import Window
 from cloakwork.guarantees import Guarantee, short_description
 from cloakwork.guarantees.claims import (

@@ -4,9 +4,9 @@ away.
 
 import pytest
 
+from cloakwork.base.costs import FREE, DiscreteLaplace, NonPrivate, PrivacyEvent
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import Lineage
-from cloakwork.base.privacy_event import FREE, DiscreteLaplace, NonPrivate, PrivacyEvent
 from cloakwork.base.quantities import parse_duration
 from cloakwork.guarantees import (
     DifferentialPrivacy,

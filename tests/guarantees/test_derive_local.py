@@ -4,9 +4,9 @@ a condition is taken away.
 
 import pytest
 
+from cloakwork.base.costs import FREE, EpsilonDelta
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import Lineage
-from cloakwork.base.privacy_event import FREE, EpsilonDelta
 from cloakwork.guarantees import LocalDP
 from cloakwork.guarantees.derive import derive
 from cloakwork.plan.model import Step

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from cloakwork.base.costs import FREE
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW
-from cloakwork.base.privacy_event import FREE
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Books, Clip, Growth, Kernel, noises
 from cloakwork.mechanisms.base import Offer

@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 import polars as pl
 
+from cloakwork.base.costs import Composed, DiscreteLaplace, EpsilonDelta
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta
 from cloakwork.base.quantities import Frozen
 from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import Clip, Entries, Gaussian, Laplace

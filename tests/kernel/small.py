@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from cloakwork.base.privacy_event import Composed
+from cloakwork.base.costs import Composed
 from cloakwork.kernel import Books, Cases, Entries, Kernel, Measured, Owners
 from cloakwork.noise import reproducible
 

@@ -14,8 +14,8 @@ import pytest
 from polars.exceptions import PanicException
 from pydantic import BaseModel
 
+from cloakwork.base.costs import Composed, DiscreteGaussian, DiscreteLaplace, PrivacyEvent
 from cloakwork.base.facts import Unit
-from cloakwork.base.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, PrivacyEvent
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import (

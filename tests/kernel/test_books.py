@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     FREE,
     Composed,
     DiscreteGaussian,

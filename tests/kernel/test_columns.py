@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cloakwork.base.costs import PoissonSampled
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.base.privacy_event import PoissonSampled
 from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import PlanUnsound

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cloakwork.base.privacy_event import DiscreteLaplace, Repeated
+from cloakwork.base.costs import DiscreteLaplace, Repeated
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Cases, Entries, Gaussian, Laplace, Truncated
 from cloakwork.kernel.noises import selection_event

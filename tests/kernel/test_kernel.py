@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from cloakwork.base.budget import Cost
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     FREE,
     Composed,
+    Cost,
     DiscreteGaussian,
     DiscreteLaplace,
     EpsilonDelta,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.leaf_events import leaves_of
-from cloakwork.base.privacy_event import DiscreteGaussian, DiscreteLaplace, Repeated
+from cloakwork.base.costs import DiscreteGaussian, DiscreteLaplace, Repeated
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import ONE, Clip, Gaussian, Laplace, Truncated
 from cloakwork.kernel.noises import LARGEST, gaussian_tail, laplace_tail, selection_event

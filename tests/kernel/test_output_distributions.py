@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cloakwork.base.costs import EpsilonDelta
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW
-from cloakwork.base.privacy_event import EpsilonDelta
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Growth, Kernel, NoisySums
 from cloakwork.mechanisms.registry import catalogue

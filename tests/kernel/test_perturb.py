@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 
 from cloakwork.base.arrays import Ints
+from cloakwork.base.costs import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.base.facts import Facts, Unit, Window
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.base.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import MemoryEngine
-from cloakwork.engines.noise_on_times import raw_times
+from cloakwork.engines.noised import raw_times
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.kernel import Books

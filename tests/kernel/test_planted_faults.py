@@ -14,9 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.facts import Facts
-from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -25,6 +23,8 @@ from cloakwork.base.privacy_event import (
     PrivacyEvent,
     Repeated,
 )
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.quantities import Frozen
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound

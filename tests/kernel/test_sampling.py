@@ -11,8 +11,7 @@ from scipy.stats import chisquare
 
 from cloakwork.base.arrays import Ints
 from cloakwork.kernel import Cases, Clip, Entries
-from cloakwork.kernel.sampling import sampled_sums
-from cloakwork.kernel.vectors import vectors_of
+from cloakwork.kernel.vectors import sampled_sums, vectors_of
 from cloakwork.noise import reproducible
 from conftest import runs
 

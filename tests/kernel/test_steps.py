@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from cloakwork.base.privacy_event import FREE, PoissonSampled, Repeated
+from cloakwork.base.costs import FREE, PoissonSampled, Repeated
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Descent, Gaussian
 from cloakwork.noise import reproducible

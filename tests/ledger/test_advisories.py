@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cloakwork.accounting.charge import Charge
+from cloakwork.base.costs import Charge
 from cloakwork.ledger import advisories
 from cloakwork.ledger.advisories import ADVISORIES, Advisory, advisories_for
 from cloakwork.ledger.ledger import Ledger, Record

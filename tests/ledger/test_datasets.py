@@ -3,7 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.ledger.datasets import datasets, declare_dataset
 from cloakwork.ledger.fingerprint import fingerprint
 from cloakwork.ledger.ledger import Ledger

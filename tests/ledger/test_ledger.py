@@ -17,7 +17,7 @@ import pytest
 from pydantic import ValidationError
 
 import cloakwork
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.errors import BudgetExceeded, CloakworkError, LedgerError
 from cloakwork.ledger.ledger import Charge, Ledger
 
@@ -337,7 +337,7 @@ def test_the_environment_names_the_ledger(tmp_path, monkeypatch, own_home):
 RACERS = """
 import os, sys, time
 from cloakwork.ledger.ledger import Charge, Ledger
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.errors import BudgetExceeded
 import sqlalchemy.dialects.postgresql.psycopg, sqlalchemy.dialects.sqlite
 
@@ -388,7 +388,7 @@ def test_thirty_processes_race_for_a_budget_of_ten(ledger):
 ENDLESS = """
 import sys
 from cloakwork.ledger.ledger import Charge, Ledger
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 ledger = Ledger(sys.argv[1])
 while True:
     charge = Charge(currency="unit", cost=Cost(epsilon=1.0))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.errors import BudgetExceeded, LedgerError
 from cloakwork.ledger import _journal
 from cloakwork.ledger.ledger import Ledger
@@ -68,10 +68,10 @@ def test_a_killed_process_leaves_what_it_reserved(database: str) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from cloakwork.accounting.charge import Charge
+from cloakwork.base.costs import Charge
 from cloakwork.ledger import _journal
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 charge = Charge(currency="unit", cost=Cost(epsilon=1.0))
 made = Ledger(sys.argv[1]).reserve("claims", policy="p", charges=[charge], folder=Path("out"))
 print(made.id, flush=True)

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Charge, Cost
 from cloakwork.errors import BudgetExceeded, LedgerError, PlanImpossible
 from cloakwork.ledger import account
 from cloakwork.ledger._tables import windows_table

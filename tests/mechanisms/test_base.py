@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from cloakwork.engines.batched import LocalEngine
 from cloakwork.engines.batches import case_ranges
-from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.variants import CasesOfVariants
 from cloakwork.mechanisms.steps import GenerateCases
-from cloakwork.run.all_cases import SourceFigures
+from cloakwork.run.prepare import SourceFigures
 from contracts.sample_logs import log_of
 
 MADE = CasesOfVariants.of([("a",), ("b", "c", "d"), ()], np.array([5, 4, 3]))

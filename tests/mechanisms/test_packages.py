@@ -8,8 +8,7 @@ from cloakwork.base.facts import Facts
 from cloakwork.errors import MechanismError
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
-from cloakwork.mechanisms.packages import Package
-from cloakwork.mechanisms.third_party import OfPackage
+from cloakwork.mechanisms.registry import OfPackage, Package
 from cloakwork.plan.planner import make_plan
 from plan.conftest import policy_of
 from plan.test_joint import spec

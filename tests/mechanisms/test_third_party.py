@@ -18,9 +18,8 @@ from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams
 from cloakwork.mechanisms.attributes.redact import Treatment as Rule
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.packages import Package
+from cloakwork.mechanisms.registry import OfPackage, Package
 from cloakwork.mechanisms.steps import Decision, MapCases, MapCasesBySummary, NoiseOnTimesStep
-from cloakwork.mechanisms.third_party import OfPackage
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log, random_batches

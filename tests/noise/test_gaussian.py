@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from cloakwork.base.exponential import exp_bounds
+from cloakwork.base.exact import LARGEST_SCALE, drawn_rate, drawn_sigma, exact_scale, exp_bounds
 from cloakwork.errors import MechanismError
-from cloakwork.noise import coins, drawn_rate, drawn_sigma, reproducible, sampler, secret
+from cloakwork.noise import reproducible, sampler, secret
 from cloakwork.noise import source as noise
 from noise.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, two_sample_p_value
 from noise.opendp_sampler import drawn_by_opendp
@@ -90,9 +90,9 @@ def test_large_sigmas_do_not_overflow(sigma):
 
 def test_a_biased_coin_is_noticed(monkeypatch):
     """The comparison fails on a threshold that is off by up to a twentieth."""
-    right = coins.gaussian_thresholds
+    right = sampler.gaussian_thresholds
     monkeypatch.setattr(
-        coins,
+        sampler,
         "gaussian_thresholds",
         lambda y, sigma, t: (
             right(y, sigma, t) * (1 - 0.05 * np.minimum(y / float(3 * sigma), 1))
@@ -103,9 +103,9 @@ def test_a_biased_coin_is_noticed(monkeypatch):
 
 def test_a_forgotten_correction_is_noticed(monkeypatch):
     """The comparison fails where candidates are centred on sigma instead of sigma^2 / t."""
-    right = coins.gaussian_thresholds
+    right = sampler.gaussian_thresholds
     monkeypatch.setattr(
-        coins, "gaussian_thresholds", lambda y, sigma, t: right(y, sigma, float(sigma))
+        sampler, "gaussian_thresholds", lambda y, sigma, t: right(y, sigma, float(sigma))
     )
     assert against_the_law(reproducible(1).gaussian_values(7.5, 400_000), 7.5) < 1e-6
 
@@ -121,7 +121,7 @@ def test_every_draw_settled_late_is_unbiased(monkeypatch):
     """With a margin that calls every coin ambiguous the exact path decides all of them, and the
     distribution stays.
     """
-    monkeypatch.setattr(coins, "MARGIN", np.uint64(1 << 63))
+    monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
     assert against_the_law(reproducible(3).gaussian_values(7.5, 4_000), 7.5) > 1e-3
 
 
@@ -130,10 +130,10 @@ def test_thresholds_keep_their_proved_error(sigma):
     """Within an eighth of the margin of the truth, from the peak to where the coin is never
     heads.
     """
-    exact, t = Fraction(sigma), min(math.floor(sigma) + 1, sampler.LARGEST)
+    exact, t = Fraction(sigma), min(math.floor(sigma) + 1, int(LARGEST_SCALE))
     far = (np.random.default_rng(5).random(300) * 12 * sigma).astype(np.int64)
     y = np.concatenate([far, np.arange(5), [int(1001 * t)]]).astype(np.int64)
-    for at, found in zip(y, coins.gaussian_thresholds(y, exact, t), strict=True):
+    for at, found in zip(y, sampler.gaussian_thresholds(y, exact, t), strict=True):
         x = (int(at) - exact**2 / t) ** 2 / (2 * exact**2)
         low, high = exp_bounds(x, 63) if x < 100 else (0, 1)
         assert low - 2**14 <= int(found) <= high + 2**14
@@ -149,7 +149,7 @@ def test_an_ambiguous_coin_takes_more_bits_of_the_same_uniform(y, sigma, off, he
     threshold = bits_of_exp((y - sigma**2 / t) ** 2 / (2 * sigma**2), 63 + 64)
     prefix, rest = threshold >> 64, (threshold % WORD) + off
     drawn = np.array([prefix << 1], dtype=np.uint64)
-    found = coins.gaussian_coins(np.array([y]), sigma, t, fed(rest), drawn)
+    found = sampler.gaussian_coins(np.array([y]), sigma, t, fed(rest), drawn)
     assert found.tolist() == [heads]
 
 
@@ -157,14 +157,14 @@ def test_a_hopeless_coin_is_settled_without_computing_its_chance():
     """exp(-2**100) has no bounds of workable size; a uniform that starts with zeros is settled by
     its first one.
     """
-    assert not coins.falls_below_exp(1, 63, Fraction(2**100), fed())
-    assert not coins.falls_below_exp(0, 63, Fraction(2**100), fed(0, 0, 1))
+    assert not sampler.falls_below_exp(1, 63, Fraction(2**100), fed())
+    assert not sampler.falls_below_exp(0, 63, Fraction(2**100), fed(0, 0, 1))
     x = Fraction(70)
     bits = bits_of_exp(x, 63 + 128)
     assert bits >> 128 == 0
     last, first = bits % WORD, (bits >> 64) % WORD
-    assert coins.falls_below_exp(0, 63, x, fed(first, last - 1))
-    assert not coins.falls_below_exp(0, 63, x, fed(first, last + 1))
+    assert sampler.falls_below_exp(0, 63, x, fed(first, last - 1))
+    assert not sampler.falls_below_exp(0, 63, x, fed(first, last + 1))
 
 
 @pytest.mark.parametrize("sigma", [0.0, -1.0, math.inf, math.nan, 2.0**54])
@@ -183,7 +183,7 @@ def test_what_is_drawn_is_at_least_what_was_asked(sigma):
     """And the same, bit for bit, from 2**-7 on."""
     drawn = drawn_sigma(sigma)
     assert drawn == sigma or (sigma < drawn <= sigma + 2.0**-60 and sigma < 2.0**-7)
-    assert Fraction(drawn) == sampler.exact_scale(sigma)
+    assert Fraction(drawn) == exact_scale(sigma)
 
 
 def test_a_seed_repeats():

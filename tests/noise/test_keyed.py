@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cloakwork.errors import MechanismError
-from cloakwork.noise import Addresses, Stream, coins, keyed, reproducible, sampler, secret
+from cloakwork.noise import Addresses, Stream, keyed, reproducible, sampler, secret
 from noise import test_gaussian, test_source
 from noise.draws import FALSE_ALARM, p_value
 
@@ -127,7 +127,7 @@ def test_late_settled_coins_and_geometrics_draw_the_same(monkeypatch):
     """
     stream, at = reproducible(1).stream(), AT.at(slice(300))
     usual = stream.laplace_values(7.5, at), stream.gaussian_values(7.5, at)
-    monkeypatch.setattr(coins, "MARGIN", np.uint64(1 << 63))
+    monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
     monkeypatch.setattr(sampler, "geometric_by_table", lambda words: np.full(len(words), -1))
     exact = stream.laplace_values(7.5, at), stream.gaussian_values(7.5, at)
     assert [each.tolist() for each in usual] == [each.tolist() for each in exact]
@@ -135,9 +135,9 @@ def test_late_settled_coins_and_geometrics_draw_the_same(monkeypatch):
 
 def test_a_biased_coin_is_noticed(monkeypatch):
     """The comparison with the law fails on a threshold that is off by up to a twentieth."""
-    right = coins.laplace_thresholds
+    right = sampler.laplace_thresholds
     monkeypatch.setattr(
-        coins,
+        sampler,
         "laplace_thresholds",
         lambda u, p: (right(u, p) * (1 - 0.05 * (u / p))).astype(np.uint64),
     )

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from cloakwork.base.exponential import exp_bounds
-from cloakwork.noise import coins, sampler
+from cloakwork.base.exact import exp_bounds
+from cloakwork.noise import sampler
 from noise.draws import bits_of_exp, fed
 
 
@@ -17,7 +17,7 @@ def test_an_ambiguous_coin_takes_more_bits_of_the_same_uniform(off, heads):
     threshold = bits_of_exp(Fraction(u, p), 63 + 64)
     prefix, rest = threshold >> 64, (threshold & ((1 << 64) - 1)) + off
     drawn = np.array([prefix << 1], dtype=np.uint64)
-    found = coins.laplace_coins(np.array([u], dtype=np.uint64), p, fed(rest), drawn)
+    found = sampler.laplace_coins(np.array([u], dtype=np.uint64), p, fed(rest), drawn)
     assert found.tolist() == [heads]
 
 
@@ -26,8 +26,8 @@ def test_a_coin_that_stays_ambiguous_goes_on():
     x = Fraction(3, 7)
     bits = bits_of_exp(x, 63 + 192)
     words = [(bits >> shift) & ((1 << 64) - 1) for shift in (128, 64, 0)]
-    assert coins.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] - 1))
-    assert not coins.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] + 1))
+    assert sampler.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] - 1))
+    assert not sampler.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] + 1))
 
 
 @pytest.mark.parametrize(("off", "value"), [(-1, 2), (1, 1)])
@@ -53,7 +53,7 @@ def test_the_fast_exponential_keeps_its_proved_error():
             np.arange(1, 257) / 256 - 2**-53,
         ]
     )
-    for at, found in zip(x, coins.exp_minus(x), strict=True):
+    for at, found in zip(x, sampler.exp_minus(x), strict=True):
         low, high = exp_bounds(Fraction(at), 120)
         assert abs(Fraction(found) * 2**120 - low) <= Fraction(high, 2**50) + (high - low)
 

@@ -9,7 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from cloakwork.noise import coins, sampler
+from cloakwork.base.exact import exact_scale
+from cloakwork.noise import sampler
 from cloakwork.noise.source import _Keystream
 from noise.second_sampler import below_exp, bernoulli_exp, exp_between, gaussian, laplace, outcomes
 
@@ -66,7 +67,7 @@ def test_our_coin_falls_as_the_series_says(gamma):
             asked.append(size)
             return np.array([1 << 63], dtype=np.uint64)
 
-        falls = coins.falls_below_exp(prefix, 10, gamma, words)
+        falls = sampler.falls_below_exp(prefix, 10, gamma, words)
         expected = below_exp(bits, gamma)
         if expected is None:
             assert asked == [1]
@@ -122,7 +123,7 @@ def certain(decided):
 SCALES = [Fraction(1, 2), Fraction(1), Fraction(3), Fraction(17, 4), Fraction(7200)]
 
 
-@pytest.mark.parametrize("scale", [*SCALES, sampler.exact_scale(1 / 3)])
+@pytest.mark.parametrize("scale", [*SCALES, exact_scale(1 / 3)])
 def test_laplace_noise_on_the_same_words(scale):
     """Candidate by candidate, value by value."""
     words = Requests(3)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2
 
+from cloakwork.base.exact import drawn_scale
 from cloakwork.errors import MechanismError
-from cloakwork.noise import Addresses, coins, drawn_scale, keyed, reproducible, sampler, secret
+from cloakwork.noise import Addresses, keyed, reproducible, sampler, secret
 from cloakwork.noise import source as noise
 from noise.draws import FALSE_ALARM, fed, law_p_value, p_value, two_sample_p_value
 from noise.opendp_sampler import drawn_by_opendp
@@ -83,9 +84,9 @@ def test_large_scales_do_not_overflow(scale):
 
 def test_a_biased_coin_is_noticed(monkeypatch):
     """The comparison fails on a threshold that is off by up to a twentieth."""
-    right = coins.laplace_thresholds
+    right = sampler.laplace_thresholds
     monkeypatch.setattr(
-        coins,
+        sampler,
         "laplace_thresholds",
         lambda u, p: (right(u, p) * (1 - 0.05 * (u / p))).astype(np.uint64),
     )
@@ -107,7 +108,7 @@ def test_every_draw_settled_late_is_unbiased(monkeypatch):
     """With a margin that calls every coin ambiguous the exact path decides all of them, and the
     distribution stays.
     """
-    monkeypatch.setattr(coins, "MARGIN", np.uint64(1 << 63))
+    monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
     assert against_the_law(reproducible(3).laplace_values(7.5, 8_000), 7.5) > 1e-3
 
 

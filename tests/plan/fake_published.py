@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from pydantic import BaseModel, JsonValue
 
+from cloakwork.base.costs import Composed, DiscreteLaplace, NonPrivate, PrivacyEvent
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import Composed, DiscreteLaplace, NonPrivate, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel
 from cloakwork.mechanisms.base import Offer, Proof, Theorem

@@ -11,8 +11,7 @@ from cloakwork.base.facts import Facts, Unit
 from cloakwork.evaluation.scenarios import scenario
 from cloakwork.evaluation.utility import histogram, relative_log_similarity
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.prediction import Prediction
+from cloakwork.mechanisms.base import Offer, Prediction
 from cloakwork.mechanisms.registry import Catalogue, catalogue
 from cloakwork.mechanisms.variants.accuracy import SIMULATED, predict_similarity
 from cloakwork.mechanisms.variants.threshold import (

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from cloakwork.accounting.charge import Charge
 from cloakwork.authoring.dataset_advice import lint_dataset
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Charge, Cost
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.policy.library import load_shipped

@@ -12,8 +12,8 @@ import yaml
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.gaussians import mu_of_cost
+from cloakwork.base.costs import Composed
 from cloakwork.base.facts import Unit
-from cloakwork.base.privacy_event import Composed
 from cloakwork.errors import PlanImpossible, PlanUnsound
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import reproducible

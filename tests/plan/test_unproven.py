@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost, DiscreteLaplace
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.base.privacy_event import DiscreteLaplace
 from cloakwork.cli import cloakwork_command
 from cloakwork.errors import PlanImpossible, PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy

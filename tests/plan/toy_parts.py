@@ -7,16 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import BaseModel, JsonValue
 
+from cloakwork.base.costs import Composed, EpsilonDelta, PrivacyEvent
+from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.base.privacy_event import Composed, EpsilonDelta, PrivacyEvent
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, PartOfGoal, Proof, Refusal, Theorem
 from cloakwork.mechanisms.registry import Catalogue, catalogue
-from cloakwork.mechanisms.steps import EnrichStep
-from cloakwork.mechanisms.values import Enrichment, Listed, Times
-from cloakwork.noise import drawn_sigma
+from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Listed, Times
 
 NORM = 2**13
 CLIP = Clip("l2", NORM, 4)

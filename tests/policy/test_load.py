@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloakwork.base import globs
-from cloakwork.base.budget import epsilon_of_advantage
+from cloakwork.base.costs import epsilon_of_advantage
 from cloakwork.base.globs import MOST_GLOBS
 from cloakwork.errors import PolicyError
 from cloakwork.guarantees import DifferentialPrivacy

@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.base.privacy_event import Repeated
+from cloakwork.base.costs import Repeated
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.kernel import Cases, Descent, Factors
-from cloakwork.kernel.steps import Gradient
+from cloakwork.kernel.gradients import Gradient
 from cloakwork.noise import Noise, reproducible
 from kernel.small import kernel_of, measured
 

@@ -35,7 +35,7 @@ from cloakwork.mechanisms.attributes.histogram_params import AttributesHistogram
 from cloakwork.mechanisms.attributes.regression import AttributesRegression
 from cloakwork.mechanisms.attributes.tables import Counted
 from cloakwork.mechanisms.base import Offer, PartOfGoal
-from cloakwork.mechanisms.values import Listed
+from cloakwork.mechanisms.steps import Listed
 from cloakwork.noise import Noise, reproducible
 from cloakwork.testing.logs import log_of
 

@@ -12,8 +12,8 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.arrays import Ints
+from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon

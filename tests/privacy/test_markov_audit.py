@@ -23,7 +23,7 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.arrays import Floats, Ints
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound

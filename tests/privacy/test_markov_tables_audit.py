@@ -18,9 +18,8 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.arrays import Floats, Ints
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Composed, Cost, EpsilonDelta
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import Composed, EpsilonDelta
 from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.kernel import (

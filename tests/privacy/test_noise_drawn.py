@@ -14,8 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from cloakwork.base.facts import Facts, Window
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -24,19 +23,14 @@ from cloakwork.base.privacy_event import (
     Repeated,
     TruncatedGeometric,
 )
+from cloakwork.base.exact import drawn_rate, drawn_scale, drawn_sigma
+from cloakwork.base.facts import Facts, Window
 from cloakwork.base.quantities import parse_duration
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.noise import (
-    Addresses,
-    Stream,
-    drawn_rate,
-    drawn_scale,
-    drawn_sigma,
-    reproducible,
-)
+from cloakwork.noise import Addresses, Stream, reproducible
 from cloakwork.testing.runs import run_step
 from measuring import release
 

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
+from cloakwork.base.exact import drawn_scale
 from cloakwork.base.facts import Unit
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
@@ -19,7 +20,7 @@ from cloakwork.evaluation.dp_audit import AuditResult, empirical_epsilon
 from cloakwork.kernel import Books, Kernel, Measured
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.noise import Noise, drawn_scale, reproducible
+from cloakwork.noise import Noise, reproducible
 from cloakwork.plan.profile_model import (
     ProfileFigures,
     ProfileParams,

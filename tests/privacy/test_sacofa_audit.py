@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
+from cloakwork.base.costs import Composed, EpsilonDelta
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import Composed, EpsilonDelta
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cloakwork.accounting.calibrate import gaussian_threshold_delta
 from cloakwork.accounting.events import cost
-from cloakwork.accounting.exact import truncation_delta
+from cloakwork.accounting.leaf_events import truncation_delta
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, OutcomeSet, empirical_epsilon
 from cloakwork.mechanisms.variants.threshold import (
     Kind,

@@ -24,6 +24,7 @@ from cloakwork.kernel import Cases, Column, Columns, Gaussian, vectors_of
 from cloakwork.kernel.perturb import Grid
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Offer, PartOfGoal
+from cloakwork.mechanisms.steps import Times
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.histogram_params import (
@@ -39,7 +40,6 @@ from cloakwork.mechanisms.timestamps.time_queries import (
     hours_of,
     totals_in,
 )
-from cloakwork.mechanisms.values import Times
 from cloakwork.noise import Noise, reproducible
 from cloakwork.run.steps import GrantedStep
 from cloakwork.testing.logs import log_of

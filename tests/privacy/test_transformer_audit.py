@@ -17,9 +17,10 @@ torch = pytest.importorskip("torch")
 
 from cloakwork.accounting.events import cost  # noqa: E402
 from cloakwork.base.arrays import Floats, Ints  # noqa: E402
-from cloakwork.base.budget import Cost  # noqa: E402
+from cloakwork.base.costs import Cost  # noqa: E402
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon  # noqa: E402
-from cloakwork.kernel import Factors, Kernel, steps  # noqa: E402
+from cloakwork.kernel import Factors, Kernel  # noqa: E402
+from cloakwork.kernel import gradients as steps  # noqa: E402
 from cloakwork.kernel.gradients import FactorMoves, Moves, clipped_factors  # noqa: E402
 from cloakwork.mechanisms.variants.markov import RemainingCases  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402

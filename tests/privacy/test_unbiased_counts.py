@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.engines.measured import measured_of
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Gaussian, Kernel, vector_event

@@ -13,11 +13,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from cloakwork.accounting.charge import Charge
 from cloakwork.api import publish
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import FREE, Charge, Cost, DiscreteLaplace, PrivacyEvent
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.base.privacy_event import FREE, DiscreteLaplace, PrivacyEvent
 from cloakwork.guarantees import KAnonymity, MetricPrivacy
 from cloakwork.guarantees.caveats import Intersection
 from cloakwork.guarantees.claims import ConditionedOn

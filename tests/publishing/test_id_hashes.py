@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cloakwork.base.arrays import Words
-from cloakwork.engines import sorted_runs
+from cloakwork.engines import batch_files
 from cloakwork.errors import OutputError
 from cloakwork.publishing import id_hashes
 from cloakwork.publishing.id_hashes import IdHashes
@@ -31,8 +31,8 @@ def test_hashes_of_every_range_are_found(
 ) -> None:
     """Also of ranges of a few; each once, and no others; the file is gone afterwards."""
     monkeypatch.setattr(id_hashes, "_IN_MEMORY", in_memory)
-    monkeypatch.setattr(sorted_runs, "_SAMPLED", 3)
-    monkeypatch.setattr(sorted_runs, "_RANGE", 3)
+    monkeypatch.setattr(batch_files, "_SAMPLED", 3)
+    monkeypatch.setattr(batch_files, "_RANGE", 3)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert twice_in([TWICE[::-1], np.concatenate([TWICE, ONCE]), ONCE[:0], TWICE]) == TWICE.tolist()
     assert twice_in([TWICE, ONCE]) == []

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from cloakwork.base.home import home
+from cloakwork.base.files import home
 from cloakwork.errors import OutputError
 from cloakwork.publishing.keys import (
     KnownKeys,

@@ -12,7 +12,7 @@ import pytest
 
 import cloakwork.log.formats
 from cloakwork.api import publish
-from cloakwork.base.locks import lock_folder
+from cloakwork.base.files import lock_folder
 from cloakwork.errors import OutputError
 from cloakwork.plan.model import Plan
 from cloakwork.publishing import publish as publishing

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from cloakwork.api import publish
-from cloakwork.base.privacy_event import FREE, Composed, DiscreteLaplace
+from cloakwork.base.costs import FREE, Composed, DiscreteLaplace
 from cloakwork.errors import BudgetExceeded, VerificationFailed
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.planner import make_plan

@@ -9,8 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Charge, Cost
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.guarantees.claims.exposures import PolicyReason
 from cloakwork.plan.columns import exposure

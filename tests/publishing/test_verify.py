@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cloakwork.base.home import home
+from cloakwork.base.files import home
 from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFailed
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import Attribute, write_log

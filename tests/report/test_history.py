@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Charge, Cost
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.publishing.from_plan import statement_of

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Charge, Cost
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.guarantees.caveats import Homogeneity, SingleTimesOnly
 from cloakwork.guarantees.claims.caveats import NoTotal

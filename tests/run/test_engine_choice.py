@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 import cloakwork
-from cloakwork.engines.local import LocalEngine
+from cloakwork.engines.batched import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import CloakworkError, Infeasible
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan
-from cloakwork.run import engine_choice, fitting
-from cloakwork.run.engine_choice import Choice, choice_for
+from cloakwork.run import reading, requirements
 from cloakwork.run.prepare import required_attributes
+from cloakwork.run.reading import Choice, choice_for
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "examples" / "logs" / "hospital.csv.gz"
@@ -40,8 +40,8 @@ def test_a_large_one_in_batches_and_that_is_said(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By what its file seems to hold."""
-    monkeypatch.setattr(engine_choice, "IN_MEMORY", 1_000)
-    monkeypatch.setattr(engine_choice, "SMALL_FILE", 0)
+    monkeypatch.setattr(reading, "IN_MEMORY", 1_000)
+    monkeypatch.setattr(reading, "SMALL_FILE", 0)
     chosen = choice(None, plan_of("dp-control-flow"), LOG.with_name(name))
     assert isinstance(chosen.engine, LocalEngine)
     assert chosen.because is not None
@@ -50,10 +50,10 @@ def test_a_large_one_in_batches_and_that_is_said(
 
 def test_a_step_that_needs_all_cases_keeps_it_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless an engine is named."""
-    monkeypatch.setattr(engine_choice, "IN_MEMORY", 1_000)
-    monkeypatch.setattr(engine_choice, "SMALL_FILE", 0)
+    monkeypatch.setattr(reading, "IN_MEMORY", 1_000)
+    monkeypatch.setattr(reading, "SMALL_FILE", 0)
     plan = plan_of("kanon-quasi-identifiers")
-    assert fitting.needs_all_cases(plan, catalogue()).keys() == {"kanon/fill"}
+    assert requirements.needs_all_cases(plan, catalogue()).keys() == {"kanon/fill"}
     assert isinstance(choice(None, plan).engine, MemoryEngine)
     assert isinstance(choice("local", plan).engine, LocalEngine)
 
@@ -62,7 +62,7 @@ def test_too_many_cases_at_once_are_refused_before_a_charge(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One line with what to do; the ledger has no entry."""
-    monkeypatch.setattr(fitting, "AT_ONCE", 1_000)
+    monkeypatch.setattr(requirements, "AT_ONCE", 1_000)
     ledger = cloakwork.Ledger(str(tmp_path / "ledger.db"), notice=lambda _: None)
     policy = ROOT / "policies" / "kanon-quasi-identifiers.yaml"
     with pytest.raises(Infeasible, match=r"kanon/fill.*--engine memory") as caught:

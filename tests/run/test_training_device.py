@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from cloakwork.api import load_policy, make_plan
-from cloakwork.base.privacy_event import Repeated
+from cloakwork.base.costs import Repeated
 from cloakwork.kernel import Descent
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
-from cloakwork.run.training_device import duration_in_words, training_line
+from cloakwork.run.requirements import duration_in_words, training_line
 from cloakwork_extras.networks.devices import TrainsNetwork, chosen_device
 from conftest import EXAMPLES, Said
 from extras.networks.test_devices import stand_in_for_torch

@@ -16,8 +16,8 @@ import polars as pl
 import pytest
 
 from cloakwork.engines.base import Engine
+from cloakwork.engines.batched import LocalEngine
 from cloakwork.engines.batches import collected
-from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import BudgetExceeded, MechanismError, PlanImpossible, PlanUnsound
 from cloakwork.ledger.ledger import Ledger
@@ -31,9 +31,8 @@ from cloakwork.plan.sentences import assumptions_in_words, caveat_in_words
 from cloakwork.plan.windows import facts_in_window
 from cloakwork.policy.model import Policy
 from cloakwork.publishing.from_plan import statement_of
-from cloakwork.run import windows
-from cloakwork.run.all_cases import SourceFigures
-from cloakwork.run.prepare import prepared_log
+from cloakwork.run import prepare
+from cloakwork.run.prepare import SourceFigures, prepared_log
 from cloakwork.run.profile import measure
 from cloakwork.run.run import Run
 from contracts.sample_logs import log_of
@@ -99,12 +98,12 @@ def releases(
     for number, of in enumerate(order):
         name = f"2026-{of:02}"
         facts = facts_in_window(policy, policy.facts(), name)
-        in_window = partial(windows.in_window, policy=policy, facts=facts)
+        in_window = partial(prepare.in_window, policy=policy, facts=facts)
         log = engine.open(extract(number, chosen), in_window, None, SourceFigures()).log
         if recorded:
             terms = ledger_terms(policy, name)
             reservation = ledger.reserve("d", policy="p", charges=(), terms=terms)
-            log, _ = windows.own_cases(log, facts, reservation, engine)
+            log, _ = prepare.own_cases(log, facts, reservation, engine)
         found.append(set(collected(log).cases[CASE_ID]))
     return found
 
@@ -180,7 +179,7 @@ def test_other_rules_would_release_a_case_twice(
     goes_on = tuple(place for place in ALL if _goes_on(HISTORIES[place]))
     order = (10, 11, 11)[:EXTRACTS]
     assert not in_two_windows(order, releases(tmp_path, order, goes_on, recorded=False))
-    monkeypatch.setattr(windows, name, twin)
+    monkeypatch.setattr(prepare, name, twin)
     assert in_two_windows(order, releases(tmp_path, order, goes_on, recorded=False))
 
 
@@ -206,7 +205,7 @@ def test_borders_are_of_utc_and_cases_without_time_or_id_stay_out() -> None:
     for unit, expected in (("case", ["a", "b"]), ({"attribute": PATIENT}, ["a", "b", None])):
         policy = growing(unit=unit, attributes=ATTRIBUTES | {PATIENT: {"role": "identifier"}})
         facts = facts_in_window(policy, policy.facts(), "2026-10")
-        assert windows.in_window(log, policy, facts).cases[CASE_ID].to_list() == expected
+        assert prepare.in_window(log, policy, facts).cases[CASE_ID].to_list() == expected
 
 
 @pytest.mark.parametrize("goal", [DP, KANON])

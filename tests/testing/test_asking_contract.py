@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cloakwork.base.costs import Composed, Repeated
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, Lineage
-from cloakwork.base.privacy_event import Composed, Repeated
 from cloakwork.base.quantities import Frozen
 from cloakwork.errors import MechanismError
 from cloakwork.kernel import (
@@ -24,8 +24,7 @@ from cloakwork.kernel import (
     vectors,
 )
 from cloakwork.mechanisms.base import Mechanism, Offer, PartOfGoal, Refusal, Theorem
-from cloakwork.mechanisms.steps import EnrichStep
-from cloakwork.mechanisms.values import Enrichment, Listed, Numbers
+from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Listed, Numbers
 from cloakwork.testing import MechanismContract
 
 ROLE, CLIP, NOISE = "org:role", Clip("l1", 4, 4), Laplace(16.0)

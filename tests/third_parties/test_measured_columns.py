@@ -15,7 +15,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from functools import partial
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement, MeasureStep
-from cloakwork.base.privacy_event import DiscreteLaplace
+from cloakwork.base.costs import DiscreteLaplace
 
 class Params(BaseModel):
     cases: int

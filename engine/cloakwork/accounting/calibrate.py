@@ -12,17 +12,18 @@ from functools import lru_cache
 from typing import Final
 
 from cloakwork.accounting.events import cost, naive, upper_bound_epsilon
-from cloakwork.accounting.exact import (
+from cloakwork.accounting.leaf_events import truncation_delta
+from cloakwork.base.costs import Cost, PrivacyEvent
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.exact import (
+    LARGEST_SCALE,
+    drawn_scale,
+    drawn_sigma,
     exactly,
     exp_minus,
     rounded_down,
     rounded_up,
-    truncation_delta,
 )
-from cloakwork.base.budget import Cost
-from cloakwork.base.errors import MechanismError
-from cloakwork.base.privacy_event import PrivacyEvent
-from cloakwork.noise import LARGEST_SCALE, drawn_scale, drawn_sigma
 
 SMALLEST: Final = 2.0**-7
 """The least scale that is searched: noise below it is zero for all purposes."""

@@ -30,13 +30,16 @@ from fractions import Fraction
 from functools import lru_cache
 
 from cloakwork.accounting.distributions import distribution_of
-from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
-from cloakwork.accounting.gaussians import epsilon_of_gaussians, is_coarse
+from cloakwork.accounting.gaussians import (
+    added_up,
+    epsilon_of_gaussians,
+    epsilon_of_mixture,
+    epsilon_of_samples,
+    is_coarse,
+)
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, is_unbounded, leaves_of
-from cloakwork.accounting.mixtures import added_up, epsilon_of_mixture
-from cloakwork.accounting.sampled_gaussians import epsilon_of_samples
-from cloakwork.base.budget import Cost
-from cloakwork.base.privacy_event import DiscreteGaussian, PoissonSampled, PrivacyEvent
+from cloakwork.base.costs import Cost, DiscreteGaussian, PoissonSampled, PrivacyEvent
+from cloakwork.base.exact import exactly, rounded_down, rounded_up
 
 
 def cost(event: PrivacyEvent, delta: float) -> Cost:
@@ -47,7 +50,7 @@ def cost(event: PrivacyEvent, delta: float) -> Cost:
     its exact figure and only the delta that it has of its own; otherwise the whole of ``delta`` is
     spent.
 
-    >>> from cloakwork.base.privacy_event import DiscreteLaplace
+    >>> from cloakwork.base.costs import DiscreteLaplace
     >>> cost(DiscreteLaplace(scale=1.0), 0.0)
     Cost(epsilon=1.0, delta=0.0)
     """

@@ -7,8 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from cloakwork.accounting.exact import exactly, truncation_delta
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     Composed,
     DiscreteLaplace,
     EpsilonDelta,
@@ -18,6 +17,7 @@ from cloakwork.base.privacy_event import (
     Repeated,
     TruncatedGeometric,
 )
+from cloakwork.base.exact import exactly, exp_minus
 
 _ROUNDING: Final = Fraction(1, 10**14)
 
@@ -112,3 +112,26 @@ def _amplified_cost(rate: float, leaves: LeafCounts) -> tuple[Fraction, Fraction
         return epsilon, share * delta
     amplified = Fraction(math.log1p(rate * math.expm1(float(epsilon)))) * (1 + _ROUNDING)
     return min(epsilon, amplified), share * delta
+
+
+def truncation_delta(scale: float, bound: int, sensitivity: int = 1) -> Fraction:
+    """The delta of truncated geometric noise on counts that are released where they come out above
+    ``bound``, from above.
+
+    With r = e**(-1/scale) and s = ``sensitivity`` <= bound it is r**(bound-s+1) (1 - r**s) / (1 + r
+    - 2 r**(bound+1)): the noise's mass in (bound - s, bound]. A count moved by s comes out beyond
+    what it could have been with that probability, and a count of s that was not there before is
+    released with it. It is convex in s and nothing at 0, so several counts moved by s together have
+    no more. Scale and moves give epsilon = s/scale. Source: Desfontaines, Voss, Gipson and Mandayam
+    2022, section 4 (k-TSGD), for s = 1. Above ``bound`` moves are charged delta 1.
+    """
+    if sensitivity > bound:
+        return Fraction(1)
+    step = Fraction(scale)
+    # Each power of r from the side that makes the delta larger.
+    r_below = exp_minus(1 / step)[0]
+    moved_below = exp_minus(sensitivity / step)[0]
+    last_above = exp_minus((bound - sensitivity + 1) / step)[1]
+    beyond_above = exp_minus((bound + 1) / step)[1]
+    delta = last_above * (1 - moved_below) / (1 + r_below - 2 * beyond_above)
+    return min(Fraction(1), delta)

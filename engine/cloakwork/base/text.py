@@ -1,5 +1,6 @@
-"""Texts as messages show them: names from outside in one line, sizes in units."""
+"""Texts as messages show them: names from outside in one line, names in a list, sizes in units."""
 
+from collections.abc import Iterable
 from typing import Final
 
 SIZES: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -13,6 +14,20 @@ def shown(name: str) -> str:
     collapsed = " ".join(name.split())
     plain = "".join(char for char in collapsed if char.isprintable())
     return plain if len(plain) <= 60 else plain[:57] + "..."
+
+
+def listed(names: Iterable[str], conjunction: str = "and") -> str:
+    """Names as people list them, in their order.
+
+    >>> listed(["a", "b", "c"]), listed(["a", "b"], "or"), listed([])
+    ('a, b and c', 'a or b', '')
+    """
+    return f" {conjunction} ".join(", ".join(names).rsplit(", ", 1))
+
+
+def quoted(names: Iterable[str]) -> tuple[str, ...]:
+    """Names in quotation marks."""
+    return tuple(f"'{name}'" for name in names)
 
 
 def first_line(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from cloakwork.cli.options import LEDGER_HELP, json_option
 from cloakwork.ledger.declarations import WINDOW_LENGTHS, DatasetWindows, declared_cost
 
 if TYPE_CHECKING:
-    from cloakwork.base.budget import Cost, Currency
+    from cloakwork.base.costs import Cost, Currency
     from cloakwork.ledger.datasets import DatasetOverview
     from cloakwork.ledger.ledger import Ledger
 

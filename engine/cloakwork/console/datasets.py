@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from starlette.responses import Response
 
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Cost, Currency
 from cloakwork.console.visits import Visit, address, go
 from cloakwork.console.workplace import OutsideFolder
 from cloakwork.ledger.account import Balance

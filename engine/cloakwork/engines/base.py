@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,24 @@ from cloakwork.log.handle import LogHandle
 from cloakwork.mechanisms.steps import Aggregate, MapCases, Rewrite
 from cloakwork.noise import Stream
 from cloakwork.noise.keyed import Addresses
+
+
+@runtime_checkable
+class BatchSource(Protocol):
+    """A raw log in parts of whole cases; ``load`` can be pickled.
+
+    ``EventLog.case_index`` of a part says where the first row of each case stands in the source:
+    the order of cases in the log follows from it.
+    """
+
+    def __len__(self) -> int:
+        """How many parts there are."""
+        ...
+
+    def load(self, place: int) -> EventLog:
+        """One part, as a reader of the log would read its cases."""
+        ...
+
 
 EVENTS_OF_A_BATCH: Final = 250_000
 """About how many events are in memory at a time, by each process."""

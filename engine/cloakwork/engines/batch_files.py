@@ -1,19 +1,23 @@
-"""Batches of a log on disk: immutable Arrow files, and segments of batches for other batches."""
+"""What batches of a log leave on disk: immutable Arrow files, segments of batches for other
+batches, and the number of each case in the order of the indexes of all cases.
+"""
 
 import io
 import json
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Generic, TypeVar
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cloakwork.base.arrays import Ints
-from cloakwork.engines.workspace import writing_to
+from cloakwork.engines.workspace import Workspace, writing_to
 from cloakwork.log.eventlog import EventLog, joined_batches
 
 # No column of a log begins so: readers take no name with a zero byte.
@@ -119,3 +123,128 @@ def _read_log(content: bytes) -> EventLog:
         inserted = events.drop_in_place(_INSERTED).to_numpy().astype(np.bool_)
     index: Ints = cases.drop_in_place(_INDEX).to_numpy().astype(np.int64)
     return EventLog(events, cases, offsets, inserted=inserted, case_index=index)
+
+
+Number = TypeVar("Number", np.int64, np.uint64)
+
+_SAMPLED: Final = 512
+"""Of so many numbers of a run one is kept in memory, to find ranges by."""
+
+_RANGE: Final = 512
+"""So many of these are a range: 250,000 numbers, or as many more as one number occurs."""
+
+_BYTES: Final = 8
+"""Of a number."""
+
+
+class SortedRuns(Generic[Number]):
+    """Runs of whole numbers of 64 bits. ``file``: an empty one of bytes, in which they are kept;
+    closing it is left to who opened it.
+    """
+
+    def __init__(self, file: IO[bytes], number: type[Number]) -> None:
+        self._file: Final = file
+        self._number: Final[type[Number]] = number
+        self._starts = [0]
+        self._samples: list[NDArray[Number]] = []
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """How many numbers come before each run, and last how many there are."""
+        return tuple(self._starts)
+
+    def add(self, numbers: NDArray[Number]) -> None:
+        """The next run: shape (numbers,), in any order. Raises OSError where the file is full."""
+        ascending = np.sort(numbers)
+        self._samples.append(ascending[::_SAMPLED].copy())
+        self._starts.append(self._starts[-1] + len(ascending))
+        self._file.seek(_BYTES * self._starts[-2])
+        self._file.write(ascending.tobytes())
+
+    def ranges(self) -> Iterator[list[NDArray[Number]]]:
+        """Range after range, ascending, its numbers of each run, ascending. All that are equal lie
+        in one range.
+        """
+        if not self._starts[-1]:
+            return
+        samples = np.sort(np.concatenate(self._samples))
+        # Whatever is below the first of them is in the first range, with it.
+        ends = np.unique(samples[_RANGE::_RANGE])
+        bounds = [
+            np.concatenate([[0], np.searchsorted(self._read(run, 0, count), ends), [count]])
+            for run, count in enumerate(np.diff(self._starts).tolist())
+        ]
+        for number in range(len(ends) + 1):
+            yield [
+                self._read(run, int(of_run[number]), int(of_run[number + 1]))
+                for run, of_run in enumerate(bounds)
+            ]
+
+    def _read(self, run: int, first: int, behind: int) -> NDArray[Number]:
+        """The numbers of a run from one place on, before another."""
+        self._file.seek(_BYTES * (self._starts[run] + first))
+        packed = self._file.read(_BYTES * (behind - first))
+        return np.frombuffer(packed, self._number)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseNumbers:
+    """For each batch the numbers of its cases, in a file; fit to be pickled. ``starts``: how many
+    cases come before each batch.
+    """
+
+    path: Path
+    starts: tuple[int, ...] = field(repr=False)
+
+    def applied(self, place: int, batch: EventLog) -> EventLog:
+        """The batch at ``place``, which has the indexes that were numbered, with its numbers."""
+        index = batch.index_of_case
+        start = _BYTES * self.starts[place]
+        ascending = np.fromfile(self.path, np.int64, len(index), offset=start)
+        numbers = np.empty_like(ascending)
+        numbers[np.argsort(index, kind="stable")] = ascending
+        return replace(batch, case_index=numbers)
+
+
+def numbers_of_cases(indexes: Iterable[Ints], workspace: Workspace) -> CaseNumbers:
+    """Each case gets the number of cases with a smaller index. ``indexes``: those of the cases of
+    batch after batch, of which one at a time is in memory.
+    """
+    path = workspace.new_file(".numbers")
+    with _kept_at(workspace.new_file(".indexes")) as kept:
+        runs = SortedRuns(kept, np.int64)
+        for index in indexes:
+            with writing_to(path):
+                runs.add(index)
+        with writing_to(path), private_file(path) as file:
+            _write_ranks(runs, file)
+    return CaseNumbers(path, runs.starts)
+
+
+def _write_ranks(runs: SortedRuns[np.int64], file: IO[bytes]) -> None:
+    """Where each number of the runs stands among all of them, run after run."""
+    smaller = 0
+    written = list(runs.starts)
+    for of_runs in runs.ranges():
+        ascending = np.sort(np.concatenate(of_runs))
+        for run, numbers in enumerate(of_runs):
+            ranks = smaller + np.searchsorted(ascending, numbers)
+            file.seek(_BYTES * written[run])
+            file.write(ranks.astype(np.int64).tobytes())
+            written[run] += len(ranks)
+        smaller += len(ascending)
+
+
+@contextmanager
+def _kept_at(path: Path) -> Iterator[IO[bytes]]:
+    """A new file, which is gone afterwards."""
+    with writing_to(path):
+        file = private_file(path)
+    try:
+        yield file
+    finally:
+        # Closing writes what is left, which nobody reads any more: where the disk is full, that was
+        # said before.
+        with suppress(OSError):
+            file.close()
+        path.unlink(missing_ok=True)

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.base.errors import OutputError
-from cloakwork.base.home import data_home
-from cloakwork.base.locks import Lock, lock_folder, lock_if_abandoned
+from cloakwork.base.files import Lock, data_home, lock_folder, lock_if_abandoned
 
 WORK_FOLDER: Final = "CLOAKWORK_WORK"
 """The environment's name for where such folders are made."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from cloakwork.base.budget import guessing_advantage
+from cloakwork.base.costs import guessing_advantage
 from cloakwork.base.lineage import METADATA, TIMESTAMPS
 from cloakwork.base.quantities import format_duration
 from cloakwork.evaluation.comparison_model import (

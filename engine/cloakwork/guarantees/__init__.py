@@ -10,6 +10,7 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
+from cloakwork.base.text import listed
 from cloakwork.guarantees.base import CountedGuarantee, GuaranteePrice, LeastGroup, PrivacyGuarantee
 from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
 from cloakwork.guarantees.confidence_bound import (
@@ -22,7 +23,6 @@ from cloakwork.guarantees.k_anonymity import KAnonymity
 from cloakwork.guarantees.l_diversity import LDiversity
 from cloakwork.guarantees.local_dp import LocalDP
 from cloakwork.guarantees.metric_privacy import MetricPrivacy
-from cloakwork.guarantees.phrases import listed_columns
 from cloakwork.guarantees.t_closeness import VACUOUS_T, TCloseness
 
 __all__ = [
@@ -77,8 +77,8 @@ def short_description(guarantee: Guarantee) -> str:
     strengths = guarantee.model_dump(
         exclude={"kind", "over", "attribute"}, exclude_none=True, mode="json"
     )
-    listed = ", ".join(
+    options = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in strengths.items()
     )
-    return f"{guarantee.kind} over {listed_columns(guarantee.over)} ({listed})"
+    return f"{guarantee.kind} over {listed(guarantee.over)} ({options})"

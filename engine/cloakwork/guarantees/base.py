@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Cost, Currency
 from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
 

@@ -5,9 +5,8 @@ to cite them.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from cloakwork.base.budget import Currency
+from cloakwork.base.costs import Composed, Currency, PrivacyEvent
 from cloakwork.base.facts import CASE, Facts, Unit, unit_name
-from cloakwork.base.privacy_event import Composed, PrivacyEvent
 from cloakwork.guarantees.claims import Assumption, Source
 from cloakwork.guarantees.claims.assumptions import (
     CasesOfWindow,
@@ -118,12 +117,3 @@ def _file_limits() -> WithinLimits:
         unpack_ratio=limits.unpack_ratio,
         attributes=limits.attributes,
     )
-
-
-def joined_by_and(names: Iterable[str]) -> str:
-    """Names in alphabetical order, as people list them.
-
-    >>> joined_by_and(["timestamps", "control-flow"])
-    'control-flow and timestamps'
-    """
-    return " and ".join(sorted(names))

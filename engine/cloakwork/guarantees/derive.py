@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.errors import Cause
-from cloakwork.base.facts import Facts
-from cloakwork.base.lineage import CONTROL_FLOW, METADATA
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     Composed,
     NonPrivate,
     PoissonSampled,
     PrivacyEvent,
     Repeated,
 )
+from cloakwork.base.errors import Cause
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA
 from cloakwork.guarantees import (
     ConfidenceBound,
     DifferentialPrivacy,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cloakwork.accounting.events import cost, naive
-from cloakwork.base.privacy_event import Composed, PrivacyEvent
+from cloakwork.base.costs import Composed, PrivacyEvent
 from cloakwork.guarantees import LocalDP
 from cloakwork.guarantees.claims.reasons import NoiseCosts, ValuesOnlyThroughNoise
 from cloakwork.guarantees.derivation_context import DerivationContext, form_assumptions

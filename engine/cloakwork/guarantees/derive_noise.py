@@ -4,10 +4,9 @@ import math
 from collections.abc import Iterable, Iterator
 
 from cloakwork.accounting.events import cost, naive
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Cost, Currency, PrivacyEvent
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
 from cloakwork.guarantees.claims import Assumption, ConditionedOn, Reason
 from cloakwork.guarantees.claims.assumptions import (
@@ -29,7 +28,6 @@ from cloakwork.guarantees.claims.reasons import (
 from cloakwork.guarantees.derivation_context import (
     DerivationContext,
     form_assumptions,
-    joined_by_and,
     unit_assumptions,
 )
 from cloakwork.plan.model import Claim
@@ -88,7 +86,7 @@ def _raw_in_covered_columns(goal: DifferentialPrivacy, context: DerivationContex
         if column not in columns:
             yield f"{column} does not exist in the release: a step makes new cases without it"
         elif columns[column].raw:
-            raw = joined_by_and(columns[column].raw)
+            raw = " and ".join(sorted(columns[column].raw))
             yield f"raw {raw} would reach the released {column} without noise"
         elif not columns[column].measured:
             yield f"no step measures {column} through noise"

@@ -5,13 +5,14 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cloakwork.base.budget import RARE, Cost, Currency, epsilon_of_advantage, guessing_advantage
+from cloakwork.base.costs import RARE, Cost, Currency, epsilon_of_advantage, guessing_advantage
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.quantities import LEAST_EPSILON, MOST_EPSILON, as_number
+from cloakwork.base.text import listed
 from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
 from cloakwork.guarantees.caveats import GuaranteeCaveat, MayRevealTimes, ReleaseOutline
 from cloakwork.guarantees.fields import Columns, Delta, Epsilon
-from cloakwork.guarantees.phrases import factor_text, listed_briefly, listed_columns, rounded_up
+from cloakwork.guarantees.phrases import factor_text, listed_briefly, rounded_up
 
 
 def _epsilon_or_advantage(schema: dict[str, Any]) -> None:
@@ -101,7 +102,7 @@ class DifferentialPrivacy(NoiseGuarantee):
             return (
                 f"Changing when the events of one protected unit happened, but not which events "
                 f"they were, changes the probability of any release by at most {factor}{apart}: "
-                f"differential privacy over {listed_columns(self.over)}, "
+                f"differential privacy over {listed(self.over)}, "
                 f"given the order of events and every other released column."
             )
         rarely = f", apart from outcomes of probability {RARE * self.delta:g}" if self.delta else ""
@@ -121,7 +122,7 @@ class DifferentialPrivacy(NoiseGuarantee):
 
     def _covered(self) -> str:
         if not self.covers_whole_log():
-            return listed_columns(self.over)
+            return listed(self.over)
         return f"the log as a whole: {listed_briefly(self.over)}"
 
     def compared_logs(self) -> str:

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.quantities import MOST_ROWS
+from cloakwork.base.text import listed
 from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup
 from cloakwork.guarantees.caveats import (
     CountsCases,
@@ -16,7 +17,7 @@ from cloakwork.guarantees.caveats import (
     ReleaseOutline,
 )
 from cloakwork.guarantees.fields import Columns
-from cloakwork.guarantees.phrases import indefinite_article, listed_columns
+from cloakwork.guarantees.phrases import indefinite_article
 
 
 class KAnonymity(CountedGuarantee):
@@ -59,13 +60,13 @@ class KAnonymity(CountedGuarantee):
             what = "beginning of an activity sequence"
         others = tuple(column for column in self.over if column != CONTROL_FLOW)
         if others:
-            what = f"combination of {indefinite_article(what)} {what} with {listed_columns(others)}"
+            what = f"combination of {indefinite_article(what)} {what} with {listed(others)}"
         different = "case" if self.count == "cases" else "unit"
         return (
             f"Every released {what} is shared by at least {self.k} released cases, "
             f"each made from a different {different} of the source log; "
             f"some may have been changed to fit ({self.k}-anonymity over "
-            f"{listed_columns(self.over)}, counted over {self.scope})."
+            f"{listed(self.over)}, counted over {self.scope})."
         )
 
     def least_group(self) -> LeastGroup:

@@ -6,11 +6,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Cost, Currency
+from cloakwork.base.text import listed
 from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
 from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
 from cloakwork.guarantees.fields import Columns, Epsilon
-from cloakwork.guarantees.phrases import listed_columns, rounded_up
+from cloakwork.guarantees.phrases import rounded_up
 
 
 class LocalDP(NoiseGuarantee):
@@ -31,7 +32,7 @@ class LocalDP(NoiseGuarantee):
     def sentence(self) -> str:
         """Say it to a person."""
         return (
-            f"Each {self.per}'s contribution to {listed_columns(self.over)} was randomised: "
+            f"Each {self.per}'s contribution to {listed(self.over)} was randomised: "
             f"no released value is more than {rounded_up(math.exp(self.epsilon)):.4g} times "
             f"likelier under one true value than under another. How many there are shows."
         )

@@ -5,9 +5,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Cost, Currency
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.quantities import LONGEST, SHORTEST, Duration, format_duration
+from cloakwork.base.text import listed
 from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
 from cloakwork.guarantees.caveats import (
     GuaranteeCaveat,
@@ -16,7 +17,7 @@ from cloakwork.guarantees.caveats import (
     SingleTimesOnly,
 )
 from cloakwork.guarantees.fields import Columns, Epsilon
-from cloakwork.guarantees.phrases import factor_text, listed_columns
+from cloakwork.guarantees.phrases import factor_text
 
 
 class MetricPrivacy(NoiseGuarantee):
@@ -47,7 +48,7 @@ class MetricPrivacy(NoiseGuarantee):
         return (
             f"Moving one time of one event by up to {format_duration(self.shift)} changes the "
             f"probability of any release by at most {factor_text(self.epsilon)}: "
-            f"metric privacy over {listed_columns(self.over)}, "
+            f"metric privacy over {listed(self.over)}, "
             f"given the order of events and every other released column."
         )
 

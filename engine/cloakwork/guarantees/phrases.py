@@ -4,16 +4,7 @@ import math
 from typing import Final
 
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-
-
-def listed_columns(columns: tuple[str, ...]) -> str:
-    """Columns as people list them.
-
-    >>> listed_columns(("control-flow", "case:age", "case:sex"))
-    'control-flow, case:age and case:sex'
-    """
-    return " and ".join(", ".join(columns).rsplit(", ", 1))
-
+from cloakwork.base.text import listed
 
 MOST_NAMED: Final = 6
 """Of more attributes their number is said."""
@@ -28,9 +19,9 @@ def listed_briefly(columns: tuple[str, ...]) -> str:
     columns = tuple(dict.fromkeys(columns))
     attributes = [name for name in columns if name not in (CONTROL_FLOW, TIMESTAMPS, METADATA)]
     if len(attributes) <= MOST_NAMED:
-        return listed_columns(columns)
+        return listed(columns)
     others = tuple(name for name in columns if name not in attributes)
-    return listed_columns((*others, f"{len(attributes):,} attributes"))
+    return listed((*others, f"{len(attributes):,} attributes"))
 
 
 def indefinite_article(phrase: str) -> str:

@@ -1,16 +1,20 @@
 """The kernel: what a mechanism that measures holds instead of data (``docs/decisions/0027``)."""
 
-from cloakwork.kernel.answers import NoisySums, Selected
 from cloakwork.kernel.books import Books
-from cloakwork.kernel.cases import Cases, Entries, Query
-from cloakwork.kernel.columns import Column, Columns, NotGranted
-from cloakwork.kernel.gradients import DenseMoves, Factors, Moves
+from cloakwork.kernel.cases import Cases, Column, Columns, Entries, NotGranted, Query
+from cloakwork.kernel.gradients import DenseMoves, Descent, Factors, Moves
 from cloakwork.kernel.growth import Growth, Level
-from cloakwork.kernel.kernel import CustomQuery, Kernel, Measured, Owners
+from cloakwork.kernel.kernel import (
+    CustomQuery,
+    Kernel,
+    Measured,
+    NoisySums,
+    Owners,
+    Randomness,
+    Selected,
+)
 from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated, vector_event
 from cloakwork.kernel.perturb import Perturbation
-from cloakwork.kernel.randomness import Randomness
-from cloakwork.kernel.steps import Descent
 from cloakwork.kernel.vectors import ONE, Clip, vectors_of
 
 __all__ = [

@@ -13,8 +13,7 @@ from threading import Lock
 from typing import NoReturn
 
 from cloakwork.accounting.leaf_events import leaves_of
-from cloakwork.base.errors import PlanUnsound
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -25,6 +24,7 @@ from cloakwork.base.privacy_event import (
     Repeated,
     TruncatedGeometric,
 )
+from cloakwork.base.errors import PlanUnsound
 
 
 @dataclass(slots=True)

@@ -1,19 +1,74 @@
 """What a query sees: cases, one after another, and nothing that tells one from the rest of the log.
 
 A query maps every case to a sparse vector. It is written for a batch of cases, for speed; what it
-returns for a case must follow from that case alone.
+returns for a case must follow from that case alone, and that it failed is told to nobody.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import TracebackType
+from typing import Any
 
 import numpy as np
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
-from cloakwork.kernel.columns import Column, Columns
+
+
+class NotGranted(LookupError):
+    """A query asked for a column that its step was not granted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The values of a column, one an event, or one a case where it is of cases (``case:...``). All
+    arrays are read-only.
+
+    - ``values``: numbers, float64; of times and gaps, microseconds, int64. 0 where ``is_missing``
+      (bool): of a text that is no finite number, too.
+    - ``codes``: int64, the place of each text in ``alphabet`` (in no order that means anything);
+      -1 where a value is missing, or is known as a number alone.
+
+    Both follow from each value by itself, whatever type the others give the column.
+    """
+
+    values: Ints | Floats
+    is_missing: Bools
+    codes: Ints
+    alphabet: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for array in (self.values, self.is_missing, self.codes):
+            array.flags.writeable = False
+
+    @classmethod
+    def of_times(cls, microseconds: Ints, is_missing: Bools) -> "Column":
+        """Times, or what lies between them."""
+        # One number in memory, for all of them.
+        no_text = np.broadcast_to(np.int64(-1), microseconds.shape)
+        return cls(microseconds, is_missing, no_text)
+
+    def at(self, rows: Any) -> "Column":
+        """The values at ``rows`` (places, or marks)."""
+        return Column(self.values[rows], self.is_missing[rows], self.codes[rows], self.alphabet)
+
+
+class Columns(dict[str, Column]):
+    """The columns that a step was granted, by the names of its lineage; NotGranted for others."""
+
+    def __missing__(self, name: str) -> Column:
+        raise NotGranted(name)
+
+    def at(self, events: Any, rows: Any = slice(None)) -> "Columns":
+        """The values of these ``events`` and cases."""
+        return Columns(
+            (name, column.at(rows if name.startswith(CASE_PREFIX) else events))
+            for name, column in self.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +226,28 @@ Query = Callable[[Cases], Entries]
 """The vectors of a batch of cases: a pure function, in which no case's vector depends on another
 case.
 """
+
+
+class Silently(AbstractContextManager[None]):
+    """Goes on after whatever a query raises, and lets it warn of nothing: that it failed, or met a
+    number that it cannot divide by, would tell of one case.
+    """
+
+    def __enter__(self) -> None:
+        """Warnings are ignored until the end of the block."""
+        with ExitStack() as ignored:
+            # Numpy's own are ignored thread by thread; other ones, for the whole process.
+            ignored.enter_context(np.errstate(all="ignore"))
+            ignored.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+            self._ignored = ignored.pop_all()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self._ignored.close()
+        # What a library in Rust panics with is no Exception; whoever stops the run is heard.
+        return kind is not None and not issubclass(kind, (KeyboardInterrupt, SystemExit))

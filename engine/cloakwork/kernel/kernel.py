@@ -6,28 +6,128 @@ step's books, and only then draws the noise. What a mechanism cannot ask, it can
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final, NoReturn
 
 import numpy as np
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.arrays import Floats, Ints
-from cloakwork.base.budget import Cost
+from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.costs import Cost, EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
-from cloakwork.base.privacy_event import EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
-from cloakwork.kernel.answers import NoisySums, Selected
+from cloakwork.base.exact import drawn_rate
 from cloakwork.kernel.books import Books, composed, repeated
-from cloakwork.kernel.cases import Cases, Query
+from cloakwork.kernel.cases import Cases, Query, Silently
+from cloakwork.kernel.gradients import Descent, Gradient, Update
 from cloakwork.kernel.growth import Growth
 from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, require_known, selection_event
-from cloakwork.kernel.randomness import Randomness
-from cloakwork.kernel.sampling import sampled_sums
-from cloakwork.kernel.silence import Silently
-from cloakwork.kernel.steps import Descent, Gradient, Update
-from cloakwork.kernel.vectors import ONE, Clip, Sums, added_up, vectors_of
-from cloakwork.noise import Noise, drawn_rate
+from cloakwork.kernel.vectors import ONE, Clip, Sums, added_up, key_of, sampled_sums, vectors_of
+from cloakwork.noise import Noise
+
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Keys that were selected, with their noisy sums (int64, grid steps), in the order of the keys:
+    it says nothing of the log's.
+
+    A key is a number (``codes``, int64) with ``labels``.
+    """
+
+    codes: Ints
+    labels: tuple[Labels, ...]
+    noisy: Ints
+
+
+@dataclass(slots=True, repr=False)
+class NoisySums:
+    """A vector of sums, each with noise of its own, read key by key.
+
+    Every key has noise, whether a case has it or not. It is drawn when the key is first read and
+    stays, so reading a part, chosen in whatever way, tells no more than reading all.
+    """
+
+    _sums: Sums
+    _noise: AnswerNoise
+    _source: Noise
+    _keys: int | None = None
+    _codes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    _noisy: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    _by_label: dict[bytes, int] = field(default_factory=dict)
+
+    def __reduce__(self) -> NoReturn:
+        """A copy would draw noise of its own."""
+        raise PlanUnsound("a kernel's answer is not copied")
+
+    def __copy__(self) -> "NoisySums":
+        """The same answer."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "NoisySums":
+        """The same answer."""
+        return self
+
+    def at(self, codes: Ints) -> Ints:
+        """The noisy sums at keys that are numbers alone: int64, of the shape of ``codes``.
+
+        Raises PlanUnsound for a number outside of the declared ones.
+        """
+        codes = np.asarray(codes, np.int64)
+        if codes.size == 0:
+            return np.zeros(codes.shape, np.int64)
+        if self._keys is not None and not 0 <= codes.min() <= codes.max() < self._keys:
+            raise PlanUnsound(f"a key lies outside of the {self._keys:,} that were declared")
+        asked = np.sort(codes, axis=None)
+        asked = asked[np.append(True, np.diff(asked) != 0)]
+        new = np.setdiff1d(asked, self._codes, assume_unique=True)
+        noisy = self._sums.at(new) + self._noise.draw(self._source, len(new))
+        merged = np.concatenate([self._codes, new])
+        order = np.argsort(merged, kind="stable")
+        self._codes = merged[order]
+        self._noisy = np.concatenate([self._noisy, noisy])[order]
+        return self._noisy[np.searchsorted(self._codes, codes)]
+
+    def at_labels(self, keys: list[tuple[int, Labels]]) -> Ints:
+        """The noisy sums at keys of a number and labels: int64, shape (keys,).
+
+        Raises PlanUnsound where the keys are declared to be numbers.
+        """
+        if self._keys is not None:
+            raise PlanUnsound("the keys were declared to be numbers: they have no labels")
+        if any(not labels for _, labels in keys):
+            raise PlanUnsound("a key without labels is a number: it is read by ``at``")
+        spelled = [key_of(code, labels) for code, labels in keys]
+        new = sorted(set(spelled) - self._by_label.keys())
+        drawn = self._noise.draw(self._source, len(new))
+        found = self._sums.at_spelled(new) + drawn
+        self._by_label.update(zip(new, found.tolist(), strict=True))
+        return np.array([self._by_label[key] for key in spelled], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Randomness:
+    """Draws that are the same for the same answers and the same seed."""
+
+    source: Noise
+
+    def uniform(self, below: Ints) -> Ints:
+        """For each bound (int64 > 0) an independent uniform integer in [0, bound)."""
+        return self.source.uniform(below)
+
+    def coins(self, rate: float, size: int) -> Bools:
+        """``size`` independent coins, True with probability ``rate``."""
+        return self.source.coins(rate, size)
+
+    def permutation(self, size: int) -> Ints:
+        """A uniformly random order of ``range(size)``: int64."""
+        return self.source.permutation(size)
+
+    def laplace_values(self, scale: float, size: int) -> Ints:
+        """``size`` draws of discrete Laplace noise: int64."""
+        return self.source.laplace_values(scale, size)
+
 
 AT_ONCE: Final = 1 << 16
 """Cases in a batch, where each case is by itself."""

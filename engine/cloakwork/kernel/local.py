@@ -33,10 +33,11 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.costs import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
-from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
+from cloakwork.base.exact import drawn_scale
 from cloakwork.kernel.books import Books, repeated
-from cloakwork.noise import Addresses, Stream, drawn_scale
+from cloakwork.noise import Addresses, Stream
 
 _ONE: Final = 1 << 62
 """Probabilities are so many parts of one."""

@@ -8,20 +8,20 @@ from typing import Final
 import numpy as np
 
 from cloakwork.accounting.calibrate import gaussian_threshold_delta, threshold_delta
-from cloakwork.accounting.exact import exactly, rounded_up
 from cloakwork.accounting.gaussians import LARGEST_SIGMA
 from cloakwork.base.arrays import Ints
-from cloakwork.base.errors import PlanUnsound
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     DiscreteGaussian,
     DiscreteLaplace,
     EpsilonDelta,
     PrivacyEvent,
     TruncatedGeometric,
 )
+from cloakwork.base.errors import PlanUnsound
+from cloakwork.base.exact import drawn_scale, drawn_sigma, exactly, rounded_up
 from cloakwork.kernel.books import repeated
 from cloakwork.kernel.vectors import ONE, Clip
-from cloakwork.noise import Noise, drawn_scale, drawn_sigma
+from cloakwork.noise import Noise
 
 LARGEST: Final = 1 << 60
 """Grid steps: noise is held here, so that no sum of it and an answer leaves int64."""

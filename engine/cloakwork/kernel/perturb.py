@@ -22,12 +22,13 @@ from typing import Final, Literal
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.costs import DiscreteLaplace, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
+from cloakwork.base.exact import drawn_scale
 from cloakwork.base.facts import UNIX_EPOCH, Window
-from cloakwork.base.privacy_event import DiscreteLaplace, PrivacyEvent
 from cloakwork.kernel.books import Books, composed, repeated
 from cloakwork.kernel.noises import LARGEST
-from cloakwork.noise import Addresses, Stream, drawn_scale
+from cloakwork.noise import Addresses, Stream
 
 CALENDAR: Final = Window(start=datetime(2, 1, 1, tzinfo=UTC), end=datetime(9998, 1, 1, tzinfo=UTC))
 """The times that a calendar library can hold, with a year to spare for rounding; raw times outside

@@ -3,6 +3,12 @@
 A case's entries are added up by key, the first ``cells`` keys are kept, and the vector is scaled
 down to the clip where it is longer, each value rounded towards zero (``privacy.md`` 9: rounding to
 the nearest after clipping can raise the norm).
+
+**Sampled clips.** Of a vector that is too long a few units are drawn at random instead, by the case
+for itself: what one case draws does not depend on any other. So, whatever all draws are, a unit
+moves the sum by its cases times the clip, as with any other clip; the draws' distribution is the
+same for all neighbours, so a mechanism that is (epsilon, delta)-DP for each outcome of them is so
+on the whole.
 """
 
 from collections.abc import Sequence
@@ -12,8 +18,8 @@ from typing import Final, Literal
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Ints
-from cloakwork.kernel.cases import Cases, Entries, Query
-from cloakwork.kernel.silence import Silently
+from cloakwork.kernel.cases import Cases, Entries, Query, Silently
+from cloakwork.noise import Noise
 
 MOST: Final = 1 << 24
 """Grid steps: no value of a vector is larger, so that sums of squares stay within int64."""
@@ -36,7 +42,7 @@ class Clip:
     ``norm``: ``l1`` the sum of the sizes of its values, ``l2`` their Euclidean norm, ``max`` the
     largest of them. ``most``: what the norm is clipped to. ``cells``: how many keys it may have.
     ``sampled``: of a vector that has too much, a few units are drawn at random instead
-    (``sampling.py``): ``most`` where sizes are summed, ``cells`` where each is at most 1.
+    (``sampled_sums``): ``most`` where sizes are summed, ``cells`` where each is at most 1.
     """
 
     norm: Literal["l1", "l2", "max"]
@@ -373,3 +379,71 @@ def parts_of(key: bytes) -> tuple[int, tuple[str, ...]]:
 def _label_bytes(label: str) -> bytes:
     text = label.encode()
     return len(text).to_bytes(4, "big") + text
+
+
+_DRAWS: Final = 1 << 20
+"""Units that are drawn at a time."""
+
+
+def sampled_sums(vectors: Vectors, clip: Clip, weight: Ints, noise: Noise) -> Sums:
+    """The sum of the vectors, that of case i ``weight[i]`` times, where of a vector of more units
+    than the clip allows so many are drawn, without replacement, each time anew.
+
+    A value of v stands for |v| units. Time is linear in the units drawn; vectors that are short
+    enough need no draw.
+    """
+    most = clip.units
+    size = np.abs(vectors.value)
+    units = np.zeros(len(weight), np.int64)
+    np.add.at(units, vectors.case, size)
+    is_long = (units > most)[vectors.case]
+    counted = size * weight[vectors.case]
+    counted[is_long] = _kept(vectors.case[is_long], size[is_long], most, weight, noise)
+    total = np.zeros(len(vectors.keys), np.int64)
+    np.add.at(total, vectors.key, np.sign(vectors.value) * counted)
+    return Sums(vectors.keys, total)
+
+
+def _kept(case: Ints, size: Ints, most: int, weight: Ints, noise: Noise) -> Ints:
+    """How many units of each entry are kept in all: int64, of the shape of ``case`` (ascending) and
+    ``size``.
+    """
+    rows, first = np.unique(case, return_index=True)
+    ends = np.cumsum(size)
+    begins = (ends - size)[first]
+    units = np.diff(np.append(begins, size.sum()))
+    # What is dropped is as random as what is kept: the fewer are drawn.
+    drawn = np.minimum(most, units - most)
+    hits = np.zeros(len(size), np.int64)
+    owner = np.repeat(np.arange(len(rows)), weight[rows])
+    chunk = max(1, _DRAWS // most)
+    for start in range(0, len(owner), chunk):
+        own = owner[start : start + chunk]
+        place = _distinct(units[own], drawn[own], noise)
+        at = np.repeat(begins[own], drawn[own]) + place
+        hits += np.bincount(np.searchsorted(ends, at, side="right"), minlength=len(size))
+    is_kept = np.repeat(most <= units - most, np.diff(np.append(first, len(size))))
+    return np.where(is_kept, hits, size * weight[case] - hits)
+
+
+def _distinct(below: Ints, many: Ints, noise: Noise) -> Ints:
+    """For each i a uniformly random set of ``many[i]`` integers in [0, ``below[i]``): int64, one
+    set after the other.
+
+    What was drawn before is drawn again. No integer is treated otherwise than another, so all sets
+    of this size are equally likely.
+    """
+    begins = np.cumsum(below) - below
+    chosen = np.zeros(0, np.int64)
+    lacking = many
+    while lacking.any():
+        row = np.repeat(np.arange(len(below)), lacking)
+        drawn = np.sort(begins[row] + noise.uniform(below[row]))
+        drawn = drawn[np.diff(drawn, prepend=-1) != 0]
+        place = np.minimum(np.searchsorted(chosen, drawn), max(0, len(chosen) - 1))
+        new = drawn[chosen[place] != drawn] if len(chosen) else drawn
+        # Two ascending runs: a stable sort merges them.
+        chosen = np.sort(np.concatenate([chosen, new]), kind="stable")
+        found = np.searchsorted(begins, new, side="right") - 1
+        lacking = lacking - np.bincount(found, minlength=len(below))
+    return chosen - np.repeat(begins, many)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.errors import LedgerError
-from cloakwork.base.locks import Lock, lock_file, lock_if_abandoned
+from cloakwork.base.files import Lock, lock_file, lock_if_abandoned
 from cloakwork.ledger._tables import (
     LAYOUT,
     PATIENCE,

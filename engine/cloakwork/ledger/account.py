@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import BudgetExceeded, Cause, PlanImpossible
 from cloakwork.base.facts import CASE
 from cloakwork.ledger.books import (

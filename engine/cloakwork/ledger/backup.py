@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.errors import LedgerError, OutputError
-from cloakwork.base.new_files import require_new
+from cloakwork.base.files import require_new
 from cloakwork.ledger._journal import Journal, read_entries
 from cloakwork.ledger._tables import (
     entries_table,

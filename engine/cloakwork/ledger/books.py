@@ -24,9 +24,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.exact import exactly, exp_minus, rounded_down, rounded_up
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Charge, Cost, Currency
+from cloakwork.base.exact import exactly, exp_minus, rounded_down, rounded_up
 from cloakwork.base.facts import CASE
 
 _GRID: Final = 1 << 300

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Cost, Currency
 from cloakwork.base.errors import CloakworkError
 from cloakwork.base.quantities import DATASET_PATTERN
 from cloakwork.ledger.declarations import (

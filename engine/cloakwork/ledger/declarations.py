@@ -11,8 +11,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import Cause, LedgerError, PlanImpossible
 from cloakwork.base.quantities import MOST_BUDGET, Frozen
 from cloakwork.ledger.account import Account, BudgetTerms, largest_shift

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Charge, Cost
 from cloakwork.ledger.account import (
     Account,
     Balance,

@@ -22,11 +22,10 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, Literal
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import LedgerError
 from cloakwork.base.facts import CASE
-from cloakwork.base.home import secret_made_once
+from cloakwork.base.files import secret_made_once
 from cloakwork.ledger._case_hashes import keep_fingerprint, keep_window, read_fingerprints
 from cloakwork.ledger._journal import ReleaseLock, WriteTransaction, print_notice
 from cloakwork.ledger.account import (

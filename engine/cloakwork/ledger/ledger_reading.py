@@ -9,10 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import LedgerError
-from cloakwork.base.home import data_home, home, private_secret
+from cloakwork.base.files import data_home, home, private_secret
 from cloakwork.ledger._case_hashes import WindowCheck, check_windows, read_fingerprints
 from cloakwork.ledger._journal import Journal, print_notice
 from cloakwork.ledger.account import (

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.quantities import format_duration
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import LedgerError
 from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.ledger.books import Book, DeclaredTotal

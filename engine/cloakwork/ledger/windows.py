@@ -14,7 +14,7 @@ the chain of entries (``accounting._tables``).
 
 from collections.abc import Iterable, Sequence
 
-from cloakwork.accounting.charge import Charge
+from cloakwork.base.costs import Charge
 from cloakwork.base.errors import Cause, PlanImpossible
 from cloakwork.base.facts import CASE
 from cloakwork.ledger.books import Book

@@ -1,16 +1,48 @@
-"""What a mechanism is: what it declares, what it offers, and which kind of step it takes."""
+"""What a mechanism is: what it declares, what it offers and predicts, and which kind of step it
+takes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee
-from cloakwork.mechanisms.prediction import Prediction
 from cloakwork.mechanisms.steps import StepKind
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """How much a release will resemble its log, by simulation: nothing of it comes from the log.
+
+    ``usual``, ``varied``: relative log similarity where few variants hold most cases, and where
+    nearly every case is a variant of its own. ``cases``: for a log of so many.
+    ``variant_concentration``: how near to the first a DP profile says that the log is, from 0 to 1;
+    None without one.
+    """
+
+    usual: float
+    varied: float
+    cases: int
+    variant_concentration: float | None = None
+
+    @property
+    def expected(self) -> float:
+        """One figure to rank by; without a profile, the mean of the two."""
+        share = 0.5 if self.variant_concentration is None else self.variant_concentration
+        return share * self.usual + (1 - share) * self.varied
+
+    def __str__(self) -> str:
+        simulated = f"(simulated, {self.cases:,} cases)"
+        if self.variant_concentration is not None:
+            return f"about {self.expected:.2f} similar to the log, by its DP profile {simulated}"
+        return (
+            f"about {self.usual:.2f} similar to the log if few variants hold most cases, "
+            f"{self.varied:.2f} if nearly every case has a variant of its own {simulated}"
+        )
+
 
 P = TypeVar("P", bound=BaseModel)
 
@@ -142,3 +174,13 @@ class Mechanism(ABC, Generic[P]):
         from the log; None where nothing is trained, or nothing can be told.
         """
         return None
+
+
+def option_fault(error: ValidationError) -> str:
+    """The first fault of a mechanism's options."""
+    fault = error.errors()[0]
+    name = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f"it has no option '{name}'"
+    says = fault["msg"].removeprefix("Value error, ")
+    return f"option {name}: {says[:1].lower()}{says[1:]}" if name else says

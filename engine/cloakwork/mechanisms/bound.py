@@ -15,9 +15,8 @@ from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.mechanisms.addresses import case_addresses
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
-from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
+from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep, case_addresses
 from cloakwork.noise import Stream
 
 

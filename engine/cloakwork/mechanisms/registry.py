@@ -1,17 +1,204 @@
-"""The mechanisms there are: ours by name, third parties' by entry point."""
+"""The mechanisms there are: ours by name, those of installed packages by entry point, loaded when
+they are used and held to what they declare.
 
-from collections.abc import Iterator, Mapping
+Whatever goes wrong in one of another package is told in one line that names it. What they do to a
+log is checked as it is of ours: by the kinds of step (``mechanisms.steps``) and where steps are
+taken.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
-from typing import Any, Final
+from typing import Any, Final, Literal, ParamSpec, TypeVar, cast, get_args
 
-from cloakwork.base.errors import MechanismError
-from cloakwork.mechanisms.base import Mechanism
+from pydantic import BaseModel
+
+from cloakwork.base.errors import CloakworkError, MechanismError, first_line
+from cloakwork.base.facts import Facts
+from cloakwork.guarantees import Guarantee
+from cloakwork.mechanisms.base import (
+    Gives,
+    Mechanism,
+    Offer,
+    Options,
+    PartOfGoal,
+    Prediction,
+    Proof,
+    Refusal,
+    Theorem,
+)
 from cloakwork.mechanisms.installed import installed_entries, is_ours
 from cloakwork.mechanisms.mechanism_names import IN_ORDER, KNOWN_MECHANISMS
-from cloakwork.mechanisms.packages import package_of
-from cloakwork.mechanisms.third_party import load_mechanism
+from cloakwork.mechanisms.steps import ContradictingStep, RewriteStep, StepKind
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """Who brings a mechanism: ``name`` of the mechanism, ``package`` with its version."""
+
+    name: str
+    package: str
+
+    def package_error(self, message: str) -> MechanismError:
+        """One line that names the package."""
+        return MechanismError(self.name, f"(package {self.package}) {message}")
+
+    @contextmanager
+    def errors_attributed(self, what: str) -> Iterator[None]:
+        """Tell what is raised inside as this package's; errors of our tree say it themselves."""
+        try:
+            yield
+        except CloakworkError:
+            raise
+        except Exception as error:
+            said = f"{what}: {type(error).__name__}: {first_line(error)}"
+            raise self.package_error(said.rstrip(": ")) from error
+
+    def guarded(self, function: Callable[P, T], what: str) -> Callable[P, T]:
+        """``function`` of this package, whose errors name it."""
+
+        def call(*args: P.args, **more: P.kwargs) -> T:
+            with self.errors_attributed(what):
+                return function(*args, **more)
+
+        return call
+
+    def require_type(self, value: Any, kinds: type[T] | tuple[type[T], ...], what: str) -> T:
+        """``value``, if it has the type that the protocol names."""
+        if isinstance(value, kinds):
+            return value
+        expected = kinds if isinstance(kinds, tuple) else (kinds,)
+        names = " or ".join(kind.__name__ for kind in expected)
+        raise self.package_error(f"{what} returned {type(value).__name__}, not {names}")
+
+
+def package_of(entry: EntryPoint) -> Package:
+    """The package that registers ``entry``."""
+    found = entry.dist
+    named = "of unknown name" if found is None else f"{found.name} {found.version}"
+    return Package(entry.name, named)
+
+
+def load_mechanism(entry: EntryPoint) -> Mechanism[Any]:
+    """The mechanism that ``entry`` registers; raises MechanismError where it is unfit."""
+    if is_ours(entry):
+        ours: Mechanism[Any] = entry.load()()
+        return ours
+    package = package_of(entry)
+    with package.errors_attributed(f"cannot be loaded from {entry.value}"):
+        found = entry.load()
+        if not (isinstance(found, type) and issubclass(found, Mechanism)):
+            raise package.package_error(
+                f"is no subclass of cloakwork.mechanisms.base.Mechanism ({entry.value})"
+            )
+        mechanism = found()
+    _require_introduction(mechanism, package)
+    # What a class declares for all its objects, this one has for itself.
+    return cast("Mechanism[Any]", OfPackage(mechanism, package))
+
+
+def _require_introduction(mechanism: Mechanism[Any], package: Package) -> None:
+    """Refuse a class that does not declare what the planner and the reports go by."""
+    name = getattr(mechanism, "name", None)
+    if name != package.name:
+        raise package.package_error(f"calls itself {name!r}; its entry point says '{package.name}'")
+    for attribute, kind in (("summary", str), ("theorem", Theorem), ("gives", tuple)):
+        if not isinstance(getattr(mechanism, attribute, None), kind):
+            raise package.package_error(f"declares no {attribute} ({kind.__name__})")
+    if not all(isinstance(each, Gives) for each in mechanism.gives):
+        raise package.package_error("declares no gives (tuple of Gives)")
+    if getattr(mechanism, "proof", None) not in get_args(Proof):
+        known = " or ".join(f"'{each}'" for each in get_args(Proof))
+        raise package.package_error(f"declares no proof: {known}")
+    params = getattr(mechanism, "Params", None)
+    if not (isinstance(params, type) and issubclass(params, BaseModel)):
+        raise package.package_error("declares no Params (a pydantic model)")
+
+
+class OfPackage:
+    """A mechanism of another package; each method is the mechanism's, and its result is checked."""
+
+    def __init__(self, mechanism: Mechanism[Any], package: Package) -> None:
+        self._mechanism = mechanism
+        self._package = package
+        self.name = mechanism.name
+        self.summary = mechanism.summary
+        self.proof = mechanism.proof
+        self.theorem = mechanism.theorem
+        self.gives = mechanism.gives
+        self.Params = mechanism.Params
+        self.serves_parts = mechanism.serves_parts
+        self.trains = mechanism.trains
+        self.needs_all_cases = mechanism.needs_all_cases
+        self.delegates = mechanism.delegates
+        self.package = package.package
+        self.__doc__ = mechanism.__doc__
+
+    def offer(self, goal: Guarantee, facts: Facts, options: Options) -> Offer[Any] | Refusal:
+        """Its offer, for kinds that it declares only; ``why`` then names the package."""
+        with self._package.errors_attributed("offer failed"):
+            answer = self._mechanism.offer(goal, facts, options)
+        offer = self._checked_offer(answer, "offer")
+        if isinstance(offer, Offer) and goal.kind not in {each.kind for each in self.gives}:
+            raise self._package.package_error(
+                f"offers {goal.kind}, which it does not declare to give"
+            )
+        return offer
+
+    def offer_part(self, part: PartOfGoal, facts: Facts, options: Options) -> Offer[Any] | Refusal:
+        """Its offer for a part of a goal; ``why`` then names the package."""
+        with self._package.errors_attributed("offer_part failed"):
+            answer = self._mechanism.offer_part(part, facts, options)
+        return self._checked_offer(answer, "offer_part")
+
+    def _checked_offer(self, answer: object, method: str) -> Offer[Any] | Refusal:
+        if isinstance(answer, Refusal):
+            return answer
+        offer: Offer[Any] = self._package.require_type(answer, Offer, method)
+        self._package.require_type(offer.params, self.Params, method)
+        return Offer(offer.params, f"{offer.why} (package {self.package})")
+
+    def step(self, params: Any, facts: Facts) -> StepKind:
+        """What it does, with a proof that is known of such a step."""
+        with self._package.errors_attributed("step failed"):
+            try:
+                found = self._mechanism.step(params, facts)
+            except ContradictingStep as error:
+                raise self._package.package_error(str(error)) from error
+        step: StepKind = self._package.require_type(found, get_args(StepKind), "step")
+        if isinstance(step, RewriteStep) and self.proof == "kernel":
+            raise self._package.package_error("asks no kernel that would enforce its guarantee")
+        if not isinstance(step, RewriteStep) and self.proof == "proved":
+            said = "measures the log, so what is known of it is what the kernel enforces: its proof"
+            raise self._package.package_error(f"{said} is 'kernel', or 'published'")
+        return step
+
+    def predict(self, params: Any, facts: Facts) -> Prediction | None:
+        """Its prediction."""
+        with self._package.errors_attributed("predict failed"):
+            predicted = self._mechanism.predict(params, facts)
+        if predicted is None:
+            return None
+        return self._package.require_type(predicted, Prediction, "predict")
+
+    def training_device(self) -> Literal["cpu", "cuda"]:
+        """Where it says that it trains."""
+        with self._package.errors_attributed("training_device failed"):
+            return self._mechanism.training_device()
+
+    def training_seconds(
+        self, params: Any, facts: Facts, device: Literal["cpu", "cuda"]
+    ) -> float | None:
+        """How long it says that training takes."""
+        with self._package.errors_attributed("training_seconds failed"):
+            return self._mechanism.training_seconds(params, facts, device)
+
 
 _ATTRIBUTES: Final = "cloakwork.mechanisms.attributes"
 

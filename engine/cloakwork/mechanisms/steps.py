@@ -18,24 +18,142 @@ case's index in the whole log. ``tests/contracts`` holds every mechanism to it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
-from cloakwork.base.arrays import Ints
-from cloakwork.base.budget import Currency
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.costs import FREE, Currency, PrivacyEvent, charges_anything
+from cloakwork.base.facts import RangeType
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.base.privacy_event import FREE, PrivacyEvent, charges_anything
-from cloakwork.kernel import Cases, Kernel, Perturbation
+from cloakwork.kernel import Kernel, Perturbation
+from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import Randomisation
+from cloakwork.kernel.perturb import StartsAndGaps, addresses_of
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
-from cloakwork.mechanisms.local_values import PublicValues
-from cloakwork.mechanisms.noisy_times import Completion, NoisySample
-from cloakwork.mechanisms.values import ColumnValues, Enrichment
-from cloakwork.noise import Noise, Stream
+from cloakwork.noise import Addresses, Noise, Stream
+
+
+def case_addresses(log: EventLog) -> Addresses:
+    """The address of each case, by its index in the whole log."""
+    return Addresses.of_cases(log.index_of_case)
+
+
+def event_addresses(log: EventLog, rows: Ints) -> Addresses:
+    """The address of each of the events at ``rows`` (int64): its case, and its position there."""
+    return Addresses(log.index_of_case[log.case_of[rows]], log.position_of_event[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Values of a column that come from a list: ``codes``, int64, the place of each in ``domain``,
+    -1 where a value is missing. The type of the column is that of the domain.
+    """
+
+    codes: Ints
+    domain: tuple[JsonValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Values of a column that are numbers: float64; NaN where one is missing. ``type``: what the
+    column holds. Whole numbers are at most 2**53; dates are days since 1970, times seconds.
+    """
+
+    values: Floats
+    type: RangeType = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Times of events: int64, microseconds since 1970; in each case they do not descend."""
+
+    microseconds: Ints
+
+
+ColumnValues = Mapping[str, Listed | Numbers | Times]
+"""Values by the name of their column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enrichment:
+    """What a mechanism made of noisy answers for cases: columns by their names in a lineage, with a
+    value for each event, or for each case where the name begins with ``case:``.
+    """
+
+    columns: ColumnValues
+    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicValues:
+    """What the codes of an attribute stand for: the places in ``domain``, or so many equal
+    ``steps`` from the least to the largest number of ``range``, rounded where they are of type
+    ``integer``.
+    """
+
+    domain: tuple[JsonValue, ...] | None = None
+    range: tuple[float, float] | None = None
+    steps: int = 0
+    integer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Randomness for what is made of noisy times: the same for a case in any batch.
+
+    Nothing of the noise can be told from it: both come of keys of their own.
+    """
+
+    _stream: Stream
+    _offsets: Ints
+    _index: Ints
+
+    def part(self, name: str) -> "Draws":
+        """Draws for one purpose, independent of all others."""
+        return replace(self, _stream=self._stream.part(name))
+
+    def of_cases(self, below: Ints, cases: Ints) -> Ints:
+        """For each of ``cases`` a uniform integer in [0, ``below``): int64."""
+        return self._stream.uniform(below, Addresses.of_cases(self._index[cases]))
+
+    def of_events(self, below: Ints, rows: Ints) -> Ints:
+        """For each of the events at ``rows`` a uniform integer in [0, ``below``): int64."""
+        return self._stream.uniform(below, addresses_of(rows, self._offsets, self._index))
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyTimes:
+    """What a mechanism sees of a batch of cases: their control flow, and noisy times."""
+
+    cases: Cases
+    noised: StartsAndGaps
+    draws: Draws
+
+
+@dataclass(frozen=True, slots=True)
+class NoisySample:
+    """Some noisy values of the whole log, drawn at random; activities are places in ``alphabet``.
+
+    ``starts``; ``gaps`` with each one's ``activity``; and the gaps of directly-follows pairs
+    (``pair_gaps``) whose events both have a time, with the activities ``before`` and ``after`` of
+    each: all int64.
+    """
+
+    alphabet: tuple[str, ...]
+    starts: Ints
+    gaps: Ints
+    activity: Ints
+    pair_gaps: Ints
+    before: Ints
+    after: Ints
+
+
+Completion = Callable[[NoisyTimes], Ints]
+"""A time for every event of a batch, in steps of the grid: int64, shape (events,)."""
 
 
 class ContradictingStep(ValueError):

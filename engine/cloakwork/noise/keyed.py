@@ -20,7 +20,6 @@ candidate, until one is accepted. All addresses whose candidate was refused go o
 """
 
 import hashlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -29,11 +28,8 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Ints, Words
-from cloakwork.base.errors import MechanismError
-from cloakwork.noise import coins, sampler
-
-LARGEST_SCALE: Final = float(sampler.LARGEST)
-"""The largest scale or sigma, in grid steps, at which noise can be drawn: 2**53."""
+from cloakwork.base.exact import LARGEST_SCALE, drawable, exact_scale
+from cloakwork.noise import sampler
 
 CHUNK: Final = 1 << 15
 """Addresses worked on at a time: their arrays stay in the processor's cache."""
@@ -122,7 +118,7 @@ class Stream:
 
         ``scale``, in grid steps, as in ``Noise.laplace_values``: drawn at ``drawn_scale(scale)``.
         """
-        exact = sampler.exact_scale(drawable("laplace noise", "a scale", scale))
+        exact = exact_scale(drawable("laplace noise", "a scale", scale))
         return _by_chunks(at, lambda part: _draw_laplace(self, exact, part, begin=0))
 
     def gaussian_values(self, sigma: float, at: Addresses) -> Ints:
@@ -131,7 +127,7 @@ class Stream:
 
         ``sigma``, in grid steps, as in ``Noise.gaussian_values``: drawn at ``drawn_sigma(sigma)``.
         """
-        exact = sampler.exact_scale(drawable("gaussian noise", "a sigma", sigma))
+        exact = exact_scale(drawable("gaussian noise", "a sigma", sigma))
         return _by_chunks(at, lambda part: _draw_gaussian(self, exact, part))
 
     def uniform(self, below: Ints, at: Addresses) -> Ints:
@@ -173,17 +169,6 @@ class Stream:
         return [joined[start : start + NAME_LENGTH] for start in range(0, len(joined), NAME_LENGTH)]
 
 
-def drawable(mechanism: str, what: str, size: float) -> float:
-    """``size``, a scale or sigma in grid steps; raises ``MechanismError`` where it is too large or
-    not positive.
-    """
-    if not (math.isfinite(size) and 0 < size <= LARGEST_SCALE):
-        raise MechanismError(
-            mechanism, f"{what} of {size:g} grid steps cannot be drawn; it must be in (0, 2**53]"
-        )
-    return size
-
-
 def _by_chunks(at: Addresses, draw: Callable[[Addresses], Ints]) -> Ints:
     starts = range(0, len(at), CHUNK)
     drawn = [draw(at.at(slice(start, start + CHUNK))) for start in starts]
@@ -223,8 +208,8 @@ def _draw_laplace(stream: Stream, scale: Fraction, at: Addresses, begin: int) ->
         uniform, coin = stream.words(asked, draw)
         # The remainder by one division: numpy's ``%`` of unsigned words is slower.
         u = uniform - (uniform // np.uint64(p)) * np.uint64(p)
-        thresholds = coins.laplace_thresholds(u, p)
-        exponents = coins.laplace_exponents(u, p)
+        thresholds = sampler.laplace_thresholds(u, p)
+        exponents = sampler.laplace_exponents(u, p)
         heads = _settle_coins(stream, asked, draw, coin, thresholds, exponents)
         accepted = heads & (uniform <= last_fair)
         kept = np.flatnonzero(accepted)
@@ -243,7 +228,7 @@ def _draw_laplace(stream: Stream, scale: Fraction, at: Addresses, begin: int) ->
 
 def _draw_gaussian(stream: Stream, sigma: Fraction, at: Addresses) -> Ints:
     """Discrete Gaussian noise by algorithm 3 of ``sampler``."""
-    t = min(int(sigma) + 1, sampler.LARGEST)
+    t = min(int(sigma) + 1, int(LARGEST_SCALE))
     coin_stream = stream.part("gaussian coins")
 
     def candidates(rows: Ints, turn: int) -> tuple[Ints, Bools]:
@@ -251,8 +236,8 @@ def _draw_gaussian(stream: Stream, sigma: Fraction, at: Addresses) -> Ints:
         y = _draw_laplace(stream, Fraction(t), asked, begin=turn * _CANDIDATES)
         size = np.abs(y)
         coin, _ = coin_stream.words(asked, turn)
-        thresholds = coins.gaussian_thresholds(size, sigma, t)
-        exponents = coins.gaussian_exponents(size, sigma, t)
+        thresholds = sampler.gaussian_thresholds(size, sigma, t)
+        exponents = sampler.gaussian_exponents(size, sigma, t)
         return y, _settle_coins(coin_stream, asked, turn, coin, thresholds, exponents)
 
     return _first_accepted(len(at), candidates)
@@ -264,14 +249,14 @@ def _settle_coins(
     draw: int,
     drawn: Words,
     thresholds: Words,
-    exponents: coins.Exponents,
+    exponents: sampler.Exponents,
 ) -> Bools:
-    """The coins of ``coins.settle_coins``; further bits come from each address's own words."""
+    """The coins of ``settle_coins``; further bits come from each address's own words."""
 
-    def further(row: int) -> coins.WordSource:
+    def further(row: int) -> sampler.WordSource:
         return _further_words(stream, f"coin {draw}", at, row)
 
-    return coins.settle_coins(drawn, thresholds, exponents, further)
+    return sampler.settle_coins(drawn, thresholds, exponents, further)
 
 
 def _draw_geometric(stream: Stream, at: Addresses, draw: int) -> Ints:
@@ -284,7 +269,7 @@ def _draw_geometric(stream: Stream, at: Addresses, draw: int) -> Ints:
     return np.minimum(values, sampler.MOST_GEOMETRIC)
 
 
-def _further_words(stream: Stream, purpose: str, at: Addresses, row: int) -> coins.WordSource:
+def _further_words(stream: Stream, purpose: str, at: Addresses, row: int) -> sampler.WordSource:
     """A source of words for one draw of one address, in the form that ``sampler`` asks for."""
     further = stream.part(f"more of {purpose}")
     address = at.at(slice(row, row + 1))

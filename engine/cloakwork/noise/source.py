@@ -6,7 +6,6 @@ truncation, no numpy or ``random`` generator (``privacy.md`` section 5).
 """
 
 import hashlib
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,9 +16,9 @@ from typing import Final, Protocol
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Ints, Words
-from cloakwork.base.errors import MechanismError
-from cloakwork.noise import coins, sampler
-from cloakwork.noise.keyed import Stream, drawable
+from cloakwork.base.exact import drawn_scale, drawn_sigma, exact_rate, exact_scale
+from cloakwork.noise import sampler
+from cloakwork.noise.keyed import Stream
 
 KEY_LENGTH: Final = 32
 """Bytes of a stream's key."""
@@ -72,56 +71,6 @@ class Noise(Protocol):
     def stream(self) -> Stream:
         """A stream of draws for one step under a fresh key; it changes no other draw."""
         ...
-
-
-def drawn_scale(scale: float) -> float:
-    """The scale at which noise asked for at ``scale`` (grid steps) is drawn: what an event must
-    charge for.
-
-    From 2**-7 to 2**53 it is ``scale`` itself, bit for bit; below, ``scale`` rounded up to a
-    multiple of 2**-60. Raises MechanismError for a scale that is not positive, not finite, or above
-    2**53 grid steps.
-
-    >>> drawn_scale(7200.0), drawn_scale(0.01), drawn_scale(1e-30) == 2.0**-60
-    (7200.0, 0.01, True)
-    """
-    return float(sampler.exact_scale(drawable("laplace noise", "a scale", scale)))
-
-
-def drawn_sigma(sigma: float) -> float:
-    """The sigma at which Gaussian noise asked for at ``sigma`` (grid steps) is drawn: what an event
-    must charge for.
-
-    From 2**-7 to 2**53 it is ``sigma`` itself, bit for bit; below, ``sigma`` rounded up to a
-    multiple of 2**-60. Raises MechanismError for a sigma that is not positive, not finite, or above
-    2**53 grid steps.
-
-    >>> drawn_sigma(43.5), drawn_sigma(1e-30) == 2.0**-60
-    (43.5, True)
-    """
-    return float(sampler.exact_scale(drawable("gaussian noise", "a sigma", sigma)))
-
-
-def drawn_rate(rate: Fraction | float) -> float:
-    """The rate that an event must charge for coins of ``rate``: the least float that is, exactly,
-    at least ``rate``.
-
-    Raises MechanismError for a rate outside [0, 1].
-
-    >>> drawn_rate(0.05), drawn_rate(Fraction(1, 3)) >= Fraction(1, 3)
-    (0.05, True)
-    """
-    exact = _exact_rate(rate)
-    nearest = float(exact)
-    if Fraction(nearest) < exact:
-        return math.nextafter(nearest, math.inf)
-    return nearest
-
-
-def _exact_rate(rate: Fraction | float) -> Fraction:
-    if not 0 <= rate <= 1:
-        raise MechanismError("coins", f"a rate must lie between 0 and 1; it is {rate}")
-    return Fraction(rate)
 
 
 def secret() -> Noise:
@@ -177,20 +126,20 @@ class _Source:
     gives.
     """
 
-    words: coins.WordSource
+    words: sampler.WordSource
     private: bool
     keys: Callable[[], bytes] = _new_key
 
     def laplace_values(self, scale: float, size: int) -> Ints:
         drawn_scale(scale)
-        return sampler.discrete_laplace(sampler.exact_scale(scale), size, self.words)
+        return sampler.discrete_laplace(exact_scale(scale), size, self.words)
 
     def gaussian_values(self, sigma: float, size: int) -> Ints:
         drawn_sigma(sigma)
-        return sampler.discrete_gaussian(sampler.exact_scale(sigma), size, self.words)
+        return sampler.discrete_gaussian(exact_scale(sigma), size, self.words)
 
     def coins(self, rate: Fraction | float, size: int) -> Bools:
-        return coins.bernoulli(_exact_rate(rate), size, self.words)
+        return sampler.bernoulli(exact_rate(rate), size, self.words)
 
     def uniform(self, below: Ints) -> Ints:
         bounds = np.asarray(below, dtype=np.int64)

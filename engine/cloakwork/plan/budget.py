@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, Literal
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.exact import exactly, rounded_down
-from cloakwork.base.budget import NOTHING, Cost, Currency
+from cloakwork.base.costs import NOTHING, Charge, Cost, Currency
 from cloakwork.base.errors import Cause
+from cloakwork.base.exact import exactly, rounded_down
 from cloakwork.base.facts import Facts, unit_name
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee

@@ -12,9 +12,8 @@ from cloakwork.base.globs import matches
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.guarantees import Guarantee, LocalDP
 from cloakwork.guarantees.derive import goal_name
-from cloakwork.mechanisms.base import Mechanism, Offer, Options, Refusal
+from cloakwork.mechanisms.base import Mechanism, Offer, Options, Prediction, Refusal
 from cloakwork.mechanisms.installed import installed_names
-from cloakwork.mechanisms.prediction import Prediction
 from cloakwork.plan.model import ConsideredMechanism, Kind, Step
 from cloakwork.policy.model import Mechanisms
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cloakwork.accounting.charge import Charge
+from cloakwork.base.costs import Charge
 from cloakwork.base.errors import Cause
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee

@@ -14,11 +14,10 @@ from typing import Any, Final
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.gaussians import mu_of_cost
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Composed, Cost, PrivacyEvent
 from cloakwork.base.errors import Cause
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.base.privacy_event import Composed, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.guarantees.derive import goal_name
 from cloakwork.mechanisms.base import Mechanism, Offer, Options, PartOfGoal, Refusal

@@ -6,12 +6,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Charge, Cost, Currency, PrivacyEvent
 from cloakwork.base.facts import Facts
 from cloakwork.base.globs import rule_resolver
 from cloakwork.base.lineage import Lineage
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.base.quantities import Frozen
 from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee

@@ -1,7 +1,7 @@
 """What the mechanism of a planned step says of it beyond what the plan holds."""
 
 from cloakwork.base.facts import Facts
-from cloakwork.mechanisms.prediction import Prediction
+from cloakwork.mechanisms.base import Prediction
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Step
 

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import Final
 
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.text import listed
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.plan.budget import charge_budget, check_deltas, check_profile, goal_after_profile
@@ -51,8 +52,9 @@ def _what_bound_leaves_out(params: BoundParams) -> str:
     if params.attribute is not None:
         kept = f"{params.max_cases:,} cases" if params.max_cases > 1 else "one case"
         left_out.append(f"all but {kept} of each '{params.attribute}', chosen at random")
-    listed = ", ".join(left_out[:-1]) + f" and {left_out[-1]}"
-    return f"leaves out {listed}, so that one unit counts for no more than the policy allows"
+    return (
+        f"leaves out {listed(left_out)}, so that one unit counts for no more than the policy allows"
+    )
 
 
 def choose_mechanisms(draft: Draft) -> Draft:

@@ -35,17 +35,15 @@ from cloakwork.accounting.calibrate import (
     smallest_scale,
     threshold_delta,
 )
-from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
 from cloakwork.base.arrays import Ints
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Composed, Cost, DiscreteLaplace, EpsilonDelta, PrivacyEvent
 from cloakwork.base.errors import Cause, PlanImpossible
+from cloakwork.base.exact import drawn_scale, exactly, rounded_down, rounded_up
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.base.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace
 from cloakwork.kernel.vectors import MOST_CELLS
-from cloakwork.noise import drawn_scale
 from cloakwork.policy.budget import ProfileShare
 from cloakwork.policy.model import Policy
 

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from cloakwork.base.budget import Cost, epsilon_of_advantage
+from cloakwork.base.costs import Cost, epsilon_of_advantage
 from cloakwork.base.quantities import (
     LEAST_EPSILON,
     MOST_BUDGET,

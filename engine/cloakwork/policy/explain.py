@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from cloakwork.base.budget import RARE, guessing_advantage
+from cloakwork.base.costs import RARE, guessing_advantage
 from cloakwork.base.facts import CASE, RangeType, unit_name
 from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import METADATA, TIMESTAMPS

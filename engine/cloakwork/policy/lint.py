@@ -6,7 +6,7 @@ from typing import Final, TypeGuard
 
 from pydantic import JsonValue
 
-from cloakwork.base.budget import guessing_advantage
+from cloakwork.base.costs import guessing_advantage
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.guarantees import (
     VACUOUS_T,

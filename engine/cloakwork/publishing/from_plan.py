@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
-from cloakwork.accounting.charge import Charge
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Charge, Cost, PrivacyEvent
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.base.records import without_prose
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.plan.budget import ledger_terms as budget_terms

@@ -11,7 +11,7 @@ import numpy as np
 
 from cloakwork.base.arrays import Words
 from cloakwork.base.errors import OutputError
-from cloakwork.engines.sorted_runs import SortedRuns
+from cloakwork.engines.batch_files import SortedRuns
 
 _IN_MEMORY: Final = 1 << 23
 """Bytes; more are kept in a temporary file."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import AwareDatetime, Field, ValidationError
 
 from cloakwork.base.errors import OutputError
-from cloakwork.base.home import home, private_secret, secret_made_once
+from cloakwork.base.files import home, private_secret, secret_made_once
 from cloakwork.base.quantities import Frozen
 
 if TYPE_CHECKING:

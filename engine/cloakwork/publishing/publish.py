@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Final
 
 from cloakwork.base.errors import LedgerError, OutputError
-from cloakwork.base.locks import Lock, lock_folder, lock_if_abandoned
+from cloakwork.base.files import Lock, lock_folder, lock_if_abandoned
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.dsse import seal

@@ -19,9 +19,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue
 
-from cloakwork.base.budget import Cost, Currency
+from cloakwork.base.costs import Cost, Currency, PrivacyEvent
 from cloakwork.base.facts import Unit
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.base.quantities import Duration, Frozen
 from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee

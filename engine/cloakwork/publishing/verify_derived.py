@@ -5,8 +5,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from cloakwork.base.costs import Composed, PrivacyEvent, charges_anything
 from cloakwork.base.errors import CloakworkError, PlanMoved, PlanUnsound, first_line
-from cloakwork.base.privacy_event import Composed, PrivacyEvent, charges_anything
 from cloakwork.base.records import stated
 from cloakwork.kernel import Books
 from cloakwork.plan.model import Claim, Plan, Step

@@ -8,7 +8,7 @@ from cloakwork.base.quantities import format_duration
 from cloakwork.report.ledger_text import without_release
 
 if TYPE_CHECKING:
-    from cloakwork.base.budget import Cost
+    from cloakwork.base.costs import Cost
     from cloakwork.ledger.account import Balance
     from cloakwork.ledger.declarations import DatasetDeclaration
     from cloakwork.ledger.forecast import BudgetForecast

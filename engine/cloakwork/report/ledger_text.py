@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from cloakwork.base.text import listed
 from cloakwork.ledger.windows import is_by_window
 from cloakwork.report.screen import block, columns
-from cloakwork.report.texts import cost_text, counted, duration, listed
+from cloakwork.report.texts import cost_text, counted, duration
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.charge import Charge
-    from cloakwork.base.budget import Cost
+    from cloakwork.base.costs import Charge, Cost
     from cloakwork.ledger.account import Balance
     from cloakwork.ledger.advisories import AdvisoryMatch
     from cloakwork.ledger.declarations import DatasetDeclaration

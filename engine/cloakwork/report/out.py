@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from cloakwork.base.errors import OutputError
-from cloakwork.base.new_files import new_file, require_new
+from cloakwork.base.files import new_file, require_new
 from cloakwork.publishing.folder import INTERNAL_FOLDER, STATEMENT_FILE
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.base.quantities import rounded
+from cloakwork.base.text import listed
 from cloakwork.guarantees import LocalDP
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.of_mechanism import prediction_of
@@ -20,7 +21,6 @@ from cloakwork.report.texts import (
     counted,
     exposure_line,
     guarantee_line,
-    listed,
     open_window_line,
     released_line,
     step_line,
@@ -28,7 +28,7 @@ from cloakwork.report.texts import (
     unit_text,
     warning_lines,
 )
-from cloakwork.run.training_device import training_line
+from cloakwork.run.requirements import training_line
 
 if TYPE_CHECKING:
     from cloakwork.ledger.account import Balance

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-from cloakwork.base.budget import RARE, Cost, guessing_advantage
+from cloakwork.base.costs import RARE, Cost, guessing_advantage
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.quantities import format_duration
+from cloakwork.base.text import listed
 from cloakwork.guarantees import (
     ConfidenceBound,
     DifferentialPrivacy,
@@ -77,11 +78,6 @@ def duration(value: timedelta) -> str:
     if number == "1":
         name = _SINGULAR.get(name, name)
     return f"{number} {name}"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names as people list them: ``a, b and c``."""
-    return " and ".join(", ".join(names).rsplit(", ", 1))
 
 
 def counted(count: int, noun: str) -> str:

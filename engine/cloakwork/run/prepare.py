@@ -1,23 +1,210 @@
-"""What a log must have before the first step: names, text, order, units of privacy."""
+"""What a log must have before the first step: names, text, order, units of privacy, and the cases
+of its window; and what a run asks of all cases, batch by batch.
+"""
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
 
+import numpy as np
 import polars as pl
+from pydantic import JsonValue
 
+from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import Infeasible, MechanismError
-from cloakwork.base.facts import Unit
+from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import named, values_of
 from cloakwork.engines.base import Engine
 from cloakwork.guarantees.derive import goal_name
+from cloakwork.ledger.fingerprint import fingerprint, merged_fingerprint
+from cloakwork.ledger.ledger import Reservation
+from cloakwork.ledger.window_hashes import hashed_ids
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.formats.round_trip import with_one_spelling
 from cloakwork.log.handle import LogHandle
 from cloakwork.plan.model import Plan
+from cloakwork.plan.windows import charged_window
 from cloakwork.policy.model import Policy
-from cloakwork.run.all_cases import MostKept
-from cloakwork.run.windows import in_window, require_times
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFigures:
+    """Counts of the raw log; internal."""
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """One row."""
+        events = batch.events
+        untimed = events[TIMESTAMP].null_count() if TIMESTAMP in events.columns else 0
+        return pl.DataFrame(
+            {
+                "cases": batch.cases.height,
+                "events": events.height,
+                "events without a time": int(untimed),
+                "longest case": int(np.diff(batch.offsets).max(initial=0)),
+            }
+        )
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Sums, and the longest case."""
+        return summaries.select(
+            pl.all().exclude("longest case").sum(), pl.col("longest case").max()
+        )
+
+
+def figures_in(table: pl.DataFrame) -> Mapping[str, JsonValue]:
+    """What ``SourceFigures`` counted."""
+    return dict(table.row(0, named=True))
+
+
+@dataclass(frozen=True, slots=True)
+class MostKept:
+    """How many cases, and how many units of privacy, stay after bounding, or more; a case without a
+    unit is none. Batches hold all cases of a unit.
+    """
+
+    facts: Facts
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """One row: ``cases`` and ``units``."""
+        cases, units = self._counts(batch)
+        return pl.DataFrame({"cases": cases, "units": units})
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Sums."""
+        return summaries.sum()
+
+    def _counts(self, log: EventLog) -> tuple[int, int]:
+        labels = log.events[ACTIVITY]
+        known = labels.is_not_null()
+        if self.facts.alphabet is not None:
+            known = labels.is_in(list(self.facts.alphabet)).fill_null(False)
+        known_events = np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height)
+        staying = log.cases.filter(pl.Series(known_events > 0))
+        unit = self.facts.unit
+        if unit.attribute is None:
+            return staying.height, staying.height
+        if unit.attribute not in staying.columns:
+            return staying.height, 0
+        owners = values_of(staying, unit.attribute).drop_nulls()
+        alone = staying.height - len(owners)
+        sizes = owners.value_counts(name="cases")["cases"].to_numpy()
+        return int(np.minimum(sizes, unit.max_cases).sum()) + alone, len(sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseIdSample:
+    """The keyed fingerprint of the case ids: ``key`` lies beside the ledger."""
+
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "CaseIdSample()"
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """One row, ``sample``."""
+        ids = batch.cases[CASE_ID].cast(pl.String).drop_nulls()
+        return pl.DataFrame({"sample": fingerprint(ids, self.key)})
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """The fingerprint of all."""
+        return pl.DataFrame({"sample": merged_fingerprint(summaries["sample"])})
+
+
+@dataclass(frozen=True, slots=True)
+class HashedIds:
+    """Keyed hashes of the case ids of a window: ``key`` lies beside the ledger."""
+
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "HashedIds()"
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """One row a case, ``hash`` (Binary)."""
+        return pl.DataFrame({"hash": self.hashes(batch)}, schema={"hash": pl.Binary})
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """All of them."""
+        return summaries
+
+    def hashes(self, batch: EventLog) -> list[bytes | None]:
+        """The hash of each case's id."""
+        ids = batch.cases[CASE_ID].cast(pl.String)
+        by_id = hashed_ids(ids.drop_nulls(), self.key)
+        return [None if text is None else by_id[text] for text in ids]
+
+
+_NEVER: Final = np.iinfo(np.int64).max
+
+
+def in_window(log: EventLog, policy: Policy, facts: Facts) -> EventLog:
+    """The cases whose first time lies in the window of ``facts``; the log as it is without one.
+
+    A case without any time lies in no window. Where a case is to be known again by its id, one
+    without an id is left out. Each case stays or goes by its own data alone.
+    """
+    windows = policy.spec.budget.windows
+    if windows is None or facts.release_window is None:
+        return log
+    first, after = windows.span(facts.release_window)
+    starts = _starts(log, policy.attribute_with("timestamp") or TIMESTAMP)
+    stays = (starts >= _microseconds(first)) & (starts < _microseconds(after))
+    if charged_window(facts) is not None:
+        stays &= log.cases[CASE_ID].is_not_null().to_numpy()
+    return log.keep_cases(np.flatnonzero(stays))
+
+
+def own_cases(
+    log: LogHandle, facts: Facts, reservation: Reservation | None, engine: Engine
+) -> tuple[LogHandle, tuple[str, ...]]:
+    """The cases of a log of one window that the ledger has in no other window, now recorded with
+    this one; and a note for the internal report.
+
+    All of them, where the window has no account of its own, or nothing is charged.
+    """
+    if reservation is None or charged_window(facts) is None:
+        return log, ()
+    hashing = HashedIds(reservation.ledger.case_id_key())
+    hashes = frozenset(engine.summarise(log, hashing)["hash"].drop_nulls().to_list())
+    elsewhere = reservation.ledger.record_hashes(reservation, hashes)
+    note = (
+        f"{log.case_count:,} cases of the log start in window {facts.release_window}; "
+        f"{len(elsewhere):,} of them were left out, as they were released with another window"
+    )
+    if not elsewhere:
+        return log, (note,)
+
+    def own(batch: EventLog) -> EventLog:
+        stays = [each not in elsewhere for each in hashing.hashes(batch)]
+        return batch.keep_cases(np.flatnonzero(stays))
+
+    return engine.choose_cases(log, own), (note,)
+
+
+def require_times(values: pl.Series, name: str) -> None:
+    """Refuse a column without times where the policy says that it holds them."""
+    if not (values.dtype.is_temporal() or values.dtype == pl.Null):
+        raise MechanismError(
+            "input",
+            f"'{name}' has the role timestamp and does not hold times; "
+            "correct the policy or the log",
+        )
+
+
+def _starts(log: EventLog, timestamp: str) -> Ints:
+    """The first time of each case in microseconds, ``_NEVER`` where it has none."""
+    starts = np.full(log.cases.height, _NEVER, np.int64)
+    if timestamp in log.events.columns:
+        require_times(log.events[timestamp], timestamp)
+        times = log.events[timestamp].cast(TIME_TYPE).to_physical().fill_null(_NEVER).to_numpy()
+        np.minimum.at(starts, log.case_of, times)
+    return starts
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - UNIX_EPOCH) // timedelta(microseconds=1)
 
 
 def required_attributes(plan: Plan) -> Callable[[str], bool]:

@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import polars as pl
 
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost
 from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.kernel import Books, Kernel
@@ -27,9 +27,14 @@ from cloakwork.plan.profile_model import (
 from cloakwork.plan.windows import facts_in_window
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
-from cloakwork.run.prepare import in_time_order, under_standard_names, with_one_unit_a_case
+from cloakwork.run.prepare import (
+    in_time_order,
+    in_window,
+    own_cases,
+    under_standard_names,
+    with_one_unit_a_case,
+)
 from cloakwork.run.run import failed
-from cloakwork.run.windows import in_window, own_cases
 
 
 def measure(

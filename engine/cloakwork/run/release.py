@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.ledger.ledger import Reservation
 from cloakwork.log.handle import LogHandle
 from cloakwork.plan.model import Claim, Plan

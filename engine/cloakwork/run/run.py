@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from cloakwork.accounting.charge import Charge
+from cloakwork.base.costs import Charge
 from cloakwork.base.errors import (
     GuaranteeBroken,
     LedgerError,
@@ -38,13 +38,19 @@ from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.prove import replan
-from cloakwork.run.all_cases import CaseIdSample, SourceFigures, figures_in
-from cloakwork.run.fitting import require_fitting
-from cloakwork.run.prepare import measured_attributes, prepared_log, require_enough_cases
+from cloakwork.run.prepare import (
+    CaseIdSample,
+    SourceFigures,
+    figures_in,
+    measured_attributes,
+    own_cases,
+    prepared_log,
+    require_enough_cases,
+)
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
+from cloakwork.run.requirements import require_fitting
 from cloakwork.run.search_cache import SearchCache
 from cloakwork.run.steps import GrantedStep
-from cloakwork.run.windows import own_cases
 
 NOT_PRIVATE: Final = "not-private"
 

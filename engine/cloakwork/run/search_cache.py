@@ -27,7 +27,7 @@ import polars as pl
 from pydantic import BaseModel
 
 from cloakwork.base.errors import OutputError
-from cloakwork.base.home import data_home, secret_made_once
+from cloakwork.base.files import data_home, secret_made_once
 from cloakwork.base.progress import say
 from cloakwork.mechanisms.steps import Decision, RewriteStep
 from cloakwork.noise import Noise

@@ -11,16 +11,14 @@ import polars as pl
 from pydantic import BaseModel, JsonValue
 
 from cloakwork.base.arrays import Ints
+from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.errors import MechanismError, PlanUnsound
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.engines.base import Engine
-from cloakwork.engines.enriched import ColumnsOfCases
-from cloakwork.engines.measured import ReleasedCases, measured_of
-from cloakwork.engines.noise_on_times import noise_on_times
-from cloakwork.engines.noise_on_values import noise_on_values
+from cloakwork.engines.measured import ColumnsOfCases, ReleasedCases, measured_of
+from cloakwork.engines.noised import noise_on_times, noise_on_values
 from cloakwork.kernel import Books, Cases, Kernel, Measured
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.local import Randomising
@@ -30,12 +28,14 @@ from cloakwork.log.handle import LogHandle
 from cloakwork.log.variants import CasesOfVariants
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import Mechanism
-from cloakwork.mechanisms.noisy_times import Completion, NoisySample
-from cloakwork.mechanisms.packages import Package
+from cloakwork.mechanisms.registry import Package
 from cloakwork.mechanisms.steps import (
     Aggregate,
+    ColumnValues,
+    Completion,
     Decision,
     EnrichCases,
+    Enrichment,
     EnrichStep,
     GenerateCases,
     MapCases,
@@ -44,11 +44,11 @@ from cloakwork.mechanisms.steps import (
     MeasureStep,
     NoiseOnTimesStep,
     NoiseOnValuesStep,
+    NoisySample,
     Rewrite,
     RewriteStep,
     StepKind,
 )
-from cloakwork.mechanisms.values import ColumnValues, Enrichment
 from cloakwork.noise import Noise
 from cloakwork.run.search_cache import SearchCache, decide_with_cache
 

@@ -12,10 +12,7 @@ import numpy as np
 import polars as pl
 from pydantic import TypeAdapter
 
-from cloakwork.base.facts import Facts
-from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.base.naming import values_of
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     FREE,
     Composed,
     NonPrivate,
@@ -23,8 +20,11 @@ from cloakwork.base.privacy_event import (
     PrivacyEvent,
     Repeated,
 )
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
+from cloakwork.base.naming import values_of
+from cloakwork.engines.batched import LocalEngine
 from cloakwork.engines.batches import in_batches
-from cloakwork.engines.local import LocalEngine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Proof, Refusal

@@ -23,7 +23,7 @@ from cloakwork.kernel import (
     NotGranted,
     Query,
 )
-from cloakwork.kernel.steps import Gradient
+from cloakwork.kernel.gradients import Gradient
 from cloakwork.kernel.vectors import Vectors, answered, bounded, vectors_of
 from cloakwork.testing.single_cases import (
     Alphabet,

@@ -26,7 +26,7 @@ from cloakwork.mechanisms.base import Gives, Mechanism, Refusal
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Noise, secret
-from cloakwork.run.all_cases import SourceFigures
+from cloakwork.run.prepare import SourceFigures
 from cloakwork.run.steps import GrantedStep
 
 NO_FACTS: Final = Facts()

@@ -20,7 +20,7 @@ from cloakwork.kernel import (
     Moves,
     Query,
 )
-from cloakwork.kernel.steps import Gradient
+from cloakwork.kernel.gradients import Gradient
 from cloakwork.kernel.vectors import Vectors, answered, bounded
 from cloakwork.testing.queries import ask_instead
 

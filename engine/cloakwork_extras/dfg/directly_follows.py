@@ -17,10 +17,10 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.arrays import Ints
+from cloakwork.base.costs import DiscreteLaplace, PrivacyEvent
 from cloakwork.base.errors import MechanismError
-from cloakwork.base.privacy_event import DiscreteLaplace, PrivacyEvent
+from cloakwork.base.exact import drawn_scale
 from cloakwork.kernel import Cases, Clip, Entries, Kernel, Laplace
-from cloakwork.noise import drawn_scale
 
 MOST_STEPS: Final = 10_000
 """Steps that one case may count for."""

@@ -10,14 +10,14 @@ import numpy as np
 from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.base.arrays import Ints
-from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     Composed,
     DiscreteLaplace,
     EpsilonDelta,
     NonPrivate,
     PrivacyEvent,
 )
+from cloakwork.base.facts import Facts
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Laplace, Randomness, Selected

@@ -10,23 +10,23 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from cloakwork.base.budget import Cost
-from cloakwork.base.errors import MechanismError
-from cloakwork.base.facts import Facts
-from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     Composed,
+    Cost,
     DiscreteLaplace,
     PoissonSampled,
     PrivacyEvent,
     Repeated,
 )
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.exact import drawn_rate, drawn_scale
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.progress import say
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Entries, Kernel, Laplace
-from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
-from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem, option_fault
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.threshold import (
@@ -38,7 +38,6 @@ from cloakwork.mechanisms.variants.threshold import (
     threshold_event,
     threshold_part,
 )
-from cloakwork.noise import drawn_rate, drawn_scale
 
 Share = Annotated[Number, Field(gt=0, lt=1)]
 

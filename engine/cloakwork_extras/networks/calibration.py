@@ -6,9 +6,8 @@ from functools import lru_cache
 from typing import Final
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import FREE, Composed, Cost, PrivacyEvent, Repeated
 from cloakwork.base.errors import MechanismError
-from cloakwork.base.privacy_event import FREE, Composed, PrivacyEvent, Repeated
 from cloakwork.kernel import Descent
 
 _TOLERANCE: Final = 1.002

@@ -10,10 +10,10 @@ import numpy as np
 from pydantic import JsonValue
 
 from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.costs import Composed, PrivacyEvent
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.base.privacy_event import Composed, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Descent, Entries, Kernel, Laplace
 from cloakwork.mechanisms.base import Offer, Refusal

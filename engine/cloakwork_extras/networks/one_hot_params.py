@@ -8,12 +8,11 @@ from typing import Annotated, Final, NamedTuple
 from pydantic import BaseModel, Field, field_validator
 
 from cloakwork.accounting.events import naive, upper_bound_epsilon
-from cloakwork.accounting.exact import exactly
 from cloakwork.accounting.gaussians import mu_of_cost
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Composed, Cost, DiscreteLaplace, PrivacyEvent
 from cloakwork.base.errors import MechanismError
+from cloakwork.base.exact import exactly
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import Composed, DiscreteLaplace, PrivacyEvent
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.arrays import Floats
-from cloakwork.base.privacy_event import Repeated
+from cloakwork.base.costs import Repeated
 from cloakwork.base.progress import say
 from cloakwork.kernel import Cases, Descent, Factors, Kernel
 from cloakwork_extras.networks.devices import chosen_device

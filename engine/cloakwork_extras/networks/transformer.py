@@ -9,15 +9,13 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import JsonValue, ValidationError
 
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Composed, Cost, PrivacyEvent
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.base.privacy_event import Composed, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel
-from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
-from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem, option_fault
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.markov import VariantMarkov, measure_with

@@ -12,7 +12,7 @@ from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.kernel import Cases, Column, Randomness
 from cloakwork.kernel.perturb import Grid
-from cloakwork.mechanisms.values import Listed, Numbers, Times
+from cloakwork.mechanisms.steps import Listed, Numbers, Times
 
 _FINE: Final = 1 << 53
 """So many steps lie between 0 and 1."""

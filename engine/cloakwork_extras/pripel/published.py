@@ -10,16 +10,14 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, JsonValue, ValidationError
 
+from cloakwork.base.costs import NonPrivate
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.naming import CASE_PREFIX
-from cloakwork.base.privacy_event import NonPrivate
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Cases, Kernel, Measured
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
-from cloakwork.mechanisms.option_faults import option_fault
-from cloakwork.mechanisms.steps import Measurement, MeasureStep
-from cloakwork.mechanisms.values import Listed, Numbers, Times
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem, option_fault
+from cloakwork.mechanisms.steps import Listed, Measurement, MeasureStep, Numbers, Times
 from cloakwork_extras.pripel.local_as_published import (
     times_as_published,
     values_as_published,

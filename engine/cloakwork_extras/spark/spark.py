@@ -17,8 +17,7 @@ from cloakwork.base.errors import LogError, MechanismError
 from cloakwork.base.naming import values_of
 from cloakwork.engines.base import EVENTS_OF_A_BATCH, EVENTS_OF_A_PART, Opened
 from cloakwork.engines.batch_files import BatchFile, write_batch
-from cloakwork.engines.batched import BatchedEngine
-from cloakwork.engines.local import LocalEngine
+from cloakwork.engines.batched import BatchedEngine, LocalEngine
 from cloakwork.engines.workspace import WORK_FOLDER, Workspace
 from cloakwork.log.eventlog import EventLog, notes_on_cases
 from cloakwork.log.formats.column_names import ColumnNames

@@ -10,7 +10,7 @@ from cloakwork.log.formats.options import ROW_NUMBER, InputOptions
 from cloakwork.log.formats.reading import asked_of
 from cloakwork.log.limits import OnExcess
 from cloakwork.policy.model import Policy
-from cloakwork.run.engine_choice import Reading
+from cloakwork.run.reading import Reading
 from cloakwork_extras.spark.spark import SparkEngine, spark_engine
 from cloakwork_extras.spark.spark_rows import (
     TABLE_PREFIX,

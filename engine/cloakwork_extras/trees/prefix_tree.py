@@ -9,10 +9,9 @@ import numpy as np
 from pydantic import Field, JsonValue
 
 from cloakwork.base.arrays import Bools
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Composed, Cost, EpsilonDelta, NonPrivate, PrivacyEvent
 from cloakwork.base.errors import PlanUnsound
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyEvent
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Kernel

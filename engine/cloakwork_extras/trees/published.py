@@ -14,9 +14,9 @@ import numpy as np
 from pydantic import Field, JsonValue
 
 from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.costs import NonPrivate, PrivacyEvent
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.base.privacy_event import NonPrivate, PrivacyEvent
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Randomness

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import JsonValue
 
 from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.costs import Composed, PrivacyEvent
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import Composed, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel, Randomness
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem

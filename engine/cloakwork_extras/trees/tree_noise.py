@@ -5,17 +5,17 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     PrivacyEvent,
     Repeated,
 )
+from cloakwork.base.exact import drawn_scale, drawn_sigma
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import Gaussian, Laplace
 from cloakwork.kernel.noises import gaussian_tail, laplace_tail
-from cloakwork.noise import drawn_scale, drawn_sigma
 
 NoiseKind = Literal["gaussian", "laplace"]
 T = TypeVar("T")

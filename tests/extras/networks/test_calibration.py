@@ -3,8 +3,7 @@
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.budget import Cost
-from cloakwork.base.privacy_event import FREE, Composed, DiscreteLaplace
+from cloakwork.base.costs import FREE, Composed, Cost, DiscreteLaplace
 from cloakwork_extras.networks.calibration import (
     multiplier_for,
     multiplier_of_mu,

@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cloakwork.base.privacy_event import Repeated  # noqa: E402
+from cloakwork.base.costs import Repeated  # noqa: E402
 from cloakwork.kernel import Descent  # noqa: E402
 from cloakwork.mechanisms.variants.drawing import LengthGroups, draw_sequences  # noqa: E402
 from cloakwork.mechanisms.variants.markov import RemainingCases  # noqa: E402

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.privacy_event import DiscreteGaussian, PoissonSampled, Repeated
+from cloakwork.base.costs import DiscreteGaussian, PoissonSampled, Repeated
 from cloakwork_extras.networks.published_accounting import (
     least_epsilon,
     noise_multiplier,

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
+from cloakwork.base.costs import NonPrivate
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import NonPrivate
 from cloakwork.errors import MissingExtra
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal

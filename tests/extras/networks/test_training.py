@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cloakwork.base.privacy_event import Repeated  # noqa: E402
+from cloakwork.base.costs import Repeated  # noqa: E402
 from cloakwork.base.progress import heard_by  # noqa: E402
 from cloakwork.kernel import Descent  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402
@@ -59,6 +59,6 @@ def test_progress_is_told(monkeypatch):
 
 def training_cost(event):
     """As many units as there are steps."""
-    from cloakwork.base.budget import Cost
+    from cloakwork.base.costs import Cost
 
     return Cost(epsilon=float(event.times), delta=0.0)

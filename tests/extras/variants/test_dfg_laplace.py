@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
+from cloakwork.base.costs import NonPrivate
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.base.privacy_event import NonPrivate
 from cloakwork.evaluation.utility import directly_follows
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA

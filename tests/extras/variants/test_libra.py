@@ -9,8 +9,8 @@ from scipy.stats import binom
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.gaussians import mu_of_cost
+from cloakwork.base.costs import DiscreteLaplace, PoissonSampled, Repeated
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.base.privacy_event import DiscreteLaplace, PoissonSampled, Repeated
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Books, Entries, Kernel, Laplace

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
+from cloakwork.base.costs import NonPrivate
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import NonPrivate
 from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import secret
 from cloakwork_extras.libra import libra

@@ -7,7 +7,7 @@ import pytest
 
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.kernel import Cases, Column, Columns, Randomness
-from cloakwork.mechanisms.values import Listed, Numbers
+from cloakwork.mechanisms.steps import Listed, Numbers
 from cloakwork.noise import reproducible
 from cloakwork_extras.pripel.local_as_published import (
     bounded_laplace,

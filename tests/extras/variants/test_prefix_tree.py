@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloakwork.accounting.events import cost, delta_at
+from cloakwork.base.costs import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.base.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer, Refusal

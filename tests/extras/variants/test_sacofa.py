@@ -14,14 +14,14 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     NonPrivate,
     Repeated,
 )
+from cloakwork.base.facts import Facts
 from cloakwork.errors import PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Laplace, Randomness

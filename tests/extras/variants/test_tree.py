@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloakwork.base.costs import Composed, EpsilonDelta
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import Composed, EpsilonDelta
 from cloakwork.errors import PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Entries, Kernel, Laplace, Randomness

@@ -10,7 +10,7 @@ from cloakwork.engines.measured import measured_of
 from cloakwork.kernel import Column
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.values import Listed, Numbers
+from cloakwork.mechanisms.steps import Listed, Numbers
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
+from cloakwork.base.costs import EpsilonDelta
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW
-from cloakwork.base.privacy_event import EpsilonDelta
 from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Books, Gaussian, Kernel, vectors_of

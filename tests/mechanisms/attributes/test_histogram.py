@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.base.costs import Composed
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import ACTIVITY
-from cloakwork.base.privacy_event import Composed
 from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.errors import PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cloakwork.base.facts import RangeType
 from cloakwork.mechanisms.attributes.bins import MOST_BINS, UNIT
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.values import Numbers
+from cloakwork.mechanisms.steps import Numbers
 
 _EPOCH = date(1970, 1, 1).toordinal()
 

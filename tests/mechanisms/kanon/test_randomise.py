@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from cloakwork.base.exact import drawn_scale
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.mechanisms.kanon.randomise import (
@@ -22,7 +23,7 @@ from cloakwork.mechanisms.kanon.randomise import (
     least_t,
     randomiser_of,
 )
-from cloakwork.noise import drawn_scale, reproducible
+from cloakwork.noise import reproducible
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of
 from contracts.value_logs import with_values

@@ -10,9 +10,9 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 from cloakwork.accounting.events import cost
+from cloakwork.base.costs import Composed, DiscreteLaplace, Repeated
 from cloakwork.base.facts import Facts, Unit, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.base.privacy_event import Composed, DiscreteLaplace, Repeated
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer, Refusal

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cloakwork.engines.noised_sample import cases_of
-from cloakwork.mechanisms.noisy_times import NoisySample
+from cloakwork.engines.noised import cases_of
+from cloakwork.mechanisms.steps import NoisySample
 from cloakwork.mechanisms.timestamps.bounds import Bounds
 from cloakwork.mechanisms.timestamps.usual_values import UsualValues
 from contracts.sample_logs import log_of

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.accounting.events import cost
-from cloakwork.base.budget import guessing_advantage
+from cloakwork.base.costs import NonPrivate, guessing_advantage
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.base.privacy_event import NonPrivate
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal

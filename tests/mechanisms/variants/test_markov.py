@@ -9,8 +9,8 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.base.costs import Composed, DiscreteLaplace
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import Composed, DiscreteLaplace
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy

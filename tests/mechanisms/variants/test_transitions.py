@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloakwork.base.arrays import Ints
-from cloakwork.base.privacy_event import DiscreteGaussian, Repeated
+from cloakwork.base.costs import DiscreteGaussian, Repeated
 from cloakwork.kernel import Cases, vector_event, vectors_of
 from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.variants.transitions import (

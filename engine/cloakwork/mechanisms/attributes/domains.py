@@ -15,7 +15,7 @@ from cloakwork.kernel import Column
 from cloakwork.mechanisms.attributes.bins import UNIT, Bins
 from cloakwork.mechanisms.attributes.readings import is_of_times, read_numbers
 from cloakwork.mechanisms.attributes.typed_bins import bins_of
-from cloakwork.mechanisms.values import Listed, Numbers
+from cloakwork.mechanisms.steps import Listed, Numbers
 
 _TRUTH: Final = frozenset({"true", "false"})
 

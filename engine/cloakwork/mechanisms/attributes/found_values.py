@@ -17,7 +17,7 @@ from cloakwork.base.arrays import Bools
 from cloakwork.base.facts import FoundType
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel, Query
-from cloakwork.kernel.columns import Column
+from cloakwork.kernel.cases import Column
 from cloakwork.mechanisms.attributes.contributions import UNIT_NORM
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 

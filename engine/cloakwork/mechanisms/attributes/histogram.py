@@ -58,8 +58,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Theorem,
 )
-from cloakwork.mechanisms.steps import EnrichStep
-from cloakwork.mechanisms.values import Enrichment
+from cloakwork.mechanisms.steps import Enrichment, EnrichStep
 
 FINER: Final = (300.0, 3000.0)
 """How many deviations of a count's noise a log's cases must be, for finer bins of numbers."""

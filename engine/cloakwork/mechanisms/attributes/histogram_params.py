@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, model_validator
 
-from cloakwork.base.privacy_event import Composed, DiscreteGaussian, PrivacyEvent, Repeated
+from cloakwork.base.costs import Composed, DiscreteGaussian, PrivacyEvent, Repeated
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import Clip, Gaussian
 from cloakwork.kernel.noises import selection_event

@@ -15,8 +15,7 @@ from cloakwork.mechanisms.attributes.local_params import (
     local_params,
 )
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal
-from cloakwork.mechanisms.local_values import PublicValues
-from cloakwork.mechanisms.steps import NoiseOnValuesStep
+from cloakwork.mechanisms.steps import NoiseOnValuesStep, PublicValues
 
 
 class RandomisesValues(Mechanism[LocalParams]):

@@ -13,8 +13,8 @@ import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.base.facts import Facts
+from cloakwork.base.files import home, secret_made_once
 from cloakwork.base.globs import rule_resolver
-from cloakwork.base.home import home, secret_made_once
 from cloakwork.base.lineage import Lineage
 from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import Frozen, Number

@@ -14,12 +14,11 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.log.eventlog import CASE_ID
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem, option_fault
 from cloakwork.mechanisms.kanon.closeness_params import NAME, ClosenessParams
 from cloakwork.mechanisms.kanon.closeness_values import with_close_values
 from cloakwork.mechanisms.kanon.column_summary import ColumnOfCases
 from cloakwork.mechanisms.kanon.randomise import least_t
-from cloakwork.mechanisms.option_faults import option_fault
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
 

@@ -18,11 +18,10 @@ from cloakwork.base.quantities import Frozen
 from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
-from cloakwork.mechanisms.addresses import event_addresses
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.kanon.donors import NONE, draw_by_key
 from cloakwork.mechanisms.kanon.inserted_times import with_times_of_inserted
-from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
+from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep, event_addresses
 from cloakwork.noise import Stream
 
 

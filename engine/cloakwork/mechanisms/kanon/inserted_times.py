@@ -12,9 +12,9 @@ import polars as pl
 
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.mechanisms.addresses import case_addresses, event_addresses
 from cloakwork.mechanisms.kanon.donors import NONE, draw_by_key
 from cloakwork.mechanisms.kanon.raw_times import FAR, TimePrecisions, UntimedEvents, times_for
+from cloakwork.mechanisms.steps import case_addresses, event_addresses
 from cloakwork.noise import Stream
 
 _LONGEST_SUM: Final = 2**60

@@ -20,8 +20,9 @@ from pydantic import JsonValue
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.errors import MechanismError
+from cloakwork.base.exact import LARGEST_SCALE
 from cloakwork.mechanisms.kanon.closeness_params import NAME
-from cloakwork.noise import LARGEST_SCALE, Noise
+from cloakwork.noise import Noise
 
 Randomiser = Callable[[Ints, float, Noise], pl.Series]
 """Codes of values (int64), epsilon (infinity: leave them), randomness; a released value for each

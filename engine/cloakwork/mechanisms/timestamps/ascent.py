@@ -13,7 +13,7 @@ import numpy as np
 
 from cloakwork.base.arrays import Floats
 from cloakwork.kernel import Kernel
-from cloakwork.kernel.steps import Gradient
+from cloakwork.kernel.gradients import Gradient
 from cloakwork.mechanisms.timestamps.regression_params import GradientSteps
 
 PACE: Final = 1.0

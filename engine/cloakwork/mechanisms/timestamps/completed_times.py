@@ -12,7 +12,7 @@ import numpy as np
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.perturb import StartsAndGaps
-from cloakwork.mechanisms.noisy_times import Draws, NoisyTimes
+from cloakwork.mechanisms.steps import Draws, NoisyTimes
 from cloakwork.mechanisms.timestamps.bounds import LONGEST_SUM, Bounds
 from cloakwork.mechanisms.timestamps.isotonic import isotonic_projection, spread_pooled
 from cloakwork.mechanisms.timestamps.usual_values import UsualValues

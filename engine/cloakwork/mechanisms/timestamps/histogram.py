@@ -21,10 +21,9 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Theorem,
 )
-from cloakwork.mechanisms.steps import EnrichStep
+from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Times
 from cloakwork.mechanisms.timestamps.histogram_params import HistogramParams, offered_params
 from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
-from cloakwork.mechanisms.values import Enrichment, Times
 
 
 class TimestampHistogram(Mechanism[HistogramParams]):

@@ -9,13 +9,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
+from cloakwork.base.costs import Composed, DiscreteGaussian, PrivacyEvent, Repeated
+from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Window
-from cloakwork.base.privacy_event import Composed, DiscreteGaussian, PrivacyEvent, Repeated
 from cloakwork.base.quantities import Duration, Frozen, Number
 from cloakwork.kernel import Clip, Gaussian
-from cloakwork.mechanisms.base import Refusal
-from cloakwork.mechanisms.option_faults import option_fault
-from cloakwork.noise import drawn_sigma
+from cloakwork.mechanisms.base import Refusal, option_fault
 
 UNIT_NORM: Final = 2**14
 """Grid steps in one case: what a group counts for, and (L2) a case in one table."""

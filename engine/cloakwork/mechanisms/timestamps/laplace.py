@@ -8,9 +8,10 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
+from cloakwork.base.costs import Composed, DiscreteLaplace, PrivacyEvent, Repeated
+from cloakwork.base.exact import drawn_scale
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
-from cloakwork.base.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.kernel.perturb import (
     CALENDAR,
@@ -20,8 +21,7 @@ from cloakwork.kernel.perturb import (
     WholeCases,
 )
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
-from cloakwork.mechanisms.noisy_times import Completion, NoisySample
-from cloakwork.mechanisms.steps import NoiseOnTimesStep
+from cloakwork.mechanisms.steps import Completion, NoiseOnTimesStep, NoisySample
 from cloakwork.mechanisms.timestamps.bounds import READABLE, Bounds
 from cloakwork.mechanisms.timestamps.completed_times import times_of
 from cloakwork.mechanisms.timestamps.laplace_params import (
@@ -30,7 +30,6 @@ from cloakwork.mechanisms.timestamps.laplace_params import (
     offer_event_scope,
 )
 from cloakwork.mechanisms.timestamps.usual_values import UsualValues
-from cloakwork.noise import drawn_scale
 
 
 class TimestampLaplace(Mechanism[LaplaceParams]):

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue, model_validator
 
+from cloakwork.base.exact import LARGEST_SCALE
 from cloakwork.base.facts import Facts, Window
 from cloakwork.base.quantities import Duration, Frozen, hours
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
@@ -15,9 +16,6 @@ from cloakwork.mechanisms.base import Offer, Refusal
 
 START_SHARE: Final = "start_share"
 NOISED: Final = "noised"
-LARGEST_SCALE: Final = 2.0**53
-"""Grid steps; beyond it ``noise`` cannot draw."""
-
 _ABOVE: Final = 1 + Fraction(1, 10**12)
 """Scales are rounded up by this factor, so that costs added up in floating point stay within the
 budget.

@@ -23,10 +23,9 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Theorem,
 )
-from cloakwork.mechanisms.steps import EnrichStep
+from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Times
 from cloakwork.mechanisms.timestamps.regressed_times import RegressedTimes
 from cloakwork.mechanisms.timestamps.regression_params import RegressionParams, offered_regression
-from cloakwork.mechanisms.values import Enrichment, Times
 
 
 class TimestampRegression(Mechanism[RegressionParams]):

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 
 from pydantic import Field, JsonValue
 
+from cloakwork.base.costs import Composed, PrivacyEvent, Repeated
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import Composed, PrivacyEvent, Repeated
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import Descent
 from cloakwork.mechanisms.base import Refusal

@@ -8,7 +8,7 @@ import numpy as np
 
 from cloakwork.base.arrays import Ints
 from cloakwork.kernel.cases import Cases
-from cloakwork.mechanisms.noisy_times import NoisySample
+from cloakwork.mechanisms.steps import NoisySample
 from cloakwork.mechanisms.timestamps.bounds import Bounds
 
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.facts import Facts
-from cloakwork.mechanisms.prediction import Prediction
+from cloakwork.mechanisms.base import Prediction
 
 CASES: Final = 2000
 SIGNAL: Final = (10, 30, 100, 300, 1000, 3000, 10_000, 30_000)

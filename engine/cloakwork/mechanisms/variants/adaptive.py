@@ -10,17 +10,17 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 from pydantic import BaseModel, Field, JsonValue
 
-from cloakwork.accounting.exact import exactly, rounded_down
 from cloakwork.base.arrays import Ints
-from cloakwork.base.budget import Cost
-from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     Composed,
+    Cost,
     DiscreteLaplace,
     EpsilonDelta,
     NonPrivate,
     PrivacyEvent,
 )
+from cloakwork.base.exact import exactly, rounded_down
+from cloakwork.base.facts import Facts
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import CustomQuery, Kernel, Laplace

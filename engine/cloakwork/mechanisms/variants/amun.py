@@ -9,15 +9,14 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
 
-from cloakwork.base.budget import guessing_advantage
+from cloakwork.base.costs import PrivacyEvent, guessing_advantage
+from cloakwork.base.exact import drawn_sigma
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Cases, Entries, Gaussian, Kernel, Laplace
 from cloakwork.kernel.vectors import ONE
-from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
-from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem, option_fault
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.threshold import (
@@ -27,7 +26,6 @@ from cloakwork.mechanisms.variants.threshold import (
     threshold_event,
     threshold_part,
 )
-from cloakwork.noise import drawn_sigma
 
 Variant = Annotated[tuple[str, ...], Field(min_length=1)]
 

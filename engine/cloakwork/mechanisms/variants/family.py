@@ -10,14 +10,20 @@ from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, Lineage
-from cloakwork.base.privacy_event import PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Kernel
-from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal
-from cloakwork.mechanisms.option_faults import option_fault
-from cloakwork.mechanisms.prediction import Prediction
+from cloakwork.mechanisms.base import (
+    Gives,
+    Mechanism,
+    Offer,
+    Prediction,
+    Proof,
+    Refusal,
+    option_fault,
+)
 from cloakwork.mechanisms.steps import CASES_FROM_ANSWERS, Measurement, MeasureStep
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
 

@@ -11,13 +11,11 @@ import numpy as np
 from pydantic import JsonValue, ValidationError
 
 from cloakwork.base.arrays import Floats, Ints
-from cloakwork.base.budget import Cost
+from cloakwork.base.costs import Cost, NonPrivate, PrivacyEvent
 from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import NonPrivate, PrivacyEvent
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Gaussian, Kernel, vectors_of
-from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
-from cloakwork.mechanisms.option_faults import option_fault
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem, option_fault
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.chain import (
     Context,

@@ -9,8 +9,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field
 
 from cloakwork.accounting.leaf_events import leaves_of
-from cloakwork.base.budget import Cost
-from cloakwork.base.privacy_event import Composed, DiscreteGaussian, EpsilonDelta, PrivacyEvent
+from cloakwork.base.costs import Composed, Cost, DiscreteGaussian, EpsilonDelta, PrivacyEvent
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import vector_event
 from cloakwork.mechanisms.variants.transitions import MOST_CELLS, UNIT_NORM

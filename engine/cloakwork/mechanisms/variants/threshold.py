@@ -6,26 +6,32 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from cloakwork.base.budget import Cost
-from cloakwork.base.facts import Facts
-from cloakwork.base.privacy_event import (
+from cloakwork.base.costs import (
     Composed,
+    Cost,
     DiscreteGaussian,
     DiscreteLaplace,
     EpsilonDelta,
     PrivacyEvent,
     TruncatedGeometric,
 )
+from cloakwork.base.exact import drawn_sigma
+from cloakwork.base.facts import Facts
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Entries, Gaussian, Kernel, Laplace, Selected, Truncated
-from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
-from cloakwork.mechanisms.option_faults import option_fault
-from cloakwork.mechanisms.prediction import Prediction
+from cloakwork.mechanisms.base import (
+    Offer,
+    Options,
+    PartOfGoal,
+    Prediction,
+    Refusal,
+    Theorem,
+    option_fault,
+)
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
-from cloakwork.noise import drawn_sigma
 
 Kind = Literal["laplace", "gaussian", "truncated-geometric"]
 """Discrete Laplace noise; discrete Gaussian noise; Laplace noise that is drawn again where it

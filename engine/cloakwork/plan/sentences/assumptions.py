@@ -3,10 +3,10 @@
 from typing import Final, assert_never
 
 from cloakwork.base.quantities import format_duration
-from cloakwork.base.text import size_text
+from cloakwork.base.text import listed, quoted, size_text
 from cloakwork.guarantees import background_in_words
 from cloakwork.guarantees.claims import Assumption, assumptions
-from cloakwork.plan.sentences.phrases import event_count, listed_with_and, quoted, values_held_in
+from cloakwork.plan.sentences.phrases import event_count, values_held_in
 
 MOST_NAMED: Final = 6
 """Of more attributes their number is said."""
@@ -96,7 +96,7 @@ def _assumption_of_times_or_knowledge(
         case assumptions.NobodyKnows(columns=columns):
             return (
                 "nobody knows beforehand, of any case, "
-                f"{listed_with_and(values_held_in(column) for column in columns)}"
+                f"{listed(values_held_in(column) for column in columns)}"
             )
         case assumptions.KnowsActivitySequence():
             return (
@@ -110,7 +110,7 @@ def _assumption_of_times_or_knowledge(
         case assumptions.ValuesDeclared(attribute=name):
             return f"the values that '{name}' may have are declared, not taken from the log"
         case assumptions.DomainsDeclared(attributes=names):
-            which = listed_with_and(quoted(names))
+            which = listed(quoted(names))
             if len(names) > MOST_NAMED:
                 which = f"{len(names):,} attributes"
             return (

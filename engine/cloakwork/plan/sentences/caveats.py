@@ -3,10 +3,10 @@
 from typing import assert_never
 
 from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.text import listed, quoted
 from cloakwork.guarantees import VACUOUS_T
 from cloakwork.guarantees import caveats as of_guarantees
 from cloakwork.guarantees.claims import Caveat, caveats
-from cloakwork.plan.sentences.phrases import listed_with_and, quoted
 
 
 def caveat_in_words(caveat: Caveat) -> str:
@@ -23,9 +23,9 @@ def caveat_in_words(caveat: Caveat) -> str:
                 "nothing limits how much all releases of the dataset spend together"
             )
         case caveats.SeparateBudgets(kept_apart=names):
-            listed = " and ".join(f"'{name}'" for name in names)
+            books = " and ".join(quoted(names))
             return (
-                f"the books per {listed} are kept apart: "
+                f"the books per {books} are kept apart: "
                 "their totals do not add up to one person's risk"
             )
         case caveats.HoldsWindow():
@@ -48,7 +48,7 @@ def caveat_in_words(caveat: Caveat) -> str:
             return (
                 "k-anonymity says nothing about values: "
                 "a group of indistinguishable cases may share one value of "
-                f"{listed_with_and(quoted(names))} (homogeneity); "
+                f"{listed(quoted(names))} (homogeneity); "
                 "add t-closeness or l-diversity, or drop it"
             )
         case of_guarantees.Intersection(of=kind):
@@ -59,7 +59,7 @@ def caveat_in_words(caveat: Caveat) -> str:
             return f"{what} can be intersected; the ledger counts them"
         case of_guarantees.MayRevealTimes(columns=names):
             return (
-                f"the claim over timestamps takes {listed_with_and(quoted(names))} as known: "
+                f"the claim over timestamps takes {listed(quoted(names))} as known: "
                 "whoever can read times off such a column (a date, a day, a counter, "
                 "or a pseudonym of any of these) learns the times; drop what may tell them"
             )
@@ -96,7 +96,7 @@ def _caveat_of_inserted(columns: tuple[str, ...]) -> str:
     clauses = []
     if copied:
         clauses.append(
-            f"{inserted} copy {listed_with_and(quoted(copied))} from other events: "
+            f"{inserted} copy {listed(quoted(copied))} from other events: "
             "a value that numbers or identifies events, "
             "is the same throughout a case or is recorded only at some place of a case, "
             "say at the first event of an activity, can show which those are; drop such a column"

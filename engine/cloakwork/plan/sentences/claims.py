@@ -1,11 +1,11 @@
 """A claim, or what is not claimed, in words."""
 
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA
+from cloakwork.base.text import listed, quoted
 from cloakwork.guarantees import Guarantee, short_description
 from cloakwork.guarantees.claims import ConditionedOn
 from cloakwork.plan.model import Claim, UnprovenClaim
 from cloakwork.plan.sentences.assumptions import assumption_in_words
-from cloakwork.plan.sentences.phrases import listed_with_or
 from cloakwork.plan.sentences.reasons import reason_in_words
 
 
@@ -26,7 +26,7 @@ def _known_sentence(given: ConditionedOn) -> str:
         f"that is not computed from noised times alone ({', '.join(given.columns)})."
     )
     if others := possible_time_attributes(given):
-        said += f" Whoever can read times off {listed_with_or(others)} learns those times."
+        said += f" Whoever can read times off {listed(quoted(others), 'or')} learns those times."
     return said
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.text import listed, quoted
 from cloakwork.guarantees.claims import ExposureReason, TreatmentReason, exposures
-from cloakwork.plan.sentences.phrases import listed_with_and, quoted
 
 
 def exposure_in_words(why: ExposureReason) -> str:
@@ -22,7 +22,7 @@ def exposure_in_words(why: ExposureReason) -> str:
             )
             change = "changes" if len(names) == 1 else "change"
             return f"released with the log: {shown}" + (
-                f", except for what {listed_with_and(names)} {change}" if names else ""
+                f", except for what {listed(names)} {change}" if names else ""
             )
         case _:
             assert_never(why)
@@ -45,7 +45,7 @@ def column_in_words(column: str, treatment: str = "keep", names: Iterable[str] =
     }
     if column in standard:
         return standard[column]
-    each = listed_with_and(quoted(names)) or f"'{column}'"
+    each = listed(quoted(names)) or f"'{column}'"
     treated = {
         "generalise": f"which of the policy's groups each value of {each} falls into",
         "pseudonymise": (

@@ -1,7 +1,5 @@
 """Phrases that the sentences about plans share."""
 
-from collections.abc import Iterable
-
 from cloakwork.base.lineage import TIMESTAMPS
 
 
@@ -18,18 +16,3 @@ def values_held_in(column: str) -> str:
 def event_count(count: int) -> str:
     """So many events."""
     return "one event" if count == 1 else f"{count:,} events"
-
-
-def quoted(names: Iterable[str]) -> tuple[str, ...]:
-    """Names of attributes, in quotation marks."""
-    return tuple(f"'{name}'" for name in names)
-
-
-def listed_with_and(names: Iterable[str]) -> str:
-    """Names as people list them: ``a, b and c``."""
-    return " and ".join(", ".join(names).rsplit(", ", 1))
-
-
-def listed_with_or(names: Iterable[str]) -> str:
-    """Names as a choice: ``'a', 'b' or 'c'``."""
-    return " or ".join(", ".join(quoted(names)).rsplit(", ", 1))

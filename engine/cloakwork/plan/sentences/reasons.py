@@ -3,8 +3,9 @@
 from typing import Final, assert_never
 
 from cloakwork.base.quantities import format_duration
+from cloakwork.base.text import listed
 from cloakwork.guarantees.claims import Reason, reasons
-from cloakwork.plan.sentences.phrases import column_values, listed_with_and
+from cloakwork.plan.sentences.phrases import column_values
 
 
 def reason_in_words(reason: Reason) -> str:
@@ -18,7 +19,7 @@ def reason_in_words(reason: Reason) -> str:
         case reasons.ValuesOnlyThroughNoise(mechanisms=names):
             return (
                 "no raw value reaches a released column "
-                f"except through the noise of {listed_with_and(names)}"
+                f"except through the noise of {listed(names)}"
             )
         case reasons.NothingElseObservable():
             return (
@@ -28,7 +29,7 @@ def reason_in_words(reason: Reason) -> str:
         case reasons.TimesOnlyThroughNoise(mechanisms=names):
             return (
                 "no step lets a raw time reach the release "
-                f"except through the noise of {listed_with_and(names)}"
+                f"except through the noise of {listed(names)}"
             )
         case reasons.OthersReadNoTimes():
             return (
@@ -63,7 +64,7 @@ def _reason_counted_on_release(
             )
         case reasons.LeavesOutEvents(mechanism=name, columns=columns):
             return (
-                f"{name} is the last step to write {listed_with_and(columns)}, "
+                f"{name} is the last step to write {listed(columns)}, "
                 "and only leaves events out of cases of the source log"
             )
         case reasons.GivesGroupOneValue(mechanism=name, column=column):

@@ -1,0 +1,195 @@
+"""Files of the user's own: where they lie, secrets that are made once, locks that end with the
+process that holds them, and new files, whole or not at all and never over another one.
+"""
+
+import fcntl
+import os
+import secrets
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cloakwork.base.errors import OutputError
+
+
+def home() -> Path:
+    """``$CLOAKWORK_HOME``, else ``$XDG_CONFIG_HOME/cloakwork``, else ``~/.config/cloakwork``; it
+    need not exist.
+    """
+    if chosen := os.environ.get("CLOAKWORK_HOME"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CONFIG_HOME") or _user_home() / ".config") / "cloakwork"
+
+
+def data_home() -> Path:
+    """``$CLOAKWORK_HOME``, else the platform's folder for a user's data; it need not exist.
+
+    ``~/Library/Application Support/cloakwork`` on macOS, ``%LOCALAPPDATA%\\cloakwork`` on Windows,
+    elsewhere ``$XDG_DATA_HOME/cloakwork``, by default ``~/.local/share/cloakwork``.
+    """
+    if chosen := os.environ.get("CLOAKWORK_HOME"):
+        return Path(chosen)
+    if sys.platform == "darwin":
+        return _user_home() / "Library" / "Application Support" / "cloakwork"
+    variable = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_DATA_HOME"
+    platform_folder = os.environ.get(variable)
+    return Path(platform_folder or _user_home() / ".local" / "share") / "cloakwork"
+
+
+def _user_home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise OutputError("you have no home directory; set CLOAKWORK_HOME") from error
+
+
+def secret_made_once(path: Path, make: Callable[[], bytes], *, length: int | None = None) -> bytes:
+    """The content of ``path``; made on first use, readable by its owner only (0600).
+
+    ``length``: bytes that it must have, where these are always as many; what has another length was
+    damaged, and raises OutputError. Safe when many processes ask at once: one of them wins, all
+    read the same secret, none reads half of it.
+    """
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # mkstemp gives the mode 0600 from the start.
+            handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(make())
+                with suppress(FileExistsError):
+                    os.link(draft, path)
+            finally:
+                Path(draft).unlink()
+    except OSError as error:
+        raise OutputError(
+            f"{path}: the secret cannot be kept there ({error.strerror}); set CLOAKWORK_HOME"
+        ) from error
+    secret = private_secret(path)
+    if length is not None and len(secret) != length:
+        raise OutputError(f"{path}: this secret has {len(secret)} bytes, not {length}: delete it")
+    return secret
+
+
+def private_secret(path: Path) -> bytes:
+    """The content of a secret that is yours alone; raises OutputError where others may read or
+    change it.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+                fault = f"others may read or change this secret (mode {mode:o})"
+                raise OutputError(f"{path}: {fault}; run: chmod 600 {path}")
+            return file.read()
+    except OSError as error:
+        raise OutputError(
+            f"{path}: the secret cannot be read ({error.strerror}); set CLOAKWORK_HOME"
+        ) from error
+
+
+@dataclass(slots=True)
+class Lock:
+    """An open, locked file or folder; the kernel unlocks it when this process ends or ``release``
+    is called.
+    """
+
+    path: Path
+    _handle: int
+
+    def release(self) -> None:
+        """Unlock. Releasing twice does nothing."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def remove(self) -> None:
+        """Unlock, and remove the file that was made to be locked."""
+        if self._handle >= 0:
+            with suppress(FileNotFoundError):
+                self.path.unlink()
+        self.release()
+
+
+def lock_file(path: Path) -> Lock:
+    """Make ``path`` and lock it; waits while another process tests the lock. Raises OSError."""
+    while True:
+        lock = _locked(path, os.O_RDWR | os.O_CREAT, wait=True)
+        if lock is not None:
+            return lock
+
+
+def lock_folder(path: Path) -> Lock | None:
+    """Make the folder ``path`` and lock it; None where somebody took it away in between. Raises
+    OSError.
+    """
+    path.mkdir()
+    try:
+        return _locked(path, os.O_RDONLY, wait=True)
+    except FileNotFoundError:
+        return None
+
+
+def lock_if_abandoned(path: Path) -> Lock | None:
+    """The lock of a file or folder that no process holds, to be removed under it; None where one
+    does, or it is gone.
+
+    Raises OSError where it cannot be opened.
+    """
+    try:
+        return _locked(path, os.O_RDONLY, wait=False)
+    except FileNotFoundError:
+        return None
+
+
+def _locked(path: Path, flags: int, *, wait: bool) -> Lock | None:
+    """``path`` locked; None where another process holds it, or has replaced what was locked."""
+    handle = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        if os.path.samestat(os.fstat(handle), path.lstat()):
+            return Lock(path, handle)
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None
+
+
+def require_new(out: Path) -> None:
+    """Raise OutputError where the new file ``out`` cannot be, before anything is computed."""
+    if out.is_dir():
+        raise OutputError(f"{out}: is a folder; name a file in it")
+    if os.path.lexists(out):
+        raise OutputError(f"{out}: exists already, and nothing is overwritten; name a new file")
+    if not out.parent.is_dir():
+        raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
+
+
+@contextmanager
+def new_file(out: Path) -> Iterator[Path]:
+    """A place beside ``out`` for the block to write to; at its end the file gets its name.
+
+    Raises OutputError where ``out`` exists or cannot be written; then, as after any error of the
+    block, there is no file.
+    """
+    draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
+    try:
+        yield draft
+        os.link(draft, out)
+    except FileExistsError:
+        raise OutputError(
+            f"{out}: exists already, and nothing is overwritten; name a new file"
+        ) from None
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
