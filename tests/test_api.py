@@ -8,6 +8,8 @@ import yaml
 
 import cloakwork
 from cloakwork.errors import BudgetExceeded, MechanismError, OutputError
+from cloakwork.ledger.account import BudgetTerms
+from cloakwork.ledger.ledger import ReservationRequest
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.policy.load import parse_policy
@@ -148,8 +150,10 @@ def test_an_exhausted_budget_stops_before_the_log(
     with pytest.raises(BudgetExceeded):
         for _ in range(100):
             cloakwork.Ledger(ledger).reserve(
-                plan.policy.metadata.dataset,
-                policy="test",
-                charges=plan.charges,
-                totals={"metric": plan.policy.spec.budget.total.cost()},
+                ReservationRequest(
+                    dataset=plan.policy.metadata.dataset,
+                    policy="test",
+                    charges=tuple(plan.charges),
+                    terms=BudgetTerms(totals={"metric": plan.policy.spec.budget.total.cost()}),
+                )
             )

@@ -20,17 +20,18 @@ from cloakwork.engines.base import Engine
 from cloakwork.evaluation.hints import TimeHints
 from cloakwork.evaluation.kept_utility import KeptUtility
 from cloakwork.evaluation.risk_figures import RiskReport
-from cloakwork.ledger.ledger import BudgetForecast, Ledger
+from cloakwork.ledger.forecast import BudgetForecast
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.devices import computed_on
-from cloakwork.plan.budget import ledger_terms
+from cloakwork.plan.budget import reservation_request
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.profile_model import Profile, require_profile_params
 from cloakwork.plan.prove import require_window
 from cloakwork.policy.load import digest
-from cloakwork.policy.model import Policy, describe_version
+from cloakwork.policy.model import Policy
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_key
 from cloakwork.publishing.packing import pack as pack_release
@@ -216,14 +217,7 @@ def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:
     refuse. Writes nothing.
     """
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    meta = plan.policy.metadata
-    return book.check(
-        meta.dataset,
-        charges=plan.charges,
-        terms=ledger_terms(plan.policy, plan.facts.release_window),
-        policy=describe_version(plan.policy),
-        policy_digest=plan.policy_digest,
-    )
+    return book.check(reservation_request(plan))
 
 
 def profile(

@@ -12,7 +12,7 @@ from authoring.people import NAME, People, policy_text
 from cloakwork.authoring.registry import Registry, approval_of, is_reference
 from cloakwork.authoring.signed import KINDS, RegistryStatement, signed
 from cloakwork.errors import CloakworkError, LedgerError, NotApproved, PolicyError
-from cloakwork.ledger.entries import EventKind
+from cloakwork.ledger.journal import EventKind
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.policy.load import digest, parse_policy
 from cloakwork.publishing.keys import untrust

@@ -10,8 +10,7 @@ from cloakwork.base.costs import Cost
 from cloakwork.ledger.account import Balance
 from cloakwork.ledger.books import Book
 from cloakwork.ledger.declarations import DatasetDeclaration
-from cloakwork.ledger.ledger import Ledger
-from cloakwork.ledger.ledger_reading import Summary
+from cloakwork.ledger.ledger import Ledger, ReservationRequest, Summary
 from cloakwork.report.dataset_text import gauge, gauge_text
 from cloakwork.report.ledger_text import listed_balances
 from conftest import Said
@@ -38,7 +37,7 @@ def test_declare_show_and_list(run: Run, ledger: str) -> None:
     """First screens within 25 lines; figures and words."""
     said = declared(run, "--total", "epsilon=2,delta=1e-6", "--reason", "decided in March")
     assert said.out.startswith("Declared.\n")
-    Ledger(ledger).reserve("other", policy="p", charges=[]).commit()
+    Ledger(ledger).reserve(ReservationRequest(dataset="other", policy="p", charges=())).commit()
     shown = run("show", "permits").out
     for words in (
         "Permit office",

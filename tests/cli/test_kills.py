@@ -15,7 +15,7 @@ from typing import IO
 import pytest
 
 from cloakwork.cli import main
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.publishing.reconcile import reconcile
 from cloakwork.publishing.verify import verify
 from conftest import Said, runs
@@ -172,9 +172,9 @@ def run_quiet(forks: Forks, plan: Path, out: Path, ledger: str, limit: int | Non
     files.
     """
     if not Ledger(ledger).exists():
-        Ledger(ledger, notice=lambda _: None).reserve("another", policy="p", charges=[]).fail(
-            "begins the ledger"
-        )
+        Ledger(ledger, notice=lambda _: None).reserve(
+            ReservationRequest(dataset="another", policy="p", charges=())
+        ).fail("begins the ledger")
     first = LIMITED.format(limit) if limit is not None else ""
     return forks.run([*command(plan, out, ledger), "--quiet"], first=first)
 

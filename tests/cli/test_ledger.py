@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from cloakwork.base.costs import Charge, Cost
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.account import BudgetTerms
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 
 
 @pytest.fixture
@@ -26,16 +27,29 @@ def file(tmp_path):
     for _ in range(3):
         charges = [Charge(currency="unit", cost=unit)]
         book.reserve(
-            "claims",
-            policy="yearly",
-            version="2",
-            charges=charges,
-            totals={"unit": Cost(epsilon=1.0, delta=1e-5)},
+            ReservationRequest(
+                dataset="claims",
+                policy="yearly",
+                version="2",
+                charges=tuple(charges),
+                terms=BudgetTerms(totals={"unit": Cost(epsilon=1.0, delta=1e-5)}),
+            )
         ).commit()
     hour = Charge(currency="metric", cost=Cost(epsilon=0.5), shift=timedelta(hours=1))
-    book.reserve("claims", policy="hourly", charges=[hour, Charge(currency="local", cost=local)])
     book.reserve(
-        "patients", policy="[bold]kanon[/bold]", charges=[Charge(currency="none")]
+        ReservationRequest(
+            dataset="claims",
+            policy="hourly",
+            charges=(
+                hour,
+                Charge(currency="local", cost=local),
+            ),
+        )
+    )
+    book.reserve(
+        ReservationRequest(
+            dataset="patients", policy="[bold]kanon[/bold]", charges=(Charge(currency="none"),)
+        )
     ).commit()
     return str(tmp_path / "ledger.db")
 
@@ -73,7 +87,9 @@ def test_eighty_columns_hold_it(run, file, monkeypatch, command):
     """Whatever the names are; a currency that was never used is not listed."""
     monkeypatch.setenv("COLUMNS", "80")
     meta = {"policy": "p" * 120, "folder": None}
-    Ledger(str(file)).reserve("d" * 150, policy=meta["policy"], charges=[])
+    Ledger(str(file)).reserve(
+        ReservationRequest(dataset="d" * 150, policy=meta["policy"], charges=())
+    )
     result = run(command, "--ledger", file)
     assert result.code == 0, result.out
     assert max(map(len, result.out.splitlines())) <= 80
@@ -136,5 +152,7 @@ def test_usage(run):
 def test_an_unbounded_cost_is_said(run, tmp_path):
     """In words, not as inf."""
     charges = [Charge(currency="unit", cost=Cost(epsilon=math.inf))]
-    Ledger(str(tmp_path / "l.db")).reserve("claims", policy="p", charges=charges)
+    Ledger(str(tmp_path / "l.db")).reserve(
+        ReservationRequest(dataset="claims", policy="p", charges=tuple(charges))
+    )
     assert "no bound" in run("show", "--ledger", str(tmp_path / "l.db")).out

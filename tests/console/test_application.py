@@ -10,6 +10,7 @@ import pytest
 from cloakwork.console import datasets
 from cloakwork.console.application import SHOWN
 from cloakwork.console.visits import page_templates
+from cloakwork.ledger.ledger import ReservationRequest
 from console.conftest import LOG, POLICY, Visitor
 
 HOSTILE = "<x-mark onclick=alert(1)>\"'&{{7*7}}\u202eevil"
@@ -85,7 +86,9 @@ def test_names_from_outside_are_shown_and_nothing_else(folder: Path) -> None:
         "a,b,2024-01-01T00:00:00Z,1\n"
     )
     visitor = Visitor(folder).enter()
-    visitor.state.ledger().reserve(HOSTILE, policy=HOSTILE, charges=(), note=HOSTILE)
+    visitor.state.ledger().reserve(
+        ReservationRequest(dataset=HOSTILE, policy=HOSTILE, charges=(), note=HOSTILE)
+    )
     job = visitor.release("release-x-mark", policy=named)
     assert job.state == "done", job.problem
     plain = HOSTILE.replace("\u202e", "")

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from cloakwork.base.costs import Charge, Cost
+from cloakwork.ledger.ledger import ReservationRequest
 from conftest import Said
 
 Cloakwork = Callable[..., Said]
@@ -303,12 +304,12 @@ def test_an_entry_that_does_not_say_whom_it_protected_is_refused(
     """It is not taken for one about cases, who cost the least: epsilon 1 may be 120 for a patient
     of 60 cases.
     """
-    from cloakwork.ledger._journal import Journal
+    from cloakwork.ledger.journal import Journal
     from cloakwork.ledger.ledger import Ledger
 
     old = tmp_path / "old.db"
     charge = Charge(currency="unit", cost=Cost(epsilon=1.0))
-    Ledger(str(old)).reserve("clinic", policy="old", charges=[charge])
+    Ledger(str(old)).reserve(ReservationRequest(dataset="clinic", policy="old", charges=(charge,)))
     with Journal(str(old)).writing() as writing:
         body = writing.entries[-1].fields()
         body["charges"] = [{"currency": currency, "epsilon": "1.0", "delta": "0.0"}]

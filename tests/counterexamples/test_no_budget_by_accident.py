@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from conftest import Said
 from counterexamples.small import small_log, small_policy
 
@@ -112,7 +112,9 @@ def test_a_killed_creation_leaves_no_empty_ledger(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "link", watched)
-        Ledger(str(tmp_path / "ledger.db")).reserve("d", policy="p", charges=[])
+        Ledger(str(tmp_path / "ledger.db")).reserve(
+            ReservationRequest(dataset="d", policy="p", charges=())
+        )
     assert seen == [[]]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.db"]
 

@@ -11,8 +11,8 @@ import pytest
 from cloakwork.errors import BudgetExceeded, LedgerError, OutputError
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.backup import back_up, restore
-from cloakwork.ledger.fingerprint import fingerprint
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.case_hashes import fingerprint
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from conftest import Said
 from ledger.test_ledger import reserve, total, unit
 
@@ -31,8 +31,8 @@ def filled(ledger: Ledger) -> Ledger:
     reserve(ledger, unit(0.1), total(1.0)).commit()
     reserve(ledger, unit(0.1), total(1.0))
     terms = BudgetTerms(window="2026-10", every="1 month")
-    made = ledger.reserve("grown", policy="p", charges=[], terms=terms)
-    ledger.recognise(made, fingerprint(["a", "b"], ledger.case_id_key()))
+    made = ledger.reserve(ReservationRequest(dataset="grown", policy="p", charges=(), terms=terms))
+    made.recognise(fingerprint(["a", "b"], ledger.case_id_key()))
     made.record_window(["a", "b"])
     made.commit("ab")
     return ledger

@@ -9,7 +9,7 @@ import pytest
 
 from cloakwork.errors import LedgerError
 from cloakwork.ledger.account import BudgetTerms
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from conftest import Said
 
 
@@ -17,7 +17,7 @@ def release_window(file: Path, window: str, ids: list[str]) -> frozenset[str]:
     """Release the cases with a window; those that another one has."""
     terms = BudgetTerms(window=window, every="1 month")
     made = Ledger(str(file), notice=lambda _: None).reserve(
-        "grown", policy="p", charges=[], terms=terms
+        ReservationRequest(dataset="grown", policy="p", charges=(), terms=terms)
     )
     elsewhere = made.record_window(ids)
     made.commit("ab")

@@ -4,8 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from cloakwork.base.costs import Cost
+from cloakwork.ledger.case_hashes import fingerprint
 from cloakwork.ledger.datasets import datasets, declare_dataset
-from cloakwork.ledger.fingerprint import fingerprint
 from cloakwork.ledger.ledger import Ledger
 from ledger.test_ledger import metric, reserve, total, unit
 
@@ -19,9 +19,9 @@ def test_all_that_is_known(tmp_path: Path) -> None:
     ids = [str(number) for number in range(500)]
     key = ledger.case_id_key()
     reserve(ledger, unit(0.5), total(1.0))
-    ledger.recognise(ledger.reserved_here[0], fingerprint(ids, key))
+    ledger.reserved_here[0].recognise(fingerprint(ids, key))
     other = reserve(ledger, metric(1.0, 1), dataset="other")
-    ledger.recognise(other, fingerprint(ids[:250], key))
+    other.recognise(fingerprint(ids[:250], key))
     ledger.record_event("compared", "claims", {"policies": 2})
     declare_dataset(ledger, "claims", owner="B")
     planned, claims, other_found = datasets(ledger)

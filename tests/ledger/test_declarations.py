@@ -15,7 +15,7 @@ from cloakwork.errors import BudgetExceeded, CloakworkError, LedgerError, PlanIm
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.declarations import WINDOW_LENGTHS
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.policy.windows import Period
 from ledger.test_ledger import metric, reserve, total, unit
 
@@ -45,8 +45,12 @@ def test_a_declared_total_binds_at_once(ledger: Ledger) -> None:
             reserve(ledger, unit(0.7), totals)
         assert refused.value.remaining == (0.6, 0.0)
     with pytest.raises(BudgetExceeded):
-        ledger.check("claims", charges=unit(0.7))
-    forecast = ledger.check("claims", charges=unit(0.6))
+        ledger.check(
+            ReservationRequest(dataset="claims", policy="policy", charges=tuple(unit(0.7)))
+        )
+    forecast = ledger.check(
+        ReservationRequest(dataset="claims", policy="policy", charges=tuple(unit(0.6)))
+    )
     assert forecast.declaration.owner == "Claims office"
     assert forecast.after[0].left == Cost(epsilon=0.0)
     reserve(ledger, unit(0.6))
@@ -60,7 +64,14 @@ def test_without_a_unit_it_binds_the_books_of_all(ledger: Ledger) -> None:
     declare(ledger, totals={"unit": Cost(epsilon=1.0)})
     charges = [Charge(currency="unit", cost=Cost(epsilon=1.5), unit="patient")]
     with pytest.raises(BudgetExceeded):
-        ledger.reserve("claims", policy="p", charges=charges, terms=BudgetTerms(unit="patient"))
+        ledger.reserve(
+            ReservationRequest(
+                dataset="claims",
+                policy="p",
+                charges=tuple(charges),
+                terms=BudgetTerms(unit="patient"),
+            )
+        )
 
 
 def test_single_values(ledger: Ledger) -> None:
@@ -120,23 +131,27 @@ def test_unit_and_windows_bind_policies(ledger: Ledger) -> None:
     """Exit 3, each with what is declared."""
     declare(ledger, unit="case", windows="1 month")
     monthly = BudgetTerms(window="2026-10", every="1 month")
-    ledger.reserve("claims", policy="p", charges=[], terms=monthly)
+    ledger.reserve(ReservationRequest(dataset="claims", policy="p", charges=(), terms=monthly))
     for terms, names in (
         (BudgetTerms(), "has none"),
         (BudgetTerms(window="2026-W43", every="1 week"), "windows of 1 week"),
         (BudgetTerms(unit="patient", window="2026-10", every="1 month"), "'patient'"),
     ):
         with pytest.raises(PlanImpossible, match=names):
-            ledger.reserve("claims", policy="p", charges=[], terms=terms)
+            ledger.reserve(
+                ReservationRequest(dataset="claims", policy="p", charges=(), terms=terms)
+            )
         with pytest.raises(PlanImpossible, match=names):
-            ledger.check("claims", charges=[], terms=terms)
+            ledger.check(
+                ReservationRequest(dataset="claims", policy="policy", charges=(), terms=terms)
+            )
     assert len(ledger.history()) == 1
 
 
 def test_windows_of_earlier_releases_stay(ledger: Ledger) -> None:
     """Others cannot be declared."""
     terms = BudgetTerms(window="2026-10", every="1 month")
-    ledger.reserve("claims", policy="p", charges=[], terms=terms)
+    ledger.reserve(ReservationRequest(dataset="claims", policy="p", charges=(), terms=terms))
     with pytest.raises(PlanImpossible, match="1 month"):
         declare(ledger, windows="1 week")
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from cloakwork.errors import LedgerError
-from cloakwork.ledger._tables import VERSIONS
 from cloakwork.ledger.backup import restore
 from cloakwork.ledger.ledger import Ledger
 from conftest import Said
 from ledger.test_ledger import reserve, unit
+
+VERSIONS = "cloakwork_ledger_version"
 
 OTHERS = [
     pytest.param(f"UPDATE {VERSIONS} SET version_num = '0917'", "layout 0917", id="later"),

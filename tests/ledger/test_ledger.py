@@ -17,9 +17,10 @@ import pytest
 from pydantic import ValidationError
 
 import cloakwork
-from cloakwork.base.costs import Cost
+from cloakwork.base.costs import Charge, Cost
 from cloakwork.errors import BudgetExceeded, CloakworkError, LedgerError
-from cloakwork.ledger.ledger import Charge, Ledger
+from cloakwork.ledger.account import BudgetTerms
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 
 ENGINE = Path(cloakwork.__file__).parents[1]
 
@@ -48,13 +49,15 @@ def ledger(tmp_path):
 def reserve(ledger, charges, totals=None, dataset="claims"):
     """Reserve as a policy named ``p`` would."""
     return ledger.reserve(
-        dataset,
-        policy="p",
-        version="1",
-        policy_digest="ab",
-        charges=charges,
-        totals=totals,
-        note="x",
+        ReservationRequest(
+            dataset=dataset,
+            policy="p",
+            version="1",
+            policy_digest="ab",
+            charges=tuple(charges),
+            terms=BudgetTerms(totals=totals or {}),
+            note="x",
+        )
     )
 
 
@@ -71,8 +74,7 @@ def test_a_release_from_reservation_to_statement(ledger):
     """Reserved, committed, its statement recorded: every step shows in the history."""
     reservation = reserve(ledger, unit(0.5, 1e-6), total(1.0, 1e-5))
     assert [record.state for record in ledger.history()] == ["reserved"]
-    reservation.commit()
-    ledger.record_statement(reservation.id, "cd")
+    reservation.commit("cd")
     (record,) = ledger.history("claims")
     assert (record.id, record.state, record.statement_digest) == (reservation.id, "committed", "cd")
     assert (record.policy, record.version, record.policy_digest, record.note) == (
@@ -224,19 +226,23 @@ def test_nothing_is_handed_back(ledger):
 def test_a_reproducible_run_is_refused(ledger):
     """A fixed seed makes no private release."""
     with pytest.raises(LedgerError, match="not private"):
-        ledger.reserve("claims", policy="p", charges=unit(0.1), private=False)
+        ledger.reserve(
+            ReservationRequest(
+                dataset="claims", policy="p", charges=tuple(unit(0.1)), private=False
+            )
+        )
     assert ledger.history() == ()
 
 
 def test_unknown_releases_and_second_statements(ledger):
-    """One statement a release, and only for a committed one."""
+    """One statement a release, and only what was intended is completed."""
     reservation = reserve(ledger, unit(0.1))
     for release in ("unknown", reservation.id):
         with pytest.raises(LedgerError):
-            ledger.record_statement(release, "cd")
+            ledger.complete(release, "cd")
     reservation.commit("cd")
     with pytest.raises(LedgerError):
-        ledger.record_statement(reservation.id, "ef")
+        reservation.commit("ef")
 
 
 def tampered(ledger, statement):
@@ -336,19 +342,22 @@ def test_the_environment_names_the_ledger(tmp_path, monkeypatch, own_home):
 
 RACERS = """
 import os, sys, time
-from cloakwork.ledger.ledger import Charge, Ledger
+from cloakwork.base.costs import Charge
+from cloakwork.ledger.account import BudgetTerms
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.base.costs import Cost
 from cloakwork.errors import BudgetExceeded
 import sqlalchemy.dialects.postgresql.psycopg, sqlalchemy.dialects.sqlite
 
 charge = Charge(currency="unit", cost=Cost(epsilon=0.1, delta=1e-6))
+terms = BudgetTerms(totals={"unit": Cost(epsilon=1.0, delta=1e-5)})
+request = ReservationRequest(dataset="claims", policy="p", charges=(charge,), terms=terms)
 start = time.time() + 0.5
 
 def race():
     time.sleep(max(0.0, start - time.time()))
     try:
-        totals = {"unit": Cost(epsilon=1.0, delta=1e-5)}
-        Ledger(sys.argv[1]).reserve("claims", policy="p", charges=[charge], totals=totals).commit()
+        Ledger(sys.argv[1]).reserve(request).commit()
         return 10
     except BudgetExceeded:
         return 20
@@ -387,12 +396,14 @@ def test_thirty_processes_race_for_a_budget_of_ten(ledger):
 
 ENDLESS = """
 import sys
-from cloakwork.ledger.ledger import Charge, Ledger
+from cloakwork.base.costs import Charge
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.base.costs import Cost
 ledger = Ledger(sys.argv[1])
 while True:
     charge = Charge(currency="unit", cost=Cost(epsilon=1.0))
-    reservation = ledger.reserve("claims", policy="p", charges=[charge])
+    request = ReservationRequest(dataset="claims", policy="p", charges=(charge,))
+    reservation = ledger.reserve(request)
     print("reserved", flush=True)
     reservation.commit()
     print("committed", flush=True)

@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, text
 
 from cloakwork.base.costs import Cost
 from cloakwork.errors import BudgetExceeded, LedgerError
-from cloakwork.ledger import _journal
+from cloakwork.ledger import journal
 from cloakwork.ledger.ledger import Ledger
 from conftest import Said
 from counterexamples.small import small_log, small_policy
@@ -69,11 +69,13 @@ HOLDER = """
 import sys
 from pathlib import Path
 from cloakwork.base.costs import Charge
-from cloakwork.ledger import _journal
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.base.costs import Cost
 charge = Charge(currency="unit", cost=Cost(epsilon=1.0))
-made = Ledger(sys.argv[1]).reserve("claims", policy="p", charges=[charge], folder=Path("out"))
+request = ReservationRequest(
+    dataset="claims", policy="p", charges=(charge,), folder=Path("out")
+)
+made = Ledger(sys.argv[1]).reserve(request)
 print(made.id, flush=True)
 sys.stdin.read()
 """
@@ -84,7 +86,7 @@ def test_a_release_is_held_until_its_process_ends(database: str) -> None:
     process = started(HOLDER, database)
     assert process.stdout is not None
     release = process.stdout.readline().strip()
-    journal = Ledger(database)._journal
+    journal = Ledger(database).journal
     assert journal.try_lock_release(release) is None
     process.kill()
     process.communicate(timeout=60)
@@ -113,10 +115,10 @@ def test_waiting_for_other_writers_ends(database: str, monkeypatch: pytest.Monke
     """In one line; nothing is written."""
     ledger = Ledger(database, notice=lambda _: None)
     reserve(ledger, unit(0.1))
-    monkeypatch.setattr(_journal, "PATIENCE", 1)
+    monkeypatch.setattr(journal, "PATIENCE", 1)
     engine = create_engine(database.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        key = {"key": _journal._POSTGRES_LOCK}
+        key = {"key": journal._POSTGRES_LOCK}
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), key)
         with pytest.raises(LedgerError, match="try again") as refused:
             reserve(Ledger(database), unit(0.1))
@@ -131,10 +133,10 @@ def test_a_writer_that_falls_silent(database: str, monkeypatch: pytest.MonkeyPat
     reserve(ledger, unit(0.1))
 
     def be_silent(_: object) -> None:
-        monkeypatch.setattr(_journal, "PATIENCE", 60)
+        monkeypatch.setattr(journal, "PATIENCE", 60)
         reserve(Ledger(database), unit(0.2))
 
-    monkeypatch.setattr(_journal, "PATIENCE", 1)
+    monkeypatch.setattr(journal, "PATIENCE", 1)
     with pytest.raises(LedgerError, match="idle-in-transaction") as ended:
         ledger.record_event("compared", "claims", {}, require=be_silent)
     assert "\n" not in str(ended.value)

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.errors import BudgetExceeded, LedgerError, PlanImpossible
-from cloakwork.ledger import account
-from cloakwork.ledger._tables import windows_table
 from cloakwork.ledger.account import Account, BudgetTerms, require_fit
 from cloakwork.ledger.books import Book
-from cloakwork.ledger.ledger import Ledger, Reservation
+from cloakwork.ledger.journal import tables
+from cloakwork.ledger.ledger import Ledger, Reservation, ReservationRequest
 
 PATIENT = "case:patient"
 MOST = 3
@@ -110,18 +109,11 @@ def test_windows_of_persons_apart_would_be_too_little(monkeypatch: pytest.Monkey
     asked: list[Asked] = [("case", window, 5) for window in WINDOWS]
     asked.append((PATIENT, None, 1))
 
-    def too_little(charges: Sequence[Charge], book: Book, window: str | None) -> tuple[Charge, ...]:
-        return tuple(charge for charge in charges if charge.window in (None, window))
-
     def made() -> list[Asked]:
         return [each for each, passed in accepted(asked[::-1], (PATIENT,)) if passed]
 
     assert fits(made(), (PATIENT,))
-    monkeypatch.setattr(account, "counted_in", too_little)
-    monkeypatch.setattr(account, "is_by_window", lambda book: True)
-    monkeypatch.setattr(
-        account, "accounts_of", lambda charges, book: (None, *(c.window for c in charges))
-    )
+    monkeypatch.setattr(Book, "by_window", True)
     assert not fits(made(), (PATIENT,))
 
 
@@ -140,12 +132,14 @@ def reserve(
 ) -> Reservation:
     """A release that protects each case, of a dataset whose total is 1."""
     return ledger.reserve(
-        "d",
-        policy="p",
-        charges=[Charge(currency="unit", cost=Cost(epsilon=epsilon), window=window)],
-        terms=BudgetTerms(
-            totals={"unit": Cost(epsilon=1.0)}, window=window, every=every if window else None
-        ),
+        ReservationRequest(
+            dataset="d",
+            policy="p",
+            charges=(Charge(currency="unit", cost=Cost(epsilon=epsilon), window=window),),
+            terms=BudgetTerms(
+                totals={"unit": Cost(epsilon=1.0)}, window=window, every=every if window else None
+            ),
+        )
     )
 
 
@@ -196,7 +190,9 @@ def test_a_case_has_the_window_of_its_first_release(ledger: Ledger) -> None:
     assert october.record_window(["a", "b"]) == frozenset()
     assert november.record_window(["b", "c"]) == {"b"}
     assert october.record_window(["a", "c", "d"]) == {"c"}
-    other = ledger.reserve("e", policy="p", charges=[], terms=BudgetTerms(window="2026-11"))
+    other = ledger.reserve(
+        ReservationRequest(dataset="e", policy="p", charges=(), terms=BudgetTerms(window="2026-11"))
+    )
     assert other.record_window(["a"]) == frozenset()
 
 
@@ -218,8 +214,8 @@ def test_a_record_that_is_gone_is_noticed(ledger: Ledger) -> None:
         release = reserve(ledger, window)
         release.record_window(["a"])
         release.commit()
-    table = windows_table()
-    with ledger._journal._sql_engine().connect() as connection, connection.begin():
+    table = tables().windows
+    with ledger.journal._sql_engine().connect() as connection, connection.begin():
         connection.execute(table.delete().where(table.c.window == "2026-10"))
     with pytest.raises(LedgerError, match=f"release {release.id} .* no longer recorded"):
         reserve(ledger, "2026-11").record_window(["a"])

@@ -9,7 +9,7 @@ import pytest
 from cloakwork.authoring.dataset_advice import lint_dataset
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.ledger.account import BudgetTerms
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.policy.library import load_shipped
 from conftest import Said
 
@@ -80,7 +80,7 @@ def test_the_declared_total_binds(
 def test_the_smallest_total_of_earlier_policies_binds(ledger: Ledger) -> None:
     for epsilon in (6.0, 3.0, 5.0):
         terms = BudgetTerms(totals={"unit": Cost(epsilon=epsilon, delta=1e-4)}, window=None)
-        ledger.reserve(DATASET, policy="p", charges=(), terms=terms)
+        ledger.reserve(ReservationRequest(dataset=DATASET, policy="p", charges=(), terms=terms))
     (said,) = _said(ledger)["dataset-total"]
     assert "an earlier policy declared epsilon 3, delta 0.0001, and that binds" in said
 
@@ -95,7 +95,9 @@ def test_totals_of_times_are_compared_over_the_same_shift(ledger: Ledger) -> Non
             currency="metric", cost=Cost(epsilon=0.1), shift=timedelta(hours=2), unit="value"
         )
         terms = BudgetTerms(totals={"metric": Cost(epsilon=epsilon, delta=1e-4)})
-        ledger.reserve(DATASET, policy="p", charges=(charge,), terms=terms)
+        ledger.reserve(
+            ReservationRequest(dataset=DATASET, policy="p", charges=(charge,), terms=terms)
+        )
         assert ("dataset-total" in _said(ledger, name)) is binds
 
 

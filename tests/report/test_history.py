@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cloakwork.base.costs import Charge, Cost
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.report.history import ledger_view
@@ -39,11 +39,13 @@ def reserved(book: Ledger, epsilon: float, details: Mapping[str, Any] | None = N
     """The identity of a release that costs ``epsilon`` per case."""
     charge = Charge(currency="unit", cost=Cost(epsilon=epsilon), unit="case")
     reservation = book.reserve(
-        DATASET,
-        policy="hospital-process-discovery",
-        charges=[charge],
-        terms=ledger_terms(PLAN.policy),
-        details=details,
+        ReservationRequest(
+            dataset=DATASET,
+            policy="hospital-process-discovery",
+            charges=(charge,),
+            terms=ledger_terms(PLAN.policy),
+            details=details or {},
+        )
     )
     return reservation.id
 

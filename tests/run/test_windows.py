@@ -20,7 +20,7 @@ from cloakwork.engines.batched import LocalEngine
 from cloakwork.engines.batches import collected
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import BudgetExceeded, MechanismError, PlanImpossible, PlanUnsound
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.budget import check_profile, ledger_terms
 from cloakwork.plan.draft import Draft
@@ -102,7 +102,9 @@ def releases(
         log = engine.open(extract(number, chosen), in_window, None, SourceFigures()).log
         if recorded:
             terms = ledger_terms(policy, name)
-            reservation = ledger.reserve("d", policy="p", charges=(), terms=terms)
+            reservation = ledger.reserve(
+                ReservationRequest(dataset="d", policy="p", charges=(), terms=terms)
+            )
             log, _ = prepare.own_cases(log, facts, reservation, engine)
         found.append(set(collected(log).cases[CASE_ID]))
     return found
@@ -249,9 +251,20 @@ def test_persons_are_charged_in_every_window(ledger: Ledger) -> None:
     policy = growing(unit=unit, attributes=attributes)
     charges = make_plan(policy, window="2026-10").charges
     for name in ("2026-10", "2026-11"):
-        ledger.reserve("d", policy="p", charges=charges, terms=ledger_terms(policy, name))
+        ledger.reserve(
+            ReservationRequest(
+                dataset="d", policy="p", charges=tuple(charges), terms=ledger_terms(policy, name)
+            )
+        )
     with pytest.raises(BudgetExceeded, match="per 'case:patient'"):
-        ledger.reserve("d", policy="p", charges=charges, terms=ledger_terms(policy, "2026-12"))
+        ledger.reserve(
+            ReservationRequest(
+                dataset="d",
+                policy="p",
+                charges=tuple(charges),
+                terms=ledger_terms(policy, "2026-12"),
+            )
+        )
 
 
 def test_a_release_of_everything_is_charged_in_every_window(ledger: Ledger) -> None:
@@ -350,5 +363,9 @@ def test_a_profile_belongs_to_its_window(ledger: Ledger) -> None:
         assert all("it was measured on window 2026-10" in reason for reason in found)
     (record,) = ledger.history("d")
     assert [charge.window for charge in record.charges] == [record.window] == ["2026-10"]
-    later = ledger.reserve("d", policy="p", charges=(), terms=ledger_terms(policy, "2026-11"))
+    later = ledger.reserve(
+        ReservationRequest(
+            dataset="d", policy="p", charges=(), terms=ledger_terms(policy, "2026-11")
+        )
+    )
     assert later.record_window(["case 0", "case 30"]) == {"case 0"}

@@ -6,12 +6,11 @@ from typing import Any, Final
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.base.errors import PlanImpossible
 from cloakwork.base.facts import unit_name
-from cloakwork.ledger.account import Account, BudgetTerms
+from cloakwork.ledger.account import Account, BudgetTerms, require_same_period
 from cloakwork.ledger.books import NOTHING, DeclaredTotal, shifts_covering
 from cloakwork.ledger.declarations import DatasetDeclaration
-from cloakwork.ledger.ledger_reading import ReadableLedger
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import Record
-from cloakwork.ledger.windows import require_same_period
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.policy.advice import Advice, named_advice
 from cloakwork.policy.document import Steps
@@ -20,7 +19,7 @@ from cloakwork.policy.model import Policy
 _WINDOWS: Final[Steps] = ("spec", "budget", "windows")
 
 
-def lint_dataset(policy: Policy, ledger: ReadableLedger) -> tuple[Advice, ...]:
+def lint_dataset(policy: Policy, ledger: Ledger) -> tuple[Advice, ...]:
     """Where ``policy`` is otherwise than its dataset is declared in ``ledger``, or declares totals
     above those that bind. Raises LedgerError where the ledger cannot be read.
     """

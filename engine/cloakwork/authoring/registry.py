@@ -27,7 +27,7 @@ from cloakwork.authoring.versions import (
     versions_of,
 )
 from cloakwork.base.errors import CloakworkError, FileProblem, NotApproved, PolicyError
-from cloakwork.ledger.entries import Entry
+from cloakwork.ledger.journal import Entry
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.policy.load import digest, parse_policy
 from cloakwork.policy.model import Policy

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from cloakwork.authoring.registry import Registry
 from cloakwork.authoring.versions import Approval, PolicyVersion, reference_of
 from cloakwork.base.errors import LogError, NotApproved
-from cloakwork.ledger.entries import Entry
+from cloakwork.ledger.journal import Entry
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.formats.options import mapped_columns
 from cloakwork.policy.model import Policy

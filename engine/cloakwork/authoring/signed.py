@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from cloakwork.base.errors import LedgerError
 from cloakwork.base.quantities import Frozen
-from cloakwork.ledger.entries import Entry, EventKind
+from cloakwork.ledger.journal import Entry, EventKind
 from cloakwork.publishing.dsse import canonical, pre_authentication_encoding
 from cloakwork.publishing.keys import SigningKey, may_approve, trusted_key, why_trusted
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from cloakwork.authoring.signed import SignedStatement, read_entry
 from cloakwork.base.errors import LedgerError, PolicyError
-from cloakwork.ledger.entries import Entry
+from cloakwork.ledger.journal import Entry
 from cloakwork.policy.load import digest, parse_policy
 from cloakwork.policy.model import Policy
 

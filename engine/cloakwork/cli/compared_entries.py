@@ -9,7 +9,7 @@ from cloakwork.report.screen import block, columns
 from cloakwork.report.texts import counted
 
 if TYPE_CHECKING:
-    from cloakwork.ledger.entries import Entry
+    from cloakwork.ledger.journal import Entry
 
 _LABEL: Final = 12
 _MEASURED_ON: Final = {

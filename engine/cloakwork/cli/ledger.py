@@ -19,7 +19,7 @@ from cloakwork.report.ledger_text import history_lines, print_lines, summary_lin
 from cloakwork.report.texts import counted
 
 if TYPE_CHECKING:
-    from cloakwork.ledger._case_hashes import WindowCheck
+    from cloakwork.ledger.case_hashes import WindowCheck
     from cloakwork.ledger.ledger import Ledger
     from cloakwork.publishing.reconcile import Reconciliation
 

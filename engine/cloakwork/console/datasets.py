@@ -13,10 +13,8 @@ from cloakwork.ledger.account import Balance
 from cloakwork.ledger.datasets import datasets as all_known
 from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.declarations import WINDOW_LENGTHS, DatasetWindows, declared_cost
-from cloakwork.ledger.ledger import Ledger
-from cloakwork.ledger.ledger_reading import Summary
+from cloakwork.ledger.ledger import Ledger, Summary
 from cloakwork.ledger.records import Record
-from cloakwork.ledger.windows import is_by_window
 from cloakwork.report.dataset_text import declared_fields
 from cloakwork.report.ledger_text import (
     affected_lines,
@@ -187,7 +185,7 @@ def gauges_of(summary: Summary) -> list[BudgetGauge]:
 def gauge_of(balance: Balance, *, in_other_windows: bool = False) -> BudgetGauge:
     """The gauge of one budget."""
     name = budget_name(balance)
-    if in_other_windows and is_by_window(balance.book):
+    if in_other_windows and balance.book.by_window:
         name = f"any other window, {name}"
     return BudgetGauge(
         name=name[0].upper() + name[1:],

@@ -1,4 +1,15 @@
-"""What one dataset's releases have spent, book by book, and whether another release fits."""
+"""What one dataset's releases have spent, book by book, and whether another release fits.
+
+A book per case (and so those of single values) has one account for each window of a log that
+grows: what was charged in the window, and what was charged for whatever window (a release of the
+whole log, or one that protects persons). No case is released in two windows, so none risks more
+than the fullest of these accounts says (parallel composition: McSherry 2009, theorem 4). A person
+may have cases in every window: a book per person counts all charges.
+
+That no case is released in two windows, whatever becomes of its data, is seen to by a record: a
+keyed hash of its id, written before its first release (``case_hashes``). Windows go by a case's own
+data, and the record by its own former releases, so neither depends on anybody else.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +30,6 @@ from cloakwork.ledger.books import (
     shifts_covering,
 )
 from cloakwork.ledger.records import Record
-from cloakwork.ledger.windows import accounts_of, counted_in, is_by_window
 
 CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
 
@@ -160,12 +170,15 @@ class Account:
         return tuple(dict.fromkeys(bounds))
 
     def accounts(self, book: Book) -> tuple[str | None, ...]:
-        """The accounts of ``book``, by window; None: that of a window without releases."""
-        return accounts_of(self.charges, book)
+        """The accounts of ``book``: None, for windows without releases, then the others by name."""
+        if not book.by_window:
+            return (None,)
+        named = {charge.window for charge in self.charges if charge.window is not None}
+        return (None, *sorted(named))
 
     def within(self, book: Book, window: str | None) -> "Account":
         """What counts in the account of ``window`` in ``book``."""
-        return replace(self, charges=counted_in(self.charges, book, window))
+        return replace(self, charges=_counted_in(self.charges, book, window))
 
     def balance(
         self, book: Book, shift: timedelta | None = None, window: str | None = None
@@ -173,41 +186,61 @@ class Account:
         """What is spent and left in ``book``, per ``shift`` for metric privacy; in the account of
         ``window``, where it has one for each.
         """
-        found = self.within(book, window)._balance(book, shift)
-        return replace(found, window=window) if is_by_window(book) else found
-
-    def _balance(self, book: Book, shift: timedelta | None) -> Balance:
-        bounds = self.bounds(book)
-        over = (shift or self._largest_known_shift(bounds)) if book == METRIC else None
-        apart = _apart_from_all(bounds)
-        nothing_declared = DeclaredTotal(book, Cost(epsilon=0.0), over, apart)
-        used, missing = sum_against(self.charges, nothing_declared, self.cases)
-        if not bounds:
-            return Balance(book, used.as_cost(), None, None, over, missing, apart)
+        own = self.within(book, window)
+        bounds = own.bounds(book)
+        over = None
+        if book == METRIC:
+            over = shift or largest_shift([*own.charges, *bounds])
+        # The units that every total of the book leaves out.
+        apart = [set(bound.apart_from) for bound in bounds]
+        apart_from = tuple(sorted(set.intersection(*apart))) if apart else ()
+        nothing_declared = DeclaredTotal(book, Cost(epsilon=0.0), over, apart_from)
+        used, unconverted = sum_against(own.charges, nothing_declared, self.cases)
+        # What is left of each total; the least of them binds.
         totals, remainders = [], []
         for bound in bounds:
             divisor = shifts_covering(bound.shift, over)
-            spent, _ = sum_against(self.charges, bound, self.cases)
+            spent, _ = sum_against(own.charges, bound, self.cases)
             totals.append(NOTHING.left_of(bound.cost, divisor))
             remainders.append(spent.left_of(bound.cost, divisor))
-        total, left = _least_cost(totals), _least_cost(remainders)
-        return Balance(book, used.as_cost(), total, left, over, missing, apart)
+        return Balance(
+            book=book,
+            spent=used.as_cost(),
+            total=_least_cost(totals) if bounds else None,
+            left=_least_cost(remainders) if bounds else None,
+            shift=over,
+            unconverted=unconverted,
+            apart_from=apart_from,
+            window=window if book.by_window else None,
+        )
 
-    def _largest_known_shift(self, bounds: Sequence[DeclaredTotal]) -> timedelta | None:
-        """The largest shift charged or declared."""
-        known = [bound.shift for bound in bounds if bound.shift is not None]
-        charged = largest_shift(self.charges)
-        if charged:
-            known.append(charged)
-        return max(known, default=None)
+
+def _counted_in(charges: Iterable[Charge], book: Book, window: str | None) -> tuple[Charge, ...]:
+    """The charges that count in the account of ``window``; None: of a window without releases."""
+    if not book.by_window:
+        return tuple(charges)
+    return tuple(charge for charge in charges if charge.window in (None, window))
 
 
-def _apart_from_all(bounds: Sequence[DeclaredTotal]) -> tuple[str, ...]:
-    """The units that every total of a book leaves out."""
-    if not bounds:
-        return ()
-    apart = [set(bound.apart_from) for bound in bounds]
-    return tuple(sorted(set.intersection(*apart)))
+# --- whether a release fits
+
+
+def require_same_period(
+    dataset: str, records: Sequence[Record], every: str | None, policy: str
+) -> None:
+    """Raise PlanImpossible where the dataset has windows of another length already: windows that
+    overlap would hold the same cases.
+    """
+    if every is None:
+        return
+    for record in records:
+        if record.every not in (None, every):
+            reason = (
+                f"its windows are of {record.every}, by release {record.id} "
+                f"({record.window}): a case would be in two windows; say every: {record.every}"
+            )
+            cause = Cause(f"budget.windows of dataset '{dataset}'", reason)
+            raise PlanImpossible([cause], policy=policy)
 
 
 def require_fit(
@@ -230,7 +263,7 @@ def require_fit(
         raise PlanImpossible(causes, policy=policy)
     for book in after.books():
         for window in after.accounts(book):
-            own = counted_in(charges, book, window)
+            own = _counted_in(charges, book, window)
             if not own:
                 continue
             before, spending = account.within(book, window), after.within(book, window)
@@ -253,13 +286,13 @@ def _budget_exceeded(
     book = bound.book
     shift = largest_shift(charges) or bound.shift
     requested = sum_against(charges, replace(bound, shift=shift), after.cases)[0].as_cost()
-    bounds = after.bounds(book)
-    left = _least_cost(
+    remainders = [
         sum_against(account.charges, each, after.cases)[0].left_of(
             each.cost, shifts_covering(each.shift, shift)
         )
-        for each in bounds
-    )
+        for each in after.bounds(book)
+    ]
+    left = _least_cost(remainders)
     own = [total for total in totals if total.book == book]
     fits_own = all(
         sum_against(after.charges, total, after.cases)[0].within(total.cost) for total in own
@@ -355,14 +388,13 @@ def sum_against(
     return amount, tuple(missing)
 
 
-def _least_cost(costs: Iterable[Cost]) -> Cost:
-    found = list(costs)
-    epsilon = min(cost.epsilon for cost in found)
-    delta = min(cost.delta for cost in found)
+def _least_cost(costs: Sequence[Cost]) -> Cost:
+    epsilon = min(cost.epsilon for cost in costs)
+    delta = min(cost.delta for cost in costs)
     return Cost(epsilon=epsilon, delta=delta)
 
 
-def largest_shift(charges: Iterable[Charge]) -> timedelta | None:
-    """The largest shift that is charged; None without a metric charge."""
-    shifts = [charge.shift for charge in charges if charge.shift is not None]
+def largest_shift(charged: Iterable[Charge | DeclaredTotal]) -> timedelta | None:
+    """The largest shift that is charged or declared; None without a metric one."""
+    shifts = [each.shift for each in charged if each.shift is not None]
     return max(shifts, default=None)

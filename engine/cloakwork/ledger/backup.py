@@ -8,21 +8,20 @@ was spent.
 
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.errors import LedgerError, OutputError
 from cloakwork.base.files import require_new
-from cloakwork.ledger._journal import Journal, read_entries
-from cloakwork.ledger._tables import (
-    entries_table,
-    fingerprints_table,
-    make_tables,
-    sqlite_engine,
-    windows_table,
+from cloakwork.ledger.journal import (
+    Entry,
+    Journal,
+    first_break,
+    make_sqlite_file,
+    read_entries,
+    tables,
 )
-from cloakwork.ledger.entries import Entry, first_break
 from cloakwork.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -52,33 +51,23 @@ def back_up(ledger: Ledger | str | None, out: Path) -> LedgerCopy:
     """
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     require_new(out)
-    with book.journal.reading(snapshot=True) as connection:
-        if connection is None:
-            raise LedgerError(book.url, "does not exist yet: there is nothing to back up")
-        entries = read_entries(connection)
-        _require_sound(book.url, entries)
-        others = {table: _rows_of(connection, table) for table in _other_tables()}
+    held = _read_whole(book.journal)
+    if held is None:
+        raise LedgerError(book.url, "does not exist yet: there is nothing to back up")
     try:
-        _write(out, entries, others)
+        # The file stands whole or not at all.
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.new-") as folder:
+            draft = Path(folder) / out.name
+            with make_sqlite_file(draft, mode=0o600).connect() as connection, connection.begin():
+                connection.exec_driver_sql("BEGIN")
+                _insert(connection, tables().entries, [asdict(entry) for entry in held.entries])
+                for table, rows in held.others.items():
+                    _insert(connection, table, rows)
+            os.link(draft, out)
     except OSError as error:
         raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
-    return LedgerCopy(len(entries), len(entries), _latest(entries), book.key_file)
-
-
-def _write(
-    out: Path, entries: tuple[Entry, ...], others: "dict[Table, list[dict[str, Any]]]"
-) -> None:
-    """The file, whole or not at all."""
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.new-") as folder:
-        draft = Path(folder) / out.name
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL, 0o600))
-        with sqlite_engine(draft).connect() as connection, connection.begin():
-            connection.exec_driver_sql("BEGIN")
-            make_tables(connection)
-            _insert(connection, entries_table(), [_entry_row(entry) for entry in entries])
-            for table, rows in others.items():
-                _insert(connection, table, rows)
-        os.link(draft, out)
+    count = len(held.entries)
+    return LedgerCopy(count, count, held.latest, book.key_file)
 
 
 def restore(backup: Path, ledger: Ledger | str | None) -> LedgerCopy:
@@ -92,41 +81,57 @@ def restore(backup: Path, ledger: Ledger | str | None) -> LedgerCopy:
     if not backup.is_file():
         raise LedgerError(str(backup), "there is no such file")
     source = Journal(str(backup))
-    with source.reading(snapshot=True) as connection:
-        if connection is None:
-            raise LedgerError(source.name, "is no ledger")
-        entries = read_entries(connection)
-        others = {table: _rows_of(connection, table) for table in _other_tables()}
-    _require_sound(source.name, entries)
+    held = _read_whole(source)
+    if held is None:
+        raise LedgerError(source.name, "is no ledger")
     with book.journal.transaction() as connection:
         known = read_entries(connection)
-        if known != entries[: len(known)]:
-            raise LedgerError(book.url, _more_than(known, entries))
-        new = entries[len(known) :]
-        _insert(connection, entries_table(), [_entry_row(entry) for entry in new])
-        for table, rows in others.items():
+        if known != held.entries[: len(known)]:
+            raise LedgerError(book.url, _more_than(known, held.entries))
+        new = held.entries[len(known) :]
+        _insert(connection, tables().entries, [asdict(entry) for entry in new])
+        for table, rows in held.others.items():
             there = {row["release"] for row in _rows_of(connection, table)}
             _insert(connection, table, [row for row in rows if row["release"] not in there])
-    return LedgerCopy(len(entries), len(new), _latest(entries), book.key_file)
+    return LedgerCopy(len(held.entries), len(new), held.latest, book.key_file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """All that a ledger holds at one moment; ``others``: rows of the tables beside the chain."""
+
+    entries: tuple[Entry, ...]
+    others: "dict[Table, list[dict[str, Any]]]"
+
+    @property
+    def latest(self) -> str | None:
+        return self.entries[-1].at if self.entries else None
+
+
+def _read_whole(journal: Journal) -> _Held | None:
+    """What the journal holds; None where there is no ledger. Raises LedgerError for one that was
+    altered.
+    """
+    with journal.reading(snapshot=True) as connection:
+        if connection is None:
+            return None
+        entries = read_entries(connection)
+        if found := first_break(entries):
+            reason = f"{found}; a backup of it, or from it, cannot be trusted"
+            raise LedgerError(journal.name, reason)
+        beside = (tables().fingerprints, tables().windows)
+        return _Held(entries, {table: _rows_of(connection, table) for table in beside})
 
 
 def _more_than(known: tuple[Entry, ...], entries: tuple[Entry, ...]) -> str:
     pairs = zip(known, entries, strict=False)
     common = next((at for at, (own, other) in enumerate(pairs) if own != other), None)
-    common = min(len(known), len(entries)) if common is None else common
+    if common is None:
+        common = min(len(known), len(entries))
     return (
         f"has entries that the backup lacks, from entry {common + 1} of {len(known)} on: "
         "restoring it would hand back what was spent; nothing was changed"
     )
-
-
-def _require_sound(name: str, entries: tuple[Entry, ...]) -> None:
-    if found := first_break(entries):
-        raise LedgerError(name, f"{found}; a backup of it, or from it, cannot be trusted")
-
-
-def _other_tables() -> "tuple[Table, Table]":
-    return (fingerprints_table(), windows_table())
 
 
 def _rows_of(connection: "Connection", table: "Table") -> list[dict[str, Any]]:
@@ -136,11 +141,3 @@ def _rows_of(connection: "Connection", table: "Table") -> list[dict[str, Any]]:
 def _insert(connection: "Connection", table: "Table", rows: list[dict[str, Any]]) -> None:
     for start in range(0, len(rows), _BATCH):
         connection.execute(table.insert(), rows[start : start + _BATCH])
-
-
-def _entry_row(entry: Entry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in Entry.__dataclass_fields__}
-
-
-def _latest(entries: tuple[Entry, ...]) -> str | None:
-    return entries[-1].at if entries else None

@@ -52,6 +52,11 @@ class Book:
             return self.currency
         return f"{self.currency}:{self.unit}"
 
+    @property
+    def by_window(self) -> bool:
+        """Whether each window of a growing log has an account of its own in it."""
+        return self.currency != "unit" or self.unit in (CASE, None)
+
 
 METRIC: Final = Book("metric")
 
@@ -215,8 +220,8 @@ def cost_in_book(
             return _for_unit(charge.unit, amount, book.unit, cases)
         case "metric", "metric":
             return amount.times(shifts_covering(shift, charge.shift))
-        case "metric", "unit":
-            return _for_times(charge, amount)
+        case "metric", "unit" if charge.times is not None:
+            return amount if charge.times == "bounded" else for_replacement(amount)
         case "local", "local":
             # One value is part of one case; how many values a case has is not declared.
             return amount if charge.unit == book.unit or book.unit != CASE else None
@@ -235,9 +240,3 @@ def _for_unit(
     if unit in (CASE, None):
         return amount
     return for_group(amount, cases[str(unit)]) if unit in cases else None
-
-
-def _for_times(charge: Charge, amount: Amount) -> Amount:
-    if charge.times is None:
-        return NOTHING
-    return amount if charge.times == "bounded" else for_replacement(amount)

@@ -12,6 +12,8 @@ from pydantic import ValidationError
 from cloakwork.base.costs import Cost, Currency
 from cloakwork.base.errors import CloakworkError
 from cloakwork.base.quantities import DATASET_PATTERN
+from cloakwork.ledger.account import require_same_period
+from cloakwork.ledger.case_hashes import Resemblance, resemblances
 from cloakwork.ledger.declarations import (
     LONGEST_NAME,
     DatasetDeclaration,
@@ -20,12 +22,9 @@ from cloakwork.ledger.declarations import (
     declared_cost,
     is_one_line,
 )
-from cloakwork.ledger.entries import Entry
-from cloakwork.ledger.fingerprint import Resemblance, resemblances
-from cloakwork.ledger.ledger import Ledger
-from cloakwork.ledger.ledger_reading import Summary
+from cloakwork.ledger.journal import Entry
+from cloakwork.ledger.ledger import Ledger, Summary
 from cloakwork.ledger.records import records_of
-from cloakwork.ledger.windows import require_same_period
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from cloakwork.base.errors import Cause, LedgerError, PlanImpossible
 from cloakwork.base.quantities import MOST_BUDGET, Frozen
 from cloakwork.ledger.account import Account, BudgetTerms, largest_shift
 from cloakwork.ledger.books import METRIC, Book, DeclaredTotal
-from cloakwork.ledger.entries import Entry
+from cloakwork.ledger.journal import Entry
+from cloakwork.ledger.records import cost_fields, cost_from_fields
 
 DatasetWindows = Literal["1 day", "1 week", "1 month", "1 year", "none"]
 """How long the windows of a dataset are, as a policy spells it; ``none``: it has none."""
@@ -57,10 +58,8 @@ class DatasetDeclaration(Frozen):
 
     def tightened_by(self, later: "DatasetDeclaration", dataset: str) -> "DatasetDeclaration":
         """This declaration after a later one; raises PlanImpossible where that would loosen it."""
-        causes = [
-            Cause(f"declaration of dataset '{dataset}'", reason)
-            for reason in _loosened(self, later)
-        ]
+        place = f"declaration of dataset '{dataset}'"
+        causes = [Cause(place, reason) for reason in _loosened(self, later)]
         if causes:
             raise PlanImpossible(causes, policy="dataset")
         return DatasetDeclaration(
@@ -95,41 +94,35 @@ class DatasetDeclaration(Frozen):
             yield "budget.windows", reason
 
     def bind(self, account: Account, charges: Sequence[Charge] = ()) -> Account:
-        """The account with the declared totals in force; ``charges``: of a release at hand."""
-        totals = self._totals_in_force((*account.charges, *charges))
-        return account.with_release((), totals, {})
+        """The account with the declared totals in force; ``charges``: of a release at hand.
 
-    def _totals_in_force(self, charges: Sequence[Charge]) -> tuple[DeclaredTotal, ...]:
-        """A total of its own for times binds at once; the unit's stands for times only where a
+        A total of its own for times binds at once; the unit's stands for times only where a
         release is about single ones, as in a policy.
         """
+        known = (*account.charges, *charges)
         found = []
         for_unit = self.totals.get("unit")
         if for_unit is not None:
             found.append(DeclaredTotal(Book("unit", self.unit), for_unit, of_dataset=True))
         for_values = self.totals.get("local", for_unit)
-        local_units = {charge.unit for charge in charges if charge.currency == "local"}
+        local_units = {charge.unit for charge in known if charge.currency == "local"}
         if "local" in self.totals:
             local_units.add("value")
         if for_values is not None:
             for unit in sorted(local_units, key=str):
                 found.append(DeclaredTotal(Book("local", unit), for_values, of_dataset=True))
         for_times = self.totals.get("metric", for_unit)
-        about_times = any(charge.currency == "metric" for charge in charges)
+        about_times = any(charge.currency == "metric" for charge in known)
         if for_times is not None and ("metric" in self.totals or about_times):
-            shift = largest_shift(charges)
+            shift = largest_shift(known)
             found.append(DeclaredTotal(METRIC, for_times, shift, of_dataset=True))
-        return tuple(found)
+        return account.with_release((), found, {})
 
     def fields(self) -> dict[str, Any]:
         """As an entry's body holds it: only what is said."""
         said: dict[str, Any] = {}
         if self.totals:
-            # As text, as everywhere in the ledger: every digit counts.
-            said["totals"] = {
-                currency: {"epsilon": repr(cost.epsilon), "delta": repr(cost.delta)}
-                for currency, cost in self.totals.items()
-            }
+            said["totals"] = {currency: cost_fields(cost) for currency, cost in self.totals.items()}
         for name in ("owner", "unit", "windows"):
             if (value := getattr(self, name)) is not None:
                 said[name] = value
@@ -174,9 +167,8 @@ def declaration_of(entries: Iterable[Entry], dataset: str, url: str = "") -> Dat
     """What the entries, oldest first, declare of ``dataset``; raises LedgerError where one cannot
     be read.
     """
-    return declarations((entry for entry in entries if entry.dataset == dataset), url).get(
-        dataset, NOTHING_DECLARED
-    )
+    own = (entry for entry in entries if entry.dataset == dataset)
+    return declarations(own, url).get(dataset, NOTHING_DECLARED)
 
 
 def declarations(entries: Iterable[Entry], url: str = "") -> dict[str, DatasetDeclaration]:
@@ -196,8 +188,7 @@ def declarations(entries: Iterable[Entry], url: str = "") -> dict[str, DatasetDe
 
 def _declaration_from_fields(fields: Mapping[str, Any]) -> DatasetDeclaration:
     totals = {
-        currency: Cost(epsilon=float(cost["epsilon"]), delta=float(cost["delta"]))
-        for currency, cost in fields.get("totals", {}).items()
+        currency: cost_from_fields(cost) for currency, cost in fields.get("totals", {}).items()
     }
     said = ("owner", "unit", "windows", "require_approval")
     values = {name: fields[name] for name in said if name in fields}

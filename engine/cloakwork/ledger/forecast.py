@@ -1,21 +1,13 @@
 """What a release would mean for a dataset's budget."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from cloakwork.base.costs import Charge, Cost
-from cloakwork.ledger.account import (
-    Account,
-    Balance,
-    BudgetTerms,
-    largest_shift,
-    sum_against,
-)
-from cloakwork.ledger.books import Book, DeclaredTotal
+from cloakwork.ledger.account import Account, Balance, BudgetTerms, largest_shift, sum_against
+from cloakwork.ledger.books import DeclaredTotal
 from cloakwork.ledger.declarations import NOTHING_DECLARED, DatasetDeclaration
 from cloakwork.ledger.records import Record
-from cloakwork.ledger.windows import concerns_same
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +42,20 @@ def forecast_budget(
     before = account.with_release((), totals, terms.cases_per_unit)
     after = before.with_release(charges, (), {})
     shift = largest_shift(charges)
-    books = [
-        book for book in after.books() if book.currency != "local" or _is_charged(book, charges)
-    ]
+    currencies = {charge.currency for charge in charges}
     accounts = [
         (book, window)
-        for book in books
+        for book in after.books()
+        if book.currency != "local" or "local" in currencies
         for window in ([terms.window] if terms.window is not None else after.accounts(book))
     ]
     balances = tuple(after.balance(book, shift, window) for book, window in accounts)
     costs = []
     for balance in balances:
+        # A total of nothing counts what the book counts.
         over = shift or before.balance(balance.book).shift
-        cost, _ = sum_against(charges, _zero_total(balance, over), after.cases)
+        nothing = DeclaredTotal(balance.book, Cost(epsilon=0.0), over, balance.apart_from)
+        cost, _ = sum_against(charges, nothing, after.cases)
         costs.append(cost.as_cost())
     return BudgetForecast(
         before=tuple(before.balance(book, shift, window) for book, window in accounts),
@@ -70,16 +63,7 @@ def forecast_budget(
         after=balances,
         earlier=sum(not record.failed_before_release for record in records),
         without_dp=sum(
-            record.without_dp and concerns_same(record, terms.window, terms.unit)
+            record.without_dp and record.concerns_same(terms.window, terms.unit)
             for record in records
         ),
     )
-
-
-def _zero_total(balance: Balance, shift: timedelta | None) -> DeclaredTotal:
-    """A total of nothing that counts what the book counts."""
-    return DeclaredTotal(balance.book, Cost(epsilon=0.0), shift, balance.apart_from)
-
-
-def _is_charged(book: Book, charges: Iterable[Charge]) -> bool:
-    return any(charge.currency == book.currency for charge in charges)

@@ -8,38 +8,60 @@ stood. A crash leaves the reservation standing: spent budget is never handed bac
 have been seen (``privacy.md`` section 4); ``reconcile`` completes or closes what a crash left.
 Costs add up by basic composition (Dwork and Roth 2014, theorem 3.16), which holds for budgets
 chosen after seeing earlier releases too (Rogers et al. 2016, "Privacy Odometers and Filters", for
-pure and approximate DP), in one book for each protected unit (``accounting.books``).
+pure and approximate DP), in one book for each protected unit (``ledger.books``).
 
 Numbers are compared exactly, as the decimals that people write: ten releases of 0.1 fit a total of
 1.0, an eleventh of 1e-300 does not.
 """
 
+import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from importlib.metadata import version as version_of
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import LedgerError
-from cloakwork.base.facts import CASE
-from cloakwork.base.files import secret_made_once
-from cloakwork.ledger._case_hashes import keep_fingerprint, keep_window, read_fingerprints
-from cloakwork.ledger._journal import ReleaseLock, WriteTransaction, print_notice
+from cloakwork.base.files import data_home, home, private_secret, secret_made_once
 from cloakwork.ledger.account import (
-    CURRENCIES,
     Account,
     Balance,
     BudgetTerms,
     require_fit,
+    require_same_period,
 )
-from cloakwork.ledger.declarations import declaration_of
-from cloakwork.ledger.entries import Entry, EventKind
-from cloakwork.ledger.fingerprint import Resemblance, resemblances
-from cloakwork.ledger.forecast import BudgetForecast
-from cloakwork.ledger.ledger_reading import ReadableLedger, Summary
+from cloakwork.ledger.books import METRIC, DeclaredTotal
+from cloakwork.ledger.case_hashes import (
+    Resemblance,
+    WindowCheck,
+    check_windows,
+    hashed_ids,
+    keep_fingerprint,
+    keep_window,
+    read_fingerprints,
+    resemblances,
+)
+from cloakwork.ledger.declarations import (
+    NOTHING_DECLARED,
+    DatasetDeclaration,
+    declaration_of,
+    declarations,
+)
+from cloakwork.ledger.forecast import BudgetForecast, forecast_budget
+from cloakwork.ledger.journal import (
+    Break,
+    Entry,
+    EventKind,
+    Journal,
+    ReleaseLock,
+    WriteTransaction,
+    first_break,
+    print_notice,
+)
 from cloakwork.ledger.records import (
     CLOSED,
     FolderLocation,
@@ -48,8 +70,377 @@ from cloakwork.ledger.records import (
     records_of,
     total_fields,
 )
-from cloakwork.ledger.window_hashes import hashed_ids
-from cloakwork.ledger.windows import require_same_period, was_recorded
+
+URL_VARIABLE: Final = "CLOAKWORK_LEDGER"
+"""The environment variable that names the ledger where no URL is given."""
+
+Require = Callable[[tuple[Entry, ...]], None]
+"""Raises where the entries so far forbid another one, in the transaction that would write it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationRequest:
+    """One release of ``dataset`` as it asks for its budget.
+
+    ``policy``, ``version``: by which policy, as people cite it; ``policy_digest``: its SHA-256 in
+    hex. ``charges``: what the release costs. ``terms``: what the policy declares about the budget.
+    ``note``: a few words about its guarantees; ``details``: what else is known of it, as JSON.
+    ``makes``: a release, or a DP profile. ``folder``: where the release is to stand. ``require``:
+    what else must hold of the entries so far. ``private``: False for a run with a fixed seed, which
+    no ledger records.
+    """
+
+    dataset: str
+    policy: str
+    charges: tuple[Charge, ...]
+    terms: BudgetTerms = field(default_factory=BudgetTerms)
+    version: str = ""
+    policy_digest: str = ""
+    note: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    makes: Literal["release", "profile"] = "release"
+    folder: Path | None = None
+    require: Require | None = None
+    private: bool = True
+
+    def body(self, totals: Iterable[DeclaredTotal]) -> dict[str, Any]:
+        """What its entry says, with the ``totals`` that the terms put in force."""
+        body: dict[str, Any] = {
+            "policy": self.policy,
+            "version": self.version,
+            "policy_digest": self.policy_digest,
+            "note": self.note,
+            "makes": self.makes,
+            "unit": self.terms.unit,
+            "cases_per_unit": dict(self.terms.cases_per_unit),
+            "engine": version_of("cloakwork"),
+            "charges": [charge_fields(charge) for charge in self.charges],
+            "totals": [total_fields(total) for total in totals],
+            "details": dict(self.details),
+        }
+        if self.terms.window is not None:
+            body |= {"window": self.terms.window, "every": self.terms.every}
+        if self.folder is not None:
+            body["place"] = asdict(FolderLocation.here(self.folder))
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is spent and left of one dataset, by book; its releases, oldest first; and
+    what it is declared with.
+    """
+
+    dataset: str
+    balances: tuple[Balance, ...]
+    records: tuple[Record, ...]
+    declaration: DatasetDeclaration = NOTHING_DECLARED
+
+    def _repr_html_(self) -> str:
+        from cloakwork.ledger.notebook import summary_html
+
+        return summary_html(self)
+
+    @property
+    def without_dp(self) -> tuple[Record, ...]:
+        """Releases that no DP budget bounds."""
+        return tuple(record for record in self.records if record.without_dp)
+
+
+class Ledger:
+    """The ledger at ``url``: an SQLAlchemy URL (SQLite or Postgres) or the path of an SQLite file.
+
+    Without a URL: the environment's ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the user's data
+    folder. Nothing is opened before it is used, and only what writes makes a ledger: a file that is
+    not there yet, in a folder that is (the user's data folder is made), or a table in an empty
+    database. ``notice`` hears of that; standard error by default. Every method raises LedgerError
+    for a ledger that cannot be read or written, or an address that is none.
+    """
+
+    def __init__(
+        self, url: str | None = None, *, notice: Callable[[str], None] = print_notice
+    ) -> None:
+        named = url or os.environ.get(URL_VARIABLE)
+        address = named or str(data_home() / "ledger.db")
+        self.journal: Final = Journal(address, notice, make_folder=not named)
+        self._locks: dict[str, ReleaseLock] = {}
+        self._reserved: list[Reservation] = []
+
+    @property
+    def url(self) -> str:
+        """Where the ledger lives, without a password."""
+        return self.journal.name
+
+    def exists(self) -> bool:
+        """Whether the ledger was made already."""
+        return self.journal.exists()
+
+    # What releases ask for
+
+    @property
+    def reserved_here(self) -> tuple["Reservation", ...]:
+        """What was reserved through this object, whatever became of it."""
+        return tuple(self._reserved)
+
+    def check(self, request: ReservationRequest) -> BudgetForecast:
+        """What the release would mean for the budget. Raises where ``reserve`` would now, and
+        LedgerError where an entry was altered; writes nothing.
+        """
+        entries = self.journal.read()
+        if found := first_break(entries):
+            raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
+        records, account, declared = self._granted(request, entries)
+        forecast = forecast_budget(records, account, request.charges, declared, request.terms)
+        return replace(forecast, declaration=declaration_of(entries, request.dataset, self.url))
+
+    def reserve(self, request: ReservationRequest) -> "Reservation":
+        """Set the release's cost aside, or refuse; one transaction reads what is spent, decides and
+        writes.
+
+        The smallest total ever declared for a book binds, as earlier signed statements printed it,
+        and so does what the dataset is declared with (``ledger.declarations``). Where the request
+        names a folder, this process shows that it lives until the entry is committed or failed.
+
+        Raises BudgetExceeded, and writes nothing, when spent (reserved, committed or failed) plus
+        requested is more than a binding total; PlanImpossible when the two protect different units
+        and cannot be added up, or the dataset is declared with another unit or other windows;
+        LedgerError when the ledger cannot be used or was altered, or the run is not private.
+        """
+        if not request.private:
+            raise LedgerError(
+                self.url, "a reproducible run is not private and is not recorded as a release"
+            )
+        release = "".join(secrets.choice(ascii_lowercase) for _ in range(20))
+        try:
+            with self.journal.writing() as writing:
+                _, _, declared = self._granted(request, writing.entries)
+                if request.folder is not None:
+                    self.lock(release)
+                entry = writing.append("reserve", release, request.dataset, request.body(declared))
+        except BaseException:
+            self.unlock(release)
+            raise
+        reservation = Reservation(
+            id=release,
+            dataset=request.dataset,
+            charges=request.charges,
+            digest=entry.digest,
+            ledger=self,
+            window=request.terms.window,
+        )
+        self._reserved.append(reservation)
+        return reservation
+
+    def _granted(
+        self, request: ReservationRequest, entries: tuple[Entry, ...]
+    ) -> tuple[tuple[Record, ...], Account, tuple[DeclaredTotal, ...]]:
+        """The dataset's records, its account before the release and the totals that its policy
+        declares; raises where the entries forbid the release.
+        """
+        dataset, terms, charges = request.dataset, request.terms, request.charges
+        named = f"{request.policy} {request.version}".strip()
+        if request.require is not None:
+            request.require(entries)
+        records = records_of(self.url, entries, dataset)
+        declared = terms.declared(charges, records)
+        of_dataset = declaration_of(entries, dataset, self.url)
+        of_dataset.require_allowed(dataset, terms, named)
+        require_same_period(dataset, records, terms.every, named)
+        account = of_dataset.bind(Account.of(records), charges)
+        require_fit(dataset, account, charges, declared, terms, named)
+        return records, account, declared
+
+    def lock(self, release: str) -> None:
+        """Show that this process works on ``release``."""
+        if release not in self._locks:
+            self._locks[release] = self.journal.lock_release(release)
+
+    def unlock(self, release: str) -> None:
+        """This process works on ``release`` no more."""
+        if (lock := self._locks.pop(release, None)) is not None:
+            lock.release()
+
+    # What brings ledger and folders to agreement after a crash
+
+    def complete(self, release: str, statement_digest: str) -> None:
+        """A folder with this statement stands: commit its entry, whatever became of the process
+        that made it.
+
+        Does nothing where it is committed. Raises LedgerError unless this digest was recorded as
+        its intent.
+        """
+        with self.journal.writing() as writing:
+            record = self.record_in(writing, release)
+            if record.statement_digest != statement_digest:
+                raise LedgerError(self.url, f"release {release} has another statement")
+            if record.state != "committed":
+                body = {"statement_digest": statement_digest}
+                writing.append("commit", release, record.dataset, body)
+
+    def close(self, release: str) -> bool:
+        """Close an entry whose process is gone, as spent; whether it was open, and no live process
+        holds it.
+
+        A folder that is found later still completes it.
+        """
+        lock = self.journal.try_lock_release(release)
+        if lock is None:
+            return False
+        try:
+            with self.journal.writing() as writing:
+                record = self.record_in(writing, release)
+                if record.state not in ("reserved", "publishing"):
+                    return False
+                if record.place and Path(record.place.folder, "statement.json").exists():
+                    return False  # it was renamed in the meantime
+                writing.append("fail", release, record.dataset, {"reason": CLOSED})
+            return True
+        finally:
+            lock.release()
+
+    def record_in(self, writing: WriteTransaction, release: str) -> Record:
+        """The release as the transaction has it."""
+        for record in records_of(self.url, writing.entries, None):
+            if record.id == release:
+                return record
+        raise LedgerError(self.url, f"knows no release {release}")
+
+    # What happens beside releases
+
+    def record_event(
+        self,
+        kind: EventKind,
+        dataset: str,
+        body: Mapping[str, Any],
+        *,
+        require: Require | None = None,
+    ) -> Entry:
+        """Add an entry about something beside releases; makes the ledger where there is none.
+
+        Raises what ``require`` raises, and LedgerError where the ledger cannot be used or was
+        altered.
+        """
+        with self.journal.writing() as writing:
+            if require is not None:
+                require(writing.entries)
+            return writing.append(kind, "", dataset, body)
+
+    # What was spent, and what is left
+
+    def remaining(
+        self,
+        dataset: str,
+        totals: Mapping[Currency, Cost | None] | None = None,
+        *,
+        shift: timedelta | None = None,
+        window: str | None = None,
+    ) -> Mapping[str, Balance]:
+        """What is spent and left by name of book (``case``, an attribute, ``metric``, ``local``),
+        were a policy to declare ``totals`` per case; metric figures are per ``shift``, by default
+        the largest charged or declared. ``window``: of a growing log, whose accounts are meant;
+        None: those of a window without releases.
+
+        Books neither charged nor declared are absent.
+        """
+        # A charge of nothing tells the terms over which shift a metric total is meant.
+        costless = [Charge(currency="metric", cost=Cost(epsilon=0.0), shift=shift)] if shift else []
+        declared = BudgetTerms(totals=totals or {}).declared(costless)
+        entries = self.journal.read()
+        spent = Account.of(records_of(self.url, entries, dataset))
+        bound = declaration_of(entries, dataset, self.url).bind(spent, costless)
+        account = bound.with_release((), declared, {})
+        return {
+            book.name: account.balance(book, shift if book == METRIC else None, window)
+            for book in account.books()
+        }
+
+    def summary(self, dataset: str | None = None) -> tuple[Summary, ...]:
+        """Spent and left per dataset, in order of first entry; only of ``dataset`` if given."""
+        entries = self.journal.read()
+        declared = declarations(entries, self.url)
+        records = records_of(self.url, entries, dataset)
+        names = {record.dataset for record in records}
+        names |= {name for name in declared if dataset in (None, name)}
+        firsts = {entry.dataset: entry.seq for entry in reversed(entries)}
+        found = []
+        for name in sorted(names, key=firsts.__getitem__):
+            own = tuple(record for record in records if record.dataset == name)
+            declaration = declared.get(name, NOTHING_DECLARED)
+            balances = _balances_of(declaration.bind(Account.of(own)))
+            found.append(Summary(name, balances, own, declaration))
+        return tuple(found)
+
+    def history(self, dataset: str | None = None) -> tuple[Record, ...]:
+        """Every release, oldest first; only of ``dataset`` when it is given. A ledger that does not
+        exist holds none.
+        """
+        return records_of(self.url, self.journal.read(), dataset)
+
+    def events(self, *kinds: EventKind, dataset: str | None = None) -> tuple[Entry, ...]:
+        """Entries of these kinds, oldest first; only of ``dataset`` if given. A ledger that does
+        not exist holds none.
+        """
+        return tuple(
+            entry
+            for entry in self.journal.read()
+            if entry.kind in kinds and dataset in (None, entry.dataset)
+        )
+
+    def declaration(self, dataset: str) -> DatasetDeclaration:
+        """What ``dataset`` is declared with, and so what binds its releases."""
+        return declaration_of(self.journal.read(), dataset, self.url)
+
+    def _repr_html_(self) -> str:
+        from cloakwork.ledger.notebook import ledger_html
+
+        return ledger_html(self.url, self.summary())
+
+    # Whether it is what was once written
+
+    def verify(self, witnesses: Iterable[str] = ()) -> Break | None:
+        """The first entry that is not what was once written; None when the ledger is whole.
+
+        ``witnesses`` are entry digests that signed statements carry (``Reservation.digest``): one
+        that the ledger lacks shows that entries were cut off or the whole chain was forged.
+        """
+        entries = self.journal.read()
+        if altered := first_break(entries):
+            return altered
+        held = {entry.digest for entry in entries}
+        lost = sum(1 for witness in witnesses if witness not in held)
+        if not lost:
+            return None
+        reason = f"is missing: {lost} signed statements name entries that are gone"
+        return Break(len(entries) + 1, reason)
+
+    def check_windows(self) -> WindowCheck:
+        """Whether the records of which cases were released with which window are what was once
+        written; their key must be here. Makes nothing.
+        """
+        path = self.key_file
+        key = private_secret(path) if path.exists() else None
+        recorded = {record.id for record in self.history() if record.keeps_cases}
+        return check_windows(self.journal, key, recorded)
+
+    # Case ids, keyed: never to be published
+
+    @property
+    def key_file(self) -> Path:
+        """Where the key of case ids lies: beside an SQLite ledger, else in the user's folder."""
+        file = self.journal.file
+        if file is None:
+            return home() / "ledger-fingerprints.key"
+        return file.with_name(f"{file.name}.key")
+
+    def case_id_key(self) -> bytes:
+        """The key of fingerprints and of the records of windows; made on first use."""
+        return secret_made_once(self.key_file, lambda: secrets.token_bytes(32), length=32)
+
+    def fingerprints(self) -> list[tuple[str, str, str]] | None:
+        """Keyed samples of case ids, as (release, dataset, sample); None where the right to read
+        them is missing. Internal.
+        """
+        return read_fingerprints(self.journal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,243 +453,71 @@ class Reservation:
     dataset: str
     charges: tuple[Charge, ...]
     digest: str
-    ledger: "Ledger" = field(repr=False, compare=False)
+    ledger: Ledger = field(repr=False, compare=False)
     window: str | None = None
 
     def intend(self, folder: Path, statement_digest: str) -> None:
-        """See ``Ledger.intend``."""
-        self.ledger.intend(self, folder, statement_digest)
-
-    def commit(self, statement_digest: str | None = None) -> None:
-        """See ``Ledger.commit``."""
-        self.ledger.commit(self, statement_digest)
-
-    def record_window(self, ids: Iterable[str]) -> frozenset[str]:
-        """See ``Ledger.record_window``."""
-        return self.ledger.record_window(self, ids)
-
-    def fail(self, reason: str) -> None:
-        """See ``Ledger.fail``."""
-        self.ledger.fail(self, reason)
-
-
-class Ledger(ReadableLedger):
-    """The ledger at ``url``: an SQLAlchemy URL (SQLite or Postgres) or the path of an SQLite file.
-
-    Without a URL: the environment's ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the user's data
-    folder. Nothing is opened before it is used, and only ``reserve`` makes a ledger: a file that is
-    not there yet, in a folder that is (the user's data folder is made), or a table in an empty
-    database. ``notice`` hears of that; standard error by default. Every method raises LedgerError
-    for a ledger that cannot be read or written, or an address that is none.
-    """
-
-    def __init__(
-        self, url: str | None = None, *, notice: Callable[[str], None] = print_notice
-    ) -> None:
-        super().__init__(url, notice=notice)
-        self._locks: dict[str, ReleaseLock] = {}
-        self._reserved: list[Reservation] = []
-
-    @property
-    def reserved_here(self) -> tuple["Reservation", ...]:
-        """What was reserved through this object, whatever became of it."""
-        return tuple(self._reserved)
-
-    def reserve(
-        self,
-        dataset: str,
-        *,
-        policy: str,
-        charges: Sequence[Charge],
-        totals: Mapping[Currency, Cost | None] | None = None,
-        terms: BudgetTerms | None = None,
-        version: str = "",
-        policy_digest: str = "",
-        note: str = "",
-        details: Mapping[str, Any] | None = None,
-        makes: Literal["release", "profile"] = "release",
-        folder: Path | None = None,
-        private: bool = True,
-        require: Callable[[tuple[Entry, ...]], None] | None = None,
-    ) -> Reservation:
-        """Set the release's cost aside, or refuse; one transaction reads what is spent, decides and
-        writes.
-
-        ``terms`` is what the policy declares about the budget; ``totals`` is short for terms of
-        totals by currency alone, the unit being the case. The smallest total ever declared for a
-        book binds, as earlier signed statements printed it, and so does what the dataset is
-        declared with (``accounting.declarations``). ``folder``: where the release is to stand; this
-        process then shows that it lives until the entry is committed or failed.
-        ``private=False`` (a run with a fixed seed) is refused. ``require``: as for
-        ``record_event``.
-
-        Raises BudgetExceeded, and writes nothing, when spent (reserved, committed or failed) plus
-        requested is more than a binding total; PlanImpossible when the two protect different units
-        and cannot be added up, or the dataset is declared with another unit or other windows;
-        LedgerError when the ledger cannot be used or was altered.
-        """
-        if not private:
-            raise LedgerError(
-                self.url, "a reproducible run is not private and is not recorded as a release"
-            )
-        terms = terms or BudgetTerms(totals=totals or {})
-        body: dict[str, Any] = {
-            "policy": policy,
-            "version": version,
-            "policy_digest": policy_digest,
-            "note": note,
-            "makes": makes,
-            "unit": terms.unit,
-            "cases_per_unit": dict(terms.cases_per_unit),
-            "engine": version_of("cloakwork"),
-            "charges": [charge_fields(charge) for charge in charges],
-            "details": dict(details or {}),
-        }
-        if terms.window is not None:
-            body |= {"window": terms.window, "every": terms.every}
-        if folder is not None:
-            body["place"] = asdict(FolderLocation.here(folder))
-        release = _new_release_id()
-        try:
-            with self._journal.writing() as writing:
-                if require is not None:
-                    require(writing.entries)
-                records = records_of(self.url, writing.entries, dataset)
-                declared = terms.declared(charges, records)
-                named = f"{policy} {version}".strip()
-                of_dataset = declaration_of(writing.entries, dataset, self.url)
-                of_dataset.require_allowed(dataset, terms, named)
-                require_same_period(dataset, records, terms.every, named)
-                account = of_dataset.bind(Account.of(records), charges)
-                require_fit(dataset, account, charges, declared, terms, named)
-                if folder is not None:
-                    self._lock_release(release)
-                body["totals"] = [total_fields(total) for total in declared]
-                entry = writing.append("reserve", release, dataset, body)
-        except BaseException:
-            self._unlock_release(release)
-            raise
-        reservation = Reservation(
-            release, dataset, tuple(charges), entry.digest, self, terms.window
-        )
-        self._reserved.append(reservation)
-        return reservation
-
-    def intend(self, reservation: Reservation, folder: Path, statement_digest: str) -> None:
         """The release is written whole, and is about to be renamed to ``folder``; its statement has
         this digest.
 
         Raises LedgerError where it stands in a folder already: one release has one statement.
         """
-        self._lock_release(reservation.id)
+        self.ledger.lock(self.id)
         body = {"place": asdict(FolderLocation.here(folder)), "statement_digest": statement_digest}
-        with self._journal.writing() as writing:
-            record = self._require_record(writing, reservation.id)
+        with self.ledger.journal.writing() as writing:
+            record = self.ledger.record_in(writing, self.id)
             if record.state == "committed":
-                raise LedgerError(
-                    self.url,
-                    f"release {record.id} was published already{_location_text(record)}; "
-                    "copy that folder",
-                )
-            writing.append("intent", record.id, record.dataset, body)
+                where = "" if record.place is None else f" to {record.place.folder}"
+                reason = f"release {self.id} was published already{where}; copy that folder"
+                raise LedgerError(self.ledger.url, reason)
+            writing.append("intent", self.id, self.dataset, body)
 
-    def commit(self, reservation: Reservation, statement_digest: str | None = None) -> None:
+    def commit(self, statement_digest: str | None = None) -> None:
         """The release stands in its folder; its cost stands for good.
 
         Does nothing where ``reconcile`` found the folder first. Raises LedgerError where it was
         committed otherwise, or failed before it was written.
         """
         body = {} if statement_digest is None else {"statement_digest": statement_digest}
-        with self._journal.writing() as writing:
-            record = self._require_record(writing, reservation.id)
+        with self.ledger.journal.writing() as writing:
+            record = self.ledger.record_in(writing, self.id)
             is_intended = statement_digest == record.statement_digest
-            committed_otherwise = (
-                record.state == "committed" and statement_digest is not None and not is_intended
-            )
-            failed_unwritten = record.state == "failed" and (
-                statement_digest is None or not is_intended
-            )
-            if committed_otherwise or failed_unwritten:
-                raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
+            if record.state == "committed":
+                may_commit = statement_digest is None or is_intended
+            elif record.state == "failed":
+                may_commit = statement_digest is not None and is_intended
+            else:
+                may_commit = True
+            if not may_commit:
+                reason = f"release {self.id} is {record.state} already"
+                raise LedgerError(self.ledger.url, reason)
             if record.state != "committed":
-                writing.append("commit", record.id, record.dataset, body)
-        self._unlock_release(reservation.id)
+                writing.append("commit", self.id, self.dataset, body)
+        self.ledger.unlock(self.id)
 
-    def fail(self, reservation: Reservation, reason: str) -> None:
+    def fail(self, reason: str) -> None:
         """The release did not come about after noise was drawn; its cost stands. ``reason`` must
         not quote the log.
         """
-        with self._journal.writing() as writing:
-            record = self._require_record(writing, reservation.id)
+        with self.ledger.journal.writing() as writing:
+            record = self.ledger.record_in(writing, self.id)
             if record.state not in ("reserved", "publishing"):
-                raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
-            writing.append("fail", record.id, record.dataset, {"reason": reason})
-        self._unlock_release(reservation.id)
+                refusal = f"release {self.id} is {record.state} already"
+                raise LedgerError(self.ledger.url, refusal)
+            writing.append("fail", self.id, self.dataset, {"reason": reason})
+        self.ledger.unlock(self.id)
 
-    def complete(self, release: str, statement_digest: str) -> None:
-        """A folder with this statement stands: commit its entry, whatever became of the process
-        that made it.
-
-        Does nothing where it is committed. Raises LedgerError unless this digest was recorded as
-        its intent.
-        """
-        with self._journal.writing() as writing:
-            record = self._require_record(writing, release)
-            if record.statement_digest != statement_digest:
-                raise LedgerError(self.url, f"release {release} has another statement")
-            if record.state != "committed":
-                writing.append(
-                    "commit", release, record.dataset, {"statement_digest": statement_digest}
-                )
-
-    def close(self, release: str) -> bool:
-        """Close an entry whose process is gone, as spent; whether it was open, and no live process
-        holds it.
-
-        A folder that is found later still completes it.
-        """
-        lock = self._journal.try_lock_release(release)
-        if lock is None:
-            return False
-        try:
-            with self._journal.writing() as writing:
-                record = self._require_record(writing, release)
-                if record.state not in ("reserved", "publishing"):
-                    return False
-                if record.place and Path(record.place.folder, "statement.json").exists():
-                    return False  # it was renamed in the meantime
-                writing.append("fail", release, record.dataset, {"reason": CLOSED})
-            return True
-        finally:
-            lock.release()
-
-    def remove_stale_locks(self) -> None:
-        """Remove what processes that were killed left beside the ledger."""
-        self._journal.remove_stale_locks()
-
-    def record_statement(self, release: str, digest: str) -> None:
-        """Record the digest of the signed statement of the release with this id
-        (``Reservation.id``).
-        """
-        with self._journal.writing() as writing:
-            record = self._require_record(writing, release)
-            if record.state != "committed" or record.statement_digest is not None:
-                raise LedgerError(
-                    self.url, f"release {release} is {record.state} and takes no statement"
-                )
-            writing.append("statement", release, record.dataset, {"statement_digest": digest})
-
-    def recognise(self, reservation: Reservation, sample: str) -> tuple[Resemblance, ...]:
-        """Keep the ``fingerprint`` of the case ids of a release, made with ``case_id_key``; which
+    def recognise(self, sample: str) -> tuple[Resemblance, ...]:
+        """Keep the ``fingerprint`` of the case ids of the release, made with ``case_id_key``; which
         other datasets seem to hold the same cases. Internal: never publish the answer. Raises
         LedgerError where the ledger cannot be used.
         """
-        known = read_fingerprints(self._journal) or []
-        found = resemblances(sample, reservation.dataset, known)
-        keep_fingerprint(self._journal, reservation.id, reservation.dataset, sample)
+        journal = self.ledger.journal
+        found = resemblances(sample, self.dataset, read_fingerprints(journal) or [])
+        keep_fingerprint(journal, self.id, self.dataset, sample)
         return found
 
-    def record_window(self, reservation: Reservation, ids: Iterable[str]) -> frozenset[str]:
+    def record_window(self, ids: Iterable[str]) -> frozenset[str]:
         """Record that the cases with these ids were released with the window of the reservation,
         unless another window has them; returns the ids of those, which are to be left out.
 
@@ -306,82 +525,41 @@ class Ledger(ReadableLedger):
         publish the answer. Raises LedgerError or OutputError where ledger or key cannot be used, or
         the record of an earlier release is gone.
         """
-        hashes = hashed_ids(ids, self.case_id_key())
-        elsewhere = self.record_hashes(reservation, frozenset(hashes.values()))
+        hashes = hashed_ids(ids, self.ledger.case_id_key())
+        elsewhere = self.record_hashes(frozenset(hashes.values()))
         return frozenset(text for text, known in hashes.items() if known in elsewhere)
 
-    def record_hashes(self, reservation: Reservation, hashes: frozenset[bytes]) -> frozenset[bytes]:
+    def record_hashes(self, hashes: frozenset[bytes]) -> frozenset[bytes]:
         """As ``record_window``, of the ``hashed_ids``, made with ``case_id_key``."""
-        key = self.case_id_key()
-        window = reservation.window
-        if window is None:
-            raise LedgerError(self.url, f"release {reservation.id} is of no window")
-        earlier = self.history(reservation.dataset)
+        key = self.ledger.case_id_key()
+        if self.window is None:
+            raise LedgerError(self.ledger.url, f"release {self.id} is of no window")
+        earlier = self.ledger.history(self.dataset)
         return keep_window(
-            self._journal,
-            reservation.id,
-            reservation.dataset,
-            window,
+            self.ledger.journal,
+            self.id,
+            self.dataset,
+            self.window,
             hashes,
-            key,
-            frozenset(record.id for record in earlier if was_recorded(record)),
+            key=key,
+            earlier=frozenset(record.id for record in earlier if record.keeps_cases),
         )
 
-    def record_event(
-        self,
-        kind: EventKind,
-        dataset: str,
-        body: Mapping[str, Any],
-        *,
-        require: Callable[[tuple[Entry, ...]], None] | None = None,
-    ) -> Entry:
-        """Add an entry about something beside releases; makes the ledger where there is none.
 
-        ``require``: raises, in the same transaction, where the entries so far forbid it. Raises
-        LedgerError where the ledger cannot be used or was altered.
-        """
-        with self._journal.writing() as writing:
-            if require is not None:
-                require(writing.entries)
-            return writing.append(kind, "", dataset, body)
-
-    def _require_record(self, writing: WriteTransaction, release: str) -> Record:
-        for record in records_of(self.url, writing.entries, None):
-            if record.id == release:
-                return record
-        raise LedgerError(self.url, f"knows no release {release}")
-
-    def _lock_release(self, release: str) -> None:
-        if release not in self._locks:
-            self._locks[release] = self._journal.lock_release(release)
-
-    def _unlock_release(self, release: str) -> None:
-        lock = self._locks.pop(release, None)
-        if lock is not None:
-            lock.release()
-
-    def case_id_key(self) -> bytes:
-        """The key of the fingerprints: beside an SQLite ledger, else in the user's data folder."""
-        return secret_made_once(self.key_file, lambda: secrets.token_bytes(32), length=32)
-
-
-def _location_text(record: Record) -> str:
-    return f" to {record.place.folder}" if record.place is not None else ""
-
-
-def _new_release_id() -> str:
-    return "".join(secrets.choice(ascii_lowercase) for _ in range(20))
-
-
-__all__ = [
-    "CASE",
-    "CURRENCIES",
-    "Balance",
-    "BudgetForecast",
-    "BudgetTerms",
-    "Charge",
-    "Ledger",
-    "Record",
-    "Reservation",
-    "Summary",
-]
+def _balances_of(account: Account) -> tuple[Balance, ...]:
+    """Every account of every book; those of windows without releases where something was charged
+    in every window, or no window was released.
+    """
+    found = [
+        account.balance(book, window=window)
+        for book in account.books()
+        for window in account.accounts(book)
+    ]
+    has_windows = {balance.book for balance in found if balance.window is not None}
+    return tuple(
+        balance
+        for balance in found
+        if balance.window is not None
+        or balance.book not in has_windows
+        or balance.spent != Cost(epsilon=0.0)
+    )

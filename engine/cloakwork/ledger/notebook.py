@@ -10,7 +10,7 @@ from cloakwork.base.quantities import format_duration
 
 if TYPE_CHECKING:
     from cloakwork.ledger.account import Balance
-    from cloakwork.ledger.ledger_reading import Summary
+    from cloakwork.ledger.ledger import Summary
 
 _HEADINGS: Final = ("budget", "spent", "left", "total")
 _CURRENCIES: Final = {"unit": "differential privacy", "metric": "metric privacy", "local": "local"}

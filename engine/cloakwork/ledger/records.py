@@ -10,9 +10,10 @@ from typing import Any, Final, Literal
 
 from cloakwork.base.costs import Charge, Cost, Currency
 from cloakwork.base.errors import LedgerError
+from cloakwork.base.facts import CASE
 from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.ledger.books import Book, DeclaredTotal
-from cloakwork.ledger.entries import EVENT_KINDS, Entry
+from cloakwork.ledger.journal import EVENT_KINDS, Entry
 
 State = Literal["reserved", "publishing", "committed", "failed"]
 """``reserved``: paid for. ``publishing``: written, and about to be renamed to its folder.
@@ -85,6 +86,18 @@ class Record:
         """
         return self.state == "failed" and self.statement_digest is None
 
+    @property
+    def keeps_cases(self) -> bool:
+        """Whether its cases were recorded with its window before it was committed."""
+        return self.state == "committed" and self.window is not None and self.unit == CASE
+
+    def concerns_same(self, window: str | None, unit: str | None) -> bool:
+        """Whether it may hold cases, or persons, of a release of ``window`` that protects ``unit``;
+        None: of the whole log.
+        """
+        per_case = unit == self.unit == CASE
+        return not per_case or None in (self.window, window) or self.window == window
+
 
 def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple[Record, ...]:
     """What the entries, oldest first, say about each release."""
@@ -135,18 +148,22 @@ def _updated_by(record: Record | None, entry: Entry) -> Record:
         return _record_from_entry(entry, fields)
     match entry.kind:
         case "intent":
-            place = FolderLocation(**fields["place"])
             return replace(
-                record, state="publishing", place=place, statement_digest=fields["statement_digest"]
+                record,
+                state="publishing",
+                place=FolderLocation(**fields["place"]),
+                statement_digest=fields["statement_digest"],
             )
         case "commit":
-            digest = fields.get("statement_digest", record.statement_digest)
             return replace(
-                record, state="committed", committed_at=_entry_time(entry), statement_digest=digest
+                record,
+                state="committed",
+                committed_at=datetime.fromisoformat(entry.at),
+                statement_digest=fields.get("statement_digest", record.statement_digest),
             )
         case "fail":
             return replace(record, state="failed", failure=fields["reason"])
-        case "statement":
+        case "statement":  # in ledgers of the time before intents
             return replace(record, statement_digest=fields["statement_digest"])
     raise ValueError(entry.kind)
 
@@ -154,45 +171,38 @@ def _updated_by(record: Record | None, entry: Entry) -> Record:
 def _record_from_entry(entry: Entry, fields: Mapping[str, Any]) -> Record:
     if entry.kind != "reserve":
         raise ValueError(entry.kind)
+    as_written = (
+        "policy",
+        "version",
+        "policy_digest",
+        "note",
+        "engine",
+        "unit",
+        "cases_per_unit",
+        "makes",
+        "details",
+    )
     return Record(
         id=entry.release,
         dataset=entry.dataset,
-        policy=fields["policy"],
-        version=fields["version"],
-        policy_digest=fields["policy_digest"],
         charges=tuple(_charge_from_fields(item) for item in fields["charges"]),
         totals=_totals_from_fields(fields["totals"]),
-        note=fields["note"],
         state="reserved",
-        created_at=_entry_time(entry),
+        created_at=datetime.fromisoformat(entry.at),
         digest=entry.digest,
-        engine=fields["engine"],
-        unit=fields["unit"],
-        cases_per_unit=fields["cases_per_unit"],
-        makes=fields["makes"],
         window=fields.get("window"),
         every=fields.get("every"),
-        details=fields["details"],
         place=FolderLocation(**fields["place"]) if "place" in fields else None,
+        **{name: fields[name] for name in as_written},
     )
 
 
-def _entry_time(entry: Entry) -> datetime:
-    return datetime.fromisoformat(entry.at)
-
-
-def _cost_fields(cost: Cost) -> dict[str, str]:
-    # As text: JSON has no infinity, and every digit counts.
-    return {"epsilon": repr(cost.epsilon), "delta": repr(cost.delta)}
+# --- charges and totals as an entry's body holds them
 
 
 def charge_fields(charge: Charge) -> dict[str, Any]:
     """A charge as an entry's body holds it."""
-    fields: dict[str, Any] = {
-        "currency": charge.currency,
-        **_cost_fields(charge.cost),
-        **_shift_fields(charge.shift),
-    }
+    fields = {"currency": charge.currency, **_amount_fields(charge.cost, charge.shift)}
     if charge.currency in ("unit", "local"):
         fields["unit"] = charge.unit
         if charge.max_cases is not None:
@@ -210,19 +220,23 @@ def total_fields(total: DeclaredTotal) -> dict[str, Any]:
         "currency": total.book.currency,
         "unit": total.book.unit,
         "apart": bool(total.apart_from),
-        **_cost_fields(total.cost),
-        **_shift_fields(total.shift),
+        **_amount_fields(total.cost, total.shift),
     }
 
 
-def _shift_fields(shift: timedelta | None) -> dict[str, int]:
-    if shift is None:
-        return {}
-    return {"shift_microseconds": shift // timedelta(microseconds=1)}
+def cost_fields(cost: Cost) -> dict[str, str]:
+    """A cost as text: JSON has no infinity, and every digit counts."""
+    return {"epsilon": repr(cost.epsilon), "delta": repr(cost.delta)}
 
 
-def _cost_from_fields(fields: Mapping[str, Any]) -> Cost:
+def cost_from_fields(fields: Mapping[str, Any]) -> Cost:
+    """The cost that ``cost_fields`` wrote."""
     return Cost(epsilon=float(fields["epsilon"]), delta=float(fields["delta"]))
+
+
+def _amount_fields(cost: Cost, shift: timedelta | None) -> dict[str, Any]:
+    over = {} if shift is None else {"shift_microseconds": shift // timedelta(microseconds=1)}
+    return {**cost_fields(cost), **over}
 
 
 def _shift_from_fields(fields: Mapping[str, Any]) -> timedelta | None:
@@ -233,23 +247,27 @@ def _shift_from_fields(fields: Mapping[str, Any]) -> timedelta | None:
 
 def _charge_from_fields(fields: Mapping[str, Any]) -> Charge:
     currency = fields["currency"]
-    cost = _cost_from_fields(fields)
-    shift = _shift_from_fields(fields)
-    said = ("max_cases", "times", "window")
-    whom = {name: fields[name] for name in said if name in fields}
+    whom = {name: fields[name] for name in ("max_cases", "times", "window") if name in fields}
     if currency in ("unit", "local"):
         # Whoever an entry does not name is not taken for a case, the cheapest of units.
         whom["unit"] = fields["unit"]
-    return Charge(currency=currency, cost=cost, shift=shift, **whom)
+    return Charge(
+        currency=currency,
+        cost=cost_from_fields(fields),
+        shift=_shift_from_fields(fields),
+        **whom,
+    )
 
 
 def _totals_from_fields(fields: Any) -> tuple[DeclaredTotal, ...]:
     # One entry holds all books of its policy, so that each is apart from the others.
     apart = {item["unit"] for item in fields if item["apart"]}
-    totals = []
-    for item in fields:
-        book = Book(item["currency"], item["unit"])
-        others = tuple(sorted(apart - {item["unit"]})) if item["apart"] else ()
-        total = DeclaredTotal(book, _cost_from_fields(item), _shift_from_fields(item), others)
-        totals.append(total)
-    return tuple(totals)
+    return tuple(
+        DeclaredTotal(
+            book=Book(item["currency"], item["unit"]),
+            cost=cost_from_fields(item),
+            shift=_shift_from_fields(item),
+            apart_from=tuple(sorted(apart - {item["unit"]})) if item["apart"] else (),
+        )
+        for item in fields
+    )

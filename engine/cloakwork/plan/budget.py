@@ -11,12 +11,14 @@ from cloakwork.base.errors import Cause
 from cloakwork.base.exact import exactly, rounded_down
 from cloakwork.base.facts import Facts, unit_name
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee, short_description
 from cloakwork.guarantees.claims import Caveat
 from cloakwork.guarantees.claims.caveats import NoProfileGiven, NoTotal, SeparateBudgets
 from cloakwork.guarantees.derive import goal_name
 from cloakwork.ledger.account import BudgetTerms
+from cloakwork.ledger.ledger import ReservationRequest
 from cloakwork.plan.draft import Draft
+from cloakwork.plan.model import Plan
 from cloakwork.plan.profile_model import Profile
 from cloakwork.plan.windows import charged_window
 from cloakwork.policy.budget import Budget, Limit
@@ -169,6 +171,29 @@ def ledger_terms(policy: Policy, window: str | None = None) -> BudgetTerms:
         cases_per_unit=spec.assume.cases_per_unit,
         window=window,
         every=None if spec.budget.windows is None else spec.budget.windows.every,
+    )
+
+
+def reservation_request(plan: Plan) -> ReservationRequest:
+    """What a release of ``plan`` asks of its dataset's ledger."""
+    meta = plan.policy.metadata
+    unproven = [item.guarantee for item in plan.unproven]
+    claimed = [claim.guarantee for claim in plan.claims]
+    said = [f"UNPROVEN: {short_description(goal)}" for goal in unproven]
+    said += [short_description(goal) for goal in claimed]
+    return ReservationRequest(
+        dataset=meta.dataset,
+        policy=meta.name,
+        version=meta.version,
+        policy_digest=plan.policy_digest,
+        charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
+        terms=ledger_terms(plan.policy, plan.facts.release_window),
+        note="; ".join(said),
+        details={
+            "mechanisms": [step.mechanism for step in plan.steps],
+            "guarantees": [goal.model_dump(mode="json") for goal in claimed],
+            "unproven": [goal.model_dump(mode="json") for goal in unproven],
+        },
     )
 
 

@@ -91,7 +91,7 @@ def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
         if _is_below(record.place.folder, roots):
             found += _reconcile_entry(ledger, record, record.place)
     removed = sum(_remove_drafts(root) for root in roots)
-    ledger.remove_stale_locks()
+    ledger.journal.remove_stale_locks()
     return Reconciliation(tuple(found), removed)
 
 

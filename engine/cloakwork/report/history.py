@@ -11,8 +11,8 @@ from cloakwork.base.errors import CloakworkError
 from cloakwork.base.quantities import Duration, Frozen
 from cloakwork.ledger.account import Account
 from cloakwork.ledger.declarations import declaration_of
-from cloakwork.ledger.entries import Entry, EventKind
 from cloakwork.ledger.forecast import forecast_budget
+from cloakwork.ledger.journal import Entry, EventKind
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import Record
 from cloakwork.plan.budget import ledger_terms

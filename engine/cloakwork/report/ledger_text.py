@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from cloakwork.base.text import listed
-from cloakwork.ledger.windows import is_by_window
 from cloakwork.report.screen import block, columns
 from cloakwork.report.texts import cost_text, counted, duration
 
@@ -87,7 +86,7 @@ def summary_lines(
     yield from block("", [declared] if declared else [], width, indent=2)
     by_window = any(balance.window for balance in summary.balances)
     for balance in listed_balances(summary):
-        other = by_window and balance.window is None and is_by_window(balance.book)
+        other = by_window and balance.window is None and balance.book.by_window
         line = ("any other window, " if other else "") + describe(balance)
         yield from block("", [line], width, indent=2)
     lines = [*budget_notes(summary), *_without_release(summary), *affected_lines(summary)]

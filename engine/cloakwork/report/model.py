@@ -12,7 +12,6 @@ from cloakwork.base.quantities import Frozen
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.evaluation.utility import Utility
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.ledger.windows import concerns_same
 from cloakwork.mechanisms.base import Proof
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.statement import PrivacyStatement, Statement
@@ -147,7 +146,7 @@ def other_unbounded_releases(ledger: Ledger | None, statement: PrivacyStatement)
         return None
     window = None if statement.window is None else statement.window.name
     return sum(
-        record.without_dp and concerns_same(record, window, unit_name(statement.unit))
+        record.without_dp and record.concerns_same(window, unit_name(statement.unit))
         for record in records
         if record.id != statement.release
     )

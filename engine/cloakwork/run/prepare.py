@@ -18,9 +18,8 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import named, values_of
 from cloakwork.engines.base import Engine
 from cloakwork.guarantees.derive import goal_name
-from cloakwork.ledger.fingerprint import fingerprint, merged_fingerprint
+from cloakwork.ledger.case_hashes import fingerprint, hashed_ids, merged_fingerprint
 from cloakwork.ledger.ledger import Reservation
-from cloakwork.ledger.window_hashes import hashed_ids
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.formats.round_trip import with_one_spelling
 from cloakwork.log.handle import LogHandle
@@ -168,7 +167,7 @@ def own_cases(
         return log, ()
     hashing = HashedIds(reservation.ledger.case_id_key())
     hashes = frozenset(engine.summarise(log, hashing)["hash"].drop_nulls().to_list())
-    elsewhere = reservation.ledger.record_hashes(reservation, hashes)
+    elsewhere = reservation.record_hashes(hashes)
     note = (
         f"{log.case_count:,} cases of the log start in window {facts.release_window}; "
         f"{len(elsewhere):,} of them were left out, as they were released with another window"

@@ -1,6 +1,5 @@
 """Measuring the DP profile that a policy buys."""
 
-from collections.abc import Callable
 from importlib.metadata import version
 
 import polars as pl
@@ -9,8 +8,7 @@ from cloakwork.base.costs import Cost
 from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.kernel import Books, Kernel
-from cloakwork.ledger.entries import Entry
-from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.ledger import Ledger, Require, ReservationRequest
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
@@ -44,7 +42,7 @@ def measure(
     *,
     noise: Noise | None = None,
     window: str | None = None,
-    require: Callable[[tuple[Entry, ...]], None] | None = None,
+    require: Require | None = None,
 ) -> Profile:
     """The DP profile of ``log`` that ``policy`` buys; its share is charged to ``ledger`` before the
     log is looked at. ``window``: of a growing log, the one whose cases are measured.
@@ -60,8 +58,8 @@ def measure(
     prepared = in_time_order(
         log, under_standard_names(log, policy, needs), policy, needs, facts.unit
     )
-    reservation = ledger.reserve(
-        policy.metadata.dataset,
+    request = ReservationRequest(
+        dataset=policy.metadata.dataset,
         policy=policy.metadata.name,
         version=policy.metadata.version,
         policy_digest=digest(policy),
@@ -72,6 +70,7 @@ def measure(
         private=noise.private,
         require=require,
     )
+    reservation = ledger.reserve(request)
     try:
         engine = MemoryEngine()
         own, _ = own_cases(prepared, facts, reservation, engine)

@@ -2,7 +2,7 @@
 the plan left open.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,7 +12,6 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from cloakwork.base.costs import Charge
 from cloakwork.base.errors import (
     GuaranteeBroken,
     LedgerError,
@@ -25,16 +24,15 @@ from cloakwork.base.naming import without
 from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
 from cloakwork.engines.memory import MemoryEngine
-from cloakwork.guarantees import MetricPrivacy, short_description
+from cloakwork.guarantees import MetricPrivacy
 from cloakwork.guarantees.measure import measure as measured_on
-from cloakwork.ledger.entries import Entry
-from cloakwork.ledger.ledger import Ledger, Reservation
+from cloakwork.ledger.ledger import Ledger, Require, Reservation, ReservationRequest
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats.round_trip import TypesReadBack
 from cloakwork.log.handle import LogHandle
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
-from cloakwork.plan.budget import ledger_terms
+from cloakwork.plan.budget import reservation_request
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.prove import replan
@@ -101,7 +99,7 @@ class EntryDetails:
     folder: Path | None = None
     details: Mapping[str, JsonValue] = field(default_factory=dict)
     notes: Iterable[str] = ()
-    require: Callable[[tuple[Entry, ...]], None] | None = None
+    require: Require | None = None
 
 
 NO_DETAILS: Final = EntryDetails()
@@ -145,7 +143,12 @@ class Run:
             prepared = opened.log
             require_fitting(plan, prepared, self.engine, self.catalogue)
             require_enough_cases(prepared, plan, self.engine)
-        reservation = _reserve(plan, ledger, entry) if self.noise.private else None
+        reservation = None
+        if self.noise.private:
+            if ledger is None:
+                reason = "a release with private noise needs a ledger to charge"
+                raise MechanismError("ledger", reason)
+            reservation = ledger.reserve(request_of(plan, entry))
         recognised = _recognised(prepared, reservation, self.engine, self.reporter)
         try:
             prepared, of_window = own_cases(prepared, plan.facts, reservation, self.engine)
@@ -271,9 +274,9 @@ def _recognised(
     if reservation is None:
         return ()
     try:
-        ledger = reservation.ledger
-        sample = engine.summarise(log, CaseIdSample(ledger.case_id_key()))["sample"][0]
-        found = [str(hint) for hint in ledger.recognise(reservation, sample)]
+        sampling = CaseIdSample(reservation.ledger.case_id_key())
+        sample = engine.summarise(log, sampling)["sample"][0]
+        found = [str(hint) for hint in reservation.recognise(sample)]
     except (LedgerError, OutputError) as error:
         found = [f"no fingerprint of the case ids was kept: {error}"]
     for hint in found:
@@ -281,29 +284,12 @@ def _recognised(
     return tuple(found)
 
 
-def _reserve(plan: Plan, ledger: Ledger | None, entry: EntryDetails) -> Reservation:
-    if ledger is None:
-        raise MechanismError("ledger", "a release with private noise needs a ledger to charge")
-    meta = plan.policy.metadata
-    return ledger.reserve(
-        meta.dataset,
-        policy=meta.name,
-        version=meta.version,
-        policy_digest=plan.policy_digest,
-        charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
-        terms=ledger_terms(plan.policy, plan.facts.release_window),
-        note="; ".join(
-            [
-                *(f"UNPROVEN: {short_description(item.guarantee)}" for item in plan.unproven),
-                *(short_description(claim.guarantee) for claim in plan.claims),
-            ]
-        ),
-        details={
-            "mechanisms": [step.mechanism for step in plan.steps],
-            "guarantees": [claim.guarantee.model_dump(mode="json") for claim in plan.claims],
-            "unproven": [item.guarantee.model_dump(mode="json") for item in plan.unproven],
-            **entry.details,
-        },
+def request_of(plan: Plan, entry: EntryDetails = NO_DETAILS) -> ReservationRequest:
+    """What a release of ``plan`` asks of its dataset's ledger."""
+    request = reservation_request(plan)
+    return replace(
+        request,
+        details={**request.details, **entry.details},
         folder=entry.folder,
         require=entry.require,
     )

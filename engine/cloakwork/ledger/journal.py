@@ -5,6 +5,10 @@ Entries are never changed or removed, so what a release is (reserved, committed,
 the entries that name it. One writer at a time: SQLite takes its write lock before reading (BEGIN
 IMMEDIATE), Postgres an advisory lock, so a decision taken on what was read still holds when its
 entry is written.
+
+Two tables lie outside of the chain, keyed samples of case ids and the cases of each window
+(``case_hashes``): signed statements contain the digests of entries, and nothing public may depend
+on a raw log.
 """
 
 import hashlib
@@ -16,32 +20,43 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+from urllib.parse import quote
 
 from cloakwork.base.errors import LedgerError
 from cloakwork.base.files import Lock, lock_file, lock_if_abandoned
-from cloakwork.ledger._tables import (
-    LAYOUT,
-    PATIENCE,
-    TABLE,
-    entries_table,
-    layout_of,
-    make_tables,
-    sqlite_engine,
-)
-from cloakwork.ledger.address import parse_address
-from cloakwork.ledger.entries import BEFORE_FIRST, Entry, EventKind, ReleaseKind, first_break
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy import URL, Connection, Engine, Table
     from sqlalchemy.exc import DBAPIError
+
+ReleaseKind = Literal["reserve", "intent", "commit", "fail"]
+"""What happens to a release."""
+
+EventKind = Literal[
+    "dataset-declared", "policy-added", "policy-approved", "policy-revoked", "compared"
+]
+"""What happens beside releases; such an entry names no release."""
+
+EVENT_KINDS: Final[tuple[EventKind, ...]] = get_args(EventKind)
+
+LAYOUT: Final = "0002"
+"""The layout of the tables; a ledger of another one is neither read nor written."""
+
+PATIENCE: Final = 120
+"""Seconds to wait for other writers."""
+
+_BEFORE_FIRST: Final = "0" * 64
+"""What the first entry names as the digest of its predecessor."""
 
 _DRIVER: Final = "psycopg"
 """What speaks with Postgres where the address names no driver, whatever SQLAlchemy would take."""
+
+_POSTGRES_LOCK: Final = 0x636C6F616B  # "cloak"
 
 _CONNECTION_LOST: Final = (
     "the connection was lost: what was being written was kept entirely or not at all, and "
@@ -51,7 +66,66 @@ _CONNECTION_LOST: Final = (
 _LOCK_TIMEOUT: Final = "55P03"
 """What Postgres calls a wait for a lock that took too long."""
 
-_POSTGRES_LOCK: Final = 0x636C6F616B  # "cloak"
+
+# --- entries, and the chain that binds them
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the journal; ``at`` is UTC in ISO 8601, ``body`` a JSON object, ``digest``
+    SHA-256 in hex.
+    """
+
+    seq: int
+    release: str
+    dataset: str
+    kind: str
+    at: str
+    body: str
+    previous: str
+    digest: str
+
+    @property
+    def expected_digest(self) -> str:
+        """The digest that follows from all other fields."""
+        return hashlib.sha256(json.dumps(astuple(self)[:-1], default=repr).encode()).hexdigest()
+
+    def fields(self) -> dict[str, Any]:
+        """The body, parsed."""
+        parsed: dict[str, Any] = json.loads(self.body)
+        return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """The first entry (``seq`` counts from 1) at which the journal is not what was once written,
+    and how it shows.
+    """
+
+    seq: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"entry {self.seq}: {self.reason}"
+
+
+def first_break(entries: tuple[Entry, ...]) -> Break | None:
+    """Follow the digests from the first entry; None when every entry is unchanged and in its place.
+
+    The chain is not keyed: it shows slips and edits by hand, not a forger who recomputes every
+    later digest, nor the removal of the newest entries. Both show against a digest that a signed
+    statement contains.
+    """
+    previous = _BEFORE_FIRST
+    for seq, entry in enumerate(entries, start=1):
+        if entry.seq != seq:
+            return Break(seq, "is missing")
+        if entry.previous != previous:
+            return Break(seq, "does not follow the entry before it")
+        if entry.digest != entry.expected_digest:
+            return Break(seq, "was altered")
+        previous = entry.digest
+    return None
 
 
 @dataclass(slots=True)
@@ -62,30 +136,180 @@ class WriteTransaction:
     _connection: "Connection"
 
     def append(
-        self, kind: ReleaseKind | EventKind, release: str, dataset: str, body: Mapping[str, Any]
+        self,
+        kind: ReleaseKind | EventKind,
+        release: str,
+        dataset: str,
+        body: Mapping[str, Any],
     ) -> Entry:
         """Add one entry; it stands once the transaction ends without an error."""
-        previous = self.entries[-1].digest if self.entries else BEFORE_FIRST
-        at = datetime.now(UTC).isoformat()
         undigested = Entry(
             seq=len(self.entries) + 1,
             release=release,
             dataset=dataset,
             kind=kind,
-            at=at,
+            at=datetime.now(UTC).isoformat(),
             body=json.dumps(body, sort_keys=True),
-            previous=previous,
+            previous=self.entries[-1].digest if self.entries else _BEFORE_FIRST,
             digest="",
         )
         entry = replace(undigested, digest=undigested.expected_digest)
-        self._connection.execute(entries_table().insert().values(asdict(entry)))
+        self._connection.execute(tables().entries.insert().values(asdict(entry)))
         self.entries += (entry,)
         return entry
+
+
+# --- the tables
+
+
+class Tables(NamedTuple):
+    """The tables of a ledger. ``entries``: one row an entry, by number; ``fingerprints``: one row a
+    sample of case ids; ``windows``: one row a release of a window, with the cases that it was the
+    first of; ``versions``: one row, the layout.
+    """
+
+    entries: "Table"
+    fingerprints: "Table"
+    windows: "Table"
+    versions: "Table"
+
+
+@lru_cache(maxsize=1)
+def tables() -> Tables:
+    """The tables; SQLAlchemy is loaded where they are first used."""
+    from sqlalchemy import (
+        Column,
+        Integer,
+        LargeBinary,
+        MetaData,
+        PrimaryKeyConstraint,
+        String,
+        Table,
+        Text,
+    )
+
+    def texts(*names: str) -> list[Column[str]]:
+        return [Column(name, Text, nullable=False) for name in names]
+
+    return Tables(
+        entries=Table(
+            "cloakwork_ledger",
+            MetaData(),
+            Column("seq", Integer, primary_key=True, autoincrement=False),
+            *texts(*[name for name in Entry.__dataclass_fields__ if name != "seq"]),
+        ),
+        fingerprints=Table(
+            "cloakwork_fingerprints",
+            MetaData(),
+            *texts("release", "dataset", "sample"),
+        ),
+        windows=Table(
+            "cloakwork_windows",
+            MetaData(),
+            *texts("release", "dataset", "window", "key_check"),
+            Column("hashes", LargeBinary, nullable=False),
+            Column("digest", Text),
+        ),
+        # Named and typed as in the ledgers that there are.
+        versions=Table(
+            "cloakwork_ledger_version",
+            MetaData(),
+            Column("version_num", String(32), nullable=False),
+            PrimaryKeyConstraint("version_num", name="cloakwork_ledger_version_pkc"),
+        ),
+    )
+
+
+def make_tables(connection: "Connection") -> None:
+    """Make the tables, and note their layout."""
+    for table in tables():
+        table.create(connection)
+    connection.execute(tables().versions.insert().values(version_num=LAYOUT))
+
+
+def sqlite_engine(file: Path, *, read_only: bool = False) -> "Engine":
+    """An engine for the file, which must exist: SQLite makes none."""
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import NullPool
+
+    location = f"file:{quote(os.fspath(file))}?mode={'ro' if read_only else 'rw'}"
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(location, uri=True, timeout=PATIENCE, isolation_level=None)
+
+    return create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+
+def make_sqlite_file(draft: Path, mode: int) -> "Engine":
+    """Make the file ``draft``, which must be new, with empty tables; ``mode``: before the umask."""
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL, mode))
+    engine = sqlite_engine(draft)
+    with engine.connect() as connection, connection.begin():
+        connection.exec_driver_sql("BEGIN")
+        make_tables(connection)
+    return engine
+
+
+def read_entries(connection: "Connection") -> tuple[Entry, ...]:
+    """Every entry, oldest first."""
+    table = tables().entries
+    rows = connection.execute(table.select().order_by(table.c.seq))
+    return tuple(Entry(*row) for row in rows)
+
+
+# --- the address of a ledger
+
+
+def parse_address(address: str) -> "URL":
+    """The address, an SQLAlchemy URL or the path of an SQLite file, as a URL; raises LedgerError
+    for what looks like a slip.
+    """
+    from sqlalchemy import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
+    if "://" not in address:
+        _require_path(address)
+        return URL.create("sqlite", database=address)
+    shown = _without_password(address)
+    try:
+        url = make_url(address)
+        backend = url.get_backend_name()
+    except (ArgumentError, ValueError):
+        raise LedgerError(shown, "is not a database URL") from None
+    if backend not in ("sqlite", "postgresql"):
+        hint = "; write postgresql://..." if backend == "postgres" else ""
+        raise LedgerError(shown, f"a ledger lives in SQLite or Postgres, not in '{backend}'{hint}")
+    read_only = dict(url.query) == {"mode": "ro"}
+    if backend == "sqlite" and (url.host or (url.query and not read_only)):
+        hint = "write sqlite:///relative.db or sqlite:////absolute.db; ?mode=ro only reads"
+        raise LedgerError(shown, f"is not the address of a file: {hint}")
+    return url
+
+
+def _require_path(address: str) -> None:
+    """Refuse a URL, or a path of another system, that lost a sign."""
+    if "\0" in address:
+        raise LedgerError(repr(address), "is not a path")
+    looks_foreign = "\\" in address or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", address)
+    if os.name != "nt" and looks_foreign:
+        hint = (
+            "write a path of this system, or a URL such as sqlite:///ledger.db or "
+            "postgresql://host/name"
+        )
+        raise LedgerError(_without_password(address), f"is neither a path nor a URL; {hint}")
+
+
+def _without_password(address: str) -> str:
+    scheme, _, rest = address.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def print_notice(message: str) -> None:
     """Print on standard error: what is done with a notice where the caller names nothing else."""
     print(message, file=sys.stderr, flush=True)
+
+
+# --- the journal itself
 
 
 @dataclass(frozen=True)
@@ -118,9 +342,8 @@ class Journal:
         if self.url.get_backend_name() != "sqlite":
             return None
         if self.url.database in (None, "", ":memory:"):
-            raise LedgerError(
-                self.name, "a ledger in memory would forget what was spent; name a file"
-            )
+            reason = "a ledger in memory would forget what was spent; name a file"
+            raise LedgerError(self.name, reason)
         return Path(str(self.url.database))
 
     @cached_property
@@ -187,38 +410,25 @@ class Journal:
 
     def lock_release(self, release: str) -> "ReleaseLock":
         """Show that this process works on ``release``, as long as it lives or until it unlocks."""
-        if self.file is not None:
-            with self._as_ledger_errors():
-                return ReleaseLock(lock_file(self._lock_path(self.file, release)))
-        from sqlalchemy import text
-
         with self._as_ledger_errors():
-            connection = self._sql_engine().connect()
-            # A session's lock: it outlives the transaction, and ends with the connection.
-            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _key_of(release)})
-            connection.commit()
+            if self.file is not None:
+                return ReleaseLock(lock_file(self._lock_path(self.file, release)))
+            connection, _ = self._session_lock("SELECT pg_advisory_lock(:key)", release)
             return ReleaseLock(connection)
 
     def try_lock_release(self, release: str) -> "ReleaseLock | None":
         """``lock_release`` where no process holds the lock; None where a live process, on whatever
         host, works on ``release``.
         """
-        if self.file is not None:
-            with self._as_ledger_errors():
+        with self._as_ledger_errors():
+            if self.file is not None:
                 path = self._lock_path(self.file, release)
                 if not path.exists():
                     return self.lock_release(release)
                 lock = lock_if_abandoned(path)
                 return None if lock is None else ReleaseLock(lock)
-        from sqlalchemy import text
-
-        with self._as_ledger_errors():
-            connection = self._sql_engine().connect()
-            free = connection.execute(
-                text("SELECT pg_try_advisory_lock(:key)"), {"key": _key_of(release)}
-            ).scalar()
-            connection.commit()
-            if free:
+            connection, is_free = self._session_lock("SELECT pg_try_advisory_lock(:key)", release)
+            if is_free:
                 return ReleaseLock(connection)
             connection.close()
             return None
@@ -240,6 +450,19 @@ class Journal:
     def _lock_path(file: Path, release: str) -> Path:
         return file.with_name(f"{file.name}.{release}.lock")
 
+    def _session_lock(self, statement: str, release: str) -> "tuple[Connection, Any]":
+        """A session's lock, and what the server answered: the lock outlives the transaction, and
+        ends with the connection.
+        """
+        from sqlalchemy import text
+
+        # 56 bits of a digest, as Postgres takes a signed number of 64 bits.
+        key = int.from_bytes(hashlib.sha256(release.encode()).digest()[:7])
+        connection = self._sql_engine().connect()
+        answer = connection.execute(text(statement), {"key": key}).scalar()
+        connection.commit()
+        return connection, answer
+
     def _file_exists(self, file: Path) -> bool:
         """Whether the file exists; an empty one holds no ledger, and is not one that was just
         begun.
@@ -253,9 +476,8 @@ class Journal:
         except OSError as error:
             raise LedgerError(self.name, str(error.strerror)) from None
         if file.is_file() and size == 0:
-            raise LedgerError(
-                self.name, "is an empty file, not a ledger; remove it to begin a new one"
-            )
+            reason = "is an empty file, not a ledger; remove it to begin a new one"
+            raise LedgerError(self.name, reason)
         return True
 
     def _make_file(self, file: Path) -> None:
@@ -266,10 +488,7 @@ class Journal:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.new-") as folder:
             draft = Path(folder) / file.name
-            os.close(os.open(draft, os.O_CREAT | os.O_EXCL, 0o666))
-            with sqlite_engine(draft).connect() as connection, connection.begin():
-                connection.exec_driver_sql("BEGIN")
-                make_tables(connection)
+            make_sqlite_file(draft, mode=0o666)
             # A link fails where the file exists: then another process was first.
             with suppress(FileExistsError):
                 os.link(draft, file)
@@ -291,11 +510,11 @@ class Journal:
 
         if self.file is not None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-        else:
-            # SQLite waits as long; and a writer that no longer speaks must not hold all others up.
-            for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
-                connection.exec_driver_sql(f"SET LOCAL {name} = '{PATIENCE}s'")
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _POSTGRES_LOCK})
+            return
+        # SQLite waits as long; and a writer that no longer speaks must not hold all others up.
+        for name in ("lock_timeout", "idle_in_transaction_session_timeout"):
+            connection.exec_driver_sql(f"SET LOCAL {name} = '{PATIENCE}s'")
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _POSTGRES_LOCK})
 
     def _has_ledger(self, connection: "Connection") -> bool:
         """Whether the database holds a ledger; False for an empty database on a server, where one
@@ -303,12 +522,17 @@ class Journal:
         """
         from sqlalchemy import inspect
 
-        tables = inspect(connection).get_table_names()
-        if TABLE not in tables and (tables or self.file is not None):
-            raise LedgerError(self.name, "is a database, but not a ledger of Cloakwork")
-        if TABLE not in tables:
+        entries, versions = tables().entries, tables().versions
+        names = inspect(connection).get_table_names()
+        if entries.name not in names:
+            if names or self.file is not None:
+                raise LedgerError(self.name, "is a database, but not a ledger of Cloakwork")
             return False
-        if (found := layout_of(connection)) != LAYOUT:
+        layouts = list[str]()
+        if versions.name in names:
+            layouts += connection.execute(versions.select()).scalars()
+        found = ", ".join(layouts) or "none"
+        if found != LAYOUT:
             reason = f"has the layout {found}, and this version of Cloakwork knows {LAYOUT} alone"
             raise LedgerError(self.name, f"{reason}; use the version that made it")
         return True
@@ -347,18 +571,6 @@ class ReleaseLock:
             self._held.remove()
         else:
             self._held.close()
-
-
-def read_entries(connection: "Connection") -> tuple[Entry, ...]:
-    """Every entry, oldest first."""
-    table = entries_table()
-    rows = connection.execute(table.select().order_by(table.c.seq))
-    return tuple(Entry(*row) for row in rows)
-
-
-def _key_of(release: str) -> int:
-    """The key of a release's advisory lock: 56 bits, as Postgres takes a signed 64-bit number."""
-    return int.from_bytes(hashlib.sha256(release.encode()).digest()[:7])
 
 
 def _what_it_says(error: "DBAPIError") -> str:
