@@ -29,8 +29,7 @@ from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Mechanisms, Policy
 from cloakwork.run.run import Run
-from cloakwork_extras.pripel.local_as_published import bounded_laplace
-from cloakwork_extras.pripel.matching import matched_cases, matched_events
+from cloakwork_extras.pripel import bounded_laplace, matched_cases, matched_events
 
 PUBLISHED = "variants/pripel-published"
 

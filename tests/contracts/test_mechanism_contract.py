@@ -18,11 +18,9 @@ from cloakwork.guarantees import (
     MetricPrivacy,
     TCloseness,
 )
-from cloakwork.mechanisms.attributes.bounded_laplace import BoundedLaplace
-from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
-from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
+from cloakwork.mechanisms.attributes.histogram import AttributesHistogram, AttributesRegression
+from cloakwork.mechanisms.attributes.local import BoundedLaplace, RandomisedResponse
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
-from cloakwork.mechanisms.attributes.regression import AttributesRegression
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.kanon.a_star import AStar
@@ -42,17 +40,14 @@ from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.testing.contract import MechanismContract
-from cloakwork_extras.amun_published import VariantAmunPublished
-from cloakwork_extras.dfg.laplace import DfgLaplace
-from cloakwork_extras.libra.libra import VariantLibra
-from cloakwork_extras.libra.published import VariantLibraPublished
+from cloakwork_extras.dfg import DfgLaplace
+from cloakwork_extras.libra import VariantLibra, VariantLibraPublished
 from cloakwork_extras.networks.ddpm import DdpmOptions, VariantDdpm
-from cloakwork_extras.networks.ddpm_published import VariantDdpmPublished
-from cloakwork_extras.networks.transformer import VariantTransformer
-from cloakwork_extras.networks.transformer_params import TransformerParams
+from cloakwork_extras.networks.published import VariantDdpmPublished, VariantTravagPublished
+from cloakwork_extras.networks.transformer import TransformerParams, VariantTransformer
 from cloakwork_extras.networks.travag import TravagOptions, VariantTravag
-from cloakwork_extras.networks.travag_published import VariantTravagPublished
-from cloakwork_extras.pripel.published import PripelPublished
+from cloakwork_extras.pripel import PripelPublished
+from cloakwork_extras.published import VariantAmunPublished
 from cloakwork_extras.trees.prefix_tree import PrefixTree
 from cloakwork_extras.trees.published import PublishedPrefixTree, PublishedSacofa
 from cloakwork_extras.trees.sacofa import Sacofa

@@ -13,7 +13,7 @@ from cloakwork.guarantees.derive import derive
 from cloakwork.mechanisms.base import Gives, Offer
 from cloakwork.mechanisms.registry import OfPackage, Package
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
-from cloakwork.mechanisms.timestamps.histogram_params import offered_params
+from cloakwork.mechanisms.timestamps.tables import offered_params
 from cloakwork.plan.choose import step_of
 from cloakwork.plan.planner import make_plan
 from plan.conftest import policy_of

@@ -40,7 +40,7 @@ from cloakwork.noise import reproducible
 from cloakwork.run.steps import GrantedStep
 from cloakwork.testing import prepare
 from cloakwork.testing.logs import log_of
-from cloakwork_extras.trees.rules import measure_steps
+from cloakwork_extras.trees.sacofa import measure_steps
 
 
 class Params(BaseModel):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from cloakwork.base.facts import Facts
 from cloakwork.errors import PlanImpossible, PolicyError
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.attributes.histogram_params import (
+from cloakwork.mechanisms.attributes.params import (
     AttributesHistogramOptions,
     AttributesRegressionOptions,
 )
@@ -21,8 +21,8 @@ from cloakwork.mechanisms.kanon.family import _SET_BY_GOAL as SET_BY_GOAL
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.mechanism_options import OPTIONS
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.mechanisms.timestamps.histogram_params import HistogramOptions
-from cloakwork.mechanisms.timestamps.laplace_params import NOISED, START_SHARE
+from cloakwork.mechanisms.timestamps.laplace import NOISED, START_SHARE
+from cloakwork.mechanisms.timestamps.tables import HistogramOptions
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import parse_policy

@@ -16,7 +16,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Mechanism, Offer
 from cloakwork.mechanisms.variants.amun import AmunParams, VariantAmun
 from cloakwork.noise import Noise, reproducible
-from cloakwork_extras.amun_published import VariantAmunPublished
+from cloakwork_extras.published import VariantAmunPublished
 from measuring import release
 
 RUNS, EPSILON = 16_000, 1.0

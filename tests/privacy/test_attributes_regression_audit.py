@@ -31,8 +31,8 @@ from cloakwork.mechanisms.attributes.contributions import (
     TableLayout,
 )
 from cloakwork.mechanisms.attributes.gradient_step import GradientStep
-from cloakwork.mechanisms.attributes.histogram_params import AttributesHistogramParams
-from cloakwork.mechanisms.attributes.regression import AttributesRegression
+from cloakwork.mechanisms.attributes.histogram import AttributesRegression
+from cloakwork.mechanisms.attributes.params import AttributesHistogramParams
 from cloakwork.mechanisms.attributes.tables import Counted
 from cloakwork.mechanisms.base import Offer, PartOfGoal
 from cloakwork.mechanisms.steps import Listed

@@ -23,9 +23,8 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA, VariantCounts
 from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import Noise, reproducible, secret
-from cloakwork_extras.dfg.directly_follows import DirectlyFollows
-from cloakwork_extras.dfg.laplace import DfgLaplace, DfgParams, measure_steps
-from cloakwork_extras.dfg.table import directly_follows_graph
+from cloakwork_extras.dfg import DfgLaplace, DfgParams, DirectlyFollows, measure_steps
+from cloakwork_extras.dfg_table import directly_follows_graph
 from contracts.sample_logs import log_of
 
 EPSILON, MOST = 1.0, 4

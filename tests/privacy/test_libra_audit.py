@@ -15,7 +15,7 @@ from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsil
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import Noise, reproducible
-from cloakwork_extras.libra.libra import LibraParams, VariantLibra
+from cloakwork_extras.libra import LibraParams, VariantLibra
 from measuring import release
 
 LIBRA = VariantLibra()

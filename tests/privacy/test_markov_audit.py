@@ -44,10 +44,10 @@ from cloakwork.kernel import (
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants import chain, markov, markov_params
 from cloakwork.mechanisms.variants.markov import VariantMarkov
-from cloakwork.mechanisms.variants.markov_params import MarkovParams
-from cloakwork.mechanisms.variants.transitions import (
+from cloakwork.mechanisms.variants.markov_params import (
     SPREAD,
     UNIT_NORM,
+    MarkovParams,
     transitions_of,
 )
 from cloakwork.noise import Noise, reproducible

@@ -34,12 +34,13 @@ from cloakwork.kernel import (
 )
 from cloakwork.mechanisms.variants import markov, markov_params
 from cloakwork.mechanisms.variants.markov import VariantMarkov
-from cloakwork.mechanisms.variants.markov_params import MarkovParams, calibrate_markov
-from cloakwork.mechanisms.variants.transitions import (
+from cloakwork.mechanisms.variants.markov_params import (
     MOST_CELLS,
     SPREAD,
     UNIT_NORM,
     WHOLE,
+    MarkovParams,
+    calibrate_markov,
     codes_after,
     lengths_by,
     nonempty,

@@ -27,11 +27,13 @@ from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import Noise, reproducible
 from cloakwork_extras.trees.prefix_tree import PrefixTree, TreeParams
-from cloakwork_extras.trees.tree import Candidates, TreeGrowth, grow_tree
-from cloakwork_extras.trees.tree_noise import (
+from cloakwork_extras.trees.tree import (
+    Candidates,
+    TreeGrowth,
     answer_noise,
     by_level,
     cost_of,
+    grow_tree,
     level_stages,
     with_scale,
 )

@@ -14,8 +14,7 @@ from cloakwork.evaluation.dp_audit import HalfLine, empirical_epsilon
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import reproducible
-from cloakwork_extras.networks.ddpm_published import VariantDdpmPublished
-from cloakwork_extras.networks.travag_published import VariantTravagPublished
+from cloakwork_extras.networks.published import VariantDdpmPublished, VariantTravagPublished
 from measuring import release
 
 RUNS, EPSILON, DELTA = 80, 1.0, 1e-4

@@ -23,11 +23,15 @@ from cloakwork.kernel import ONE, Kernel
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import Noise, reproducible
-from cloakwork_extras.trees.rules import measure_steps
-from cloakwork_extras.trees.sacofa import Sacofa
-from cloakwork_extras.trees.sacofa_params import SacofaParams
-from cloakwork_extras.trees.tree import TreeGrowth, grow_tree
-from cloakwork_extras.trees.tree_noise import Stage, answer_noise, by_level, cost_of
+from cloakwork_extras.trees.sacofa import Sacofa, SacofaParams, measure_steps
+from cloakwork_extras.trees.tree import (
+    Stage,
+    TreeGrowth,
+    answer_noise,
+    by_level,
+    cost_of,
+    grow_tree,
+)
 from measuring import kernel_on, release
 
 EPSILON, DELTA = 1.0, 1e-3

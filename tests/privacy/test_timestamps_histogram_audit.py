@@ -27,15 +27,13 @@ from cloakwork.mechanisms.base import Offer, PartOfGoal
 from cloakwork.mechanisms.steps import Times
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
-from cloakwork.mechanisms.timestamps.histogram_params import (
+from cloakwork.mechanisms.timestamps.tables import (
     CLIPS,
     UNIT_NORM,
     HistogramParams,
+    StartTable,
     TableName,
     event_of,
-)
-from cloakwork.mechanisms.timestamps.time_queries import (
-    StartTable,
     gaps_in,
     hours_of,
     totals_in,

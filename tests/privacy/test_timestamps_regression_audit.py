@@ -21,10 +21,13 @@ from cloakwork.kernel import Cases, Column, Columns, Gaussian
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.base import Offer, PartOfGoal
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
-from cloakwork.mechanisms.timestamps.duration_regression import DurationRegression
-from cloakwork.mechanisms.timestamps.gap_regression import GapRegression
 from cloakwork.mechanisms.timestamps.regression import TimestampRegression
-from cloakwork.mechanisms.timestamps.regression_params import GradientSteps, RegressionParams
+from cloakwork.mechanisms.timestamps.regressions import (
+    DurationRegression,
+    GapRegression,
+    GradientSteps,
+    RegressionParams,
+)
 from cloakwork.noise import Noise, reproducible
 
 RUNS = 3_000

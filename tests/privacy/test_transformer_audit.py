@@ -25,10 +25,12 @@ from cloakwork.kernel.gradients import FactorMoves, Moves, clipped_factors  # no
 from cloakwork.mechanisms.variants.markov import RemainingCases  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402
 from cloakwork.testing import prepare  # noqa: E402
-from cloakwork_extras.networks import prefix_training  # noqa: E402
-from cloakwork_extras.networks.calibration import multiplier_for, steps_event  # noqa: E402
-from cloakwork_extras.networks.transformer import VariantTransformer  # noqa: E402
-from cloakwork_extras.networks.transformer_params import TransformerParams  # noqa: E402
+from cloakwork_extras.networks import prefix_network as prefix_training  # noqa: E402
+from cloakwork_extras.networks.steps import multiplier_for, steps_event  # noqa: E402
+from cloakwork_extras.networks.transformer import (  # noqa: E402
+    TransformerParams,
+    VariantTransformer,
+)
 from kernel.small import kernel_of, measured  # noqa: E402
 
 RUNS = 120

@@ -25,19 +25,25 @@ from cloakwork.kernel import Books, Gaussian, Kernel, vector_event
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Mechanism, Offer
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.mechanisms.variants.threshold import Kind, calibrate_threshold
-from cloakwork.mechanisms.variants.transitions import (
+from cloakwork.mechanisms.variants.markov_params import (
     MOST_CELLS,
     SPREAD,
     UNIT_NORM,
     transitions_of,
 )
+from cloakwork.mechanisms.variants.threshold import Kind, calibrate_threshold
 from cloakwork.noise import Noise, reproducible
 from cloakwork.run.profile import figures_of
-from cloakwork_extras.dfg.directly_follows import DirectlyFollows
-from cloakwork_extras.trees.rules import measure_steps
-from cloakwork_extras.trees.tree import TreeGrowth, grow_tree
-from cloakwork_extras.trees.tree_noise import NoiseKind, Stage, answer_noise, cost_of
+from cloakwork_extras.dfg import DirectlyFollows
+from cloakwork_extras.trees.sacofa import measure_steps
+from cloakwork_extras.trees.tree import (
+    NoiseKind,
+    Stage,
+    TreeGrowth,
+    answer_noise,
+    cost_of,
+    grow_tree,
+)
 from contracts.sample_logs import log_of
 from measuring import kernel_on, release
 from privacy.test_profile_audit import params_for

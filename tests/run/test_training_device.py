@@ -16,7 +16,7 @@ from cloakwork.ledger.ledger import Ledger
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.run.requirements import duration_in_words, training_line
-from cloakwork_extras.networks.devices import TrainsNetwork, chosen_device
+from cloakwork_extras.networks.steps import TrainsNetwork, chosen_device
 from conftest import EXAMPLES, Said
 from extras.networks.test_devices import stand_in_for_torch
 from kernel.small import kernel_of, measured

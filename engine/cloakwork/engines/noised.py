@@ -28,7 +28,6 @@ from cloakwork.kernel.perturb import (
     StartsAndGaps,
 )
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.mechanisms.attributes.domains import places_of_numbers
 from cloakwork.mechanisms.steps import (
     Completion,
     Draws,
@@ -42,6 +41,7 @@ from cloakwork.mechanisms.steps import (
     PublicValues,
     case_addresses,
     event_addresses,
+    places_of_numbers,
 )
 from cloakwork.noise import Stream
 

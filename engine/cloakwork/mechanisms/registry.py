@@ -200,8 +200,6 @@ class OfPackage:
             return self._mechanism.training_seconds(params, facts, device)
 
 
-_ATTRIBUTES: Final = "cloakwork.mechanisms.attributes"
-
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:BoundContributions",
     "kanon/auto": "cloakwork.mechanisms.kanon.auto:Auto",
@@ -219,11 +217,11 @@ OURS: Final[Mapping[str, str]] = {
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",
-    "attributes/regression": f"{_ATTRIBUTES}.regression:AttributesRegression",
+    "attributes/regression": "cloakwork.mechanisms.attributes.histogram:AttributesRegression",
     "timestamps/histogram": "cloakwork.mechanisms.timestamps.histogram:TimestampHistogram",
     "timestamps/regression": "cloakwork.mechanisms.timestamps.regression:TimestampRegression",
-    "attributes/randomised-response": f"{_ATTRIBUTES}.randomised_response:RandomisedResponse",
-    "attributes/bounded-laplace": f"{_ATTRIBUTES}.bounded_laplace:BoundedLaplace",
+    "attributes/randomised-response": "cloakwork.mechanisms.attributes.local:RandomisedResponse",
+    "attributes/bounded-laplace": "cloakwork.mechanisms.attributes.local:BoundedLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }
 """Name to ``module:class``; a module loads when its mechanism is used."""

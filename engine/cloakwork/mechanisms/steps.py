@@ -17,6 +17,7 @@ sorted, and a rewrite decides nothing and draws from a keyed stream alone, whose
 case's index in the whole log. ``tests/contracts`` holds every mechanism to it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
@@ -433,3 +434,41 @@ def _require_charge(lineage: Lineage, event: PrivacyEvent) -> None:
 def _require_type(value: object, kind: type, what: str) -> None:
     if not isinstance(value, kind):
         raise ContradictingStep(f"its {what} is no {kind.__name__}")
+
+
+def places_of_numbers(domain: Sequence[JsonValue]) -> dict[float, int]:
+    """The place of each number among the values of a domain, which may be texts.
+
+    Of several that are the same number (7, "007") it is that of the one which is spelled as short
+    as can be, and none where none is: so what is known as a number alone stands for the value that
+    its text would, whether a table holds whole numbers or, for one missing value, others.
+    """
+    found: dict[float, list[int]] = {}
+    for place, value in enumerate(domain):
+        number = _number(value)
+        if math.isfinite(number):
+            found.setdefault(number, []).append(place)
+    places: dict[float, int] = {}
+    for number, candidates in found.items():
+        spelled = [place for place in candidates if str(domain[place]) == _shortest(number)]
+        if spelled:
+            # 5 and "5": a text is found first.
+            places[number] = min(spelled, key=lambda place: not isinstance(domain[place], str))
+        elif len(candidates) == 1:
+            places[number] = candidates[0]
+    return places
+
+
+def _shortest(number: float) -> str:
+    """A number as short as it can be written: whole ones without a point."""
+    return str(int(number)) if number.is_integer() else str(number)
+
+
+def _number(value: JsonValue) -> float:
+    """The number that a value of a domain is, or whose text it is; NaN for others."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return math.nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan

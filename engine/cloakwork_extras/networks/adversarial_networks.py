@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from cloakwork.base.arrays import Ints
-from cloakwork_extras.networks.published_accounting import noise_multiplier
+from cloakwork_extras.networks.published import noise_multiplier
 from cloakwork_extras.networks.published_training import (
     AdamSteps,
     Batches,
@@ -38,7 +38,7 @@ from cloakwork_extras.networks.published_training import (
 )
 
 if TYPE_CHECKING:
-    from cloakwork_extras.networks.travag_published import TravagPublishedParams
+    from cloakwork_extras.networks.published import TravagPublishedParams
 
 RATE: Final = 0.005
 """Of learning; the encoder's is divided by the cases in a batch."""

@@ -8,11 +8,14 @@ from cloakwork.base.arrays import Floats
 from cloakwork.base.facts import Facts
 from cloakwork.kernel import Kernel
 from cloakwork.mechanisms.base import Theorem
-from cloakwork_extras.networks.one_hot import Domain, OneHotRelease, Shape, weights_of
-from cloakwork_extras.networks.one_hot_params import (
+from cloakwork_extras.networks.one_hot import (
+    Domain,
     LearningRates,
     OneHotOptions,
     OneHotParams,
+    OneHotRelease,
+    Shape,
+    weights_of,
 )
 
 LEVELS: Final = 20

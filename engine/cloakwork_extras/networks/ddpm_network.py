@@ -11,11 +11,9 @@ from torch.nn.functional import one_hot
 from cloakwork.base.arrays import Floats
 from cloakwork.kernel import Cases, Kernel
 from cloakwork_extras.networks.ddpm import CHAINS, LEVELS, WORK, denoiser_sizes
-from cloakwork_extras.networks.devices import chosen_device
-from cloakwork_extras.networks.layers import Shapes, Tape, generator_of, seed_from
-from cloakwork_extras.networks.one_hot import Domain, descent_of, padded
-from cloakwork_extras.networks.one_hot_params import OneHotParams
-from cloakwork_extras.networks.training import Adam, train
+from cloakwork_extras.networks.one_hot import Domain, OneHotParams, descent_of, padded
+from cloakwork_extras.networks.steps import chosen_device
+from cloakwork_extras.networks.training import Adam, Shapes, Tape, generator_of, seed_from, train
 
 LEAST_SIGNAL, MOST_SIGNAL = 0.01, 100.0
 """The square of the signal to that of the noise, from the last level to the first."""

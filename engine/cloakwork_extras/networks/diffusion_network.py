@@ -18,7 +18,7 @@ from torch import Tensor
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.progress import say
-from cloakwork_extras.networks.published_accounting import noise_multiplier
+from cloakwork_extras.networks.published import noise_multiplier
 from cloakwork_extras.networks.published_training import (
     AdamSteps,
     Batches,
@@ -32,7 +32,7 @@ from cloakwork_extras.networks.published_training import (
 )
 
 if TYPE_CHECKING:
-    from cloakwork_extras.networks.ddpm_published import DdpmPublishedParams
+    from cloakwork_extras.networks.published import DdpmPublishedParams
 
 LEAST: Final = 1e-4
 MOST: Final = 0.02

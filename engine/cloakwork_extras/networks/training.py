@@ -1,20 +1,137 @@
-"""Training a network by gradient steps of a kernel."""
+"""Training a network by gradient steps of a kernel.
 
-from collections.abc import Callable
+A network is a function of a tape: it applies one matrix of weights after another, and the tape
+notes what goes into each and, by one backward pass, what comes back. These are the factors of each
+case's gradient that the kernel clips and sums (``cloakwork.kernel.gradients``).
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import monotonic
 from typing import Final
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.arrays import Floats
 from cloakwork.base.costs import Repeated
 from cloakwork.base.progress import say
-from cloakwork.kernel import Cases, Descent, Factors, Kernel
-from cloakwork_extras.networks.devices import chosen_device
-from cloakwork_extras.networks.layers import Shapes, Tape
+from cloakwork.kernel import Cases, Descent, Factors, Kernel, Randomness
+from cloakwork_extras.networks.steps import chosen_device
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The matrices of a network: ``sizes``, (inputs, outputs) each. A layer with an offset has one
+    input more, which is 1.
+    """
+
+    sizes: tuple[tuple[int, int], ...]
+
+    @property
+    def size(self) -> int:
+        """How many weights there are."""
+        return sum(inputs * outputs for inputs, outputs in self.sizes)
+
+    def split(self, flat: Floats, device: torch.device | None = None) -> list[Tensor]:
+        """The matrices, in single precision, of which ``flat`` holds the entries, row by row."""
+        ends = np.cumsum([0, *(inputs * outputs for inputs, outputs in self.sizes)])
+        return [
+            torch.tensor(flat[start:end].reshape(size), dtype=torch.float32, device=device)
+            for (start, end), size in zip(pairwise(ends.tolist()), self.sizes, strict=True)
+        ]
+
+    def initial(self, seed: int, zeros: Sequence[int] = ()) -> Floats:
+        """Normal numbers whose variance is one over the inputs, as LeCun et al. 1998 have it;
+        offsets and the layers ``zeros`` are 0. float64, shape (size,).
+        """
+        drawn = torch.Generator().manual_seed(seed)
+        found = []
+        for place, (inputs, outputs) in enumerate(self.sizes):
+            weights = torch.randn((inputs, outputs), generator=drawn, dtype=torch.float64)
+            weights /= max(1, inputs - 1) ** 0.5
+            weights[-1] = 0
+            found.append(np.zeros(inputs * outputs) if place in zeros else weights.numpy().ravel())
+        return np.concatenate(found)
+
+
+def seed_from(randomness: Randomness) -> int:
+    """A seed for what is random in training beside noise and samples; none of it hides anything."""
+    return int(randomness.uniform(np.array([1 << 62]))[0])
+
+
+def generator_of(seed: int, step: int) -> torch.Generator:
+    """What is random in one step: the same for all its cases, however often it is asked."""
+    return torch.Generator().manual_seed((seed ^ (step * 0x9E3779B97F4A7C15)) % (1 << 63))
+
+
+class Tape:
+    """One pass of a network, and what its weights' gradients are made of."""
+
+    def __init__(self, weights: Sequence[Tensor]) -> None:
+        self.weights = [each.requires_grad_() for each in weights]
+        self._inputs: list[list[Tensor]] = [[] for _ in weights]
+        self._outputs: list[list[Tensor]] = [[] for _ in weights]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.weights[0].device
+
+    def linear(self, layer: int, values: Tensor) -> Tensor:
+        """Weights and an offset: from shape (cases, ..., inputs - 1) to (cases, ..., outputs). A
+        layer may be used several times.
+        """
+        weights = self.weights[layer]
+        found = values @ weights[:-1] + weights[-1]
+        ones = torch.ones_like(values[..., :1])
+        self._note(layer, torch.cat([values, ones], dim=-1), found)
+        return found
+
+    def rows(self, layer: int, codes: Tensor) -> Tensor:
+        """The row of each code, an embedding: from integers of shape (cases, ...) to (cases, ...,
+        outputs).
+        """
+        weights = self.weights[layer]
+        found = weights[codes]
+        chosen = torch.nn.functional.one_hot(codes, len(weights)).to(weights.dtype)
+        self._note(layer, chosen, found)
+        return found
+
+    def factors(self, losses: Tensor) -> list[Factors]:
+        """The gradient of each case's loss, in factors of each layer; ``losses``: shape (cases,).
+
+        The loss of a case must follow from what went in of that case alone.
+        """
+        outputs = [each for layer in self._outputs for each in layer]
+        found = torch.autograd.grad(losses.sum(), outputs, allow_unused=True)
+        returned = iter(found)
+        cases = len(losses)
+        factors = []
+        for layer, inputs in enumerate(self._inputs):
+            rows, columns = self.weights[layer].shape
+            left = [each.reshape(cases, -1, rows) for each in inputs]
+            right = [
+                _or_zeros(next(returned), each).reshape(cases, -1, columns)
+                for each in self._outputs[layer]
+            ]
+            if not inputs:
+                left = [torch.zeros((cases, 1, rows), device=self.device)]
+                right = [torch.zeros((cases, 1, columns), device=self.device)]
+            factors.append(Factors(torch.cat(left, 1), torch.cat(right, 1)))
+        return factors
+
+    def _note(self, layer: int, inputs: Tensor, outputs: Tensor) -> None:
+        self._inputs[layer].append(inputs.detach())
+        self._outputs[layer].append(outputs)
+
+
+def _or_zeros(found: Tensor | None, like: Tensor) -> Tensor:
+    return torch.zeros_like(like) if found is None else found
+
 
 Losses = Callable[[Tape, Cases, int], Tensor]
 """The loss of each case, shape (cases,), from a tape with the weights, the cases and the number of

@@ -7,11 +7,14 @@ from typing import ClassVar
 from cloakwork.base.arrays import Floats
 from cloakwork.kernel import Kernel
 from cloakwork.mechanisms.base import Theorem
-from cloakwork_extras.networks.one_hot import Domain, OneHotRelease, Shape, weights_of
-from cloakwork_extras.networks.one_hot_params import (
+from cloakwork_extras.networks.one_hot import (
+    Domain,
     LearningRates,
     OneHotOptions,
     OneHotParams,
+    OneHotRelease,
+    Shape,
+    weights_of,
 )
 
 

@@ -11,11 +11,9 @@ from torch.nn.functional import cross_entropy, softplus
 
 from cloakwork.base.arrays import Floats
 from cloakwork.kernel import Cases, Kernel
-from cloakwork_extras.networks.devices import chosen_device
-from cloakwork_extras.networks.layers import Shapes, Tape, seed_from
-from cloakwork_extras.networks.one_hot import Domain, descent_of, padded
-from cloakwork_extras.networks.one_hot_params import OneHotParams
-from cloakwork_extras.networks.training import Adam, train
+from cloakwork_extras.networks.one_hot import Domain, OneHotParams, descent_of, padded
+from cloakwork_extras.networks.steps import chosen_device
+from cloakwork_extras.networks.training import Adam, Shapes, Tape, seed_from, train
 from cloakwork_extras.networks.travag import (
     autoencoder_sizes,
     code_size,

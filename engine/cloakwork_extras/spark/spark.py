@@ -26,8 +26,7 @@ from cloakwork.log.formats.request import TableRequest
 from cloakwork.log.table import row_place
 from cloakwork.mechanisms.steps import Aggregate
 from cloakwork_extras.spark.spark_rows import PLACE, ROW, SparkSource, case_id_column, rows_of
-from cloakwork_extras.spark.spark_session import is_local, usable_session
-from cloakwork_extras.spark.spark_tasks import SparkExecutor, outcome
+from cloakwork_extras.spark.spark_tasks import SparkExecutor, is_local, outcome, usable_session
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from cloakwork.base.text import shown
 from cloakwork.log.formats.column_names import MEANING, ColumnNames, column_names
 from cloakwork.log.formats.request import TableRequest
 from cloakwork.log.limits import raising
-from cloakwork_extras.spark.spark_session import in_one_line
+from cloakwork_extras.spark.spark_tasks import in_one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

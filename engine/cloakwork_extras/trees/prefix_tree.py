@@ -18,18 +18,21 @@ from cloakwork.kernel import ONE, Kernel
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease
-from cloakwork_extras.trees.tree import Candidates, Keep, TreeGrowth, grow_tree
-from cloakwork_extras.trees.tree_noise import (
+from cloakwork_extras.trees.tree import (
+    Candidates,
+    Keep,
     NoiseKind,
     Stage,
+    TreeGrowth,
     answer_noise,
     by_level,
+    consistent_variants,
     cost_of,
+    grow_tree,
     least_tail_value,
     level_stages,
     with_scale,
 )
-from cloakwork_extras.trees.tree_release import consistent_variants
 
 DEFAULT_LENGTH: Final = 20
 """Events of a case that are counted where no ``longest_case`` is declared."""

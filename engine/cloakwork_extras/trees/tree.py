@@ -1,19 +1,132 @@
-"""A noisy prefix tree, grown level by level on a kernel's answers.
+"""A noisy prefix tree: the noise on its levels and what it costs; how it grows, level by level, on
+a kernel's answers; and variants whose counts agree, which are made of it (post-processing).
 
 Activities are coded by their places among the labels that the tree knows: those declared, or those
 that were told so far. END, which marks that a case ends, has the code -1.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final, Literal, TypeVar
 
 import numpy as np
+from pydantic import Field
 
-from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.costs import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    PrivacyEvent,
+    Repeated,
+)
+from cloakwork.base.exact import drawn_scale, drawn_sigma
 from cloakwork.base.progress import say
-from cloakwork.kernel import AnswerNoise, Cases, Entries, Growth, Kernel, Query
-from cloakwork_extras.trees.tree_noise import NoiseKind, Stage, answer_noise, by_level
+from cloakwork.base.quantities import Frozen, Number
+from cloakwork.kernel import (
+    AnswerNoise,
+    Cases,
+    Entries,
+    Gaussian,
+    Growth,
+    Kernel,
+    Laplace,
+    Query,
+    Randomness,
+)
+from cloakwork.kernel.noises import gaussian_tail, laplace_tail
+
+NoiseKind = Literal["gaussian", "laplace"]
+T = TypeVar("T")
+
+
+class Stage(Frozen):
+    """Consecutive levels of the tree that share their noise: ``levels`` of them, at ``scale`` (or
+    sigma) in cases.
+    """
+
+    levels: Annotated[int, Field(ge=1)]
+    scale: Annotated[Number, Field(gt=0)]
+
+
+def level_stages(levels: int, split: Literal["uniform", "geometric"]) -> tuple[Stage, ...]:
+    """``levels`` levels in stages of relative scale 1 and less.
+
+    ``geometric``: up to four stages of about as many levels, each with 2**(-1/3) times the noise of
+    the one before it, since counts get smaller as prefixes get longer (Cormode, Procopiuc,
+    Srivastava, Shen and Yu 2012, section 4.2).
+    """
+    if split == "uniform":
+        return (Stage(levels=levels, scale=1.0),)
+    count = min(4, levels)
+    size, rest = divmod(levels, count)
+    stages = []
+    for number in range(count):
+        # What the division leaves goes to the first stages, a level each.
+        own = size + 1 if number < rest else size
+        stages.append(Stage(levels=own, scale=2 ** (-number / 3)))
+    return tuple(stages)
+
+
+def by_level(shape: Sequence[Stage], of_stage: Sequence[T]) -> list[T]:
+    """What each stage has, once for each of its levels, from the first level on."""
+    pairs = zip(shape, of_stage, strict=True)
+    return [each for stage, each in pairs for _ in range(stage.levels)]
+
+
+def with_scale(shape: Sequence[Stage], scale: float, noise: NoiseKind) -> tuple[Stage, ...]:
+    """The stages with their relative scales times ``scale``, as they are really drawn."""
+    as_drawn = drawn_sigma if noise == "gaussian" else drawn_scale
+    stages = []
+    for stage in shape:
+        scaled = as_drawn(scale * stage.scale)
+        stages.append(Stage(levels=stage.levels, scale=scaled))
+    return tuple(stages)
+
+
+def cost_of(shape: Sequence[Stage], noise: NoiseKind, max_cases: int) -> PrivacyEvent:
+    """One noisy count a level, moved by ``max_cases``: a case touches one count of each level at
+    most.
+    """
+    events = []
+    for stage in shape:
+        level = _count_event(stage, noise, max_cases)
+        events.append(Repeated(times=stage.levels, event=level))
+    return Composed(events=tuple(events))
+
+
+def _count_event(stage: Stage, noise: NoiseKind, max_cases: int) -> PrivacyEvent:
+    if noise == "gaussian":
+        return DiscreteGaussian(sigma=stage.scale, sensitivity=max_cases)
+    return DiscreteLaplace(scale=stage.scale, sensitivity=max_cases)
+
+
+def tail_probability(scale: float, at_least: int, noise: NoiseKind) -> float:
+    """An upper bound on Pr[noise >= at_least] for ``at_least`` of 1 or more."""
+    tail = gaussian_tail if noise == "gaussian" else laplace_tail
+    return tail(scale, at_least)
+
+
+def least_tail_value(scale: float, probability: float, noise: NoiseKind) -> int:
+    """The least integer, 1 or more, that noise reaches with at most ``probability`` (in (0, 1)) by
+    the bound of ``tail_probability``.
+    """
+    low, high = 0, 1
+    while tail_probability(scale, high, noise) > probability:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if tail_probability(scale, middle, noise) <= probability:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def answer_noise(kind: NoiseKind, scale: float) -> Gaussian | Laplace:
+    """The noise on each count, as a kernel draws it."""
+    return Gaussian(scale) if kind == "gaussian" else Laplace(scale)
+
 
 END: Final = -1
 """The code of no activity: a table with a last entry for the END is indexed by it as it is."""
@@ -207,3 +320,110 @@ def _select_prefixes(
         leaf_noisy=candidates.noisy[leaves],
     )
     return level, goes_on
+
+
+MOST_EVENTS: Final = 50_000_000
+"""Events of one release; a tree of more is scaled down, so that noise alone cannot fill the memory.
+"""
+
+
+def consistent_variants(
+    tree: Tree, most_cases: int | None, randomness: Randomness
+) -> tuple[list[tuple[str, ...]], Ints]:
+    """Variants of a noisy tree, and whole counts that agree with one another: int64, at least 1.
+
+    A prefix without any kept END below it is left out. From the top down, the cases of a prefix are
+    shared among what is left below it in proportion to the noisy counts: as many cases as begin
+    with a prefix go on from it or end. All cases together are the noisy counts of the first level,
+    at most ``most_cases``.
+
+    Shares are whole by systematic rounding: cases lie side by side on a line, in the tree's order,
+    and one is taken at every integer from a random start; every prefix gets its share, up or down
+    to the next integer, and on average exactly.
+    """
+    levels = tree.levels
+    has_leaf = _has_leaf_below(levels)
+    if not has_leaf[0].any():
+        return [], np.zeros(0, np.int64)
+    total = float(levels[0].noisy.sum())
+    if most_cases:
+        total = min(total, float(most_cases))
+    leaves = _allocate_cases(levels, has_leaf, total)
+    # A leaf at depth d is the END of a variant of d events.
+    events = sum(float(share.sum()) * depth for depth, (_, share) in enumerate(leaves))
+    shrink = min(1.0, MOST_EVENTS / max(events, 1.0))
+    shift = float(randomness.uniform(np.array([1 << 53]))[0]) / (1 << 53)
+    variants: list[tuple[str, ...]] = []
+    counts: list[int] = []
+    for depth, (start, share) in enumerate(leaves):
+        # How many integers lie between the leaf's ends on the shifted line.
+        first = np.floor(start * shrink + shift)
+        last = np.floor((start + share) * shrink + shift)
+        cases = (last - first).astype(np.int64)
+        rows = np.flatnonzero(cases > 0)
+        for path in _paths_of_leaves(levels, depth, rows):
+            variants.append(tuple(tree.labels[code] for code in path))
+        counts += cases[rows].tolist()
+    return variants, np.array(counts, np.int64)
+
+
+def _has_leaf_below(levels: Sequence[TreeLevel]) -> list[Bools]:
+    """For each level's prefixes whether a kept END lies below them."""
+    found: list[Bools] = []
+    # From the bottom up: what a prefix has below it is known before itself.
+    for depth in reversed(range(len(levels))):
+        has_leaf = np.zeros(len(levels[depth].parent), bool)
+        if depth + 1 < len(levels):
+            below = levels[depth + 1]
+            below_has_leaf = found[-1]
+            has_leaf[below.leaf_parent] = True
+            has_leaf[below.parent[below_has_leaf]] = True
+        found.append(has_leaf)
+    return found[::-1]
+
+
+def _allocate_cases(
+    levels: Sequence[TreeLevel], has_leaf: Sequence[Bools], total: float
+) -> list[tuple[Floats, Floats]]:
+    """Where on the line each leaf's cases start and how many there are, level by level; ``total``
+    lie on it.
+    """
+    # Of each prefix of the level above: where its cases start, and how many there are.
+    start, mass = np.zeros(1), np.array([total])
+    leaves: list[tuple[Floats, Floats]] = []
+    for level, with_leaf in zip(levels, has_leaf, strict=True):
+        rows = np.flatnonzero(with_leaf)
+        ends = len(level.leaf_parent)
+        # What a parent's cases are shared among: its END, if kept, and the prefixes below it.
+        parent = np.concatenate([level.leaf_parent, level.parent[rows]])
+        weight = np.concatenate([level.leaf_noisy, level.noisy[rows]]).astype(np.float64)
+        weight_of_parent = np.bincount(parent, weights=weight, minlength=len(mass))
+        share = mass[parent] * weight / weight_of_parent[parent]
+        begins = start[parent] + _running_sum_within(parent, share)
+        leaves.append((begins[:ends], share[:ends]))
+        start, mass = np.zeros(len(with_leaf)), np.zeros(len(with_leaf))
+        start[rows], mass[rows] = begins[ends:], share[ends:]
+    return leaves
+
+
+def _running_sum_within(group: Ints, values: Floats) -> Floats:
+    """For each value the sum of those that stand before it in its ``group``: float64."""
+    order = np.argsort(group, kind="stable")
+    grouped = group[order]
+    # The running sum of all values, less that at the first one of the same group.
+    before = np.cumsum(values[order]) - values[order]
+    first = np.searchsorted(grouped, grouped)
+    found = np.empty(len(values))
+    found[order] = before - before[first]
+    return found
+
+
+def _paths_of_leaves(levels: Sequence[TreeLevel], depth: int, rows: Ints) -> Ints:
+    """The variants (rows, depth) that end in these leaves of the level at ``depth``."""
+    paths = np.empty((len(rows), depth), np.int64)
+    prefix = levels[depth].leaf_parent[rows]
+    # Upwards, from each prefix to the one above it.
+    for above in reversed(range(depth)):
+        paths[:, above] = levels[above].symbol[prefix]
+        prefix = levels[above].parent[prefix]
+    return paths

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cloakwork_extras.networks import adversarial_networks as networks  # noqa: E402
+from cloakwork_extras.networks.published import TravagPublishedParams  # noqa: E402
 from cloakwork_extras.networks.published_training import (  # noqa: E402
     AdamSteps,
     Batches,
@@ -19,7 +20,6 @@ from cloakwork_extras.networks.published_training import (  # noqa: E402
     one_hot,
     tensors_of,
 )
-from cloakwork_extras.networks.travag_published import TravagPublishedParams  # noqa: E402
 
 CASES = np.array([30, 20, 14])
 

@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cloakwork_extras.networks.attention import PrefixNetwork  # noqa: E402
-from cloakwork_extras.networks.layers import Tape  # noqa: E402
+from cloakwork_extras.networks.prefix_network import PrefixNetwork  # noqa: E402
+from cloakwork_extras.networks.training import Tape  # noqa: E402
 
 STEPS = torch.tensor([[0, 1, 2, 3, 1], [0, 3, 3, 1, 2]])
 

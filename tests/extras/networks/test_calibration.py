@@ -4,7 +4,7 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.costs import FREE, Composed, Cost, DiscreteLaplace
-from cloakwork_extras.networks.calibration import (
+from cloakwork_extras.networks.steps import (
     multiplier_for,
     multiplier_of_mu,
     steps_event,

@@ -12,7 +12,7 @@ from cloakwork.errors import MissingDevice, MissingExtra
 from cloakwork.mechanisms.devices import computed_on, has_torch
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.testing.contract_logs import EVERY_GOAL
-from cloakwork_extras.networks.devices import chosen_device, require_torch
+from cloakwork_extras.networks.steps import chosen_device, require_torch
 
 
 def stand_in_for_torch(monkeypatch: pytest.MonkeyPatch, *, card: bool) -> None:

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cloakwork_extras.networks import diffusion_network as network  # noqa: E402
-from cloakwork_extras.networks.ddpm_published import DdpmPublishedParams  # noqa: E402
+from cloakwork_extras.networks.published import DdpmPublishedParams  # noqa: E402
 from cloakwork_extras.networks.published_training import (  # noqa: E402
     Batches,
     NoisyGradient,

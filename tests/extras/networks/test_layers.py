@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cloakwork_extras.networks.layers import Shapes, Tape, generator_of  # noqa: E402
+from cloakwork_extras.networks.training import Shapes, Tape, generator_of  # noqa: E402
 
 SHAPES = Shapes(((3, 4), (5, 6), (7, 2), (4, 3)))
 CASES, PLACES = 5, 3

@@ -11,10 +11,11 @@ from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
-from cloakwork_extras.networks.one_hot import cases_of, domain_of
-from cloakwork_extras.networks.one_hot_params import (
+from cloakwork_extras.networks.one_hot import (
     LEAST_WIDTH,
     MOST_SELECTED,
+    cases_of,
+    domain_of,
 )
 from extras.networks.small_networks import (
     DOMAIN,

@@ -7,16 +7,16 @@ torch = pytest.importorskip("torch")
 
 from cloakwork.base.costs import Repeated  # noqa: E402
 from cloakwork.kernel import Descent  # noqa: E402
-from cloakwork.mechanisms.variants.drawing import LengthGroups, draw_sequences  # noqa: E402
+from cloakwork.mechanisms.variants.chain import LengthGroups, draw_sequences  # noqa: E402
 from cloakwork.mechanisms.variants.markov import RemainingCases  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402
 from cloakwork.testing import prepare  # noqa: E402
-from cloakwork_extras.networks import prefix_training  # noqa: E402
-from cloakwork_extras.networks.layers import Tape  # noqa: E402
-from cloakwork_extras.networks.prefix_training import (  # noqa: E402
+from cloakwork_extras.networks import prefix_network as prefix_training  # noqa: E402
+from cloakwork_extras.networks.prefix_network import (  # noqa: E402
     PrefixModel,
     learned_factors,
 )
+from cloakwork_extras.networks.training import Tape  # noqa: E402
 from cloakwork_extras.networks.transformer import VariantTransformer  # noqa: E402
 from kernel.small import batch, kernel_of, measured  # noqa: E402
 

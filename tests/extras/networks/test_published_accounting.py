@@ -6,7 +6,7 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.costs import DiscreteGaussian, PoissonSampled, Repeated
-from cloakwork_extras.networks.published_accounting import (
+from cloakwork_extras.networks.published import (
     least_epsilon,
     noise_multiplier,
     reported_epsilon,

@@ -14,8 +14,7 @@ from cloakwork.errors import MissingExtra
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.noise import reproducible
-from cloakwork_extras.networks.ddpm_published import VariantDdpmPublished
-from cloakwork_extras.networks.travag_published import VariantTravagPublished
+from cloakwork_extras.networks.published import VariantDdpmPublished, VariantTravagPublished
 from measuring import kernel_on, release
 
 BOTH = (VariantTravagPublished(), VariantDdpmPublished())

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cloakwork.mechanisms.variants.chain import MarkovChain
-from cloakwork_extras.networks.sequences import PaddedCases
+from cloakwork_extras.networks.prefix_network import PaddedCases
 from kernel.small import batch
 
 END = 2

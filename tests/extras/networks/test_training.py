@@ -10,8 +10,11 @@ from cloakwork.base.progress import heard_by  # noqa: E402
 from cloakwork.kernel import Descent  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402
 from cloakwork_extras.networks import training  # noqa: E402
-from cloakwork_extras.networks.layers import Shapes  # noqa: E402
-from cloakwork_extras.networks.training import Adam, train  # noqa: E402
+from cloakwork_extras.networks.training import (  # noqa: E402
+    Adam,
+    Shapes,
+    train,
+)
 from kernel.small import kernel_of, measured  # noqa: E402
 
 TIMES = 60

@@ -14,9 +14,8 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.noise import reproducible
 from cloakwork.testing import run_mechanism
-from cloakwork_extras.networks.transformer import VariantTransformer
-from cloakwork_extras.networks.transformer_params import LEARNING, Schedule
-from cloakwork_extras.networks.transformer_params import (
+from cloakwork_extras.networks.transformer import LEARNING, Schedule, VariantTransformer
+from cloakwork_extras.networks.transformer import (
     TransformerOptions as Options,
 )
 from contracts.sample_logs import courses_of, log_of

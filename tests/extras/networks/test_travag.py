@@ -70,7 +70,7 @@ def test_both_phases_are_charged():
 def kernel_all(params):
     """The event as the books write it, answer by answer."""
     from cloakwork.kernel.books import composed
-    from cloakwork_extras.networks.one_hot_params import domain_event, training_event
+    from cloakwork_extras.networks.one_hot import domain_event, training_event
 
     event = VariantTravag().step(params, Facts()).event
     training = training_event(params, VariantTravag().sizes(params))

@@ -13,7 +13,7 @@ from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible, secret
-from cloakwork_extras.dfg.laplace import MOST_ACTIVITIES, DfgLaplace
+from cloakwork_extras.dfg import MOST_ACTIVITIES, DfgLaplace
 from measuring import release
 
 DFG = DfgLaplace()

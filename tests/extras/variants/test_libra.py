@@ -21,7 +21,7 @@ from cloakwork.plan import joint
 from cloakwork.plan.planner import make_plan
 from cloakwork.run.run import Run
 from cloakwork.testing import run_mechanism
-from cloakwork_extras.libra.libra import (
+from cloakwork_extras.libra import (
     VariantLibra,
     _divergence,
     samples_needed,

@@ -10,8 +10,8 @@ from cloakwork.base.costs import NonPrivate
 from cloakwork.base.facts import Facts
 from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import secret
-from cloakwork_extras.libra import libra
-from cloakwork_extras.libra.published import published_epsilon
+from cloakwork_extras import libra
+from cloakwork_extras.libra import published_epsilon
 from measuring import release
 from mechanisms.variants.libra_goals import PUBLISHED, goal, params_of
 

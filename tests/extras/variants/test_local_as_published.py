@@ -9,7 +9,7 @@ from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.kernel import Cases, Column, Columns, Randomness
 from cloakwork.mechanisms.steps import Listed, Numbers
 from cloakwork.noise import reproducible
-from cloakwork_extras.pripel.local_as_published import (
+from cloakwork_extras.pripel import (
     bounded_laplace,
     times_as_published,
     values_as_published,

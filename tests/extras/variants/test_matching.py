@@ -4,7 +4,7 @@ import numpy as np
 
 from cloakwork.kernel import Cases, Randomness
 from cloakwork.noise import reproducible
-from cloakwork_extras.pripel.matching import matched_cases, matched_events
+from cloakwork_extras.pripel import matched_cases, matched_events
 
 LABELS = ("a", "b", "c", "d")
 

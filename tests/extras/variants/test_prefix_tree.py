@@ -14,8 +14,7 @@ from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.noise import reproducible, secret
 from cloakwork_extras.trees.prefix_tree import PrefixTree, TreeParams
-from cloakwork_extras.trees.tree import TreeGrowth, grow_tree
-from cloakwork_extras.trees.tree_noise import Stage, cost_of
+from cloakwork_extras.trees.tree import Stage, TreeGrowth, cost_of, grow_tree
 from conftest import runs
 from measuring import kernel_on, release
 

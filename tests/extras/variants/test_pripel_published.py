@@ -20,7 +20,7 @@ from cloakwork.policy.model import Mechanisms
 from cloakwork.run.run import Run
 from cloakwork.testing.logs import RESOURCE, log_of
 from cloakwork.testing.runs import run_step
-from cloakwork_extras.pripel.published import PripelPublished
+from cloakwork_extras.pripel import PripelPublished
 from plan.conftest import policy_of
 
 NAME = "variants/pripel-published"

@@ -21,12 +21,14 @@ from cloakwork.mechanisms.base import Offer
 from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
 from cloakwork_extras.trees.published import (
+    CandidateExtensions,
     PublishedPrefixTree,
     PublishedSacofa,
+    RawRules,
+    RawVariants,
     _draw_harmful,
     noisy_as_published,
 )
-from cloakwork_extras.trees.raw_rules import CandidateExtensions, RawRules, RawVariants
 from measuring import release
 
 BOTH = (PublishedPrefixTree(), PublishedSacofa())

@@ -28,8 +28,13 @@ from cloakwork.kernel import Laplace, Randomness
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.noise import reproducible, secret
-from cloakwork_extras.trees.rules import BehaviouralRules, MeasuredSteps, measure_steps
-from cloakwork_extras.trees.sacofa import ExtensionSelector, Sacofa
+from cloakwork_extras.trees.sacofa import (
+    BehaviouralRules,
+    ExtensionSelector,
+    MeasuredSteps,
+    Sacofa,
+    measure_steps,
+)
 from cloakwork_extras.trees.tree import END, Candidates
 from measuring import kernel_on, release
 

@@ -25,15 +25,18 @@ from cloakwork.mechanisms.steps import Measurement
 from cloakwork.noise import reproducible, secret
 from cloakwork_extras.trees.prefix_tree import NoisyTree, PrefixTree
 from cloakwork_extras.trees.sacofa import Sacofa
-from cloakwork_extras.trees.tree import Tree, TreeGrowth, TreeLevel, grow_tree
-from cloakwork_extras.trees.tree_noise import (
+from cloakwork_extras.trees.tree import (
     Stage,
+    Tree,
+    TreeGrowth,
+    TreeLevel,
+    consistent_variants,
     cost_of,
+    grow_tree,
     least_tail_value,
     level_stages,
     tail_probability,
 )
-from cloakwork_extras.trees.tree_release import consistent_variants
 from conftest import runs
 from measuring import kernel_on, release
 

@@ -6,8 +6,7 @@ import pytest
 
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import LocalDP
-from cloakwork.mechanisms.attributes.bounded_laplace import BoundedLaplace
-from cloakwork.mechanisms.attributes.local_params import LocalAttribute, LocalParams
+from cloakwork.mechanisms.attributes.local import BoundedLaplace, LocalAttribute, LocalParams
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.noise import reproducible
 from cloakwork.testing.runs import run_step

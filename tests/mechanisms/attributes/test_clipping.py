@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cloakwork.mechanisms.attributes.clipping import best_norm
+from cloakwork.mechanisms.attributes.contributions import best_norm
 
 NORMS = np.array([1.0, 2.0, 16.0])
 TIMES = np.array([500.0, 400.0, 100.0])

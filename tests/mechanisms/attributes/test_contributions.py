@@ -21,7 +21,7 @@ from cloakwork.mechanisms.attributes.contributions import (
     tables_of,
 )
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.attributes.structure import Classes, class_table, pairs_of
+from cloakwork.mechanisms.attributes.drawing import Classes, class_table, pairs_of
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 

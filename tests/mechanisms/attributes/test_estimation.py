@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cloakwork.mechanisms.attributes.estimation import expected_beside, expected_counts
+from cloakwork.mechanisms.attributes.tables import expected_beside, expected_counts
 
 RANDOM = np.random.default_rng(11)
 """Made-up counts; no guarantee rests on them."""

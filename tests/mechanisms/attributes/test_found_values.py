@@ -15,17 +15,17 @@ from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Books, Gaussian, Kernel, vectors_of
 from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.aggregates import CaseRows
-from cloakwork.mechanisms.attributes import found_values
+from cloakwork.mechanisms.attributes import params as found_values
 from cloakwork.mechanisms.attributes.contributions import UNIT_NORM
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.attributes.found_values import (
+from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
+from cloakwork.mechanisms.attributes.params import (
     CLIP,
     LONGEST,
     MOST_OF_A_CASE,
     find_values,
     least_sum,
 )
-from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.base import PartOfGoal, Refusal
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of

@@ -15,8 +15,7 @@ from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM, TableLayout
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.gradient_step import AROUND, CENTRED, LEAST_NORM, GradientStep
-from cloakwork.mechanisms.attributes.noisy_tables import NoisyTables
-from cloakwork.mechanisms.attributes.tables import Counted, ValueShares
+from cloakwork.mechanisms.attributes.tables import Counted, NoisyTables, ValueShares
 from cloakwork.noise import reproducible
 from cloakwork.testing.logs import log_of
 

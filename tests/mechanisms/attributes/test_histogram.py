@@ -20,7 +20,7 @@ from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes import histogram
 from cloakwork.mechanisms.attributes.contributions import TableLayout
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.attributes.noisy_tables import NoisyTables
+from cloakwork.mechanisms.attributes.tables import NoisyTables
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible

@@ -7,7 +7,7 @@ from cloakwork import apply, load_policy, make_plan, publish, verify
 from cloakwork.base.facts import Facts
 from cloakwork.errors import PlanImpossible
 from cloakwork.guarantees import LocalDP
-from cloakwork.mechanisms.attributes.randomised_response import RandomisedResponse
+from cloakwork.mechanisms.attributes.local import RandomisedResponse
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.noise import reproducible
 from cloakwork.run.run import Run

@@ -7,8 +7,7 @@ import pytest
 
 from cloakwork.base.facts import RangeType
 from cloakwork.kernel import Column
-from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.attributes.readings import read_numbers
+from cloakwork.mechanisms.attributes.domains import MeasuredAttribute, read_numbers
 
 _DAY = 86_400
 _TEXTS = (

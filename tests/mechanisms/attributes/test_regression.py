@@ -17,9 +17,8 @@ from cloakwork.errors import PlanUnsound
 from cloakwork.kernel import Books, Kernel
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import CaseRows
-from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
-from cloakwork.mechanisms.attributes.histogram_params import START_SHARE, AttributesHistogramParams
-from cloakwork.mechanisms.attributes.regression import AttributesRegression
+from cloakwork.mechanisms.attributes.histogram import AttributesHistogram, AttributesRegression
+from cloakwork.mechanisms.attributes.params import START_SHARE, AttributesHistogramParams
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible

@@ -12,10 +12,10 @@ from cloakwork.kernel import Cases, Randomness, vectors_of
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.attributes.drawing import Drawn
-from cloakwork.mechanisms.attributes.structure import (
+from cloakwork.mechanisms.attributes.drawing import (
     CLASSES,
     Classes,
+    Drawn,
     Edge,
     class_table,
     first_values,

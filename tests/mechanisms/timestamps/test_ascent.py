@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from cloakwork.kernel import Books, Cases, Factors, Kernel, Measured
-from cloakwork.mechanisms.timestamps.ascent import (
+from cloakwork.mechanisms.timestamps.regressions import (
+    GradientSteps,
     bends_of_curves,
     cosines_over,
     distributions_of,
     fitted,
     steepest_step,
 )
-from cloakwork.mechanisms.timestamps.regression_params import GradientSteps
 from cloakwork.noise import reproducible
 
 

@@ -8,19 +8,17 @@ from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.kernel import Books, Cases, Column, Columns, Kernel, Measured
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
-from cloakwork.mechanisms.timestamps.duration_regression import (
+from cloakwork.mechanisms.timestamps.regressions import (
+    ACTIVITIES,
     ALL,
     ANYTHING,
     BEYOND,
-    DurationRegression,
-    curves_over,
-    expected_durations,
-)
-from cloakwork.mechanisms.timestamps.regression_params import (
-    ACTIVITIES,
     INPUTS,
     OUTPUTS,
+    DurationRegression,
     RegressionParams,
+    curves_over,
+    expected_durations,
     offered_regression,
 )
 from cloakwork.noise import reproducible

@@ -8,17 +8,15 @@ from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.kernel import Books, Cases, Column, Columns, Kernel, Measured
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
-from cloakwork.mechanisms.timestamps.gap_regression import (
-    GapRegression,
-    gap_curves,
-    most_frequent_first,
-    padded,
-)
-from cloakwork.mechanisms.timestamps.regression_params import (
+from cloakwork.mechanisms.timestamps.regressions import (
     GAP_INPUTS,
     GAP_OUTPUTS,
     PAIRS,
+    GapRegression,
+    gap_curves,
+    most_frequent_first,
     offered_regression,
+    padded,
 )
 from cloakwork.noise import reproducible
 

@@ -17,10 +17,9 @@ from cloakwork.kernel import Clip, Entries
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
-from cloakwork.mechanisms.timestamps import modelled_times
-from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
-from cloakwork.mechanisms.timestamps.histogram_params import norm_charged
-from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
+from cloakwork.mechanisms.timestamps import histogram as modelled_times
+from cloakwork.mechanisms.timestamps.histogram import ModelledTimes, TimestampHistogram
+from cloakwork.mechanisms.timestamps.tables import norm_charged
 from cloakwork.noise import reproducible
 from cloakwork.testing.contract_logs import (
     EVERY_GOAL,

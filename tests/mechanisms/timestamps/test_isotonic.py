@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from cloakwork.mechanisms.timestamps.isotonic import isotonic_projection, spread_pooled
+from cloakwork.mechanisms.timestamps.completion import isotonic_projection, spread_pooled
 
 CASES = st.lists(st.lists(st.integers(-1000, 1000), max_size=12), max_size=8)
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from cloakwork.kernel import Randomness
 from cloakwork.mechanisms.timestamps.bins import LogBins
-from cloakwork.mechanisms.timestamps.regressed_times import ALIKE, durations_by_rank
-from cloakwork.mechanisms.timestamps.sampled_times import ManyDraws
+from cloakwork.mechanisms.timestamps.drawing import ManyDraws
+from cloakwork.mechanisms.timestamps.regression import ALIKE, durations_by_rank
 from cloakwork.noise import reproducible
 
 BINS = LogBins.up_to(1_000_000, 16)

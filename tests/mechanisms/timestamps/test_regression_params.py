@@ -8,11 +8,11 @@ from cloakwork.accounting.events import cost
 from cloakwork.accounting.gaussians import epsilon_of_normal
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.mechanisms.base import Refusal
-from cloakwork.mechanisms.timestamps.histogram_params import offered_params
-from cloakwork.mechanisms.timestamps.regression_params import (
+from cloakwork.mechanisms.timestamps.regressions import (
     REGRESSION_SHARES,
     offered_regression,
 )
+from cloakwork.mechanisms.timestamps.tables import offered_params
 
 
 @pytest.mark.parametrize("max_cases", [1, 3])

@@ -7,9 +7,9 @@ import numpy as np
 from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.kernel import Randomness
 from cloakwork.kernel.perturb import Grid
-from cloakwork.mechanisms.timestamps import sampled_times
+from cloakwork.mechanisms.timestamps import drawing as sampled_times
 from cloakwork.mechanisms.timestamps.bins import Clock
-from cloakwork.mechanisms.timestamps.sampled_times import (
+from cloakwork.mechanisms.timestamps.drawing import (
     ManyDraws,
     at_usual_hours,
     in_order,

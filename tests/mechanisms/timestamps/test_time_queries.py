@@ -11,8 +11,9 @@ from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.kernel import Cases, Clip, Column, Columns, vectors_of
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps.bins import DAY, HOUR, Clock, LogBins
-from cloakwork.mechanisms.timestamps.histogram_params import CLIPS, UNIT_NORM
-from cloakwork.mechanisms.timestamps.time_queries import (
+from cloakwork.mechanisms.timestamps.tables import (
+    CLIPS,
+    UNIT_NORM,
     StartTable,
     gaps_in,
     hours_of,

@@ -4,8 +4,7 @@ import numpy as np
 
 from cloakwork.engines.noised import cases_of
 from cloakwork.mechanisms.steps import NoisySample
-from cloakwork.mechanisms.timestamps.bounds import Bounds
-from cloakwork.mechanisms.timestamps.usual_values import UsualValues
+from cloakwork.mechanisms.timestamps.completion import Bounds, UsualValues
 from contracts.sample_logs import log_of
 
 NOTHING = np.zeros(0, np.int64)

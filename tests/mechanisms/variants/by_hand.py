@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from cloakwork.mechanisms.variants.transitions import (
+from cloakwork.mechanisms.variants.markov_params import (
     UNIT_NORM,
 )
 

@@ -3,8 +3,7 @@
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
-from cloakwork_extras.libra.libra import VariantLibra
-from cloakwork_extras.libra.published import VariantLibraPublished
+from cloakwork_extras.libra import VariantLibra, VariantLibraPublished
 
 LIBRA, PUBLISHED = VariantLibra(), VariantLibraPublished()
 

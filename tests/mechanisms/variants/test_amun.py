@@ -20,8 +20,7 @@ from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.threshold import least_threshold, threshold_event
 from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
-from cloakwork_extras.amun_published import VariantAmunPublished
-from cloakwork_extras.dafsa import build_dafsa, draw_duplicates
+from cloakwork_extras.published import VariantAmunPublished, build_dafsa, draw_duplicates
 from contracts.sample_logs import log_of
 from measuring import release
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from cloakwork.kernel import Randomness
-from cloakwork.mechanisms.variants.chain import Context, MarkovChain
-from cloakwork.mechanisms.variants.drawing import (
+from cloakwork.mechanisms.variants.chain import (
+    Context,
     LengthGroups,
+    MarkovChain,
     draw_sequences,
     in_whole,
     length_edges,
@@ -37,7 +38,7 @@ def test_factors_follow_from_all_of_a_prefix(at_once: int, monkeypatch: pytest.M
     """A case that began with 1 goes on with 1, one that began with 2 with 2, where the chain would
     do both; in chunks as at once, and as long as is required.
     """
-    monkeypatch.setattr("cloakwork.mechanisms.variants.drawing._CHUNK", at_once)
+    monkeypatch.setattr("cloakwork.mechanisms.variants.chain._CHUNK", at_once)
     rows = {(label,): np.array([1.0, 1.0, 1.0]) for label in range(3)}
     prefixes: list[np.ndarray] = []
 

@@ -9,7 +9,7 @@ from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import DiscreteGaussian, Repeated
 from cloakwork.kernel import Cases, vector_event, vectors_of
 from cloakwork.kernel.vectors import Sums
-from cloakwork.mechanisms.variants.transitions import (
+from cloakwork.mechanisms.variants.markov_params import (
     MOST_CELLS,
     SPREAD,
     UNIT_NORM,

@@ -4,8 +4,9 @@ In each group (an attribute and an activity) a case weighs 1, spread over its ev
 activity: each that has a value counts at that value, and one without at none. Beside the values
 stand, with less weight, how many cases have each activity, how many of these have a value, and how
 often an attribute keeps the value that it had before in its case. The whole vector is divided by a
-norm that most cases lie within, and the kernel clips it to Euclidean norm 1: one case more or less
-moves all tables together by at most that, however many events and attributes it has.
+norm that most cases lie within (``best_norm``), and the kernel clips it to Euclidean norm 1: one
+case more or less moves all tables together by at most that, however many events and attributes it
+has.
 """
 
 from collections.abc import Sequence
@@ -235,3 +236,21 @@ def _norms(found: _Weighted, cases: int) -> Floats:
     cell, place = np.unique(found.case * width + found.code, return_inverse=True)
     sums = np.bincount(place, weights=found.weight, minlength=len(cell))
     return np.sqrt(np.bincount(cell // width, weights=sums * sums, minlength=cases))
+
+
+NOISE_PRICE: Final = 30.0
+"""What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
+
+
+def best_norm(norms: Floats, times: Floats, sigma: float) -> float:
+    """The norm to clip to, of powers of 2^(1/4) from 1 on: ``times`` cases (above 0 in all) have
+    each of ``norms``, and noise is ``sigma`` cases where it is 1.
+    """
+    cases, best = float(times.sum()), (np.inf, 1.0)
+    for candidate in 2.0 ** (np.arange(2 * NORMS - 1) / 4):
+        weight = np.minimum(1.0, candidate / norms)
+        mean = float(times @ weight) / cases
+        noise = sigma * float(candidate) / (cases * mean)
+        uneven = float(times @ np.abs(weight / mean - 1)) / (2 * cases)
+        best = min(best, (NOISE_PRICE * noise + uneven, float(candidate)))
+    return best[1]

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from typing import Annotated, Final
 
 import numpy as np
@@ -12,10 +12,49 @@ from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.facts import FoundType, RangeType
 from cloakwork.base.quantities import Frozen
 from cloakwork.kernel import Column
-from cloakwork.mechanisms.attributes.bins import UNIT, Bins
-from cloakwork.mechanisms.attributes.readings import is_of_times, read_numbers
-from cloakwork.mechanisms.attributes.typed_bins import bins_of
-from cloakwork.mechanisms.steps import Listed, Numbers
+from cloakwork.mechanisms.attributes.bins import UNIT, Bins, bins_of
+from cloakwork.mechanisms.steps import Listed, Numbers, places_of_numbers
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_SECOND: Final = 10**6
+"""Microseconds."""
+
+
+def is_of_times(column: Column) -> bool:
+    """Whether a column's values are times: microseconds since 1970."""
+    return bool(np.issubdtype(column.values.dtype, np.integer))
+
+
+def read_numbers(column: Column, type_: RangeType) -> Floats:
+    """What each value is as a number of this type: float64, NaN where it is missing or none.
+
+    A whole number is that below a number with decimals. Days count from 1970, and times in whole
+    seconds; a text is the day that it names, in whatever zone, and without a zone a time in UTC.
+    """
+    if type_ in ("number", "integer"):
+        if is_of_times(column):
+            return np.full(len(column.is_missing), np.nan)
+        numbers = np.where(column.is_missing, np.nan, column.values)
+        return np.floor(numbers) if type_ == "integer" else numbers
+    if is_of_times(column):
+        step = _SECOND * (86_400 if type_ == "date" else 1)
+        return np.where(column.is_missing, np.nan, np.floor_divide(column.values, step))
+    read = np.array([*(_instant(text, type_) for text in column.alphabet), math.nan])
+    return read[column.codes]
+
+
+def _instant(text: str, type_: RangeType) -> float:
+    """The day or second that a text names (ISO 8601, or with ``/`` in the day); NaN for others."""
+    try:
+        named = datetime.fromisoformat(text.strip().replace("/", "-"))
+    except ValueError:
+        return math.nan
+    if type_ == "date":
+        return float(named.toordinal() - _EPOCH_DAY)
+    zoned = named if named.tzinfo else named.replace(tzinfo=UTC)
+    return float((zoned - _EPOCH).total_seconds() // 1)
+
 
 _TRUTH: Final = frozenset({"true", "false"})
 
@@ -115,45 +154,7 @@ def _of_one_type(domain: tuple[JsonValue, ...]) -> tuple[JsonValue, ...]:
     return tuple(value if isinstance(value, str) else json.dumps(value) for value in domain)
 
 
-def places_of_numbers(domain: Sequence[JsonValue]) -> dict[float, int]:
-    """The place of each number among the values of a domain, which may be texts.
-
-    Of several that are the same number (7, "007") it is that of the one which is spelled as short
-    as can be, and none where none is: so what is known as a number alone stands for the value that
-    its text would, whether a table holds whole numbers or, for one missing value, others.
-    """
-    found: dict[float, list[int]] = {}
-    for place, value in enumerate(domain):
-        number = _number(value)
-        if math.isfinite(number):
-            found.setdefault(number, []).append(place)
-    places: dict[float, int] = {}
-    for number, candidates in found.items():
-        spelled = [place for place in candidates if str(domain[place]) == _shortest(number)]
-        if spelled:
-            # 5 and "5": a text is found first.
-            places[number] = min(spelled, key=lambda place: not isinstance(domain[place], str))
-        elif len(candidates) == 1:
-            places[number] = candidates[0]
-    return places
-
-
-def _shortest(number: float) -> str:
-    """A number as short as it can be written: whole ones without a point."""
-    return str(int(number)) if number.is_integer() else str(number)
-
-
 def _folded(text: str) -> str:
     """The spelling by which a text is matched."""
     lower = text.lower()
     return lower if lower in _TRUTH else text
-
-
-def _number(value: JsonValue) -> float:
-    """The number that a value of a domain is, or whose text it is; NaN for others."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return math.nan
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return math.nan

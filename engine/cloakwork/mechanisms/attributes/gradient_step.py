@@ -15,16 +15,15 @@ import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query
-from cloakwork.mechanisms.attributes.clipping import best_norm
 from cloakwork.mechanisms.attributes.contributions import (
     SPREAD,
     UNIT_NORM,
     TableLayout,
+    best_norm,
     is_of_cases,
     spread_over_events,
 )
-from cloakwork.mechanisms.attributes.noisy_tables import STANDS_OUT, NoisyTables
-from cloakwork.mechanisms.attributes.tables import Counted, ValueShares
+from cloakwork.mechanisms.attributes.tables import STANDS_OUT, Counted, NoisyTables, ValueShares
 
 CENTRED: Final = 0.01
 """Shares below this are not taken off: they make gradients no shorter to speak of, and there may be

@@ -1,4 +1,6 @@
-"""Attributes for cases that were made of noisy answers, drawn from noisy tables of the log's."""
+"""Attributes for cases that were made of noisy answers, drawn from noisy tables of the log's; and
+the same with a regression's gradient step from them.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,41 +16,50 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Gaussian, Kernel, NoisySums, Randomness
 from cloakwork.mechanisms.attributes.bins import UNIT
-from cloakwork.mechanisms.attributes.clipping import best_norm
 from cloakwork.mechanisms.attributes.contributions import (
     NORMS,
     SPREAD,
     UNIT_NORM,
     WHOLE,
     TableLayout,
+    best_norm,
     is_of_cases,
     norms_of,
     tables_of,
 )
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.attributes.drawing import Drawn, draw_values, with_copies, with_repeats
-from cloakwork.mechanisms.attributes.found_values import find_values
-from cloakwork.mechanisms.attributes.gradient_step import GradientStep
-from cloakwork.mechanisms.attributes.histogram_params import (
-    AttributesHistogramOptions,
-    AttributesHistogramParams,
-    answers_event,
-    calibrated,
-)
-from cloakwork.mechanisms.attributes.noisy_tables import STANDS_OUT, NoisyTables
-from cloakwork.mechanisms.attributes.structure import (
+from cloakwork.mechanisms.attributes.drawing import (
     CLASSES,
     MOST_PAIRS,
     Classes,
+    Drawn,
     Edge,
     class_table,
+    draw_values,
     forest,
     may_stand_out,
     pairs_of,
+    with_copies,
     with_pairs,
+    with_repeats,
     with_transitions,
 )
-from cloakwork.mechanisms.attributes.tables import Counted, ValueShares, fitted
+from cloakwork.mechanisms.attributes.gradient_step import GradientStep
+from cloakwork.mechanisms.attributes.params import (
+    AttributesHistogramOptions,
+    AttributesHistogramParams,
+    AttributesRegressionOptions,
+    answers_event,
+    calibrated,
+    find_values,
+)
+from cloakwork.mechanisms.attributes.tables import (
+    STANDS_OUT,
+    Counted,
+    NoisyTables,
+    ValueShares,
+    fitted,
+)
 from cloakwork.mechanisms.base import (
     Gives,
     Mechanism,
@@ -377,3 +388,41 @@ def _by_chance(codes: Ints) -> float:
         return 1.0
     shares = np.bincount(known) / len(known)
     return float((shares**2).sum())
+
+
+class AttributesRegression(AttributesHistogram):
+    """As attributes/histogram, with most of its tables' budget for a gradient step from them.
+
+    Tables of all attributes are counted with a smaller part of the budget. They are a multinomial
+    logistic regression of values on activities; a gradient step follows from there
+    (``GradientStep``), under noise of its own: at each value how often each case has it, less how
+    often the tables expect it. That vector is shorter than what the case adds to the tables, and so
+    is the norm that it is clipped to. Both answers are averaged, weighted by how precise they are.
+    Where noise would hide all tables of two attributes, a second step takes their place.
+
+    **Sensitivity.** Tables as there. The gradient of a case is divided by a norm that follows from
+    earlier answers and the released control flow, and clipped by the kernel to norm 1 (L2), so a
+    unit of m cases moves a step by at most m, whatever the tables expect.
+
+    **Edge cases.** As of attributes/histogram. Where tables are mere noise, the step counts values
+    as they do, and the release is that of the tables.
+    """
+
+    name: ClassVar[str] = "attributes/regression"
+    action: ClassVar[str] = "draw attributes with noise, corrected by a gradient step"
+    summary: ClassVar[str] = (
+        "Gives released cases attributes, drawn from noisy counts of values per activity that a "
+        "gradient step under noise corrects."
+    )
+    theorem: ClassVar[Theorem] = Theorem(
+        "For units of at most m cases (unbounded neighbours): as attributes/histogram, the numbers "
+        "of cases by class of norm, the tables of all attributes, those of two attributes and the "
+        "sums that values are found by move by at most m; so does each gradient step, whatever "
+        "earlier answers it starts at: a sum of vectors of cases, each clipped to norm 1 (L2) in "
+        "whole grid steps. Discrete Gaussian noise on all of them composes adaptively; a value "
+        "that one unit alone has is found with the charged delta at most; what is drawn from "
+        "counts and steps is post-processing.",
+        "Canonne, Kamath, Steinke 2020, theorem 14; Dong, Roth, Su 2022, corollary 3.3; Abadi et "
+        "al. 2016, for gradient steps; Desfontaines et al. 2022, for values that are found",
+    )
+    Options: ClassVar[type[AttributesHistogramOptions]] = AttributesRegressionOptions

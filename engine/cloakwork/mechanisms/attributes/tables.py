@@ -1,17 +1,87 @@
-"""From noisy counts of values to distributions: post-processing, which costs nothing.
+"""The noisy tables of attributes, and the distributions that they say: post-processing, which costs
+nothing.
 
-What does not stand out of its noise is not believed: a group (the events of an activity) is taken
-to be like the groups that it shares values with, and like all groups of its attribute, where its
-own counts say nothing else.
+What does not stand out of its noise is not believed. How counts are spread is learnt from all of
+them, and each is then what it is expected to be (empirical Bayes); a group (the events of an
+activity) is taken to be like the groups that it shares values with, and like all groups of its
+attribute, where its own counts say nothing else.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats
-from cloakwork.mechanisms.attributes.estimation import expected_beside, expected_counts
+from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.kernel import NoisySums
+from cloakwork.mechanisms.attributes.contributions import SIDE_WEIGHT, TableLayout, is_of_cases
+
+GRID: Final = 60
+"""Sizes that a count may have, beside next to none."""
+
+STEPS: Final = 60
+"""Of expectation and maximisation."""
+
+LARGEST_RATIO: Final = 128.0
+"""A count is at most so many times what was expected of it."""
+
+_MOST_ROWS: Final = 20_000
+"""Counts that the spread is learnt from, and that are looked at together."""
+
+_NONE: Final = 1e-3
+"""Next to none, in deviations of the noise, or as a share of what was expected."""
+
+
+def expected_counts(counts: Floats, sigma: float) -> Floats:
+    """What each of ``counts`` is expected to be without its noise, of deviation ``sigma`` (above
+    0): above 0, of the same shape.
+
+    Their spread is the one under which they are likeliest (Kiefer and Wolfowitz 1956), which loses
+    little where most counts are none (Jiang and Zhang 2009).
+    """
+    largest = max(float(counts.max(initial=0.0)), sigma)
+    sizes = np.concatenate([[_NONE * sigma], np.geomspace(sigma / 8, largest, GRID)])
+    return _means(counts, np.ones_like(counts), sizes, sigma)
+
+
+def expected_beside(counts: Floats, guess: Floats, sigma: float) -> Floats:
+    """The same, where ``guess`` (above 0) says what they should be like: estimated is how many
+    times that they are.
+    """
+    ratios = np.geomspace(1 / LARGEST_RATIO, LARGEST_RATIO, GRID)
+    return _means(counts, guess, np.concatenate([[_NONE], ratios]), sigma) * guess
+
+
+def _means(counts: Floats, unit: Floats, sizes: Floats, sigma: float) -> Floats:
+    """The posterior mean of each count's size, in units of ``unit``; sizes are those of a grid."""
+    flat, scale = counts.ravel(), unit.ravel()
+    if not len(flat):
+        return counts
+    some = slice(None, None, -(-len(flat) // _MOST_ROWS))
+    likelihood = _likelihood(flat[some], scale[some], sizes, sigma)
+    weight = np.full(len(sizes), 1 / len(sizes))
+    for _ in range(STEPS):
+        weight = _posterior(likelihood, weight).mean(axis=0)
+    found = np.empty(len(flat))
+    for begin in range(0, len(flat), _MOST_ROWS):
+        part = slice(begin, begin + _MOST_ROWS)
+        found[part] = _posterior(_likelihood(flat[part], scale[part], sizes, sigma), weight) @ sizes
+    return found.reshape(counts.shape)
+
+
+def _likelihood(counts: Floats, unit: Floats, sizes: Floats, sigma: float) -> Floats:
+    """Of each count (row) under each size (column), up to a factor a row."""
+    square = ((counts[:, None] - unit[:, None] * sizes) / sigma) ** 2
+    return np.asarray(np.exp((square.min(axis=1, keepdims=True) - square) / 2), np.float64)
+
+
+def _posterior(likelihood: Floats, weight: Floats) -> Floats:
+    # No weight reaches zero, so each row has some.
+    posterior = likelihood * np.maximum(weight, 1e-12)
+    return np.asarray(posterior / posterior.sum(axis=1, keepdims=True), np.float64)
+
 
 PLAUSIBLE: Final = 2.5
 """Within how many deviations a share is taken to be none, or all."""
@@ -117,3 +187,95 @@ def _of_groups(counted: Counted, used: Bools, parents: Floats) -> Floats:
     shape = parents.copy()
     shape[used] = found / found.sum(axis=1, keepdims=True)
     return shape
+
+
+def independent(table: Floats) -> Floats:
+    """A table of the same margins without any structure."""
+    rows, columns = np.maximum(table.sum(axis=1), 0), np.maximum(table.sum(axis=0), 0)
+    return np.asarray(np.outer(rows, columns) / max(float(rows.sum()), 1e-9), np.float64)
+
+
+STANDS_OUT: Final = 3.0
+"""How many deviations of its noise a count must lie above nothing, to be believed."""
+
+
+class NoisyTables:
+    """The noisy tables, in cases; ``step``: cases in a grid step.
+
+    ``answers``: the tables, each time with the deviation of their noise in grid steps; several are
+    averaged, weighted by how precise they are.
+    """
+
+    def __init__(
+        self, layout: TableLayout, answers: Sequence[tuple[NoisySums, float]], step: float
+    ) -> None:
+        self.layout, self._step = layout, step
+        self._weighted = [(sums, 1 / sigma**2) for sums, sigma in answers]
+        self._precision = sum(weight for _, weight in self._weighted)
+        self._sigma = step / math.sqrt(self._precision)
+
+    def _at(self, begin: int, count: int, weight: float = 1.0) -> Floats:
+        codes: Ints = begin + np.arange(count)
+        found = np.zeros(count)
+        for sums, precision in self._weighted:
+            found += sums.at(codes) * (precision / self._precision)
+        return found * (self._step / weight)
+
+    def counted(self, place: int) -> Counted:
+        """The counts of one attribute."""
+        layout, side = self.layout, self._sigma / SIDE_WEIGHT
+        attribute, groups = layout.attributes[place], layout.groups(place)
+        weight = layout.weight(place)
+        values = self._at(layout.values(place), groups * attribute.size, weight)
+        values = values.reshape(groups, attribute.size)
+        alone = None
+        sigma = self._sigma / weight
+        variance = sigma**2 * max(attribute.size, 1)
+        if layout.counts_totals(place):
+            alone = self._at(layout.totals(place), groups, SIDE_WEIGHT)
+            variance = 1 / (1 / variance + 1 / side**2)
+        first = layout.masses + (len(layout.labels) if is_of_cases(attribute) else 0)
+        return Counted(
+            values=values,
+            sigma=sigma,
+            totals=totals_of(values, sigma, alone, side),
+            total_sigma=float(np.sqrt(variance)),
+            mass=self._at(first, groups, SIDE_WEIGHT),
+            mass_sigma=side,
+        )
+
+    def masses(self) -> tuple[Floats, float]:
+        """How many cases have each activity, and last how many there are: shape (labels + 1,); and
+        the deviation of their noise.
+        """
+        count = len(self.layout.labels) + 1
+        found = self._at(self.layout.masses, count, SIDE_WEIGHT)
+        return found, self._sigma / SIDE_WEIGHT
+
+    def kept(self, place: int) -> float:
+        """The share of an attribute's values that are the one before; 0 where noise hides it."""
+        if is_of_cases(self.layout.attributes[place]):
+            return 0.0
+        several, same = self._at(2 * place, 2, SIDE_WEIGHT).tolist()
+        if self.layout.counts_follows(place):
+            same = float(np.trace(self.followed(place)))
+        least = STANDS_OUT * self._sigma / SIDE_WEIGHT
+        if several < least or same < least:
+            return 0.0
+        return min(float(same / several), 1.0)
+
+    def followed(self, place: int) -> Floats:
+        """How often each value (row) is followed by each, of an attribute of few."""
+        size = self.layout.attributes[place].size
+        found = self._at(self.layout.follows(place), size**2, SIDE_WEIGHT)
+        return found.reshape(size, size)
+
+    def transitions(self, place: int) -> Floats | None:
+        """The same with the noise taken out; None where it is not counted, or noise hides it."""
+        layout, sigma = self.layout, self._sigma / SIDE_WEIGHT
+        if is_of_cases(layout.attributes[place]) or not layout.counts_follows(place):
+            return None
+        counts = self.followed(place)
+        if counts.sum() < STANDS_OUT * sigma * max(layout.attributes[place].size, 1):
+            return None
+        return expected_beside(counts, np.maximum(independent(counts), 1e-6), sigma)

@@ -1,16 +1,19 @@
 """Times for cases that were made of noisy answers, from noisy histograms of the log's times."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 from pydantic import JsonValue
 
-from cloakwork.base.facts import Facts
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.facts import Facts, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.guarantees import Guarantee
-from cloakwork.kernel import Cases, Kernel
+from cloakwork.kernel import Cases, Gaussian, Kernel, Query
+from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.base import (
     Gives,
     Mechanism,
@@ -22,8 +25,320 @@ from cloakwork.mechanisms.base import (
     Theorem,
 )
 from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Times
-from cloakwork.mechanisms.timestamps.histogram_params import HistogramParams, offered_params
-from cloakwork.mechanisms.timestamps.modelled_times import ModelledTimes
+from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
+from cloakwork.mechanisms.timestamps.completion import READABLE
+from cloakwork.mechanisms.timestamps.drawing import (
+    ManyDraws,
+    at_usual_hours,
+    by_rank,
+    in_order,
+    meet_totals,
+    moved_by_weeks,
+    start_steps,
+    sums_in_cases,
+)
+from cloakwork.mechanisms.timestamps.shrinkage import TOLERANCE, UNKNOWN, distributions
+from cloakwork.mechanisms.timestamps.tables import (
+    CLIPS,
+    UNIT_NORM,
+    HistogramParams,
+    StartTable,
+    TableName,
+    gaps_in,
+    hours_of,
+    offered_params,
+    totals_groups,
+    totals_in,
+)
+
+BINS: Final = 16
+"""Of a log scale, where there are ``CASES`` cases to a sigma; their number grows with the third
+root of these (the best width of bins of a histogram).
+"""
+
+CASES: Final = 70
+
+FEWEST, MOST = 8, 128
+
+DIFFERS: Final[Mapping[TableName, float]] = {
+    "gaps-by-activity": 0.7,
+    "gaps-by-pair": 0.8,
+    "totals": 0.3,
+    "hours": 0.05,
+}
+"""By how much a distribution usually differs from the one that it is shrunk to, in standard
+deviations of a coin. Numbers here were chosen on synthetic logs; that gaps change
+places (``AGAIN``) was tried on real ones, too.
+"""
+
+EVEN: Final = 0.05
+"""The part of durations that may be anything, whatever gaps add up to."""
+
+ALIKE: Final = 5.0
+"""What all cases' sums of gaps count for beside those of a group's cases, in cases."""
+
+HIDDEN: Final = 4.0
+"""Cases to a sigma, about, of which a group's own table of durations tells as much as what the gaps
+of its cases add up to.
+"""
+
+REACH: Final = 1
+"""Bins beyond the longest sum of gaps of a released case that durations may lie in."""
+
+NEVER: Final = 1e-9
+"""What is expected of a bin beyond."""
+
+MIXED: Final = 0.4
+"""By how much the mass of the table of all gaps usually errs: it grows with the bins that those of
+a case are in.
+"""
+
+SPREAD_OUT: Final = 1.0
+"""The same of the hours of events."""
+
+SNAPPED: Final = 3 * HOUR
+"""An event that lies so long behind the one before it keeps hours of its own."""
+
+AGAIN: Final = 1
+"""How often gaps that usual hours have changed are made those that were drawn, by rank, and events
+are moved to usual hours again.
+"""
+
+PERIODS: Final = 40
+"""Of a window, at most; ten times as many of the century in which one is looked for."""
+
+_THIRD: Final = float(1 / np.sqrt(3))
+"""What a case weighs in each of three parts of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledTimes:
+    """``cases``: those that times are drawn for, in the same activities as those that ``kernel``
+    asks. ``window``: in which cases start.
+    """
+
+    params: HistogramParams
+    kernel: Kernel
+    cases: Cases
+    clock: Clock
+    draws: ManyDraws
+    window: Window
+
+    @classmethod
+    def of(cls, params: HistogramParams, kernel: Kernel, cases: Cases) -> "ModelledTimes":
+        """With the clock that the parameters say."""
+        clock = Clock.of(Grid(params.epoch, params.grid))
+        return cls(params, kernel, cases, clock, ManyDraws(kernel.randomness), params.window)
+
+    @property
+    def rows(self) -> Ints:
+        """The cases that have events."""
+        return np.flatnonzero(self.cases.lengths)
+
+    @property
+    def firsts(self) -> Ints:
+        """The first event of each of these."""
+        return self.cases.offsets[:-1][self.rows]
+
+    @property
+    def followers(self) -> Ints:
+        """The other events."""
+        return np.flatnonzero(self.cases.place)
+
+    @property
+    def longest(self) -> int:
+        """The longest gap, in steps of the grid."""
+        return self.clock.grid.steps_in(self.params.longest_in(self.window))
+
+    def draw_steps(self) -> Ints:
+        """A time for each event, in steps of the grid."""
+        if self.params.is_window_declared:
+            return self.draw_in_window()
+        return replace(self, window=self._measured_window()).draw_in_window()
+
+    def draw_in_window(self) -> Ints:
+        """The same, where the window is known."""
+        drawn, pair = self._draw_gaps()
+        gaps = self._meet_totals(drawn, pair)
+        starts, hours = self._draw_starts(), self._usual_hours()
+        steps = self._steps_at_hours(starts, gaps, hours)
+        for _ in range(AGAIN):
+            moved = by_rank(gaps, pair, np.diff(steps)[self.followers - 1], self.draws)
+            steps = self._steps_at_hours(steps[self.firsts], moved, hours)
+        return self._as_declared(steps)
+
+    def _measured_window(self) -> Window:
+        """About when the first and the last case start."""
+        table = StartTable.within(self.clock, self.window, 10 * PERIODS)
+        noisy = self._ask("window", table.period_query, np.arange(table.periods))
+        return table.window_of(noisy, self._sigma("window"))
+
+    def _steps_at_hours(self, starts: Ints, gaps: Ints, hours: Floats) -> Ints:
+        """The times that starts and gaps say, moved to the usual ``hours``."""
+        steps = np.zeros(len(self.cases.codes), np.int64)
+        steps[self.firsts], steps[self.followers] = starts, gaps
+        moves = steps * (self.clock.grid.microseconds(np.arange(2)) @ [-1, 1]) >= SNAPPED
+        moves[self.firsts] = True
+        steps = sums_in_cases(steps, self.cases.offsets)
+        steps = at_usual_hours(steps, moves, hours, self.clock, self.draws)
+        return in_order(steps, self.cases.offsets)
+
+    def _as_declared(self, steps: Ints) -> Ints:
+        """The times, moved such that cases start in the window and no gap is above the longest."""
+        clock, followers = self.clock, self.followers
+        longest = self.params.longest_in(self.window) // clock.grid.step
+        gaps = np.diff(steps, prepend=0)
+        first, last = clock.inside(self.window)
+        gaps[self.firsts] = moved_by_weeks(steps[self.firsts], first, last, clock)
+        gaps[followers] = moved_by_weeks(gaps[followers], 0, longest, clock)
+        return np.clip(sums_in_cases(gaps, self.cases.offsets), *clock.inside(READABLE))
+
+    def _ask(self, name: TableName, query: Query, codes: Ints) -> Floats:
+        """Noisy weights of cases at ``codes``."""
+        sums = self.kernel.sum(query, Gaussian(self.params.sigmas[name]), CLIPS[name])
+        return sums.at(codes) / UNIT_NORM
+
+    def _sigma(self, name: TableName) -> float:
+        """Of the noise on a table, in cases."""
+        return self.params.sigmas[name] / UNIT_NORM
+
+    def _bins(self, name: TableName, longest: int) -> LogBins:
+        """As many as the number of released cases and the noise allow."""
+        number = BINS * np.cbrt(len(self.rows) / self._sigma(name) / CASES)
+        return LogBins.up_to(longest, int(np.clip(number, FEWEST, MOST)))
+
+    def _draw_gaps(self) -> tuple[Ints, Ints]:
+        """The gap before each of the ``followers``, and its pair."""
+        codes, labels = self.cases.codes, len(self.cases.alphabet)
+        bins = self._bins("gaps", self.longest)
+        target = codes[self.followers]
+        pairs, row = np.unique(codes[self.followers - 1] * labels + target, return_inverse=True)
+        row_of = np.full(labels * labels, -1)
+        row_of[pairs] = np.arange(len(pairs))
+        rows = row_of.reshape(labels, labels)
+        targets = np.broadcast_to(np.arange(labels), rows.shape)
+        once = np.zeros_like(row)
+        of_all = self._gap_table("gaps", bins, np.zeros_like(rows), once, None)
+        of_target = self._gap_table(
+            "gaps-by-activity", bins, targets, target, np.repeat(of_all, labels, axis=0)
+        )
+        of_pair = self._gap_table("gaps-by-pair", bins, rows, row, of_target[pairs % labels])
+        return self.draws.spans(of_pair, row, bins), row
+
+    def _gap_table(
+        self,
+        name: TableName,
+        bins: LogBins,
+        row_of: Ints,
+        group: Ints,
+        expected: Floats | None,
+    ) -> Floats:
+        """The distribution of gaps of each group; ``group``: that of each of the ``followers``."""
+        groups = 1 if expected is None else len(expected)
+        codes = np.arange(groups * len(bins)).reshape(groups, len(bins))
+        is_root = expected is None
+        query = gaps_in(self.clock, bins, row_of, evenly=not is_root)
+        noisy = self._ask(name, query, codes)
+        # What the released cases weigh in each group, as a case of the log would.
+        case_of = self.cases.case_of[self.followers]
+        once, count = np.unique(case_of * groups + group, return_counts=True)
+        case, of = np.divmod(once, groups)
+        size = np.bincount(case, weights=count if is_root else None)
+        weight = (count if is_root else 1) / np.sqrt(size[case])
+        mass = np.bincount(of, weights=weight, minlength=groups).astype(np.float64)
+        tolerance = MIXED if is_root else TOLERANCE
+        differs = DIFFERS.get(name, UNKNOWN)
+        return distributions(noisy, self._sigma(name), mass, expected, differs, tolerance)
+
+    def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
+        """The same gaps, scaled so that the durations of cases follow their own table."""
+        cases, window = self.cases, self.window
+        longest = max(self.longest, self.clock.grid.steps_in(window.end - window.start))
+        bins = self._bins("totals", longest)
+        rows = np.flatnonzero(cases.lengths > 1)
+        last = cases.codes[cases.offsets[1:][rows] - 1]
+        groups = totals_groups(last, cases.lengths[rows], len(cases.alphabet))
+        found = [np.unique(group, return_inverse=True) for group in groups]
+        codes = np.concatenate([keys for keys, _ in found])[:, None] * len(bins)
+        query = totals_in(self.clock, bins, len(cases.alphabet))
+        noisy = self._ask("totals", query, codes + np.arange(len(bins)))
+        if not len(rows):
+            return gaps
+        case = np.searchsorted(rows, cases.case_of[self.followers])
+        by_gaps = np.bincount(case, weights=gaps).astype(np.int64)
+        tables = np.split(noisy, np.cumsum([len(keys) for keys, _ in found])[:-1])
+        group = found[-1][1]
+        shape = self._totals(tables, [row for _, row in found], bins.place(by_gaps))
+        totals = self.draws.spans(shape, group, bins)
+        met = meet_totals(gaps, pair, case, totals, group, self.draws)
+        return np.clip(met, 0, self.longest)
+
+    def _totals(self, tables: list[Floats], rows: list[Ints], place: Ints) -> Floats:
+        """How durations are distributed in each group of the last of noisy ``tables``, each finer
+        than the one before it.
+
+        ``rows``: the group of each case, by table; ``place``: the bin of what its gaps add up to.
+        A group is expected to be as the group that it is a part of, and, the more noise hides of
+        it, as its own gaps add up, as far as such sums were right for all cases in the table
+        before.
+        """
+        bins = tables[0].shape[1]
+        # Far beyond what any case's gaps add up to, noise alone would make durations.
+        within = np.arange(bins) <= place.max() + REACH
+        even = np.where(within, EVEN / within.sum(), NEVER)
+        seen = (1 - EVEN) * np.bincount(place, minlength=bins) / len(place) + even
+        shape = self._totals_table(tables[0], rows[0], seen[None, :])
+        for noisy, row, above in zip(tables[1:], rows[1:], rows[:-1], strict=True):
+            parent = np.zeros(len(noisy), np.int64)
+            parent[row] = above
+            own = np.zeros(noisy.shape)
+            np.add.at(own, (row, place), 1)
+            right = shape[above].mean(axis=0) / seen
+            sums = (own + ALIKE * seen) * right
+            sums /= sums.sum(axis=1, keepdims=True)
+            noise = HIDDEN * self._sigma("totals") / (np.bincount(row) * _THIRD)
+            hidden = (noise / (1 + noise))[:, None]
+            expected = hidden * sums + (1 - hidden) * shape[parent]
+            shape = self._totals_table(noisy, row, expected)
+        return shape
+
+    def _totals_table(self, noisy: Floats, row: Ints, expected: Floats) -> Floats:
+        """Distributions of durations, of which ``expected`` is, up to a factor, expected."""
+        mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
+        usual = expected / expected.sum(axis=1, keepdims=True)
+        return distributions(noisy, self._sigma("totals"), mass, usual, DIFFERS["totals"])
+
+    def _draw_starts(self) -> Ints:
+        """The start of each case that has events."""
+        clock = self.clock
+        table = StartTable.within(clock, self.window, PERIODS)
+        noisy = self._ask("starts", table.query, np.arange(table.cells))
+        sigma, mass = self._sigma("starts"), np.array([len(self.rows) * _THIRD])
+        one_way = np.split(noisy, [table.periods, table.periods + 7])
+        trend, weekdays, hours = (
+            distributions(cells[None, :], sigma, mass)[0] for cells in one_way
+        )
+        weights = table.day_weights(trend, weekdays)
+        return start_steps(weights, table.first_day, hours, clock, len(self.rows), self.draws)
+
+    def _usual_hours(self) -> Floats:
+        """The part of all events that takes place in each hour of the week (or day, where the
+        clock knows no hours).
+        """
+        clock = self.clock
+        codes = np.arange(7 + clock.hours + clock.slots)
+        noisy = self._ask("hours", hours_of(clock), codes)
+        sigma = self._sigma("hours")
+        mass = np.array([np.sqrt(self.cases.lengths[self.rows]).sum() * _THIRD])
+        days, hours, slots = np.split(noisy, [7, 7 + clock.hours])
+        of_days, of_hours = (
+            distributions(part[None, :], sigma, mass, tolerance=SPREAD_OUT)
+            for part in (days, hours)
+        )
+        both = np.outer(of_days, of_hours).reshape(1, -1)
+        differs = DIFFERS["hours"]
+        found = distributions(slots[None, :], sigma, mass, both, differs, SPREAD_OUT)
+        return np.asarray(found[0])
 
 
 class TimestampHistogram(Mechanism[HistogramParams]):

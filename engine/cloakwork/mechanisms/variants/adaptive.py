@@ -27,16 +27,15 @@ from cloakwork.kernel import CustomQuery, Kernel, Laplace
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
-from cloakwork.mechanisms.variants.drawing import MOST_CASES
+from cloakwork.mechanisms.variants.chain import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov import VariantMarkov
-from cloakwork.mechanisms.variants.markov_params import MarkovParams
+from cloakwork.mechanisms.variants.markov_params import UNIT_NORM, MarkovParams
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
     VariantThreshold,
     threshold_event,
 )
-from cloakwork.mechanisms.variants.transitions import UNIT_NORM
 
 LEAST_SHARE: Final = 0.05
 """The least part of epsilon spent on measuring the concentration of variants; more is spent on

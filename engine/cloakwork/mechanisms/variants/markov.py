@@ -18,45 +18,41 @@ from cloakwork.kernel import Cases, Gaussian, Kernel, vectors_of
 from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem, option_fault
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.chain import (
-    Context,
-    MarkovChain,
-    Table,
-    fit_flow,
-    refine_contexts,
-)
-from cloakwork.mechanisms.variants.drawing import (
     MOST_CASES,
+    Context,
     LengthGroups,
+    MarkovChain,
     StepFactors,
+    Table,
     draw_sequences,
+    fit_flow,
     in_whole,
     length_edges,
     nearest_counts,
+    refine_contexts,
 )
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.markov_params import (
     LONGEST,
+    MOST_CELLS,
     SELECTION_SHARE,
+    SPREAD,
+    UNIT_NORM,
+    WHOLE,
     MarkovNoise,
     MarkovOptions,
     MarkovParams,
     Selection,
+    activities,
     all_sigmas,
     calibrate_markov,
-    markov_part,
-    noise_event,
-    selection_delta,
-    selection_deltas,
-)
-from cloakwork.mechanisms.variants.transitions import (
-    MOST_CELLS,
-    SPREAD,
-    UNIT_NORM,
-    WHOLE,
-    activities,
     codes_after,
     lengths_by,
+    markov_part,
+    noise_event,
     nonempty,
+    selection_delta,
+    selection_deltas,
     transitions_of,
     variant,
 )

@@ -14,7 +14,7 @@ from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Noise, secret
 from cloakwork.testing.runs import run_step
-from cloakwork_extras.dfg.directly_follows import DirectlyFollows
+from cloakwork_extras.dfg import DirectlyFollows
 
 GRAPH_SCHEMA: Final = pl.Schema(
     [("source", pl.String()), ("target", pl.String()), ("count", pl.Int64())]

@@ -1,0 +1,525 @@
+"""Regressions of gaps and of durations: multinomial logistic ones over bins of a log scale, fitted
+by gradient steps under noise.
+
+The probability of bin b, given inputs x, is proportional to e^(base[b] + (x W) . curve[b]):
+``base`` is what is expected of everything, and W (inputs, outputs) weighs curves over the bins, of
+which finer ones are flatter. What is learned goes into few numbers, by which all groups that share
+an input differ from others; a table has a cell for each group and bin, and noise in each.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import numpy as np
+from pydantic import Field, JsonValue
+
+from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.costs import Composed, PrivacyEvent, Repeated
+from cloakwork.base.errors import MechanismError
+from cloakwork.base.facts import Facts
+from cloakwork.base.quantities import Frozen, Number
+from cloakwork.kernel import Cases, Descent, Factors, Kernel
+from cloakwork.kernel.gradients import Gradient
+from cloakwork.mechanisms.base import Refusal
+from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
+from cloakwork.mechanisms.timestamps.tables import (
+    SHARES,
+    HistogramOptions,
+    HistogramParams,
+    KnownTimes,
+    TableName,
+    event_of,
+    norm_charged,
+    offered_params,
+)
+
+ACTIVITIES: Final = 32
+"""Activities that gaps and durations may depend on; all others are one more."""
+
+PAIRS: Final = 64
+"""Directly-follows pairs whose gaps may differ from what their activities say."""
+
+GAP_INPUTS: Final = 1 + 2 * (ACTIVITIES + 1) + PAIRS
+"""Of the regression of gaps, by event: 1, its activity, the one before, and the pair."""
+
+GAP_OUTPUTS: Final = 13
+"""Curves over the scale of gaps that inputs weigh."""
+
+INPUTS: Final = 2 + 2 * (ACTIVITIES + 1)
+"""Of the regression of durations, by case: 1, the length, the last activity, and the activities
+there are.
+"""
+
+OUTPUTS: Final = 16
+"""Curves over the scale of durations that inputs weigh."""
+
+REGRESSION_SHARES: Final[Mapping[TableName, float]] = {
+    **{name: share for name, share in SHARES.items() if name != "gaps-by-activity"},
+    "gaps-by-pair": 0.20,
+    "totals": 0.47,
+}
+"""Parts of the budget. ``gaps-by-pair`` and ``totals``: of both regressions. Gaps need less than
+tables do, and what that leaves goes to durations.
+"""
+
+
+class GradientSteps(Frozen):
+    """``times`` gradient steps, each on all cases, of ``inputs`` times ``outputs`` weights: as many
+    whatever is released, so that the plan can charge for them. All together tell as much as one
+    normal number.
+
+    ``norm``: what a case's gradient is clipped to (L2). ``multiplier``: deviations of the noise to
+    what a unit of ``max_cases`` cases moves a sum of gradients by.
+    """
+
+    times: Annotated[int, Field(ge=1)]
+    norm: Annotated[Number, Field(gt=0)]
+    inputs: Annotated[int, Field(ge=1)]
+    outputs: Annotated[int, Field(ge=1)]
+    multiplier: Annotated[Number, Field(gt=0)]
+    max_cases: Annotated[int, Field(ge=1)] = 1
+
+    @property
+    def size(self) -> int:
+        """How many weights there are."""
+        return self.inputs * self.outputs
+
+    @property
+    def mu(self) -> float:
+        """By how many deviations a unit moves all steps together, as one normal number."""
+        return math.sqrt(self.times) / self.multiplier
+
+    def descent(self, cases: float) -> Descent:
+        """The steps, for a mean over about so many ``cases``."""
+        return Descent.of(
+            times=self.times,
+            rate=1.0,
+            norm=self.norm,
+            multiplier=self.multiplier,
+            denominator=cases,
+            max_cases=self.max_cases,
+        )
+
+    def event(self) -> PrivacyEvent:
+        """What all steps cost."""
+        step = self.descent(1.0).event(self.size, self.max_cases)
+        return Repeated(times=self.times, event=step)
+
+
+class RegressionParams(Frozen):
+    """``tables``: those of timestamps/histogram that are measured. In place of the tables of gaps
+    by activity and by pair, and of that of durations, there are gradient steps: ``gaps``,
+    ``durations``.
+    """
+
+    tables: HistogramParams
+    gaps: GradientSteps
+    durations: GradientSteps
+
+    def event(self) -> PrivacyEvent:
+        """What all tables and all steps cost."""
+        return Composed(events=(self.tables.event(), self.gaps.event(), self.durations.event()))
+
+
+def offered_regression(
+    mu: float, facts: Facts, options: Mapping[str, JsonValue]
+) -> RegressionParams | Refusal:
+    """The least noise at ``mu``."""
+    tables = offered_params(mu, facts, options, REGRESSION_SHARES)
+    if isinstance(tables, Refusal):
+        return tables
+    if "gaps-by-activity" in HistogramOptions.model_validate(options).shares:
+        return Refusal(
+            "misconfigured",
+            "shares.gaps-by-activity: timestamps/regression has no such table; "
+            "gaps-by-pair is the share of all gaps by activity",
+        )
+    kept = {
+        name: sigma
+        for name, sigma in tables.sigmas.items()
+        if name not in ("gaps-by-pair", "totals")
+    }
+    found = RegressionParams(
+        tables=tables.model_copy(update={"sigmas": kept}),
+        gaps=_steps("gaps-by-pair", tables, 48, 3.0, GAP_INPUTS, GAP_OUTPUTS),
+        durations=_steps("totals", tables, 64, 4.0, INPUTS, OUTPUTS),
+    )
+    try:
+        found.event()
+    except MechanismError as error:
+        # Noise that is too coarse to be drawn.
+        return Refusal("misconfigured", str(error))
+    return found
+
+
+def _steps(
+    name: TableName, tables: HistogramParams, times: int, norm: float, inputs: int, outputs: int
+) -> GradientSteps:
+    """Steps that have the share of a table, in whose place they are."""
+    sigma = tables.sigmas[name]
+    mu = norm_charged(event_of(name, sigma, tables.max_cases)) / sigma
+    return GradientSteps(
+        times=times,
+        norm=norm,
+        inputs=inputs,
+        outputs=outputs,
+        multiplier=math.sqrt(times) / mu * (1 + 1e-9),
+        max_cases=tables.max_cases,
+    )
+
+
+PACE: Final = 1.0
+"""By how much noise moves a weight over all steps, about, where data tell nothing of it."""
+
+CAUTION: Final = 0.5
+"""The part of Newton's step that is taken where data tell much."""
+
+SETTLED: Final = 0.5
+"""The weights are the mean over so large a part of the steps, the last ones."""
+
+
+def cosines_over(bins: int, number: int) -> Floats:
+    """Cosines over the bins, the j-th with j half-waves and mean square 1: shape (bins, number);
+    zeros from the j-th on where there are so few bins.
+    """
+    waves = np.arange(1, number + 1)
+    middle = (np.arange(bins) + 0.5) / bins
+    heights = np.where(waves < bins, np.sqrt(2), 0.0)
+    return np.asarray(np.cos(np.pi * middle[:, None] * waves) * heights)
+
+
+def distributions_of(base: Floats, inputs: Floats, weights: Floats, curves: Floats) -> Floats:
+    """The distribution over the bins for each row of ``inputs``: shape (rows, bins)."""
+    weights = weights.reshape(inputs.shape[1], curves.shape[1])
+    logits = base + inputs @ weights @ curves.T
+    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+
+def bends_of_curves(base: Floats, curves: Floats) -> Floats:
+    """How curves vary where the bins are as ``base`` (a logarithm) expects: their covariance, shape
+    (outputs, outputs).
+    """
+    expected = np.exp(base - base.max())
+    expected /= expected.sum()
+    mean = expected @ curves
+    return np.asarray((curves * expected[:, None]).T @ curves - np.outer(mean, mean))
+
+
+def fitted(
+    gradient: Gradient,
+    steps: GradientSteps,
+    kernel: Kernel,
+    cases: int,
+    moments: Floats,
+    covariance: Floats,
+) -> Floats:
+    """Weights after all ``steps``, the mean of the last ones: float64, shape (steps.size,).
+
+    ``cases``: how many the log has, about. ``moments`` (inputs, inputs) and ``covariance``
+    (outputs, outputs) say how the likelihood bends, from released cases alone: the moments of
+    inputs, a case each, and the covariance of curves.
+    """
+    descent = steps.descent(cases)
+    ascent = _Ascent.along(moments, covariance, steepest_step(steps, cases))
+    kernel.steps(gradient, np.zeros(steps.size), ascent.update, descent)
+    last = ascent.path[-max(1, int(SETTLED * steps.times)) :]
+    return np.asarray(np.mean(last, axis=0))
+
+
+def steepest_step(steps: GradientSteps, cases: int) -> float:
+    """What a gradient is multiplied by in directions of which data tell little: such that noise
+    alone moves a weight by about ``PACE`` over all steps.
+    """
+    return PACE * cases * steps.mu / (steps.norm * steps.times * steps.max_cases)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ascent:
+    """Steps up the likelihood, shorter in directions in which it bends more (Newton's, damped).
+
+    ``of_inputs``, ``of_curves``: the directions, a column each; ``sizes``: of steps along them,
+    shape (inputs, outputs). ``path``: the weights after each step.
+    """
+
+    of_inputs: Floats
+    of_curves: Floats
+    sizes: Floats
+    path: list[Floats]
+
+    @classmethod
+    def along(cls, moments: Floats, covariance: Floats, steepest: float) -> "_Ascent":
+        """In the directions in which inputs and curves vary."""
+        inputs, of_inputs = np.linalg.eigh(moments)
+        curves, of_curves = np.linalg.eigh(covariance)
+        bends = np.outer(np.maximum(inputs, 0), np.maximum(curves, 0))
+        return cls(of_inputs, of_curves, CAUTION / (bends + CAUTION / steepest), [])
+
+    def update(self, weights: Floats, mean: Floats) -> Floats:
+        """The next weights."""
+        turned = self.of_inputs.T @ mean.reshape(self.sizes.shape) @ self.of_curves
+        step = self.of_inputs @ (turned * self.sizes) @ self.of_curves.T
+        self.path.append(np.asarray(weights + step.reshape(-1)))
+        return self.path[-1]
+
+
+LEAST: Final = 1e-6
+"""A share in place of 0, whose logarithm is finite."""
+
+
+def gap_curves(bins: int) -> Floats:
+    """Over the bins of gaps: the first bin by itself, which is that of events at one time, and
+    cosines, finer ones flatter; shape (bins, ``GAP_OUTPUTS``).
+    """
+    waves = np.arange(1, GAP_OUTPUTS)
+    at_once = np.zeros((bins, 1))
+    at_once[0] = 1.0
+    return np.hstack([at_once, cosines_over(bins, GAP_OUTPUTS - 1) / np.sqrt(waves)])
+
+
+@dataclass(frozen=True, slots=True)
+class GapRegression:
+    """``base``: log of what is expected of each of ``bins``. ``row_of``: of each label's activity
+    among the inputs, the last row for all that have none of their own. ``pairs``: those that have
+    an input of their own, ascending, a first label times the number of labels plus a second one
+    each; ``pair_rows``: which. All int64.
+    """
+
+    clock: Clock
+    bins: LogBins
+    base: Floats
+    row_of: Ints
+    pairs: Ints
+    pair_rows: Ints
+    curves: Floats
+
+    @classmethod
+    def expecting(
+        cls, clock: Clock, bins: LogBins, released: Cases, expected: Floats
+    ) -> "GapRegression":
+        """Of the activities and pairs that most ``released`` cases have; ``expected``: how gaps are
+        distributed, shape (bins,).
+        """
+        labels = len(released.alphabet)
+        case, after = released.case_of, np.flatnonzero(released.place)
+        pairs, row = np.unique(
+            released.codes[after - 1] * labels + released.codes[after], return_inverse=True
+        )
+        rows = most_frequent_first(case[after], row, len(pairs), PAIRS)
+        own = rows < PAIRS
+        return cls(
+            clock,
+            bins,
+            np.log(np.maximum(expected, LEAST)),
+            most_frequent_first(case, released.codes, labels, ACTIVITIES),
+            pairs[own],
+            rows[own],
+            gap_curves(len(bins)),
+        )
+
+    def inputs(self, pairs: Ints) -> Floats:
+        """What is known of a gap: shape (pairs, ``GAP_INPUTS``). The rarer pairs have no input of
+        their own: they go by their activities.
+        """
+        each, known = np.arange(len(pairs)), ACTIVITIES + 1
+        before, after = np.divmod(pairs, len(self.row_of))
+        found = np.zeros((len(pairs), GAP_INPUTS))
+        found[:, 0] = 1.0
+        found[each, 1 + self.row_of[after]] = 1.0
+        found[each, 1 + known + self.row_of[before]] = 1.0
+        own = np.flatnonzero(np.isin(pairs, self.pairs))
+        row = self.pair_rows[np.searchsorted(self.pairs, pairs[own])]
+        found[own, 1 + 2 * known + row] = 1.0
+        return found
+
+    def distributions(self, weights: Floats, pairs: Ints) -> Floats:
+        """How the gaps of each pair are distributed: shape (pairs, bins)."""
+        return distributions_of(self.base, self.inputs(pairs), weights, self.curves)
+
+    def gradient(self, weights: Floats, cases: Cases, step: int) -> list[Factors]:
+        """Of the log-likelihood of each case's gaps, over the root of how many there are; zeros for
+        cases of fewer than two known times.
+
+        A place is a pair that the case has: its inputs, and what comes back of all its gaps.
+        """
+        del step  # Nothing in it is random.
+        labels = len(cases.alphabet)
+        known = KnownTimes.of(cases, self.clock)
+        after = known.follows
+        case = known.case[after]
+        pair = known.code[after - 1] * labels + known.code[after]
+        bins = self.bins.place(known.steps[after] - known.steps[after - 1])
+        count = np.bincount(case, minlength=len(cases))
+        once, row = np.unique(case * labels * labels + pair, return_inverse=True)
+        case_of, pair_of = np.divmod(once, labels * labels)
+        inputs = self.inputs(pair_of)
+        expected = distributions_of(self.base, inputs, weights, self.curves) @ self.curves
+        back = np.zeros((len(once), GAP_OUTPUTS))
+        np.add.at(back, row, self.curves[bins] - expected[row])
+        back /= np.sqrt(count[case_of])[:, None]
+        return [padded(case_of, inputs, back, len(cases))]
+
+    def trained(self, steps: GradientSteps, kernel: Kernel, released: Cases) -> Floats:
+        """Weights after all steps; ``released`` cases are about as many as those of the log, and
+        like them.
+        """
+        after = np.flatnonzero(released.place)
+        labels = len(released.alphabet)
+        pairs, row = np.unique(
+            released.codes[after - 1] * labels + released.codes[after], return_inverse=True
+        )
+        weight = 1 / np.sqrt(np.maximum(released.lengths - 1, 1))
+        mass = np.bincount(row, weights=weight[released.case_of[after]])
+        cases = max(1, int((released.lengths > 1).sum()))
+        inputs = self.inputs(pairs)
+        moments = (inputs * mass[:, None]).T @ inputs / cases
+        bends = bends_of_curves(self.base, self.curves)
+        return fitted(self.gradient, steps, kernel, cases, moments, bends)
+
+
+def padded(case: Ints, inputs: Floats, back: Floats, cases: int) -> Factors:
+    """Rows of both factors, ascending by ``case``, as arrays of shape (cases, places, numbers)."""
+    counts = np.bincount(case, minlength=cases)
+    place = np.arange(len(case)) - (np.cumsum(counts) - counts)[case]
+    most = max(1, int(counts.max(initial=0)))
+    left = np.zeros((cases, most, inputs.shape[1]))
+    right = np.zeros((cases, most, back.shape[1]))
+    left[case, place], right[case, place] = inputs, back
+    return Factors(left, right)
+
+
+def most_frequent_first(case: Ints, codes: Ints, size: int, rows: int) -> Ints:
+    """The row of each of ``size`` codes: those that most cases have come first; all from ``rows``
+    on share that one.
+    """
+    having = np.unique(case * size + codes) % max(size, 1)
+    counts = np.bincount(having, minlength=size)
+    found = np.empty(size, np.int64)
+    found[np.lexsort((np.arange(size), -counts))] = np.arange(size)
+    return np.minimum(found, rows)
+
+
+ALL: Final = 3.0
+PRESENT: Final = 0.3
+"""What all cases share, and an activity that a case has, weigh as inputs, where the last activity
+weighs 1.
+"""
+
+WIDTH: Final = 2.0
+"""Bins by which what is expected is smoothed: the deviation of a normal curve."""
+
+ANYTHING: Final = 0.05
+"""The part of what is expected that may be any duration up to ``BEYOND`` bins above the longest."""
+
+BEYOND: Final = 3
+
+NEVER: Final = 1e-9
+"""What is expected of longer ones."""
+
+
+def expected_durations(place: Ints, bins: int) -> Floats:
+    """Which durations are expected, where sums of gaps lie in the bins ``place``: a distribution,
+    shape (bins,).
+    """
+    reach = int(4 * WIDTH)
+    curve = np.exp(-0.5 * (np.arange(-reach, reach + 1) / WIDTH) ** 2)
+    counted = np.bincount(place, minlength=bins).astype(np.float64)
+    smooth = np.convolve(counted, curve)[reach:-reach]
+    within = np.arange(bins) <= place.max() + BEYOND
+    kept = np.where(within, smooth, 0.0)
+    shape = (1 - ANYTHING) * kept / kept.sum() + ANYTHING / within.sum()
+    found = np.where(within, shape, NEVER)
+    return np.asarray(found / found.sum())
+
+
+def curves_over(bins: int) -> Floats:
+    """Cosines over the bins, the j-th with j half-waves and a height of 1 / j: shape (bins,
+    ``OUTPUTS``); zeros from the j-th on where there are so few bins.
+    """
+    return np.asarray(cosines_over(bins, OUTPUTS) / np.arange(1, OUTPUTS + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class DurationRegression:
+    """``row_of``: the row of each activity among the inputs, int64, the last one for all that have
+    none of their own. ``base``: log of what is expected of each of ``bins``.
+    """
+
+    clock: Clock
+    bins: LogBins
+    row_of: Ints
+    base: Floats
+    curves: Floats
+
+    @classmethod
+    def expecting(
+        cls, clock: Clock, bins: LogBins, released: Cases, place: Ints
+    ) -> "DurationRegression":
+        """Of the activities that most ``released`` cases have; ``place``: the bin of what the gaps
+        of each case of two events or more add up to.
+        """
+        row_of = _rows_of_activities(released)
+        base = np.log(expected_durations(place, len(bins)))
+        return cls(clock, bins, row_of, base, curves_over(len(bins)))
+
+    def inputs(self, cases: Cases) -> Floats:
+        """What is known of each case without its times: shape (cases, ``INPUTS``); zeros for cases
+        of fewer than two events.
+        """
+        size, known = len(cases), ACTIVITIES + 1
+        found = np.zeros((size, INPUTS))
+        usable = cases.lengths > 1
+        found[:, 0] = ALL
+        # From 1/64 to 64 times 8 events, as -2 to 2.
+        found[:, 1] = np.clip((np.log2(np.maximum(cases.lengths, 1)) - 3) / 2, -2.0, 2.0)
+        rows = np.flatnonzero(usable)
+        last = cases.codes[cases.offsets[1:][rows] - 1]
+        found[rows, 2 + self.row_of[last]] = 1.0
+        present = np.bincount(
+            cases.case_of * known + self.row_of[cases.codes], minlength=size * known
+        )
+        found[:, 2 + known :] = PRESENT * (present.reshape(size, known) > 0)
+        found[~usable] = 0.0
+        return found
+
+    def distributions(self, weights: Floats, inputs: Floats) -> Floats:
+        """How durations are distributed for each row of ``inputs``: shape (rows, bins)."""
+        return distributions_of(self.base, inputs, weights, self.curves)
+
+    def gradient(self, weights: Floats, cases: Cases, step: int) -> list[Factors]:
+        """Of the log-likelihood of each case's duration, from its first to its last known time;
+        zeros for cases of fewer than two of these.
+        """
+        del step  # Nothing in it is random.
+        place, is_known = self._durations(cases)
+        inputs = self.inputs(cases)
+        expected = self.distributions(weights, inputs) @ self.curves
+        back = np.where(is_known[:, None], self.curves[place] - expected, 0.0)
+        return [Factors(inputs[:, None, :], back[:, None, :])]
+
+    def _durations(self, cases: Cases) -> tuple[Ints, Bools]:
+        """The bin of each case's duration, and whether it has one."""
+        known = KnownTimes.of(cases, self.clock)
+        first, last = known.first, known.last
+        lasting = last > first
+        first, last = first[lasting], last[lasting]
+        place, is_known = np.zeros(len(cases), np.int64), np.zeros(len(cases), np.bool_)
+        place[known.case[first]] = self.bins.place(known.steps[last] - known.steps[first])
+        is_known[known.case[first]] = True
+        return place, is_known
+
+    def trained(self, steps: GradientSteps, kernel: Kernel, released: Floats) -> Floats:
+        """Weights after all steps; ``released``: the inputs of released cases, which are about as
+        many, and like those of the log.
+        """
+        moments = released.T @ released / len(released)
+        bends = bends_of_curves(self.base, self.curves)
+        return fitted(self.gradient, steps, kernel, len(released), moments, bends)
+
+
+def _rows_of_activities(released: Cases) -> Ints:
+    """The row of each label's activity: those that most released cases have come first."""
+    labels = len(released.alphabet)
+    return most_frequent_first(released.case_of, released.codes, labels, ACTIVITIES)

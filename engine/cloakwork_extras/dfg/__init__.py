@@ -1,1 +1,0 @@
-"""Directly-follows graphs with noise on each count."""

@@ -1,1 +1,0 @@
-"""Libra: variants sampled, and noise that their sampling makes smaller."""

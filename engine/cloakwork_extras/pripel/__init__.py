@@ -1,1 +1,0 @@
-"""PRIPEL, as published."""
