@@ -27,10 +27,11 @@ from cloakwork.evaluation.comparison_model import FigureSpread  # noqa: E402
 from cloakwork.evaluation.measuring import run_figures, summary  # noqa: E402
 from cloakwork.evaluation.stand_in import stand_in_facts  # noqa: E402
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams  # noqa: E402
+from cloakwork.mechanisms.profile import Profile  # noqa: E402
 from cloakwork.mechanisms.steps import Decision  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402
 from cloakwork.plan.planner import make_plan  # noqa: E402
-from cloakwork.plan.profile_model import Profile, profile_params  # noqa: E402
+from cloakwork.plan.profile import profile_params  # noqa: E402
 from cloakwork.policy.budget import ProfileShare  # noqa: E402
 from cloakwork.policy.model import Policy  # noqa: E402
 from cloakwork.run.profile import figures_of  # noqa: E402

@@ -12,7 +12,7 @@ from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.ledger import ReservationRequest
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.noise import reproducible
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 from cloakwork.run.run import NOT_PRIVATE, Run
 from cloakwork.testing import run_mechanism
 from conftest import EXAMPLES, ROOT, hurried

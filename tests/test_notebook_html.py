@@ -9,7 +9,7 @@ import pytest
 import cloakwork
 from cloakwork.base.notebook_html import MOST_ROWS, listing, paragraph, safe, shown, table
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e&"
 ESCAPED = HOSTILE.replace("\u202e", "\\u202e")

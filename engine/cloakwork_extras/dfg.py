@@ -233,6 +233,10 @@ class DfgLaplace(VariantRelease[DfgParams]):
     """
 
     name: ClassVar[str] = "dfg/laplace"
+    options: ClassVar[Mapping[str, str]] = {
+        "most_steps": "for how many steps one case counts (longest_case + 1, at most 21)",
+    }
+    action: ClassVar[str] = "draw activity sequences with noise"
     summary: ClassVar[str] = "Releases cases drawn from a noisy directly-follows graph."
     theorem: ClassVar[Theorem] = Theorem(
         "Each case counts for at most M of its steps, drawn by the case for itself, so a unit of "

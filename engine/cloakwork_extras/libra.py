@@ -32,6 +32,7 @@ from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theor
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
 from cloakwork.mechanisms.variants.threshold import (
+    COUNT_NOISE,
     Kind,
     ThresholdParams,
     calibrate_threshold,
@@ -103,6 +104,14 @@ class VariantLibra(VariantRelease[LibraParams]):
     """
 
     name: ClassVar[str] = "variants/libra"
+    options: ClassVar[Mapping[str, str]] = {
+        "rate": "the chance of a unit to be in a sample (0.05)",
+        "samples": "how many samples are drawn (1/rate)",
+        "selection_share": "the part of the budget for finding frequent variants (0.5)",
+        "omega": "the noisy count from which a sample counts as a sighting of a variant (1)",
+        "rho": "the significance of the test that a variant was seen; 1 keeps all (0.05)",
+        "noise": f"of the selection: {COUNT_NOISE}",
+    }
     serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "Counts frequent variants in random samples, with noise in each (Libra)."
@@ -375,6 +384,10 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
     """
 
     name: ClassVar[str] = "variants/libra-published"
+    options: ClassVar[Mapping[str, str]] = {
+        "rate": "the share of the cases in a sample (0.05)",
+        "alpha": "the order of the Renyi divergence that is reported (10)",
+    }
     summary: ClassVar[str] = (
         "Anonymises samples as Libra was published; it is NOT differentially private."
     )

@@ -26,6 +26,7 @@ from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, T
 from cloakwork.mechanisms.steps import Listed, Measurement, MeasureStep, Numbers, Times
 from cloakwork_extras.trees.prefix_tree import DEFAULT_LENGTH
 from cloakwork_extras.trees.published import (
+    TREE_OPTIONS,
     PublishedTreeOptions,
     PublishedTreeParams,
     RawVariants,
@@ -297,6 +298,7 @@ class PripelPublished(Mechanism[PripelPublishedParams]):
     """
 
     name: ClassVar[str] = "variants/pripel-published"
+    options: ClassVar[Mapping[str, str]] = TREE_OPTIONS
     action: ClassVar[str] = "draw activity sequences with noise"
     summary: ClassVar[str] = "Whole logs as PRIPEL was published; it is NOT differentially private."
     proof: ClassVar[Proof] = "published"

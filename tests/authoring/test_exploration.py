@@ -9,7 +9,7 @@ import cloakwork
 from authoring.sample_logs import NATURES, rich_log
 from cloakwork.authoring.exploration import INTERNAL
 from cloakwork.errors import LogError, PolicyError
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 
 RICH = rich_log()
 

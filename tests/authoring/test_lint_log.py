@@ -3,7 +3,7 @@
 from authoring.sample_logs import rich_log
 from cloakwork.authoring import lint_log, policy_text, suggest
 from cloakwork.authoring.suggestion import PolicyHeader
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 
 HEADER = PolicyHeader("test", "data", "somebody", "a test")
 BEGIN = """

@@ -14,7 +14,7 @@ from cloakwork.authoring.suggestion import AUDIENCES, GOALS, Audience, Goal, Pol
 from cloakwork.errors import PolicyError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 from conftest import runs
 
 HEADER = PolicyHeader("test", "data", "somebody", "a test")

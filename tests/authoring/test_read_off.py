@@ -21,7 +21,7 @@ from cloakwork.authoring.suggestion import (
 )
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 
 HEADER = PolicyHeader("test", "data", "somebody", "a test")
 MARK = "read off the log"

@@ -14,7 +14,8 @@ from cloakwork.authoring.signed import KINDS, RegistryStatement, signed
 from cloakwork.errors import CloakworkError, LedgerError, NotApproved, PolicyError
 from cloakwork.ledger.journal import EventKind
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.policy.load import digest, parse_policy
+from cloakwork.plan.policies import parse_policy
+from cloakwork.policy.load import digest
 from cloakwork.publishing.keys import untrust
 
 DIGEST = digest(parse_policy(policy_text()))

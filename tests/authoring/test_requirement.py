@@ -9,7 +9,8 @@ import cloakwork
 from authoring.people import NAME, People, policy_text
 from cloakwork.authoring.requirement import is_approval_required, required_approval
 from cloakwork.errors import NotApproved
-from cloakwork.policy.load import digest, parse_policy
+from cloakwork.plan.policies import parse_policy
+from cloakwork.policy.load import digest
 from cloakwork.publishing.dsse import read_envelope
 from contracts.sample_logs import log_of
 

@@ -11,7 +11,7 @@ from cloakwork.authoring.lint_input import lint_input
 from cloakwork.authoring.unknown_log import read_unknown
 from cloakwork.errors import LogError
 from cloakwork.log.formats import InputOptions, read_log
-from cloakwork.policy.load import load_policy
+from cloakwork.plan.policies import load_policy
 from conftest import Said
 
 HEADER = "Fallnummer;Patientenname;Geburtsdatum;Zeitpunkt;{activity};Hauptdiagnose"

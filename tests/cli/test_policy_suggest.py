@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.policy.load import load_policy
+from cloakwork.plan.policies import load_policy
 from conftest import EXAMPLES, Said
 
 LOG = EXAMPLES / "hospital.xes.gz"

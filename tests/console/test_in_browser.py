@@ -14,7 +14,7 @@ from cloakwork import verify
 from cloakwork.console.server import ConsoleServer
 from cloakwork.console.visits import ConsoleState
 from cloakwork.console.workplace import Workplace
-from cloakwork.policy.load import load_policy
+from cloakwork.plan.policies import load_policy
 from cloakwork.publishing.keys import signing_key, trust
 from conftest import EXAMPLES, SHARED
 from console import conftest  # noqa: F401 - skips where the console is not installed

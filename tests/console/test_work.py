@@ -4,7 +4,7 @@ import html
 import re
 from pathlib import Path
 
-from cloakwork.policy.load import load_policy
+from cloakwork.plan.policies import load_policy
 from console.conftest import LOG, POLICY, Visitor
 
 

@@ -14,8 +14,8 @@ from cloakwork import EventLog
 from cloakwork.errors import CloakworkError
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.planner import make_plan
+from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.lint import lint
-from cloakwork.policy.load import parse_policy
 
 POLICY = """
 apiVersion: cloakwork/v1

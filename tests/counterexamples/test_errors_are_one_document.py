@@ -192,7 +192,7 @@ def one_line(call: Callable[[], object]) -> str:
 
 
 def a_plan() -> Any:
-    from cloakwork.policy.load import parse_policy
+    from cloakwork.plan.policies import parse_policy
 
     return cloakwork.make_plan(parse_policy(POLICY))
 

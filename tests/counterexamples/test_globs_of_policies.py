@@ -14,7 +14,7 @@ import pytest
 import cloakwork
 from cloakwork.errors import PlanImpossible, PolicyError
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.model import Policy
 from conftest import runs
 

@@ -17,8 +17,8 @@ from cloakwork.errors import GuaranteeBroken
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.noise import reproducible
+from cloakwork.plan.policies import load_policy
 from cloakwork.plan.sentences import caveat_in_words
-from cloakwork.policy.load import load_policy
 from cloakwork.run.run import Run
 from conftest import EXAMPLES, ROOT, hurried
 from contracts.sample_logs import BEGIN, log_of

@@ -19,7 +19,7 @@ import cloakwork
 from cloakwork.errors import CloakworkError, PlanImpossible, PolicyError
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.model import Policy
 from conftest import runs
 

@@ -22,7 +22,7 @@ from cloakwork.api import make_plan
 from cloakwork.guarantees.inserted import without_visible_insertions
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.noise import reproducible
-from cloakwork.policy.load import load_policy
+from cloakwork.plan.policies import load_policy
 from cloakwork.run.run import Run
 from contracts.sample_logs import log_of
 

@@ -13,7 +13,7 @@ import cloakwork
 from cloakwork import EventLog
 from cloakwork.errors import VerificationFailed
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 
 POLICY = """
 apiVersion: cloakwork/v1

@@ -13,8 +13,8 @@ from cloakwork import guarantees
 from cloakwork.errors import CloakworkError, PlanUnsound
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
+from cloakwork.plan.policies import load_shipped
 from cloakwork.plan.prove import prove
-from cloakwork.policy.library import load_shipped
 from conftest import EXAMPLES
 
 

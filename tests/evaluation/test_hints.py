@@ -10,7 +10,7 @@ from cloakwork import make_plan
 from cloakwork.evaluation.hints import TimeHints
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.model import Plan
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 from contracts.sample_logs import log_of
 from log_in_parts import LogInParts
 

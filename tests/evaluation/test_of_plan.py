@@ -11,7 +11,7 @@ from cloakwork.errors import LogError, MechanismError
 from cloakwork.evaluation.of_plan import attack_by_plan, attacked_plan, log_for, plan_attacked
 from cloakwork.evaluation.risk_figures import ClaimedBound
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.load import load_policy
+from cloakwork.plan.policies import load_policy
 from cloakwork.publishing.opened import OpenedLog
 from cloakwork.testing.logs import log_of
 from conftest import ROOT

@@ -11,7 +11,7 @@ from cloakwork.evaluation.process_shape import FEW, MANY, RANKS
 from cloakwork.evaluation.stand_in import USUAL_CASES, StandInFacts, stand_in_facts
 from cloakwork.evaluation.utility import histogram
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 from conftest import ROOT
 
 WHOLE = "dp-whole-log"

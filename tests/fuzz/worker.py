@@ -121,7 +121,7 @@ def peak() -> float:
 def policy(path: Path) -> str:
     """Load a policy, and plan it if it is one."""
     from cloakwork.plan.planner import make_plan
-    from cloakwork.policy.load import load_policy
+    from cloakwork.plan.policies import load_policy
 
     make_plan(load_policy(path))
     return "accepted"

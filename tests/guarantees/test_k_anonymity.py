@@ -8,8 +8,8 @@ from cloakwork.base.facts import Unit
 from cloakwork.guarantees import KAnonymity
 from cloakwork.guarantees.k_anonymity_check import smallest_group
 from cloakwork.log.eventlog import EventLog
+from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.diff import diff
-from cloakwork.policy.load import parse_policy
 
 POLICY = """apiVersion: cloakwork/v1
 kind: PrivacyPolicy

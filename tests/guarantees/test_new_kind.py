@@ -171,7 +171,7 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.policy.diff import diff
 from cloakwork.policy.explain import explain
 from cloakwork.policy.lint import lint
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 
 TEXT = '''
 apiVersion: cloakwork/v1

@@ -12,9 +12,9 @@ from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Books, Clip, Growth, Kernel, noises
 from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.profile import ProfileParams, measure_profile
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
-from cloakwork.plan.profile_model import ProfileParams, measure_profile
 from kernel.gaps import MeasuresGaps, NoParams, universe, with_columns
 from kernel.small import Silent, all_variants, measured
 

@@ -10,7 +10,7 @@ from cloakwork.authoring.dataset_advice import lint_dataset
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.ledger import Ledger, ReservationRequest
-from cloakwork.policy.library import load_shipped
+from cloakwork.plan.policies import load_shipped
 from conftest import Said
 
 NAME = "dp-control-flow"

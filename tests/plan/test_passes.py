@@ -2,7 +2,7 @@
 
 from cloakwork.base.lineage import METADATA
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.library import load_shipped
+from cloakwork.plan.policies import load_shipped
 
 
 def test_what_the_form_of_a_release_shows_is_said_with_who_changes_it() -> None:

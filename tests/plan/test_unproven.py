@@ -190,7 +190,7 @@ def test_every_command_says_so_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def run(*arguments: str, first: str) -> str:
         # The name of the made-up mechanism is none that policy files may speak of.
         monkeypatch.setattr(
-            "cloakwork.policy.load.known_names", lambda: frozenset(registry.catalogue())
+            "cloakwork.plan.policies.KNOWN_MECHANISMS", frozenset(registry.catalogue())
         )
         result = CliRunner().invoke(cloakwork_command, arguments)
         assert result.exit_code == 0, result.output

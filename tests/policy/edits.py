@@ -5,7 +5,8 @@ from typing import Any
 
 import yaml
 
-from cloakwork.policy import Policy, parse_policy
+from cloakwork.plan.policies import parse_policy
+from cloakwork.policy import Policy
 from cloakwork.policy.library import shipped
 
 Edit = Callable[[dict[str, Any]], object]

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from cloakwork.plan.policies import load_shipped
 from cloakwork.policy.diff import diff, verdict
-from cloakwork.policy.library import list_policies, load_shipped
+from cloakwork.policy.library import list_policies
 from policy.edits import Edit, edited, goal, put, rule
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cloakwork.policy.library import list_policies, load_shipped
+from cloakwork.plan.policies import load_shipped
+from cloakwork.policy.library import list_policies
 from cloakwork.policy.lint import lint
 from policy.edits import Edit, edited, goal, put, rule
 

@@ -19,13 +19,12 @@ from cloakwork.mechanisms.attributes.params import (
 from cloakwork.mechanisms.kanon.closeness import _OPTIONS as CLOSENESS
 from cloakwork.mechanisms.kanon.family import _SET_BY_GOAL as SET_BY_GOAL
 from cloakwork.mechanisms.kanon.family import Anonymiser
-from cloakwork.mechanisms.mechanism_options import OPTIONS
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.timestamps.laplace import NOISED, START_SHARE
 from cloakwork.mechanisms.timestamps.tables import HistogramOptions
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 from cloakwork_extras.trees.published import PublishedTreeOptions
 from conftest import Said
 
@@ -79,14 +78,14 @@ def fields(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", list(catalogue()))
 def test_the_table_is_what_the_mechanisms_accept(name: str) -> None:
     """An option too few would refuse a good policy, one too many would let a misspelt one pass."""
-    assert set(OPTIONS[name]) == accepted(name)
+    assert set(catalogue()[name].options) == accepted(name)
 
 
 @pytest.mark.parametrize("name", list(catalogue()))
 def test_the_meaning_of_an_option_ends_with_its_default(name: str) -> None:
     """Where the default is one value; it may change in the code alone."""
     found = fields(name)
-    for option, meaning in OPTIONS[name].items():
+    for option, meaning in catalogue()[name].options.items():
         assert meaning == meaning.strip().rstrip("."), (name, option)
         default = found[option].default if option in found else None
         if isinstance(default, bool | int | float | str):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cloakwork.errors import PolicyError
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 
 TEXT = """apiVersion: cloakwork/v1
 kind: PrivacyPolicy

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy import parse_policy
+from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.library import list_policies, shipped
 from cloakwork.policy.lint import lint
 from cloakwork.policy.reference import with_reference

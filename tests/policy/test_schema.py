@@ -8,7 +8,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from cloakwork.policy import load_policy
+from cloakwork.plan.policies import load_policy
 from cloakwork.policy.library import list_policies, shipped
 from cloakwork.policy.schema import FILE, policy_schema, schema_text
 

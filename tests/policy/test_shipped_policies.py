@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from cloakwork.cli.policy import policy
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy import load_policy
-from cloakwork.policy.library import list_policies, load_shipped
+from cloakwork.plan.policies import load_policy, load_shipped
+from cloakwork.policy.library import list_policies
 
 
 @pytest.mark.parametrize("name", list_policies())

@@ -9,8 +9,8 @@ import pytest
 
 from cloakwork.errors import PolicyError
 from cloakwork.plan.planner import make_plan
+from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.library import list_templates, template_text
-from cloakwork.policy.load import parse_policy
 from cloakwork.policy.placeholders import STILL_OPEN
 from conftest import Said, runs
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from cloakwork.plan.policies import load_shipped
 from cloakwork.policy.diff import diff
-from cloakwork.policy.library import load_shipped
 from cloakwork.policy.model import Policy
 from cloakwork.policy.versions import version_step
 from policy.edits import Edit, edited, goal, put

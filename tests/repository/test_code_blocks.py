@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy import parse_policy
+from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.windows import SPELLINGS
 from conftest import Said
 from repository.checkout import ROOT, environment

@@ -13,7 +13,7 @@ import pytest
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
-from cloakwork.policy.load import load_policy
+from cloakwork.plan.policies import load_policy
 from conftest import ROOT
 
 FOLDER = ROOT / "benchmarks" / "scale"

@@ -19,7 +19,7 @@ import pytest
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.load import load_policy
+from cloakwork.plan.policies import load_policy
 from cloakwork.policy.model import Policy
 from conftest import ROOT
 

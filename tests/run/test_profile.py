@@ -9,10 +9,10 @@ from cloakwork.base.facts import Unit
 from cloakwork.errors import BudgetExceeded, LedgerError, PlanImpossible, PlanUnsound
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
-from cloakwork.plan.profile_model import Profile
 from cloakwork.plan.prove import prove
 from cloakwork.plan.sentences import assumptions_in_words, caveat_in_words, reasons_in_words
 from cloakwork.run.profile import measure

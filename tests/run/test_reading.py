@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from cloakwork.errors import LogError
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.model import Policy
 from cloakwork.run.reading import log_in_memory, read_under
 

@@ -30,7 +30,7 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.steps import Decision
 from cloakwork.noise import reproducible, secret
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 from cloakwork.run import search_cache
 from cloakwork.run.run import Run
 from cloakwork.run.search_cache import (

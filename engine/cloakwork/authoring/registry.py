@@ -29,7 +29,8 @@ from cloakwork.authoring.versions import (
 from cloakwork.base.errors import CloakworkError, FileProblem, NotApproved, PolicyError
 from cloakwork.ledger.journal import Entry
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.policy.load import digest, parse_policy
+from cloakwork.plan.policies import parse_policy
+from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.policy.validation_messages import did_you_mean
 from cloakwork.publishing.keys import SigningKey, signing_key

@@ -7,9 +7,9 @@ from cloakwork.authoring.registry import Registry, is_reference
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import plan_text
-from cloakwork.plan.profile_model import Profile
+from cloakwork.plan.policies import parse_policy
+from cloakwork.plan.profile import Profile
 from cloakwork.policy.library import resolve_policy
-from cloakwork.policy.load import parse_policy
 from cloakwork.policy.model import Policy
 from cloakwork.policy.syntax import read_text
 

@@ -14,7 +14,8 @@ from typing import Any, Literal
 from cloakwork.authoring.signed import SignedStatement, read_entry
 from cloakwork.base.errors import LedgerError, PolicyError
 from cloakwork.ledger.journal import Entry
-from cloakwork.policy.load import digest, parse_policy
+from cloakwork.plan.policies import parse_policy
+from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 
 State = Literal["approved", "not approved", "revoked"]

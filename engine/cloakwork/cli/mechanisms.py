@@ -11,7 +11,6 @@ import click
 
 from cloakwork.cli.options import json_option
 from cloakwork.mechanisms.base import Mechanism
-from cloakwork.mechanisms.mechanism_options import OPTIONS
 from cloakwork.report.screen import columns, paragraphs
 
 
@@ -49,7 +48,6 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 
 def _describe(mechanism: Mechanism[Any]) -> dict[str, Any]:
     schema = mechanism.Params.model_json_schema()
-    known = OPTIONS.get(mechanism.name)
     return {
         "name": mechanism.name,
         "summary": mechanism.summary,
@@ -59,7 +57,7 @@ def _describe(mechanism: Mechanism[Any]) -> dict[str, Any]:
         "theorem": mechanism.theorem.statement,
         "source": mechanism.theorem.source,
         "about": _plain(mechanism.__doc__),
-        "options": None if known is None else dict(known),
+        "options": None if mechanism.package else dict(mechanism.options),
         "parameters": {
             key: {
                 "type": value.get("type", "see schema"),

@@ -12,10 +12,10 @@ from cloakwork.base.errors import CloakworkError, LogError, PlanMoved, PlanUnsou
 from cloakwork.cli.progress import progress
 from cloakwork.log.formats.options import ROLES, ROW_NUMBER, standard_name
 from cloakwork.mechanisms.devices import DEVICES
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
-from cloakwork.plan.profile_model import Profile
+from cloakwork.plan.policies import load_policy
 from cloakwork.plan.prove import replan, require_window
-from cloakwork.policy.load import load_policy
 
 if TYPE_CHECKING:
     from cloakwork.ledger.ledger import Ledger

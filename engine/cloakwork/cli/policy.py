@@ -141,7 +141,8 @@ def schema(out: Path | None) -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List the policies that come with Cloakwork."""
-    from cloakwork.policy.library import list_policies, load_shipped
+    from cloakwork.plan.policies import load_shipped
+    from cloakwork.policy.library import list_policies
 
     found = [(name, load_shipped(name).metadata.purpose) for name in list_policies()]
     if as_json:

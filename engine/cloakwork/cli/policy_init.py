@@ -151,7 +151,7 @@ def _asked(header: Mapping[str, str | None]) -> dict[str, str]:
 
 def _questions_of(text: str, out: Path) -> int:
     """How many questions the policy holds; raises PolicyError for what is wrong beside them."""
-    from cloakwork.policy.load import parse_policy
+    from cloakwork.plan.policies import parse_policy
     from cloakwork.policy.placeholders import STILL_OPEN
 
     try:
@@ -178,7 +178,8 @@ def _say_next(out: Path, source: str, questions: int) -> None:
 
 
 def _list() -> None:
-    from cloakwork.policy.library import list_policies, load_shipped
+    from cloakwork.plan.policies import load_shipped
+    from cloakwork.policy.library import list_policies
 
     policies = [(name, load_shipped(name).metadata.purpose) for name in list_policies()]
     for title, rows in (("--template NAME", sectors()), ("--from NAME", policies)):

@@ -19,7 +19,7 @@ from cloakwork.cli.options import (
 from cloakwork.cli.progress import progress_of
 
 if TYPE_CHECKING:
-    from cloakwork.plan.profile_model import Profile
+    from cloakwork.mechanisms.profile import Profile
 
 
 @click.command()

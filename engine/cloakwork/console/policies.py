@@ -11,12 +11,12 @@ from cloakwork.cli.policy_init import sectors, template_policy
 from cloakwork.console.sources import policy_file, policy_names, policy_source
 from cloakwork.console.visits import Visit, address, go, user_name
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_digest, write_text
+from cloakwork.plan.policies import load_policy, parse_policy
 from cloakwork.policy.advice import ADVICE_RULES, LEDGER_RULES, LOG_RULES, WAIVER_RULES, Advice
 from cloakwork.policy.diff import Change, diff, verdict
 from cloakwork.policy.document import dotted_path
 from cloakwork.policy.explain import Section, explain
 from cloakwork.policy.lint import lint
-from cloakwork.policy.load import load_policy, parse_policy
 from cloakwork.policy.model import Policy
 from cloakwork.policy.schema import policy_schema
 from cloakwork.policy.syntax import read_document

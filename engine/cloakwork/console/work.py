@@ -22,8 +22,8 @@ from cloakwork.console.policies import placed_advice
 from cloakwork.console.sources import policy_file, policy_names, policy_source
 from cloakwork.console.visits import Visit, go, job_page
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
+from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.lint import lint
-from cloakwork.policy.load import parse_policy
 from cloakwork.report.outcome import outcome
 from cloakwork.report.plan_details import branches
 from cloakwork.report.plan_screen import plan_sections

@@ -30,9 +30,9 @@ from cloakwork.evaluation.sweeping import (
 )
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
-from cloakwork.plan.profile_model import Profile
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.run.reading import log_in_memory, read_under

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints
-from cloakwork.plan.profile_model import ProfileFigures
+from cloakwork.mechanisms.profile import ProfileFigures
 
 Labels = tuple[int, ...]
 """An activity sequence, by the positions of the activities in the alphabet."""

@@ -22,7 +22,7 @@ from cloakwork.evaluation.process_shape import (
     variant_sizes,
 )
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.plan.profile_model import Profile
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.policy.model import Policy
 
 USUAL_CASES: Final = 1_000

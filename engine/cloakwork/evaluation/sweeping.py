@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cloakwork.base.errors import CloakworkError, PolicyError, first_line
 from cloakwork.guarantees import KINDS
-from cloakwork.policy.load import parse_policy
+from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.model import Policy, describe_version
 
 MOST_SETTINGS: Final = 12

@@ -20,8 +20,8 @@ from cloakwork.guarantees.claims.assumptions import (
 )
 from cloakwork.guarantees.flow import Flow
 from cloakwork.log.limits import Limits
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Step
-from cloakwork.plan.profile_model import Profile
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ from cloakwork.guarantees.derive_local import derive_local
 from cloakwork.guarantees.derive_noise import derive_given_columns, derive_unconditional
 from cloakwork.guarantees.flow import trace_columns
 from cloakwork.guarantees.phrases import listed_briefly
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Claim, Step, UnprovenClaim
-from cloakwork.plan.profile_model import Profile
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ takes."""
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import ClassVar, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
@@ -49,6 +49,8 @@ P = TypeVar("P", bound=BaseModel)
 Options = Mapping[str, JsonValue]
 """What the policy says for one mechanism."""
 
+
+NO_OPTIONS: Final[Mapping[str, str]] = {}
 
 Proof = Literal["proved", "kernel", "published"]
 """``proved``: the code meets the theorem's conditions; a kernel holds what measures to its event
@@ -118,6 +120,8 @@ class Mechanism(ABC, Generic[P]):
     goal, and ``step`` what it then does. Third parties register theirs under the entry-point group
     ``cloakwork.mechanisms``.
 
+    ``options``: what a policy may set for it, each with its meaning, and the default in brackets at
+    the end; values are judged by ``offer``.
     ``gives``: what it may offer. A mechanism that gives nothing is a treatment: it meets no goal
     alone. ``serves_parts``: whether ``offer_part`` ever offers. ``trains``: whether it trains a
     network, which needs torch and takes time. ``needs_all_cases``: why it cannot work batch by
@@ -129,10 +133,11 @@ class Mechanism(ABC, Generic[P]):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    action: ClassVar[str] = ""
     proof: ClassVar[Proof]
     theorem: ClassVar[Theorem]
     gives: ClassVar[tuple[Gives, ...]] = ()
+    options: ClassVar[Mapping[str, str]] = NO_OPTIONS
+    action: ClassVar[str] = ""
     Params: type[P]
     serves_parts: ClassVar[bool] = False
     trains: ClassVar[bool] = False

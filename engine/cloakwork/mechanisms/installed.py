@@ -1,11 +1,60 @@
-"""The names of mechanisms that installed packages register; none of their code is loaded."""
+"""The names of mechanisms: those of version 1, and those that installed packages register. None of
+their code is loaded.
+"""
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from cloakwork.base.globs import is_glob
-from cloakwork.mechanisms.mechanism_names import KNOWN_MECHANISMS
+
+IN_ORDER: Final = (
+    "bound",
+    "kanon/auto",
+    "kanon/optimal",
+    "kanon/best-first",
+    "kanon/a-star",
+    "kanon/pretsa",
+    "kanon/generalise",
+    "kanon/fill",
+    "kanon/tlkc",
+    "kanon/closeness",
+    "variants/adaptive",
+    "variants/threshold",
+    "variants/amun",
+    "variants/libra",
+    "variants/amun-published",
+    "variants/libra-published",
+    "variants/prefix-tree",
+    "variants/sacofa",
+    "variants/prefix-tree-published",
+    "variants/sacofa-published",
+    "variants/pripel-published",
+    "variants/travag-published",
+    "variants/ddpm-published",
+    "variants/markov",
+    "variants/travag",
+    "variants/ddpm",
+    "variants/transformer",
+    "dfg/laplace",
+    "timestamps/laplace",
+    "attributes/histogram",
+    "attributes/regression",
+    "timestamps/histogram",
+    "timestamps/regression",
+    "attributes/randomised-response",
+    "attributes/bounded-laplace",
+    "attributes/redact",
+    "pripel",
+    "attributes/drop",
+    "attributes/generalise",
+    "attributes/pseudonymise",
+)
+"""Every mechanism name that a policy of version 1 may speak of, built and installed or not, in the
+order in which they are listed and the planner tries them.
+"""
+
+KNOWN_MECHANISMS: Final = frozenset(IN_ORDER)
 
 ENTRY_POINTS: Final = "cloakwork.mechanisms"
 """The group under which a package registers ``name = "module:class"``."""
@@ -29,8 +78,3 @@ def is_ours(entry: EntryPoint) -> bool:
 def installed_names() -> frozenset[str]:
     """Mechanisms that installed packages bring beside the core."""
     return frozenset(entry.name for entry in installed_entries())
-
-
-def known_names() -> frozenset[str]:
-    """Every mechanism that a policy may name here: version 1's, and those of other packages."""
-    return KNOWN_MECHANISMS | installed_names()

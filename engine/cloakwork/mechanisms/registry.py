@@ -30,8 +30,12 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Theorem,
 )
-from cloakwork.mechanisms.installed import installed_entries, is_ours
-from cloakwork.mechanisms.mechanism_names import IN_ORDER, KNOWN_MECHANISMS
+from cloakwork.mechanisms.installed import (
+    IN_ORDER,
+    KNOWN_MECHANISMS,
+    installed_entries,
+    is_ours,
+)
 from cloakwork.mechanisms.steps import ContradictingStep, RewriteStep, StepKind
 
 P = ParamSpec("P")
@@ -132,6 +136,8 @@ class OfPackage:
         self.proof = mechanism.proof
         self.theorem = mechanism.theorem
         self.gives = mechanism.gives
+        self.options = mechanism.options
+        self.action = mechanism.action
         self.Params = mechanism.Params
         self.serves_parts = mechanism.serves_parts
         self.trains = mechanism.trains
@@ -297,3 +303,13 @@ def catalogue() -> Catalogue:
             raise package_of(entry).package_error(f"takes a name that {other} has taken")
         entries[entry.name] = entry
     return Catalogue(OURS, entries=entries)
+
+
+def options_of(name: str) -> Mapping[str, str] | None:
+    """What a policy may set for a mechanism of Cloakwork, loaded if need be; None where there is
+    none of this name: what mechanisms of other packages accept, only they know.
+    """
+    if name in OURS:
+        return Catalogue(OURS)[name].options
+    entries = (each for each in installed_entries() if each.name == name and is_ours(each))
+    return next((load_mechanism(each).options for each in entries), None)

@@ -17,9 +17,9 @@ from cloakwork.guarantees.claims.caveats import NoProfileGiven, NoTotal, Separat
 from cloakwork.guarantees.derive import goal_name
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.ledger import ReservationRequest
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import Plan
-from cloakwork.plan.profile_model import Profile
 from cloakwork.plan.windows import charged_window
 from cloakwork.policy.budget import Budget, Limit
 from cloakwork.policy.model import Policy

@@ -8,6 +8,7 @@ from cloakwork.base.errors import Cause
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.guarantees.claims import Caveat
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import (
     RELEASED,
@@ -16,7 +17,6 @@ from cloakwork.plan.model import (
     Step,
     TreatedAttribute,
 )
-from cloakwork.plan.profile_model import Profile
 from cloakwork.policy.model import Policy
 
 

@@ -22,7 +22,7 @@ from cloakwork.guarantees.claims import (
     TreatmentReason,
 )
 from cloakwork.mechanisms.base import Proof
-from cloakwork.plan.profile_model import Profile
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.policy.model import Policy
 
 PLAN_FORMAT: Final = "cloakwork/plan/v2"

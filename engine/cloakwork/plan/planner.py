@@ -6,14 +6,15 @@ from pathlib import Path
 from cloakwork.base.errors import PlanImpossible
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees.derive import derive
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.draft import Draft, Pass
 from cloakwork.plan.model import Plan
 from cloakwork.plan.passes import PASSES
-from cloakwork.plan.profile_model import Profile
+from cloakwork.plan.policies import parse_policy
 from cloakwork.plan.windows import facts_in_window
-from cloakwork.policy.load import digest, parse_policy, placed_causes
+from cloakwork.policy.load import digest, placed_causes
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.policy.syntax import read_text
 

@@ -1,7 +1,7 @@
 """The privacy policy: its language, its loading, the shipped ones."""
 
-from cloakwork.mechanisms.mechanism_names import KNOWN_MECHANISMS
-from cloakwork.policy.load import digest, load_policy, parse_policy
+from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
+from cloakwork.policy.semantics import Vocabulary
 
-__all__ = ["KNOWN_MECHANISMS", "Policy", "digest", "load_policy", "parse_policy"]
+__all__ = ["Policy", "Vocabulary", "digest"]

@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cloakwork.base.errors import FileProblem, PolicyError
-from cloakwork.policy.load import load_policy
-from cloakwork.policy.model import Policy
 from cloakwork.policy.validation_messages import did_you_mean
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
@@ -35,22 +33,18 @@ def template_text(name: str) -> str:
     return (shipped("policies") / "templates" / f"{name}.yaml").read_text("utf-8")
 
 
-def load_shipped(name: str) -> Policy:
-    """Read a shipped policy by its name; raises PolicyError when there is none."""
-    return load_policy(_shipped_path(name))
-
-
 def resolve_policy(name_or_path: str | Path) -> Path:
     """Where a policy lies: a path that exists, or a plain word that is a shipped policy's name."""
     path = Path(name_or_path)
     name = str(name_or_path)
     looks_like_a_name = not path.suffix and path.name == name
     if looks_like_a_name and not path.exists():
-        return _shipped_path(name)
+        return shipped_path(name)
     return path
 
 
-def _shipped_path(name: str) -> Path:
+def shipped_path(name: str) -> Path:
+    """Where the shipped policy of this name lies; raises PolicyError where there is none."""
     known = list_policies()
     if name not in known:
         message = f"no policy of this name is shipped{did_you_mean(name, known)}"

@@ -1,7 +1,7 @@
 """A policy file becomes a Policy, or a list of faults with line and column, in file order, all at
 once.
 
->>> parse_policy("kind: PrivacyPolicy\\n")
+>>> parse_policy("kind: PrivacyPolicy\\n", "policy.yaml", NO_MECHANISMS)
 Traceback (most recent call last):
 ...
 cloakwork.base.errors.PolicyError: policy.yaml:1:1: apiVersion is missing
@@ -11,37 +11,31 @@ policy.yaml:1:1: spec is missing
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from cloakwork.base.errors import Cause, FileProblem, PolicyError
-from cloakwork.mechanisms.installed import known_names
 from cloakwork.policy.document import Document, Fault, Steps, dotted_path
 from cloakwork.policy.model import Policy
-from cloakwork.policy.semantics import semantic_faults
+from cloakwork.policy.semantics import Vocabulary, semantic_faults
 from cloakwork.policy.syntax import read_document, read_text
 from cloakwork.policy.validation_messages import ShapeError, translate_errors
 
 
-def load_policy(path: str | Path, *, mechanisms: Collection[str] | None = None) -> Policy:
-    """Read a policy file; raises PolicyError with every fault found.
+def load_policy(path: str | Path, vocabulary: Vocabulary) -> Policy:
+    """Read a policy file; raises PolicyError with every fault found."""
+    return parse_policy(read_text(Path(path)), str(path), vocabulary)
 
-    ``mechanisms`` are the mechanism names that the policy may speak of; unless given, all that
-    version 1 knows and all that installed packages bring.
+
+def parse_policy(text: str, path: str, vocabulary: Vocabulary) -> Policy:
+    """Read a policy from text; ``path`` is what the errors call it, ``vocabulary`` what it may say
+    of mechanisms. Raises PolicyError with every fault found.
     """
-    return parse_policy(read_text(Path(path)), str(path), mechanisms=mechanisms)
-
-
-def parse_policy(
-    text: str, path: str = "policy.yaml", *, mechanisms: Collection[str] | None = None
-) -> Policy:
-    """Read a policy from text; ``path`` is what the errors call it."""
     document = read_document(text, path)
-    known = known_names() if mechanisms is None else frozenset(mechanisms)
-    found = list(semantic_faults(document.content, known))
+    found = list(semantic_faults(document.content, vocabulary))
     policy = None
     try:
         policy = Policy.model_validate(document.content)

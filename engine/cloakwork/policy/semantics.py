@@ -5,14 +5,13 @@ Works on the plain values of a document, so that every fault is found at once, e
 shape. Whether a policy can be *met* is not asked here; that is planning.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from cloakwork.base.globs import has_too_many_globs, is_glob, matches
-from cloakwork.mechanisms.installed import installed_names
-from cloakwork.mechanisms.mechanism_options import OPTIONS
 from cloakwork.policy.attribute_semantics import (
     domains_are_of_one_kind,
     globs_do_not_clash,
@@ -36,7 +35,23 @@ from cloakwork.policy.validation_messages import ShapeError, did_you_mean, value
 _RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_basis", "legalBasis"))
 
 
-def semantic_faults(content: Content, mechanisms: Collection[str]) -> Iterator[ShapeError]:
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What a policy may say of mechanisms.
+
+    ``names``: those that it may name. ``in_full``: those of them for which no glob stands alone.
+    ``options_of``: what it may set for one of them, each with its meaning; None where nobody knows.
+    """
+
+    names: Collection[str]
+    in_full: Collection[str]
+    options_of: Callable[[str], Mapping[str, str] | None]
+
+
+NO_MECHANISMS: Final = Vocabulary((), (), lambda name: None)
+
+
+def semantic_faults(content: Content, vocabulary: Vocabulary) -> Iterator[ShapeError]:
     """Every fault of meaning in a document, in no particular order."""
     if has_too_many_globs(mapping_at(content, "spec", "attributes")):
         return  # ``Spec`` says so; to compare them with each other takes long
@@ -47,7 +62,8 @@ def semantic_faults(content: Content, mechanisms: Collection[str]) -> Iterator[S
     for rule in RULES:
         # That a question names no column goes without saying.
         yield from (fault for fault in rule(content) if fault.steps not in asked)
-    yield from mechanisms_exist(content, mechanisms)
+    yield from mechanisms_exist(content, vocabulary)
+    yield from options_exist(content, vocabulary)
 
 
 def keys_are_spelt_as_published(content: Content) -> Iterator[ShapeError]:
@@ -85,7 +101,7 @@ def _declared_limit(content: Content, name: str) -> Limit | None:
         return None
 
 
-def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[ShapeError]:
+def mechanisms_exist(content: Content, vocabulary: Vocabulary) -> Iterator[ShapeError]:
     """A mechanism name or glob matches something; a misspelt one would silently allow or deny
     nothing.
     """
@@ -102,7 +118,7 @@ def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Shape
     for steps, name in named:
         if not isinstance(name, str) or isinstance(name, RefusedValue):
             continue
-        fault = _mechanism_fault(name, known, denied=steps[2] == "deny")
+        fault = _mechanism_fault(name, vocabulary, denied=steps[2] == "deny")
         if fault is None:
             continue
         problem, remedy = fault
@@ -112,7 +128,7 @@ def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Shape
             yield ShapeError(steps, f"{problem} (got {shown_value(name)}){remedy}")
 
 
-def options_exist(content: Content) -> Iterator[ShapeError]:
+def options_exist(content: Content, vocabulary: Vocabulary) -> Iterator[ShapeError]:
     """An option is one that its mechanism has; a misspelt one would silently rule the mechanism
     out.
     """
@@ -121,8 +137,8 @@ def options_exist(content: Content) -> Iterator[ShapeError]:
             message = f"{shown_value(name)} is a glob, and options belong to one mechanism"
             steps: Steps = ("spec", "mechanisms", "parameters", name)
             yield ShapeError(steps, message, "name it in full", of_key=True)
-        known = OPTIONS.get(name)
-        if known is None or not isinstance(options, dict):
+        known = vocabulary.options_of(name) if isinstance(options, dict) else None
+        if known is None:
             continue
         for option in options:
             if option not in known:
@@ -137,10 +153,11 @@ def _unknown_option(name: str, option: str, known: Collection[str]) -> ShapeErro
     return ShapeError(steps, message, None if guess else hint, of_key=True)
 
 
-def _mechanism_fault(name: str, known: Collection[str], *, denied: bool) -> tuple[str, str] | None:
+def _mechanism_fault(name: str, vocabulary: Vocabulary, *, denied: bool) -> tuple[str, str] | None:
     """Why a name or glob stands for no mechanism, and what to do; None if it stands for one."""
+    known = vocabulary.names
     found = [one for one in known if matches(name, one)]
-    if found and (denied or not is_glob(name) or not installed_names().issuperset(found)):
+    if found and (denied or not is_glob(name) or not set(found) <= {*vocabulary.in_full}):
         return None
     if found:
         remedy = f", name each in full: {', '.join(sorted(found))}"
@@ -165,5 +182,4 @@ RULES: Final[tuple[Callable[[Content], Iterator[ShapeError]], ...]] = (
     exposures_are_well_formed,
     covered_columns_are_not_exposed,
     release_fits_total,
-    options_exist,
 )

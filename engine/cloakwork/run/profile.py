@@ -12,16 +12,11 @@ from cloakwork.ledger.ledger import Ledger, Require, ReservationRequest
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
+from cloakwork.mechanisms.profile import Profile, ProfileFigures, ProfileParams, measure_profile
 from cloakwork.mechanisms.steps import Decision
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import ledger_terms, unit_charge
-from cloakwork.plan.profile_model import (
-    Profile,
-    ProfileFigures,
-    ProfileParams,
-    measure_profile,
-    require_profile_params,
-)
+from cloakwork.plan.profile import require_profile_params
 from cloakwork.plan.windows import facts_in_window
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy

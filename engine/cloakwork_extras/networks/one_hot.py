@@ -273,6 +273,15 @@ class OneHotRelease(TrainsNetwork, VariantRelease[OneHotParams]):
     """
 
     Params = OneHotParams
+    options: ClassVar[Mapping[str, str]] = {
+        "domain": "the variants that are public, each a list of activities "
+        "(none: they are selected, as by variants/threshold)",
+        "selection_share": "the part of epsilon for selecting variants, where none are declared "
+        "(0.9)",
+        "steps": "gradient steps of each phase of training (40)",
+        "hidden": "the width of the hidden layers (16)",
+        "rate": "the chance of a unit to be in the sample of a step (1)",
+    }
     needs_delta: ClassVar[bool] = True
     Options: type[OneHotOptions]
     learning_rates: ClassVar[LearningRates]

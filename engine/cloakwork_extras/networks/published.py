@@ -94,6 +94,11 @@ def _log_factorials(most: int) -> Floats:
 Epochs = Annotated[int, Field(ge=1, le=100_000)]
 
 
+GENERATIVE_OPTIONS: Final = {
+    "batch": "cases in a batch, on average (64)",
+}
+
+
 class GenerativePublishedOptions(BaseModel):
     """``epochs``: how often each network sees every case on average. ``batch``: cases in a batch on
     average.
@@ -206,6 +211,12 @@ class VariantTravagPublished(GenerativePublished[TravagPublishedParams]):
     """
 
     name: ClassVar[str] = "variants/travag-published"
+    options: ClassVar[Mapping[str, str]] = {
+        **GENERATIVE_OPTIONS,
+        "epochs": "how often the autoencoder sees every case (20)",
+        "adversarial_epochs": "how often the adversarial network sees every case (10)",
+        "code": "how many numbers a variant is encoded in (128)",
+    }
     summary: ClassVar[str] = (
         "Draws variants as TraVaG was published; it is NOT differentially private."
     )
@@ -249,6 +260,11 @@ class VariantDdpmPublished(GenerativePublished[DdpmPublishedParams]):
     """
 
     name: ClassVar[str] = "variants/ddpm-published"
+    options: ClassVar[Mapping[str, str]] = {
+        **GENERATIVE_OPTIONS,
+        "epochs": "how often the network sees every case (10)",
+        "steps": "the steps of the diffusion, from a variant to noise (100)",
+    }
     summary: ClassVar[str] = (
         "Draws variants by diffusion as published; it is NOT differentially private."
     )

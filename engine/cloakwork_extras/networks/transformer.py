@@ -184,6 +184,14 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
     """
 
     name: ClassVar[str] = "variants/transformer"
+    options: ClassVar[Mapping[str, str]] = {
+        "share": "the part of the budget that trains the network; the tables of variants/markov "
+        "get the rest (0.3)",
+        "steps": "how many gradient steps (20)",
+        "learning": "how far a step goes (0.18, or half of it where the signal is weak)",
+        "width": "numbers a place in attention, even; 0 for none of it (8)",
+        "places": "how many events of a case are learned from (64)",
+    }
     serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "Releases frequent variants, and draws the other cases from a Markov model with a network's"

@@ -49,6 +49,18 @@ SHARE_OF_DELTA: Final = 0.1
 NO_THRESHOLDS: Final = "thresholds that follow how many extensions occur hide nobody"
 
 
+LENGTH_OPTION: Final = "how many events of a case are counted (assume.longest_case, else 20)"
+TREE_OPTIONS: Final = {
+    "length": LENGTH_OPTION,
+    "noise": "gaussian, or laplace (gaussian; laplace where delta is 0)",
+    "split": "uniform: the same noise at every length; geometric: less for longer prefixes "
+    "(uniform)",
+    "threshold": "the least noisy count that is kept, in cases (such that on average at most half "
+    "an extension that nobody took passes for each prefix)",
+    "prefixes": "the most prefixes kept of one length (5,000)",
+}
+
+
 class TreeOptions(Frozen):
     """What a policy may set, all of it public.
 
@@ -139,6 +151,7 @@ class PrefixTree(VariantRelease[TreeParams]):
     """
 
     name: ClassVar[str] = "variants/prefix-tree"
+    options: ClassVar[Mapping[str, str]] = TREE_OPTIONS
     summary: ClassVar[str] = (
         "Releases variants along a noisy prefix tree (the benchmark of Mannhardt et al.)."
     )

@@ -24,7 +24,7 @@ from cloakwork.kernel import Kernel, Measured, Randomness
 from cloakwork.mechanisms.base import Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.family import VariantRelease
-from cloakwork_extras.trees.prefix_tree import DEFAULT_LENGTH
+from cloakwork_extras.trees.prefix_tree import DEFAULT_LENGTH, LENGTH_OPTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +193,13 @@ class ActivityOrder:
 DEFAULT_THRESHOLD: Final = 20
 
 
+TREE_OPTIONS: Final = {
+    "length": LENGTH_OPTION,
+    "threshold": "the least noisy count that is kept, in cases (20)",
+    "prefixes": "the most prefixes kept of one length (1,000)",
+}
+
+
 class PublishedTreeOptions(Frozen):
     """``length``: the papers' N, in events; ``threshold``: their P, in cases; ``prefixes``: most
     prefixes kept of one length, without which the published code may never end.
@@ -239,6 +246,7 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
     """
 
     name: ClassVar[str] = "variants/prefix-tree-published"
+    options: ClassVar[Mapping[str, str]] = TREE_OPTIONS
     summary: ClassVar[str] = "The noisy prefix tree as published: its claim does not hold."
     proof: ClassVar[Proof] = "published"
     theorem: ClassVar[Theorem] = Theorem(
@@ -295,6 +303,11 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
     """
 
     name: ClassVar[str] = "variants/sacofa-published"
+    options: ClassVar[Mapping[str, str]] = {
+        **TREE_OPTIONS,
+        "harmless_threshold": "as threshold, for extensions that keep all rules (2)",
+        "bound": "how many broken rules count at most (1)",
+    }
     summary: ClassVar[str] = "SaCoFa as published: its claim does not hold."
     proof: ClassVar[Proof] = "published"
     theorem: ClassVar[Theorem] = Theorem(

@@ -24,6 +24,7 @@ from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork_extras.trees.prefix_tree import (
     FALSE_PER_PREFIX,
     SHARE_OF_DELTA,
+    TREE_OPTIONS,
     NoisyTree,
     TreeOptions,
     alphabet_of,
@@ -400,6 +401,18 @@ class Sacofa(VariantRelease[SacofaParams]):
     """
 
     name: ClassVar[str] = "variants/sacofa"
+    options: ClassVar[Mapping[str, str]] = {
+        **TREE_OPTIONS,
+        "rules": "a list of [activity, relation, activity] that are known beforehand, or measured: "
+        "with noise, at a share of the budget (measured)",
+        "rules_from": "the id of the earlier private release that the rules were read off (none)",
+        "share": "the part of the budget for measuring rules (0.1)",
+        "harmful_threshold": "as threshold, for extensions that break a rule (such that a quarter "
+        "of one passes)",
+        "most_harmful": "the most extensions kept of one length that break a rule (100)",
+        "score": "which of these are kept: binary, all alike; bounded-count, rather those that "
+        "break fewer rules (bounded-count)",
+    }
     summary: ClassVar[str] = (
         "Releases variants along a noisy prefix tree that prefers what the process's rules allow."
     )

@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from cloakwork.log.formats.options import InputOptions
-from cloakwork.policy.library import load_shipped
-from cloakwork.policy.load import canonical, digest, parse_policy
+from cloakwork.plan.policies import load_shipped, parse_policy
+from cloakwork.policy.load import canonical, digest
 
 KNOWN = {
     "kanon-control-flow": "e4c07f18d0133fd06e783092a173642a62d02eac28a50a239b70f3ec94f13649",

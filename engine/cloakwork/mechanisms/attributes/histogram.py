@@ -100,6 +100,14 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
     """
 
     name: ClassVar[str] = "attributes/histogram"
+    options: ClassVar[Mapping[str, str]] = {
+        "norms_share": "the part of the budget for attributes that finds how large cases are, "
+        "from 0.001 to 0.5 (0.03)",
+        "structure_share": "the part that finds which attributes belong together; 0 draws them "
+        "independently of each other (0.1)",
+        "selection_share": "the part of the rest that finds values, where find_values asks for it, "
+        "from 0.001 to 0.5 (0.2)",
+    }
     action: ClassVar[str] = "draw attributes with noise"
     serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
@@ -409,6 +417,13 @@ class AttributesRegression(AttributesHistogram):
     """
 
     name: ClassVar[str] = "attributes/regression"
+    options: ClassVar[Mapping[str, str]] = {
+        "norms_share": "as of attributes/histogram (0.03)",
+        "structure_share": "as of attributes/histogram (0.1)",
+        "selection_share": "as of attributes/histogram (0.2)",
+        "start_share": "the part of what is left for values that tables are counted with, from "
+        "0.05 to 0.95; the rest is for the gradient step (0.3)",
+    }
     action: ClassVar[str] = "draw attributes with noise, corrected by a gradient step"
     summary: ClassVar[str] = (
         "Gives released cases attributes, drawn from noisy counts of values per activity that a "

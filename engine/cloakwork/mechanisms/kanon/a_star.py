@@ -16,7 +16,7 @@ from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.best_first import PAPER, search_best_first
 from cloakwork.mechanisms.kanon.block_search import search_in_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
-from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
+from cloakwork.mechanisms.kanon.family import DISTANCE_OPTION, K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
 from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
 from cloakwork.mechanisms.kanon.relaxation import (
@@ -89,6 +89,11 @@ class AStar(Anonymiser[AStarParams]):
     """
 
     name: ClassVar[str] = "kanon/a-star"
+    options: ClassVar[Mapping[str, str]] = {
+        **DISTANCE_OPTION,
+        "seconds": "after how many seconds the best answer so far is taken (60)",
+        "memory": "how many MiB the states that wait may take (1,024)",
+    }
     summary: ClassVar[str] = (
         "Moves as few cases as little as possible, and proves it, while time and memory last."
     )

@@ -10,7 +10,13 @@ from cloakwork.base.progress import say
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
-from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
+from cloakwork.mechanisms.kanon.family import (
+    DISTANCE_OPTION,
+    K_ANONYMOUS,
+    SEARCH_OPTIONS,
+    Anonymiser,
+    FamilyParams,
+)
 from cloakwork.mechanisms.kanon.long_tail import compares_all_pairs
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
@@ -83,6 +89,11 @@ class Auto(Anonymiser[AutoParams]):
     """
 
     name: ClassVar[str] = "kanon/auto"
+    options: ClassVar[Mapping[str, str]] = {
+        **DISTANCE_OPTION,
+        **SEARCH_OPTIONS,
+        "among": "the algorithms that may be tried, by name (all that the policy allows)",
+    }
     summary: ClassVar[str] = (
         "Tries the k-anonymisers that the log's size allows, and takes the best answer."
     )

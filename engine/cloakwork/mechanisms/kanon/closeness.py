@@ -55,6 +55,10 @@ class Closeness(Mechanism[ClosenessParams]):
     """
 
     name: ClassVar[str] = NAME
+    options: ClassVar[Mapping[str, str]] = {
+        "infeasible": "refuse the log, or suppress what cannot be brought to the aim (refuse)",
+        "step": "for distance: stochastic over a range, the step to which numbers are rounded (1)",
+    }
     action: ClassVar[str] = "exchange values between classes"
     gives: ClassVar[tuple[Gives, ...]] = (Gives("t-closeness"), Gives("l-diversity"))
     summary: ClassVar[str] = (

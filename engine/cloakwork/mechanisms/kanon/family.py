@@ -64,6 +64,18 @@ K_ANONYMOUS: Final = (
 """The theorem of the whole family."""
 
 
+DISTANCE_OPTION: Final = {
+    "distance": "what one edit is: levenshtein, or indel, where a replacement counts as two "
+    "(levenshtein)"
+}
+SEARCH_OPTIONS: Final = {
+    "seconds": "the most that the search may take (30)",
+    "gap": "share above the least possible distance at which the search may stop (0.01)",
+    "split_cases": "whether identical cases may move to different variants, where cases are "
+    "counted (true)",
+}
+
+
 class FamilyParams(Frozen):
     """What the policy's guarantee says, and how distance is counted.
 
@@ -101,6 +113,7 @@ class Anonymiser(Mechanism[P], Generic[P]):
     """
 
     gives: ClassVar[tuple[Gives, ...]] = (Gives("k-anonymity", CONTROL_FLOW),)
+    options: ClassVar[Mapping[str, str]] = DISTANCE_OPTION
     proof: ClassVar[Proof] = "proved"
     action: ClassVar[str] = "merge rare activity sequences"
 

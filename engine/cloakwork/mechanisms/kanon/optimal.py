@@ -13,7 +13,13 @@ from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.block_search import search_in_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
-from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
+from cloakwork.mechanisms.kanon.family import (
+    DISTANCE_OPTION,
+    K_ANONYMOUS,
+    SEARCH_OPTIONS,
+    Anonymiser,
+    FamilyParams,
+)
 from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
 from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
 from cloakwork.mechanisms.kanon.local_search import improve_by_neighbourhoods, merge_classes
@@ -98,6 +104,14 @@ class Optimal(Anonymiser[OptimalParams]):
     """
 
     name: ClassVar[str] = "kanon/optimal"
+    options: ClassVar[Mapping[str, str]] = {
+        **DISTANCE_OPTION,
+        **SEARCH_OPTIONS,
+        "seconds": "the most that the search may take (60)",
+        "gap": "share above the least possible distance at which the search may stop (0)",
+        "split_cases": "whether identical cases may move to different variants, where cases are "
+        "counted (false)",
+    }
     summary: ClassVar[str] = "Moves as few events as possible, with proof of how few that is."
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,

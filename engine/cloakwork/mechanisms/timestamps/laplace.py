@@ -279,6 +279,11 @@ class TimestampLaplace(Mechanism[LaplaceParams]):
     """
 
     name: ClassVar[str] = "timestamps/laplace"
+    options: ClassVar[Mapping[str, str]] = {
+        "noised": "for metric privacy, what gets noise: times, or gaps (and starts) (times)",
+        "start_share": "for differential privacy, the part of epsilon for the start of a case "
+        "(the one with the least expected error)",
+    }
     action: ClassVar[str] = "add noise to times"
     gives: ClassVar[tuple[Gives, ...]] = (
         Gives("metric-privacy", TIMESTAMPS),

@@ -148,6 +148,10 @@ class TimestampRegression(Mechanism[RegressionParams]):
     """
 
     name: ClassVar[str] = "timestamps/regression"
+    options: ClassVar[Mapping[str, str]] = {
+        "shares": "as of timestamps/histogram, without gaps-by-activity; gaps-by-pair is the share "
+        "of the regression of gaps (0.2), totals that of the one of durations (0.47)",
+    }
     action: ClassVar[str] = "draw times with noise, gaps and durations by regressions"
     serves_parts: ClassVar[bool] = True
     gives: ClassVar[tuple[Gives, ...]] = ()

@@ -106,6 +106,10 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
     """
 
     name: ClassVar[str] = "variants/adaptive"
+    options: ClassVar[Mapping[str, str]] = {
+        "share": "the part of epsilon that is spent on measuring how cases are spread over "
+        "variants (a twentieth; more on small logs)",
+    }
     summary: ClassVar[str] = (
         "Measures whether frequent variants hold most cases, and thresholds or models accordingly."
     )

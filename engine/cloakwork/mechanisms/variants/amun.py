@@ -79,6 +79,10 @@ class VariantAmun(VariantRelease[AmunParams]):
     """
 
     name: ClassVar[str] = "variants/amun"
+    options: ClassVar[Mapping[str, str]] = {
+        "variants": "the variants that are public, each a list of activities "
+        "(none: they are selected, as by variants/threshold)",
+    }
     serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "Adds two-sided noise to the counts of declared variants, for a guessing advantage (Amun)."

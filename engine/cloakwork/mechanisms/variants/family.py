@@ -38,8 +38,8 @@ class VariantRelease(Mechanism[P], Generic[P]):
     """
 
     proof: ClassVar[Proof] = "proved"
-    action: ClassVar[str] = "draw activity sequences with noise"
     gives: ClassVar[tuple[Gives, ...]] = (Gives("differential-privacy", CONTROL_FLOW),)
+    action: ClassVar[str] = "draw activity sequences with noise"
     needs_delta: ClassVar[bool] = False
 
     def offer(

@@ -110,6 +110,12 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     """
 
     name: ClassVar[str] = "variants/markov"
+    options: ClassVar[Mapping[str, str]] = {
+        "sharpness": "from 1 to 4: 1 draws steps with the shares measured, more makes frequent "
+        "steps more frequent (1.4)",
+        "shares": "five numbers, how the budget is split over frequent variants, the number of "
+        "other cases, and steps after one, two and three others",
+    }
     serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = (
         "Releases frequent variants, and draws the other cases from a noisy Markov model."

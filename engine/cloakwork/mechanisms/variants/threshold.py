@@ -65,6 +65,12 @@ class ThresholdParams(Frozen):
     tau: Annotated[int, Field(ge=1)]
 
 
+COUNT_NOISE: Final = (
+    "laplace, gaussian or truncated-geometric "
+    "(truncated-geometric where its threshold is lower, else laplace)"
+)
+
+
 class VariantThreshold(VariantRelease[ThresholdParams]):
     """Count each variant, add noise, release those that reach ``tau`` with their noisy counts.
 
@@ -92,6 +98,7 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
     """
 
     name: ClassVar[str] = "variants/threshold"
+    options: ClassVar[Mapping[str, str]] = {"noise": COUNT_NOISE}
     serves_parts: ClassVar[bool] = True
     summary: ClassVar[str] = "Releases the noisy counts of frequent variants (TraVaS)."
     theorem: ClassVar[Theorem] = Theorem(

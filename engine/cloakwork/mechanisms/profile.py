@@ -30,22 +30,17 @@ import numpy as np
 from pydantic import Field
 
 from cloakwork.accounting.calibrate import (
-    largest_delta,
     partition_threshold,
     smallest_scale,
     threshold_delta,
 )
 from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import Composed, Cost, DiscreteLaplace, EpsilonDelta, PrivacyEvent
-from cloakwork.base.errors import Cause, PlanImpossible
 from cloakwork.base.exact import drawn_scale, exactly, rounded_down, rounded_up
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.quantities import Frozen, Number
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace
 from cloakwork.kernel.vectors import MOST_CELLS
-from cloakwork.policy.budget import ProfileShare
-from cloakwork.policy.model import Policy
 
 PROFILE_FORMAT: Final = "cloakwork/profile/v1"
 
@@ -162,38 +157,17 @@ class Profile(Frozen):
         )
 
 
-def require_profile_params(policy: Policy) -> ProfileParams:
-    """``profile_params`` of a policy that may pay for a profile; raises PlanImpossible also where
-    its delta is too large.
+def params_within(
+    unit: Unit, allowed: Cost, activities_per_case: int, *, selects_alphabet: bool
+) -> ProfileParams:
+    """The noise for a profile that costs what is ``allowed``: its delta is spent only where an
+    alphabet is selected.
     """
-    params = profile_params(policy)
-    limit = largest_delta(policy.facts().units_at_most)
-    if params.delta > limit:
-        raise _no_profile(
-            policy, f"delta {params.delta:g} is more than {limit:g}, which the units declared allow"
-        )
-    return params
-
-
-def profile_params(policy: Policy) -> ProfileParams:
-    """The noise for the policy's share. Raises PlanImpossible where the policy has none, or none
-    that it can pay for.
-    """
-    share, unit = policy.spec.profile, policy.spec.unit
-    if share is None:
-        raise _no_profile(policy, "the policy sets no spec.profile, so there is no budget for one")
-    if not any(_can_pay_for(goal, share) for goal in policy.goals()):
-        reason = (
-            "no guarantee of differential privacy with unbounded neighbours has more to spend "
-            "than spec.profile"
-        )
-        raise _no_profile(policy, reason)
-    m, per_case = unit.max_cases, share.activities_per_case
-    selects_alphabet = policy.spec.assume.alphabet is None and share.delta > 0
+    m = unit.max_cases
     # Sensitivity and weight of the number of cases, the lengths, and the largest variants.
     groups = [(m, 1), (m, 1), (m * len(TOP), 1)]
     if selects_alphabet:
-        groups.append((m * per_case, SELECTION))
+        groups.append((m * activities_per_case, SELECTION))
 
     def scales_of_groups(scale: float) -> list[float]:
         return [drawn_scale(sensitivity * scale / weight) for sensitivity, weight in groups]
@@ -207,34 +181,23 @@ def profile_params(policy: Policy) -> ProfileParams:
         ]
         return Composed(events=tuple(events))
 
-    scales = scales_of_groups(smallest_scale(drawn_noise, Cost(epsilon=share.epsilon)))
+    scales = scales_of_groups(smallest_scale(drawn_noise, Cost(epsilon=allowed.epsilon)))
     delta, selection_scale, tau = 0.0, None, None
     if selects_alphabet:
-        delta, selection_scale = share.delta, scales[3]
-        delta_of_activity = rounded_down(exactly(delta) / per_case)
+        delta, selection_scale = allowed.delta, scales[3]
+        delta_of_activity = rounded_down(exactly(delta) / activities_per_case)
         tau = partition_threshold(selection_scale, delta_of_activity, m)
     return ProfileParams(
         unit=unit,
-        epsilon=share.epsilon,
+        epsilon=allowed.epsilon,
         delta=delta,
-        activities_per_case=per_case,
+        activities_per_case=activities_per_case,
         count_scale=scales[0],
         length_scale=scales[1],
         top_scale=scales[2],
         selection_scale=selection_scale,
         tau=tau,
     )
-
-
-def _no_profile(policy: Policy, reason: str) -> PlanImpossible:
-    return PlanImpossible([Cause("profile", reason)], policy=policy.metadata.name)
-
-
-def _can_pay_for(goal: Guarantee, share: ProfileShare) -> bool:
-    """Whether a guarantee can pay for the profile out of its own budget."""
-    if not isinstance(goal, DifferentialPrivacy) or goal.neighbours != "unbounded":
-        return False
-    return goal.epsilon > share.epsilon and goal.delta >= share.delta
 
 
 def measure_profile(params: ProfileParams, kernel: Kernel) -> ProfileFigures:
