@@ -147,7 +147,7 @@ def test_a_kind_without_rule_or_measurement_does_not_type_check(engine: Path) ->
     """Both places are named, with the kind."""
     errors = type_errors(engine)
     assert errors.keys() == {DERIVE, MEASURE}
-    assert all('incompatible type "SizeBound"' in error for error in errors.values())
+    assert all("SizeBound" in error for error in errors.values()), errors
 
 
 def test_a_kind_without_measurement_does_not_type_check(engine: Path, tmp_path: Path) -> None:
