@@ -179,7 +179,7 @@ def test_the_ledger_tells_failures_in_plain_words(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("cloakwork.run.run.take_step", fail)
+    monkeypatch.setattr("cloakwork.run.run.Run.take_step", fail)
     apply(told, tmp_path / "out")
     capsys.readouterr()
     assert cli.main(["ledger", "show"]) == 0
