@@ -35,10 +35,10 @@ from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_key
-from cloakwork.publishing.packing import pack as pack_release
 from cloakwork.publishing.publish import Published, check_destination
+from cloakwork.publishing.publish import pack as pack_release
 from cloakwork.publishing.publish import publish as publish_release
-from cloakwork.publishing.verify import Verification
+from cloakwork.publishing.verify import Demands, Verification
 from cloakwork.publishing.verify import verify as verify_release
 from cloakwork.report.internal import internal_files
 from cloakwork.report.model import Audience
@@ -307,7 +307,8 @@ def verify(
     another release was expected.
     """
     key = None if public_key is None else Path(public_key)
-    return verify_release(Path(path), public_key=key, expect=tuple((expect or {}).items()))
+    demands = Demands(tuple((expect or {}).items()))
+    return verify_release(Path(path), public_key=key, demands=demands)
 
 
 def pack(

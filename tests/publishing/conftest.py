@@ -31,7 +31,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Claim, ConsideredMechanism, Plan, Step, TreatedAttribute
 from cloakwork.policy.model import Policy
-from cloakwork.publishing import verify_derived
+from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.dsse import canonical, seal
 from cloakwork.publishing.keys import SigningKey, signing_key, trust
 from cloakwork.publishing.publish import Published
@@ -42,7 +42,7 @@ RAW_NAME = "ward7-export-of-patients.xes"
 RAW_FIGURES = (918273, 645546, 777111.5)
 """Figures and names that only the internal report may hold."""
 
-REAL_PROOF = verify_derived.prove_again
+REAL_PROOF = verifying.prove
 VARIANTS = ([["register", "treat", "leave"]] * 3) + ([["register", "leave"]] * 3)
 
 
@@ -51,7 +51,7 @@ def _taken_as_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan here is made by hand and cannot be derived; that ``prove`` is asked is tested on its
     own.
     """
-    monkeypatch.setattr(verify_derived, "prove_again", lambda plan: plan.claims)
+    monkeypatch.setattr(verifying, "prove", lambda plan: plan.claims)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from cloakwork.errors import VerificationFailed
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
-from cloakwork.publishing import verify_derived
+from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.statement import Statement
 from cloakwork.publishing.verify import verify
@@ -43,7 +43,7 @@ JUNK: tuple[Any, ...] = (
 
 @pytest.fixture(autouse=True)
 def _proved_in_earnest(_taken_as_proved: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify_derived, "prove_again", REAL_PROOF)
+    monkeypatch.setattr(verifying, "prove", REAL_PROOF)
 
 
 @pytest.fixture

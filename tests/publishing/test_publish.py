@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-import cloakwork.log.formats
 from cloakwork.api import publish
 from cloakwork.base.files import lock_folder
 from cloakwork.errors import OutputError
 from cloakwork.plan.model import Plan
 from cloakwork.publishing import publish as publishing
-from cloakwork.publishing import verify_derived
+from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.verify import verify
@@ -211,7 +210,7 @@ def test_a_disk_that_fills_while_the_log_is_written_is_one_line(
     def full(_log: object, path: Path, *_: object, **__: object) -> None:
         raise OutputError(f"{path}: cannot be written (No space left on device)")
 
-    monkeypatch.setattr(cloakwork.log.formats, "write_log", full)
+    monkeypatch.setattr(publishing, "write_log", full)
 
     with pytest.raises(OutputError) as failed:
         publish(a_release(), tmp_path / "out", signing_key=key)
@@ -246,9 +245,7 @@ AT_ONCE = min(8, runs(4))
 
 def _publish_into(out: str, own_home: str) -> str:
     os.environ["CLOAKWORK_HOME"] = own_home
-    verify_derived.prove_again = lambda plan: (
-        plan.claims
-    )  # in a process of its own; the plan is made by hand
+    verifying.prove = lambda plan: plan.claims  # in a process of its own; the plan is made by hand
     try:
         return publish(a_release(), Path(out)).keyid
     except OutputError as error:

@@ -16,7 +16,7 @@ from cloakwork.base.costs import FREE, Composed, DiscreteLaplace
 from cloakwork.errors import BudgetExceeded, VerificationFailed
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.planner import make_plan
-from cloakwork.publishing import verify_derived
+from cloakwork.publishing import verify as verifying
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.schema import statement_schema
 from cloakwork.publishing.verify import verify
@@ -30,7 +30,7 @@ NOISE = DiscreteLaplace(scale=0.01).model_dump(mode="json")
 @pytest.fixture
 def made(tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A release of noisy counts of variants, whose plan is proved in earnest."""
-    monkeypatch.setattr(verify_derived, "prove_again", REAL_PROOF)
+    monkeypatch.setattr(verifying, "prove", REAL_PROOF)
     dp = {"kind": "differential-privacy", "epsilon": 2.0, "delta": 1e-6, "over": ["control-flow"]}
     policy = a_policy(
         attributes={
@@ -70,7 +70,7 @@ def test_a_whole_log_is_verified_step_by_step(
     tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Variants, times and attributes, each recorded; the total is for units alone."""
-    monkeypatch.setattr(verify_derived, "prove_again", REAL_PROOF)
+    monkeypatch.setattr(verifying, "prove", REAL_PROOF)
     over = ["control-flow", "timestamps", "Age"]
     dp = {"kind": "differential-privacy", "epsilon": 2.0, "delta": 1e-6, "over": over}
     policy = a_policy(

@@ -17,11 +17,11 @@ from cloakwork.plan.model import TreatedAttribute, UnprovenClaim
 from cloakwork.plan.sentences import column_in_words
 from cloakwork.publishing.dsse import read_json
 from cloakwork.publishing.from_plan import statement_of
-from cloakwork.publishing.released import ReleasedColumn
 from cloakwork.publishing.schema import schema_text
 from cloakwork.publishing.statement import (
     NOT_PRIVATE,
     PrivacyStatement,
+    ReleasedColumn,
     predicate_digest,
     statement_payload,
 )

@@ -14,16 +14,12 @@ from cloakwork.base.files import home
 from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFailed
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import Attribute, write_log
-from cloakwork.publishing import verify_derived
+from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.from_plan import attributes_of, column_mismatches, released_columns
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, plan_bytes
-from cloakwork.publishing.released import (
-    ReleasedColumn,
-    attributes_of,
-    column_mismatches,
-    released_columns,
-)
 from cloakwork.publishing.stamp import EXTENSIONS, stamp
+from cloakwork.publishing.statement import ReleasedColumn
 from cloakwork.publishing.verify import verify
 from publishing.conftest import VARIANTS, a_log, a_plan, a_policy, envelope_of, public_file, resign
 
@@ -316,7 +312,7 @@ def test_a_plan_that_cannot_be_proved_again_fails(
     def fail(_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(verify_derived, "prove_again", fail)
+    monkeypatch.setattr(verifying, "prove", fail)
 
     word = " and are the signer's word" if isinstance(fault, PlanMoved) else ""
     said = f"plan.json: its claims cannot be derived again{word}: {fault}"
@@ -326,7 +322,7 @@ def test_a_plan_that_cannot_be_proved_again_fails(
 def test_claims_that_the_steps_do_not_give_fail(
     published: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify_derived, "prove_again", lambda plan: plan.claims[1:])
+    monkeypatch.setattr(verifying, "prove", lambda plan: plan.claims[1:])
 
     assert mismatches(published) == ("plan.json: claims other than can be derived from its steps",)
 
@@ -349,7 +345,7 @@ def test_units_are_measured_by_cases(
     )
     claim = a_plan().claims[0].model_copy(update={"guarantee": policy.spec.guarantees[0]})
     with monkeypatch.context() as unchecked:
-        unchecked.setattr("cloakwork.publishing.verify.verify_written", lambda *_: None)
+        unchecked.setattr("cloakwork.publishing.publish.verify_written", lambda *_: None)
         folder = publish_as(plan=a_plan(claims=(claim,))).folder
 
     assert "the smallest group holds 3 released cases" in mismatches(folder)[0]
@@ -409,7 +405,7 @@ def test_a_plan_of_another_version_says_which_version_to_verify_with(
     def fail(_: object) -> None:
         raise PlanUnsound("claims differ")
 
-    monkeypatch.setattr(verify_derived, "prove_again", fail)
+    monkeypatch.setattr(verifying, "prove", fail)
 
     assert "made by Cloakwork 9.9.9" in mismatches(folder)[0]
 

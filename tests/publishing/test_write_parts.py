@@ -18,15 +18,13 @@ from cloakwork.errors import LogError, OutputError, VerificationFailed
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.log.formats import read_log, write_log
 from cloakwork.publishing import folder as folder_of_release
-from cloakwork.publishing import log_files
-from cloakwork.publishing import write_parts as writing
+from cloakwork.publishing import publish as writing
+from cloakwork.publishing.folder import names_of_log, part_name
 from cloakwork.publishing.keys import SigningKey
-from cloakwork.publishing.log_files import names_of_log, part_name
 from cloakwork.publishing.opened import opened_log
-from cloakwork.publishing.packing import pack
+from cloakwork.publishing.publish import PartWriter, pack, write_parts
 from cloakwork.publishing.reconcile import _read_statement
 from cloakwork.publishing.verify import verify
-from cloakwork.publishing.write_parts import PartWriter, write_parts
 from cloakwork.report.render import render
 from log_in_parts import LogInParts
 from publishing.conftest import VARIANTS, a_log, a_release, envelope_of, resign
@@ -205,7 +203,7 @@ def test_a_folder_that_holds_more_than_any_release_is_not_listed(
     monkeypatch.setattr(folder_of_release, "_MOST_ENTRIES", 10)
     (said,) = mismatches(four_parts)
     assert said == "'log.csv': holds more than 10 entries, and so is no release"
-    monkeypatch.setattr(log_files, "MOST_PARTS", 10)
+    monkeypatch.setattr(folder_of_release, "MOST_PARTS", 10)
     with pytest.raises(LogError, match="nor a folder of parts"):
         opened_log(four_parts)
 

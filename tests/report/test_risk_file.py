@@ -18,7 +18,7 @@ from cloakwork.evaluation.risk_figures import (
     Share,
 )
 from cloakwork.publishing.dsse import read_envelope
-from cloakwork.publishing.verify_signature import read_statement
+from cloakwork.publishing.verify import read_statement
 from cloakwork.report.model import Format
 from cloakwork.report.render import render, render_pdf
 from cloakwork.report.risk_file import read_risk

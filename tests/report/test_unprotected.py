@@ -6,8 +6,7 @@ import pytest
 
 from cloakwork.base.facts import Unit
 from cloakwork.guarantees.claims.caveats import HoldsWindow
-from cloakwork.publishing.released import ReleasedColumn
-from cloakwork.publishing.statement import NOT_PRIVATE, PrivacyStatement
+from cloakwork.publishing.statement import NOT_PRIVATE, PrivacyStatement, ReleasedColumn
 from cloakwork.report.unprotected import unprotected_groups
 from publishing.conftest import a_plan
 from report.conftest import statement_with

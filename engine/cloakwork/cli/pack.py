@@ -24,7 +24,7 @@ def pack(folder: Path, out: Path, public_key: Path | None) -> None:
 
     The same parts give the same bytes. 'cloakwork verify FILE.zip' checks it on the other side.
     """
-    from cloakwork.publishing.packing import pack as pack_release
+    from cloakwork.publishing.publish import pack as pack_release
 
     if out.suffix.lower() != ".zip":
         raise click.BadParameter(f"'{out}' does not end in .zip", param_hint="--out")

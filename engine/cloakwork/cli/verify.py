@@ -104,12 +104,12 @@ def verify(
     DIR_OR_ZIP is a release folder or a file that 'cloakwork pack' made. Exit code 5: it is not what
     it says, it is not the one expected, or a guarantee of it was found void since (an advisory).
     """
-    from cloakwork.publishing.verify import Verification
+    from cloakwork.publishing.verify import Demands, Verification
     from cloakwork.publishing.verify import verify as verify_release
 
     try:
         with progress_of(quiet=as_json) as reporter, heard_by(reporter):
-            verified = verify_release(path, public_key=public_key, expect=expect)
+            verified = verify_release(path, public_key=public_key, demands=Demands(expect))
     except VerificationFailed as failure:
         found = failure.found if isinstance(failure.found, Verification) else None
         more = {} if found is None else _as_json(found)

@@ -18,7 +18,7 @@ from cloakwork.console.workplace import STATEMENT, OutsideFolder
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.ledger.records import Record
 from cloakwork.publishing.dsse import read_envelope
-from cloakwork.publishing.packing import pack as pack_release
+from cloakwork.publishing.publish import pack as pack_release
 from cloakwork.publishing.statement import PrivacyStatement
 from cloakwork.publishing.verify import Verification, read_statement
 from cloakwork.report.ledger_text import charge_text

@@ -18,8 +18,14 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from cloakwork.base.errors import OutputError, VerificationFailed
-from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE
-from cloakwork.publishing.log_files import LOG_NAME, MOST_PARTS, files_of, names_of_log
+from cloakwork.publishing.folder import (
+    LOG_NAME,
+    MOST_PARTS,
+    PLAN_FILE,
+    STATEMENT_FILE,
+    files_of,
+    names_of_log,
+)
 
 _END_RECORD: Final = struct.Struct("<4s4H2LH")
 """The last record of a ZIP file: signature, disks, entries, size and place of the list, comment."""

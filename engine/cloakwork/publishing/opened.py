@@ -14,9 +14,14 @@ from cloakwork.log.formats.source import format_by_suffix
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.archive import unpacked
 from cloakwork.publishing.dsse import read_envelope
-from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, read_document
-from cloakwork.publishing.log_files import LOG_NAME, found_log
-from cloakwork.publishing.verify_signature import read_statement
+from cloakwork.publishing.folder import (
+    LOG_NAME,
+    PLAN_FILE,
+    STATEMENT_FILE,
+    found_log,
+    read_document,
+)
+from cloakwork.publishing.verify import read_statement
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Publishing: a release becomes a folder, whole or not at all."""
+"""Publishing: a release becomes a folder, whole or not at all; and a folder a file to send."""
 
 import os
 import re
@@ -8,40 +8,55 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from cloakwork.base.errors import LedgerError, OutputError
+from cloakwork.base.errors import LedgerError, OutputError, VerificationFailed
 from cloakwork.base.files import Lock, lock_folder, lock_if_abandoned
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
+from cloakwork.base.progress import Reporter, silent
+from cloakwork.engines.base import part_bounds
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats import Attribute, write_log
+from cloakwork.log.handle import LogHandle
 from cloakwork.plan.model import Plan
+from cloakwork.publishing.archive import pack_folder
 from cloakwork.publishing.dsse import seal
-from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
-from cloakwork.publishing.from_plan import statement_of
+from cloakwork.publishing.folder import (
+    INTERNAL_FOLDER,
+    MOST_PARTS,
+    PLAN_FILE,
+    STATEMENT_FILE,
+    check_entries,
+    holds_internal,
+    part_name,
+)
+from cloakwork.publishing.from_plan import released_columns, statement_of
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_signing_key
-from cloakwork.publishing.released import released_columns
-from cloakwork.publishing.stamp import stamp
-from cloakwork.publishing.statement import PrivacyStatement, file_digest, statement_payload
-from cloakwork.publishing.write_parts import write_parts
+from cloakwork.publishing.stamp import EXTENSIONS, stamp
+from cloakwork.publishing.statement import (
+    FAMILY,
+    PrivacyStatement,
+    file_digest,
+    statement_payload,
+)
+from cloakwork.publishing.verify import Verification, verify, verify_written
 from cloakwork.run.release import Release
 from cloakwork.run.run import failed
 
 _DRAFT: Final = ".cloakwork-draft"
+_WRITTEN: Final = ".written"
+"""Where the log's files lie in a draft until all of them are complete."""
 
-Reporter = Callable[[str], None]
+UNSEEN: Final = "unseen"
+"""In place of a digest: a task of another machine does not see the folder of the release."""
 
 InternalFiles = Callable[[Release, PrivacyStatement, float], Mapping[str, bytes]]
 """The internal report of a release, by file name; given the seconds that writing the log took."""
-
-
-def no_internal_files(
-    release: Release, statement: PrivacyStatement, writing: float
-) -> dict[str, bytes]:
-    """A release without an internal report."""
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +100,15 @@ def check_destination(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise OutputError(f"{out}: is a file; name a new folder")
     if out.is_dir():
-        _check_empty(out)
+        try:
+            is_empty = not any(out.iterdir())
+        except OSError as error:
+            raise OutputError(f"{out}: cannot be looked into ({error.strerror})") from error
+        if not is_empty:
+            reason = "is not empty, and a release never overwrites; name a new folder"
+            raise OutputError(f"{out}: {reason}")
+        if out.is_mount() or out.resolve() == Path.cwd():
+            raise OutputError(f"{out}: cannot be replaced as a whole; name a new folder inside it")
     existing = next(folder for folder in out.resolve().parents if folder.exists())
     if not existing.is_dir():
         raise OutputError(f"{out}: cannot be made, {existing} is not a folder")
@@ -104,8 +127,8 @@ def publish(
     out: Path,
     *,
     signing_key: SigningKey | str | Path | None = None,
-    reporter: Reporter = lambda _: None,
-    internal: InternalFiles = no_internal_files,
+    reporter: Reporter = silent,
+    internal: InternalFiles | None = None,
 ) -> Published:
     """Write ``release`` to the folder ``out``: log, plan, signed statement, and the internal
     report.
@@ -113,9 +136,9 @@ def publish(
     Everything is written to a hidden folder beside ``out`` and synced to the disk. Then the ledger
     records what is about to stand where, the folder is renamed, and the entry is committed.
     ``signing_key``: a key, or where ``keys.signing_key`` finds it. ``internal``: what writes the
-    internal report. Raises OutputError when ``out`` cannot receive the release or the key is none;
-    then nothing is left behind, and the entry says that it failed. Leftovers of killed processes on
-    this host are removed.
+    internal report; None: there is none. Raises OutputError when ``out`` cannot receive the release
+    or the key is none; then nothing is left behind, and the entry says that it failed. Leftovers of
+    killed processes on this host are removed.
     """
     try:
         check_destination(out)
@@ -131,11 +154,13 @@ def publish(
 
 
 def _write_folder(
-    release: Release, out: Path, key: SigningKey, reporter: Reporter, internal: InternalFiles
+    release: Release,
+    out: Path,
+    key: SigningKey,
+    reporter: Reporter,
+    internal: InternalFiles | None,
 ) -> Published:
     """The folder, complete and in its place; the ledger knows the intent."""
-    from cloakwork.publishing.verify import verify_written
-
     target = out.resolve()
     with _draft_folder(target) as draft:
         reporter("writing the log")
@@ -158,8 +183,10 @@ def _write_folder(
         reporter("checking what was written")
         verify_written(draft, key)
         reporter("writing the internal report")
-        _write_internal(internal(release, statement, writing), draft / INTERNAL_FOLDER)
-        _sync_folder(draft)
+        if internal is not None:
+            _write_internal(internal(release, statement, writing), draft / INTERNAL_FOLDER)
+        for path in (*sorted(draft.rglob("*"), reverse=True), draft):
+            _sync_to_disk(path)
         digest = file_digest(draft / STATEMENT_FILE)
         if release.reservation is not None:
             release.reservation.intend(target, digest)
@@ -198,18 +225,6 @@ def plan_bytes(plan: Plan) -> bytes:
     return plan.model_dump_json(by_alias=True, indent=2).encode() + b"\n"
 
 
-def _check_empty(out: Path) -> None:
-    try:
-        if any(out.iterdir()):
-            raise OutputError(
-                f"{out}: is not empty, and a release never overwrites; name a new folder"
-            )
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be looked into ({error.strerror})") from error
-    if out.is_mount() or out.resolve() == Path.cwd():
-        raise OutputError(f"{out}: cannot be replaced as a whole; name a new folder inside it")
-
-
 @contextmanager
 def _output_errors(out: Path) -> Iterator[None]:
     """Say in one line why the release could not be written."""
@@ -217,24 +232,19 @@ def _output_errors(out: Path) -> Iterator[None]:
 
     try:
         yield
-    except OutputError as error:  # names a file of the draft, which is gone
+    except OutputError as error:
+        # It names a file of the draft, which is gone.
+        reason = re.sub(rf"\S*{re.escape(_DRAFT)}[^/]*/", "", str(error))
         raise OutputError(
-            f"{out}: the release cannot be written; nothing is left: {_error_text(error)}"
+            f"{out}: the release cannot be written; nothing is left: {reason}"
         ) from error
-    except OSError as error:
+    except (OSError, PolarsError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        if isinstance(error, PolarsError):  # it wraps a full disk in its own errors
+            reason = str(error).partition("\n")[0]
         raise OutputError(
-            f"{out}: the release cannot be written ({error.strerror or error}); nothing is left"
+            f"{out}: the release cannot be written ({reason}); nothing is left"
         ) from error
-    except PolarsError as error:  # polars wraps a full disk in its own errors
-        first = str(error).partition("\n")[0]
-        raise OutputError(
-            f"{out}: the release cannot be written ({first}); nothing is left"
-        ) from error
-
-
-def _error_text(error: OutputError) -> str:
-    """The message without the draft's folder."""
-    return re.sub(rf"\S*{re.escape(_DRAFT)}[^/]*/", "", str(error))
 
 
 @contextmanager
@@ -244,21 +254,17 @@ def _draft_folder(target: Path) -> Iterator[Path]:
     # There are parents that may be written to and not listed.
     with suppress(OSError):
         remove_leftovers(target.parent)
-    lock = _own_folder(target.parent)
+    # Locked while this process lives: it holds figures from the raw log.
+    lock: Lock | None = None
+    while lock is None:
+        name = f"{_draft_prefix()}{os.getpid()}-{secrets.token_hex(4)}"
+        lock = lock_folder(target.parent / name)
     try:
         yield lock.path
     finally:
         if lock.path.exists():
             shutil.rmtree(lock.path, ignore_errors=True)
         lock.release()
-
-
-def _own_folder(parent: Path) -> Lock:
-    """A new hidden folder, locked while this process lives: it holds figures from the raw log."""
-    while True:
-        lock = lock_folder(parent / f"{_draft_prefix()}{os.getpid()}-{secrets.token_hex(4)}")
-        if lock is not None:
-            return lock
 
 
 def _draft_prefix() -> str:
@@ -303,12 +309,6 @@ def _write_file(path: Path, content: bytes, mode: int = 0o666) -> None:
         file.write(content)
 
 
-def _sync_folder(folder: Path) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True):
-        _sync_to_disk(path)
-    _sync_to_disk(folder)
-
-
 def _sync_to_disk(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -319,3 +319,116 @@ def _sync_to_disk(path: Path) -> None:
             os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# --- the log, one file for each of its batches that holds a case
+
+
+def write_parts(
+    log: LogHandle, folder: Path, output: str, annotations: tuple[Attribute, ...]
+) -> dict[str, str]:
+    """Write ``log`` into ``folder`` in the format ``output``: as one file where one batch holds
+    cases, else as a folder of parts. The SHA-256 (hex) of each file, by its path in ``folder``.
+
+    Where a log holds no case, the file says which columns it has. Batches are written where the log
+    is: in several processes at a time, and again where one was lost; or by this process, where they
+    do not see the folder. A file gets its name when it is complete, and what an attempt left behind
+    is removed. Raises OutputError.
+    """
+    written = folder / _WRITTEN
+    written.mkdir()
+    write = PartWriter(written, output, annotations)
+    if isinstance(log, EventLog):
+        # Files tell nothing of the engine, and so nothing of how large the raw log is.
+        bounds = pairwise(part_bounds(log.case_count, log.event_count))
+        digests = [write(place, log.slice_cases(*span)) for place, span in enumerate(bounds)]
+    else:
+        digests = log.each_batch(write)
+    if UNSEEN in digests:
+        for number, batch in enumerate(log.batches()):
+            if digests[number] == UNSEEN:
+                digests[number] = write(number, batch)
+    kept = [(number, digest) for number, digest in enumerate(digests) if digest is not None]
+    if not kept:
+        kept = [(0, write.write(0, next(iter(log.batches()))))]
+    if len(kept) > MOST_PARTS:
+        raise OutputError(
+            f"log.{output}: {len(kept):,} parts are more than a release may have ({MOST_PARTS:,}); "
+            "make the release with fewer, larger batches"
+        )
+    names = [f"log.{output}"]
+    if len(kept) > 1:
+        (folder / names[0]).mkdir()
+        names = [part_name(output, number) for number in range(1, len(kept) + 1)]
+    for (number, _), name in zip(kept, names, strict=True):
+        write.place_of(number).rename(folder / name)
+    shutil.rmtree(written)
+    return {name: digest for name, (_, digest) in zip(names, kept, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class PartWriter:
+    """Writes a batch as a file of its own into ``folder``: a task that may run in other processes,
+    more than once. The last attempt that ends counts; all of them write the same bytes.
+    """
+
+    folder: Path
+    output: str
+    annotations: tuple[Attribute, ...]
+
+    def __call__(self, number: int, batch: EventLog) -> str | None:
+        """The SHA-256 (hex) of what was written; None for a batch without cases, ``UNSEEN`` where
+        the folder is not on this machine: then the process that asks writes the batch.
+        """
+        if not batch.case_count:
+            return None
+        return self.write(number, batch) if self.folder.is_dir() else UNSEEN
+
+    def write(self, number: int, batch: EventLog) -> str:
+        """Write the batch, whatever it holds; the SHA-256 (hex) of its file."""
+        attempt = self.folder / f"attempt-{secrets.token_hex(8)}.{self.output}"
+        family = FAMILY[self.output]
+        write_log(batch, attempt, family, annotations=self.annotations, extensions=EXTENSIONS)
+        digest = file_digest(attempt)
+        attempt.replace(self.place_of(number))
+        return digest
+
+    def place_of(self, number: int) -> Path:
+        """Where the file of a batch lies."""
+        return self.folder / f"batch-{number}.{self.output}"
+
+
+# --- one file to send
+
+
+def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verification:
+    """Write the public parts of the release in ``folder`` to ``out``, and return what was verified
+    of them.
+
+    What is verified is the packed file itself, before it gets its name. Raises VerificationFailed
+    where the release is not what it says or a guarantee of it is void, OutputError where ``out``
+    exists or cannot be written.
+    """
+    if out.exists() or out.is_symlink():
+        raise OutputError(f"{out}: exists already, and nothing is overwritten; name a new file")
+    if folder.resolve() in out.resolve().parents:
+        raise OutputError(f"{out}: lies in the release itself; name a file outside it")
+    draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
+    try:
+        names = pack_folder(folder, draft)
+        checks = check_entries(folder, names)
+        wrong = [check.says for check in checks if not check.holds]
+        if wrong:
+            raise VerificationFailed(wrong)
+        found = verify(draft, public_key=public_key)
+        os.link(draft, out)
+    except FileExistsError:
+        raise OutputError(
+            f"{out}: exists already, and nothing is overwritten; name a new file"
+        ) from None
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
+    return replace(found, path=out, internal=holds_internal(folder))

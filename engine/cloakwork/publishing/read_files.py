@@ -1,22 +1,31 @@
-"""The log of a release, read for checking: whole where it is one file, else one part at a time."""
+"""The log of a release, read for checking: whole where it is one file, else one part at a time, and
+which case ids stand in two parts.
+"""
 
 import secrets
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from tempfile import SpooledTemporaryFile
+from types import TracebackType
+from typing import Final, Self
 
 import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Words
+from cloakwork.base.errors import OutputError
+from cloakwork.engines.batch_files import SortedRuns
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.log.formats.file_parts import ColumnKinds, FileParts, kinds_of, kinds_together
 from cloakwork.log.handle import LogHandle
-from cloakwork.publishing.folder import Check
-from cloakwork.publishing.id_hashes import IdHashes
-from cloakwork.publishing.log_files import LogFiles
-from cloakwork.publishing.released import HeldAttributes, attributes_of, merged_attributes
+from cloakwork.publishing.folder import Check, LogFiles
+from cloakwork.publishing.from_plan import HeldAttributes, attributes_of, merged_attributes
+
+_IN_MEMORY: Final = 1 << 23
+"""Bytes of hashes; more are kept in a temporary file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +56,39 @@ def read_files(
     Parts have no others. Raises LogError.
     """
     both = set(spelled) & set(by_value)
-    spelled_only = set(spelled) - both
+    read = partial(read_log, timeless=timeless, text=set(spelled) - both)
+    as_text = partial(read_log, timeless=timeless, text=spelled)
     if not log.in_parts:
-        of_file = read_log(log.path, timeless=timeless, text=spelled_only)
-        written = of_file
-        if both:
-            keep = set(spelled).__contains__
-            written = read_log(log.path, timeless=timeless, text=spelled, keep=keep)
+        of_file = read(log.path)
+        written = as_text(log.path, keep=set(spelled).__contains__) if both else of_file
         return ReadFiles(attributes_of(of_file), of_file, written)
-    read = partial(read_log, timeless=timeless, text=spelled_only)
-    seen = _survey(log, FileParts(log.files, read))
+    # A first look at all parts settles what their columns are, and whose hashes stand there twice.
+    parts = FileParts(log.files, read)
+    key = secrets.randbits(64)
+    glances = []
+    with IdHashes() as ids:
+        for glance in parts.results(lambda _, batch: _glance(batch, key)):
+            glances.append(glance)
+            ids.add(glance.ids)
+        suspects = ids.twice()
     needed = {*spelled, *by_value, *units}
-    kinds = _kinds_of_some(seen.kinds, needed)
-    of_parts = FileParts(log.files, partial(read, keep=needed.__contains__), kinds)
+    kinds = {
+        column: kind
+        for column, kind in kinds_together(log.files, [each.kinds for each in glances]).items()
+        if column[1] in needed
+    }
+    keep = needed.__contains__
+    of_parts = FileParts(log.files, partial(read, keep=keep), kinds)
     written_parts = of_parts
     if both:
-        as_text = partial(read_log, timeless=timeless, text=spelled, keep=needed.__contains__)
-        written_parts = FileParts(log.files, as_text, _as_texts(of_parts.kinds, spelled))
-    return ReadFiles(seen.held, of_parts, written_parts, seen.cases_in_one_part)
-
-
-@dataclass(frozen=True, slots=True)
-class _Survey:
-    """What the first look at all parts found."""
-
-    held: HeldAttributes
-    kinds: ColumnKinds
-    cases_in_one_part: Check
+        texts: ColumnKinds = {column: "text" for column in kinds if column[1] in spelled}
+        written_parts = FileParts(log.files, partial(as_text, keep=keep), {**kinds, **texts})
+    return ReadFiles(
+        held=merged_attributes(each.held for each in glances),
+        as_values=of_parts,
+        as_written=written_parts,
+        cases_in_one_part=_check_cases(log, parts, suspects, key),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +102,6 @@ class _Glance:
     ids: Words
 
 
-def _survey(log: LogFiles, reader: FileParts) -> _Survey:
-    key = secrets.randbits(64)
-    held: list[HeldAttributes] = []
-    kinds: list[ColumnKinds] = []
-    with IdHashes() as ids:
-        for glance in reader.results(lambda _, batch: _glance(batch, key)):
-            held.append(glance.held)
-            kinds.append(glance.kinds)
-            ids.add(glance.ids)
-        suspects = ids.twice()
-    return _Survey(
-        held=merged_attributes(held),
-        kinds=kinds_together(log.files, kinds),
-        cases_in_one_part=_check_cases(log, reader, suspects, key),
-    )
-
-
 def _glance(batch: EventLog, key: int) -> _Glance:
     return _Glance(attributes_of(batch), kinds_of(batch), _hashed_ids(batch, key))
 
@@ -112,7 +110,7 @@ def _hashed_ids(batch: EventLog, key: int) -> Words:
     return batch.cases[CASE_ID].drop_nulls().hash(key).to_numpy()
 
 
-def _check_cases(log: LogFiles, reader: FileParts, suspects: Words, key: int) -> Check:
+def _check_cases(log: LogFiles, parts: FileParts, suspects: Words, key: int) -> Check:
     """Whether no case id stands in two parts; ``suspects``: the hashes that do.
 
     Two ids have one hash by chance for n^2 / 2^65 of the logs with n cases, and nobody who wrote a
@@ -120,7 +118,7 @@ def _check_cases(log: LogFiles, reader: FileParts, suspects: Words, key: int) ->
     """
     if len(suspects):
         found: dict[str, str] = {}
-        for file, batch in zip(log.files, reader.batches(), strict=True):
+        for file, batch in zip(log.files, parts.batches(), strict=True):
             chosen = np.isin(_hashed_ids(batch, key), suspects)
             for case_id in batch.cases[CASE_ID].drop_nulls().filter(pl.Series(chosen)):
                 if case_id in found:
@@ -130,9 +128,47 @@ def _check_cases(log: LogFiles, reader: FileParts, suspects: Words, key: int) ->
     return Check(True, f"{log.name}: each case lies in one of its {len(log.files)} parts")
 
 
-def _kinds_of_some(kinds: ColumnKinds, names: Collection[str]) -> ColumnKinds:
-    return {column: kind for column, kind in kinds.items() if column[1] in names}
+class IdHashes:
+    """Takes the hashes of part after part, in memory that does not grow with the log; to be closed,
+    by ``with``.
 
+    A temporary file holds them where they are many: keyed hashes of released ids tell nobody
+    anything. Raises OutputError where it cannot be written.
+    """
 
-def _as_texts(kinds: ColumnKinds, names: Collection[str]) -> ColumnKinds:
-    return {column: "text" if column[1] in names else kind for column, kind in kinds.items()}
+    def __init__(self) -> None:
+        self._file: Final = SpooledTemporaryFile[bytes](max_size=_IN_MEMORY)
+        self._runs: Final = SortedRuns(self._file, np.uint64)
+
+    def add(self, hashes: Words) -> None:
+        """Those of the next part: uint64, shape (cases,), in any order."""
+        try:
+            self._runs.add(hashes)
+            self._file.flush()
+        except OSError as error:
+            raise OutputError(
+                "no temporary file can be written to compare case ids by "
+                f"({error.strerror or error}); set TMPDIR to a folder on a larger disk"
+            ) from error
+
+    def twice(self) -> Words:
+        """The hashes that stand there more than once, ascending."""
+        found = [np.zeros(0, np.uint64)]
+        for of_parts in self._runs.ranges():
+            hashes = np.sort(np.concatenate(of_parts))
+            again = hashes[1:][hashes[1:] == hashes[:-1]]
+            found.append(np.unique(again))
+        return np.concatenate(found)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Closing writes what is left, which nobody reads any more.
+        with suppress(OSError):
+            self._file.close()

@@ -17,8 +17,13 @@ from cloakwork.base.errors import OutputError, VerificationFailed
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import FolderLocation, Record
 from cloakwork.publishing.dsse import read_envelope, read_json
-from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, check_file, read_document
-from cloakwork.publishing.log_files import names_of_log
+from cloakwork.publishing.folder import (
+    PLAN_FILE,
+    STATEMENT_FILE,
+    check_file,
+    names_of_log,
+    read_document,
+)
 from cloakwork.publishing.publish import remove_leftovers
 
 Outcome = Literal["agrees", "completed", "closed", "unknown", "differs", "in progress", "elsewhere"]
@@ -220,6 +225,3 @@ def _remove_drafts(root: Path) -> int:
         raise OutputError(
             f"{error.filename}: a draft cannot be removed ({error.strerror})"
         ) from error
-
-
-__all__ = ["DISAGREE", "ReconciledRelease", "Reconciliation", "reconcile"]

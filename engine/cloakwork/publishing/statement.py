@@ -17,7 +17,7 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AwareDatetime, Field, JsonValue
+from pydantic import AwareDatetime, Field
 
 from cloakwork.base.costs import Cost, Currency, PrivacyEvent
 from cloakwork.base.facts import Unit
@@ -26,7 +26,6 @@ from cloakwork.base.records import PROSE, Prose
 from cloakwork.guarantees import Guarantee
 from cloakwork.guarantees.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
 from cloakwork.publishing.dsse import canonical, read_json
-from cloakwork.publishing.released import ReleasedColumn
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "urn:cloakwork:privacy-statement:v2"
@@ -40,8 +39,26 @@ FAMILY: Final[dict[str, Literal["xes", "csv", "parquet"]]] = {
 }
 """What kind of file each output format is, packed or not."""
 
+Scope = Literal["case", "event"]
+"""Whether cases or events have an attribute."""
+
+Treatment = Literal["keep", "pseudonymise", "generalise", "protect", "replace"]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Stamp = Literal["xes", "parquet", "none"]
+
+
+class ReleasedColumn(Frozen):
+    """One attribute of the released log, and the rule of the policy that released it."""
+
+    name: Annotated[
+        str, Field(description="As the released log names it; case attributes begin with case:")
+    ]
+    scope: Annotated[Scope, Field(description="Whether cases or events have it")]
+    treatment: Annotated[Treatment, Field(description="What was done to its values")]
+    rule: Annotated[
+        str | None,
+        Field(description="The policy's name or pattern that it follows; null for case ids"),
+    ]
 
 
 class ExposedColumn(Frozen):
@@ -272,7 +289,8 @@ class Statement(Frozen):
 
 def predicate_digest(predicate: PrivacyStatement) -> str:
     """SHA-256 (hex) of the predicate's canonical JSON: what the log's stamp holds."""
-    return hashlib.sha256(canonical(_as_json(predicate))).hexdigest()
+    content = predicate.model_dump_json(by_alias=True, exclude=_left_out(predicate))
+    return hashlib.sha256(canonical(read_json(content.encode()))).hexdigest()
 
 
 def statement_payload(predicate: PrivacyStatement, files: dict[str, str]) -> bytes:
@@ -288,27 +306,20 @@ def statement_payload(predicate: PrivacyStatement, files: dict[str, str]) -> byt
 
 def canonical_bytes(statement: Statement) -> bytes:
     """The bytes that are signed: the same for the same statement."""
-    return canonical(_as_json(statement))
+    left_out = {"predicate": _left_out(statement.predicate)}
+    content = statement.model_dump_json(by_alias=True, exclude=left_out)
+    return canonical(read_json(content.encode()))
+
+
+def _left_out(predicate: PrivacyStatement) -> set[str]:
+    """Nothing is said of what was recorded where no step measures, nor of a window where there is
+    none.
+    """
+    absent = {"recorded": not predicate.recorded, "window": predicate.window is None}
+    return {name for name, is_absent in absent.items() if is_absent}
 
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, in hex, read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _as_json(model: PrivacyStatement | Statement) -> JsonValue:
-    """As it is signed: nothing is said of what was recorded where no step measures, nor of a window
-    where there is none.
-    """
-    exclude: set[str] | dict[str, set[str]]
-    if isinstance(model, Statement):
-        exclude = {"predicate": _left_out(model.predicate)}
-    else:
-        exclude = _left_out(model)
-    return read_json(model.model_dump_json(by_alias=True, exclude=exclude).encode())
-
-
-def _left_out(predicate: PrivacyStatement) -> set[str]:
-    left = set() if predicate.recorded else {"recorded"}
-    return left if predicate.window is not None else {*left, "window"}

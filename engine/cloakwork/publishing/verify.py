@@ -1,159 +1,614 @@
 """Verification: is a release what its signed statement says, and does it still hold what can be
 measured?
 
-Nothing is trusted before it is authentic. First the envelope's signature is checked, then the
-digests of the files (``verify_signature``). Only a plan and a log that the statement signs are
-parsed and examined further. The internal folder is never examined: a release is passed on without
-it.
+Nothing is trusted before it is authentic. These are the rules, in the order in which they are
+applied; nothing is parsed or looked into that an earlier rule refuses.
 
-What is found stands in three groups (``privacy.md`` 10): what was *measured* on the file
-(``verify_measured``), what was *derived again* from the plan (``verify_derived``), and what remains
-the *signer's word*. Advisories then say which claims of the version that made the release were
-found false since.
+The release is *authentic*:
+
+- the envelope is a plain file of a sane size, and a DSSE envelope (``dsse.read_envelope``);
+- its signature was made by the key that the caller names, else by one that is trusted here; a key
+  that travels with the release would prove nothing (``check_signature``);
+- its payload is canonical JSON and a statement of this version (``read_statement``);
+- it signs one log, whole or in parts, and one plan; each is a plain file with the signed digest
+  (``check_signed_files``), and nothing else stands in the folder (``folder.check_entries``);
+- the noise is stated to be secret, and its cost charged to a ledger (``check_private``).
+
+What is stated is *derived again* from the plan (``privacy.md`` 10):
+
+- the plan is one of this version, and the log has its format (``check_format``);
+- the statement's records are those of a statement of this plan (``check_statement``);
+- each step that measures recorded answers, and no more than planned (``check_recorded``);
+- every claim follows from the steps (``check_proof``).
+
+What the files show is *measured again*:
+
+- each file is stamped with this statement (``check_stamp``);
+- the log holds the attributes that are listed, each case in one part, and every guarantee that can
+  be measured on it (``check_contents``).
+
+Whatever fails is told together, and all else is the signer's word. Last, no advisory voids a
+guarantee, and the release is the one that the caller demands. The internal folder is never
+examined: a release is passed on without it.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from cloakwork.base.errors import VerificationFailed
+from cloakwork.base.costs import Composed, PrivacyEvent, charges_anything
+from cloakwork.base.errors import (
+    CloakworkError,
+    GuaranteeBroken,
+    LogError,
+    PlanMoved,
+    PlanUnsound,
+    VerificationFailed,
+    first_line,
+)
+from cloakwork.base.facts import Unit
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.naming import CASE_ID
+from cloakwork.base.notebook_html import listing, paragraph, shown, table
+from cloakwork.base.records import stated
+from cloakwork.guarantees import Guarantee, short_description
+from cloakwork.kernel import Books
+from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
+from cloakwork.log.handle import LogHandle
 from cloakwork.plan.model import Plan
-from cloakwork.plan.prove import with_own_sentences as reworded_plan
+from cloakwork.plan.prove import prove, with_own_sentences
 from cloakwork.publishing.archive import unpacked
-from cloakwork.publishing.dsse import read_envelope
+from cloakwork.publishing.dsse import Envelope, is_signed_by, read_envelope, read_json
 from cloakwork.publishing.folder import (
     PLAN_FILE,
     STATEMENT_FILE,
     Check,
+    LogFiles,
     check_entries,
+    check_file,
+    digest_check,
     holds_internal,
+    log_files,
+    names_of_log,
     read_document,
 )
-from cloakwork.publishing.from_plan import reworded_statement
-from cloakwork.publishing.keys import SigningKey, keyid_of, why_trusted
-from cloakwork.publishing.statement import Statement
-from cloakwork.publishing.verification import (
-    EXPECTABLE,
-    ContentChecks,
-    Verification,
-    advisories_of_plan,
-    unmet_expectations,
+from cloakwork.publishing.from_plan import (
+    HeldAttributes,
+    column_mismatches,
+    reworded_statement,
+    statement_of,
 )
-from cloakwork.publishing.verify_derived import derive_again
-from cloakwork.publishing.verify_measured import measure_again
-from cloakwork.publishing.verify_signature import (
-    check_private,
-    check_signature,
-    check_signed_files,
-    find_public_key,
-    read_statement,
-    signed_log,
+from cloakwork.publishing.keys import SigningKey, keyid_of, trusted_key, why_trusted
+from cloakwork.publishing.keys import public_key as read_public_key
+from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
+from cloakwork.publishing.statement import (
+    PREDICATE_TYPE,
+    PrivacyStatement,
+    Statement,
+    canonical_bytes,
 )
 
-__all__ = ["EXPECTABLE", "Verification", "read_statement", "verify", "verify_written"]
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+EXPECTABLE: Final = ("policy", "dataset", "release")
+"""What a caller may demand of a release."""
+
+RUN_AS_PLANNED: Final = (
+    "that this plan ran on that dataset, with fresh noise, and that its public facts are true"
+)
+
+_UNPROVABLE: Final = (PlanUnsound, CloakworkError, ValueError, TypeError, LookupError)
+"""What is raised while a plan is proved that nobody could have made: unknown steps, parameters,
+goals.
+"""
+
+_SHOWS_UNITS: Final = ("keep", "pseudonymise")
+"""After these treatments of the unit's attribute a released log shows which cases belong together.
+"""
+
+_UNITS_HIDDEN: Final = (
+    "; units are not in the file, so that the cases belong to different ones is the signer's word"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What a caller demands of a release: pairs of ``policy`` (NAME@VERSION), ``dataset`` or
+    ``release`` and the value that its statement must have.
+    """
+
+    values: tuple[tuple[str, str], ...] = ()
+
+    def unmet_by(self, statement: PrivacyStatement) -> Iterator[str]:
+        """What the authentic statement does not say, one line each."""
+        says = {
+            "policy": f"{statement.policy.name}@{statement.policy.version}",
+            "dataset": statement.policy.dataset,
+            "release": statement.release,
+        }
+        issued = f"{statement.issued:%Y-%m-%d %H:%M} UTC"
+        for name, value in self.values:
+            if name not in says:
+                yield f"nothing can be expected of {name!a}; what can: {', '.join(EXPECTABLE)}"
+            elif says[name] != value:
+                found = f"this release is of {name} {says[name]!a}, made {issued}"
+                yield f"expected {name} {value!a}, {found}"
+
+
+NO_DEMANDS: Final = Demands()
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A release that is what its statement says: who signed it, and what was checked, in groups.
+
+    ``path``: the folder or file that was named. ``trusted``: why the key counts. ``internal``: the
+    internal folder came along. ``advisories``: what was found false since in the version that made
+    it, as far as it concerns this release.
+    """
+
+    path: Path
+    keyid: str
+    trusted: str
+    statement: PrivacyStatement
+    authentic: tuple[Check, ...]
+    derived: tuple[Check, ...]
+    measured: tuple[Check, ...]
+    internal: bool
+    advisories: tuple[AdvisoryMatch, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """The folder or file that was named."""
+        return self.path
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """Every check, one line each."""
+        return tuple(check.says for check in (*self.authentic, *self.derived, *self.measured))
+
+    @property
+    def unverifiable_claims(self) -> tuple[str, ...]:
+        """What no check can show, one line each."""
+        return (RUN_AS_PLANNED,)
+
+    @property
+    def guarantees(self) -> tuple[tuple[str, str], ...]:
+        """Kind and sentence of each guarantee."""
+        return tuple((each.guarantee.kind, each.sentence) for each in self.statement.guarantees)
+
+    @property
+    def exposed(self) -> tuple[tuple[str, str], ...]:
+        """Each column under no guarantee, and what it tells."""
+        return tuple((each.column, each.says) for each in self.statement.exposed)
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """What the release does not guarantee although its policy asked for it, one line each."""
+        return tuple(
+            f"{item.sentence} Why: {'; '.join(item.why)}" for item in self.statement.unproven
+        )
+
+    @property
+    def void(self) -> tuple[AdvisoryMatch, ...]:
+        """The guarantees that an advisory voids."""
+        return tuple(match for match in self.advisories if match.status == "void")
+
+    def _repr_html_(self) -> str:
+        found = [f"{match.status}: {match}" for match in self.advisories]
+        return shown(
+            f"Verified: {self.path}",
+            paragraph(f"Signed by key {self.keyid}: {self.trusted}."),
+            listing("Found false since", found),
+            table(("guarantee", "says"), self.guarantees),
+            listing("Unproven", self.unproven),
+            listing("Not protected", (says for _, says in self.exposed)),
+            listing("Checked", self.checks),
+            listing("Not checked", self.unverifiable_claims),
+        )
 
 
 def verify(
-    path: Path, *, public_key: Path | None = None, expect: Sequence[tuple[str, str]] = ()
+    path: Path, *, public_key: Path | None = None, demands: Demands = NO_DEMANDS
 ) -> Verification:
     """Check a published release, a folder or the file that ``pack`` made, and measure again what
     can be measured.
 
     The signature is checked with the key in the file ``public_key``, else with one that is trusted
-    here; a key that travels with the release would prove nothing. ``expect``: pairs of ``policy``
-    (NAME@VERSION), ``dataset`` or ``release`` and the value that the statement must have.
+    here.
 
     Raises VerificationFailed with every mismatch found; also where an advisory voids a guarantee,
-    and where the release is not the one expected (``found`` then holds what was verified).
+    and where the release is not the one demanded (``found`` then holds what was verified).
     OutputError when ``public_key``, or a key kept here, cannot be relied on: that says nothing of
     the release.
     """
-    if path.is_file():
-        with unpacked(path) as folder:
-            found = _verify_folder(path, folder, public_key)
-    else:
-        found = _verify_folder(path, path, public_key)
+
+    def key_of(envelope: Envelope) -> "Ed25519PublicKey | None":
+        if public_key is not None:
+            return read_public_key(public_key)
+        known = (trusted_key(signature.keyid) for signature in envelope.signatures)
+        return next((key for key in known if key is not None), None)
+
+    with unpacked(path) if path.is_file() else nullcontext(path) as folder:
+        seen = _examine(folder, key_of)
+        internal = holds_internal(folder)
+    authentic = (*seen.authentic, check_private(seen.statement.predicate))
+    if failed := _failed((*authentic, *seen.derived, *seen.measured)):
+        raise VerificationFailed(failed)
+    # Sentences are made here from the statement's records, and never taken from its signer.
+    statement = seen.statement.predicate
+    advisories: tuple[AdvisoryMatch, ...] = ()
+    if seen.plan is not None:
+        statement = reworded_statement(statement, with_own_sentences(seen.plan))
+        advisories = advisories_of_plan(seen.plan)
+    named = f"given by --public-key {public_key.name}" if public_key else None
+    found = Verification(
+        path=path,
+        keyid=seen.keyid,
+        trusted=named or why_trusted(seen.keyid),
+        statement=statement,
+        authentic=authentic,
+        derived=seen.derived,
+        measured=seen.measured,
+        internal=internal,
+        advisories=advisories,
+    )
     void = [f"void: {match}" for match in found.void]
-    failed = [*unmet_expectations(found.statement, expect), *void]
-    if failed:
-        raise VerificationFailed(failed, found=found)
+    if unmet := [*demands.unmet_by(statement), *void]:
+        raise VerificationFailed(unmet, found=found)
     return found
 
 
 def verify_written(folder: Path, key: SigningKey) -> None:
-    """Check a release that was just written by ``key`` and not published yet, by the code of
+    """Check a release that was just written by ``key`` and not published yet, by the rules of
     ``verify``.
 
     Raises VerificationFailed, in one line, unless the files are what the statement signs and the
     claims hold on them.
     """
-    envelope = read_envelope(read_document(folder / STATEMENT_FILE))
-    signature = check_signature(envelope, key.private.public_key())
-    statement = read_statement(envelope)
-    plan_content, files = check_signed_files(folder, statement)
-    checks = [signature, *files, *check_entries(folder, statement.digests())]
-    if all(check.holds for check in checks):
-        contents = _check_contents(folder, plan_content, statement)
-        checks += [*contents.derived, *contents.measured]
-    failed = [check.says for check in checks if not check.holds]
-    if failed:
+    seen = _examine(folder, lambda _: key.private.public_key())
+    if failed := _failed((*seen.authentic, *seen.derived, *seen.measured)):
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         raise VerificationFailed(
             [f"no release, since what was written is not what it states: {failed[0]}{more}"]
         )
 
 
-def _verify_folder(path: Path, folder: Path, named_key: Path | None) -> Verification:
-    """Verify the folder; raises VerificationFailed with every mismatch. Advisories and expectations
-    are left to the caller.
-    """
+@dataclass(frozen=True, slots=True)
+class _Examined:
+    """How far a release passed the rules: what was checked, and what was read on the way."""
+
+    statement: Statement
+    keyid: str
+    authentic: tuple[Check, ...]
+    derived: tuple[Check, ...] = ()
+    measured: tuple[Check, ...] = ()
+    plan: Plan | None = None
+
+
+def _examine(folder: Path, key_of: "Callable[[Envelope], Ed25519PublicKey | None]") -> _Examined:
+    """Apply the rules, one after another; raises VerificationFailed where there is no statement."""
     envelope = read_envelope(read_document(folder / STATEMENT_FILE))
-    key = find_public_key(envelope, named_key)
+    key = key_of(envelope)
     signature = check_signature(envelope, key)
     statement = read_statement(envelope)
     plan_content, files = check_signed_files(folder, statement)
-    files += check_entries(folder, statement.digests())
-    authentic = (signature, *files, check_private(statement.predicate))
-    contents = ContentChecks()
-    if signature.holds and all(check.holds for check in files):
-        contents = _check_contents(folder, plan_content, statement)
-    checks = (*authentic, *contents.derived, *contents.measured)
-    failed = [check.says for check in checks if not check.holds]
-    if failed:
-        raise VerificationFailed(failed)
-    assert key is not None  # noqa: S101 - without a key the signature check has failed
-    keyid = keyid_of(key)
-    trusted = f"given by --public-key {named_key.name}" if named_key else why_trusted(keyid)
-    # Sentences are made here from the statement's records, and never taken from its signer.
-    stated = statement.predicate
-    if contents.plan is not None:
-        stated = reworded_statement(stated, reworded_plan(contents.plan))
-    return Verification(
-        path=path,
-        keyid=keyid,
-        trusted=trusted,
-        statement=stated,
-        authentic=authentic,
-        derived=contents.derived,
-        measured=contents.measured,
-        internal=holds_internal(folder),
-        advisories=contents.advisories,
-    )
-
-
-def _check_contents(folder: Path, plan_content: bytes, signed: Statement) -> ContentChecks:
-    """What plan and log show, both being authentic."""
+    authentic = (signature, *files, *check_entries(folder, statement.digests()))
+    keyid = "" if key is None else keyid_of(key)
+    if _failed(authentic):
+        return _Examined(statement, keyid, authentic)
     try:
         plan = Plan.model_validate_json(plan_content)
     except ValidationError as error:
         count = error.error_count()
         fault = f"{PLAN_FILE}: is not a plan as this version knows it ({count} faults)"
-        return ContentChecks(derived=(Check(False, fault),))
-    log = signed_log(folder, signed)
-    return ContentChecks(
-        derived=tuple(derive_again(log, plan, signed.predicate)),
-        measured=tuple(measure_again(log, plan, signed.predicate)),
-        advisories=advisories_of_plan(plan),
+        return _Examined(statement, keyid, authentic, derived=(Check(False, fault),))
+    log, predicate = signed_log(folder, statement), statement.predicate
+    return _Examined(
+        statement=statement,
+        keyid=keyid,
+        authentic=authentic,
+        derived=(
+            check_format(log, plan),
+            *check_statement(plan, predicate),
+            *check_recorded(plan, predicate),
+            check_proof(plan),
+        ),
+        measured=(
+            *check_stamp(log, plan, predicate),
+            *check_contents(log, plan, predicate),
+        ),
         plan=plan,
     )
+
+
+def _failed(checks: Iterable[Check]) -> list[str]:
+    return [check.says for check in checks if not check.holds]
+
+
+def advisories_of_plan(plan: Plan) -> tuple[AdvisoryMatch, ...]:
+    """What was found since of a release of ``plan``."""
+    return advisories_for(
+        plan.engine,
+        [claim.guarantee.model_dump(mode="json") for claim in plan.claims],
+        [step.mechanism for step in plan.steps],
+    )
+
+
+# --- is it authentic?
+
+
+def check_signature(envelope: Envelope, key: "Ed25519PublicKey | None") -> Check:
+    """Whether the envelope was signed with ``key``; it was not where no key is known."""
+    keyids = [signature.keyid for signature in envelope.signatures]
+    named = ", ".join(keyids)
+    if key is None:
+        return Check(
+            False,
+            f"signature: made by key {named}, which is not trusted here; get the signer's public "
+            "key by a way you trust and name it with --public-key FILE",
+        )
+    keyid = keyid_of(key)
+    if keyid not in keyids:
+        return Check(False, f"signature: made by key {named}, not by the given key {keyid}")
+    if not is_signed_by(envelope, key, keyid):
+        return Check(False, f"signature: does not fit the statement (key {keyid})")
+    return Check(True, f"signature: made over this statement by key {keyid}")
+
+
+def read_statement(envelope: Envelope) -> Statement:
+    """The in-toto statement inside an envelope; raises VerificationFailed when it is malformed or
+    not canonical.
+    """
+    content = envelope.content()
+    try:
+        value = read_json(content)
+        statement = Statement.model_validate(value)
+        is_canonical = canonical_bytes(statement) == content
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(key) for key in first["loc"])
+        fault = f"is not a {PREDICATE_TYPE} as this version knows it: {field}: {first['msg']}"
+        raise VerificationFailed([f"{STATEMENT_FILE}: {fault}"]) from error
+    except ValueError as error:
+        raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not JSON"]) from error
+    if not is_canonical:
+        raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not in canonical form"])
+    if len(statement.digests()) != len(statement.subject):
+        raise VerificationFailed([f"{STATEMENT_FILE}: it signs a file twice"])
+    return statement
+
+
+def check_signed_files(folder: Path, statement: Statement) -> tuple[bytes, list[Check]]:
+    """The plan's bytes, and checks of the files that the statement signs: one log, whole or in
+    parts, and one plan, each file with the signed digest.
+    """
+    digests = statement.digests()
+    log_names = names_of_log(digests) or ()
+    if not log_names or set(digests) != {PLAN_FILE, *log_names}:
+        fault = f"must sign one log and {PLAN_FILE}; parts of a log are numbered from 1"
+        return b"", [Check(False, f"{STATEMENT_FILE}: {fault}")]
+    of_log = [check_file(folder, name, digests[name]) for name in log_names]
+    if len(log_names) > 1:
+        # One line for many parts that are all as they were signed; else those that are not.
+        log = log_names[0].partition("/")[0]
+        whole = f"{log}: its {len(log_names)} parts are the files that were signed"
+        of_log = [each for each in of_log if not each.holds] or [Check(True, whole)]
+    # Read once, so that what is examined is what was signed.
+    try:
+        content = read_document(folder / PLAN_FILE)
+    except VerificationFailed as error:
+        return b"", [*of_log, Check(False, error.mismatches[0])]
+    is_same = hashlib.sha256(content).hexdigest() == digests[PLAN_FILE]
+    return content, [*of_log, digest_check(PLAN_FILE, is_same)]
+
+
+def signed_log(folder: Path, statement: Statement) -> LogFiles:
+    """The log that the statement signs."""
+    return log_files(folder, [name for name in statement.digests() if name != PLAN_FILE])
+
+
+def check_private(predicate: PrivacyStatement) -> Check:
+    """Whether the noise was secret and its cost charged to a ledger, as the statement says."""
+    if predicate.mark is not None:
+        return Check(False, f"the release is marked '{predicate.mark}': it protects nobody")
+    if predicate.ledger_entry is None:
+        reason = "the statement names no entry of a ledger: no budget was charged for this release"
+        return Check(False, reason)
+    return Check(True, "randomness: stated to be secret, and the cost charged to a ledger")
+
+
+# --- does it say what its plan says, and can its claims be derived again?
+
+
+def check_format(log: LogFiles, plan: Plan) -> Check:
+    """Whether the log's file, or its folder of parts, has the format that its plan names."""
+    as_planned = log.name == f"log.{plan.policy.spec.output.format}"
+    verb = "is in" if as_planned else "is not in"
+    return Check(as_planned, f"{log.name}: {verb} the format of the plan")
+
+
+def check_statement(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Whether the statement says of the plan what a statement of this plan would say."""
+    expected = statement_of(
+        plan,
+        predicate.release,
+        released=predicate.released,
+        private=predicate.mark is None,
+        ledger_entry=predicate.ledger_entry,
+        issued=predicate.issued,
+        recorded=_recorded_by_place(plan, predicate),
+    )
+    # Sentences are not compared: ``stated`` leaves them out.
+    different = [
+        name
+        for name in PrivacyStatement.model_fields
+        if stated(getattr(expected, name)) != stated(getattr(predicate, name))
+    ]
+    for name in different:
+        yield Check(False, f"{STATEMENT_FILE}: '{name}' is not what {PLAN_FILE} says")
+    if not different:
+        same = "policy, guarantees, exposed columns and budget are the statement's"
+        yield Check(True, f"{PLAN_FILE}: {same}")
+
+
+def _recorded_by_place(plan: Plan, predicate: PrivacyStatement) -> dict[int, PrivacyEvent]:
+    """What the statement says that steps of the plan recorded."""
+    return {row.step: row.recorded for row in predicate.recorded if row.step < len(plan.steps)}
+
+
+def check_recorded(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Whether each step that measures recorded something, and no more than its plan lists.
+
+    That fewer answers were given than planned is no fault: a mechanism may stop early.
+    """
+    measuring = {place for place, step in enumerate(plan.steps) if charges_anything(step.event)}
+    recorded = _recorded_by_place(plan, predicate)
+    if recorded.keys() != measuring:
+        fault = f"what was recorded is not of the steps that {PLAN_FILE} lists"
+        yield Check(False, f"{STATEMENT_FILE}: {fault}")
+        return
+    beyond = [
+        plan.steps[place].mechanism
+        for place, event in recorded.items()
+        if not _fits_planned(event, plan.steps[place].event)
+    ]
+    for name in beyond:
+        fault = f"{name} recorded more, or less noise, than its plan lists"
+        yield Check(False, f"{STATEMENT_FILE}: {fault}")
+    if recorded and not beyond:
+        fits = "each measuring step recorded no more than its plan lists"
+        yield Check(True, f"{STATEMENT_FILE}: {fits}")
+
+
+def _fits_planned(recorded: PrivacyEvent, planned: PrivacyEvent) -> bool:
+    """Whether the answers, one after another, fill slots of the planned event."""
+    books = Books.of(planned)
+    try:
+        for answer in recorded.events if isinstance(recorded, Composed) else (recorded,):
+            books.record(answer)
+    except PlanUnsound:
+        return False
+    return True
+
+
+def check_proof(plan: Plan) -> Check:
+    """Whether every claim can be derived from the steps, by this version alone."""
+    # Each version computes its own costs.
+    here, hint = version("cloakwork"), ""
+    if plan.engine != here:
+        hint = f" (made by Cloakwork {plan.engine}, this is {here}: verify with that version)"
+    try:
+        proved = prove(plan)
+    except PlanMoved as error:
+        claims = "its claims cannot be derived again and are the signer's word"
+        return Check(False, f"{PLAN_FILE}: {claims}: {first_line(error)}{hint}")
+    except _UNPROVABLE as error:
+        reason = f"{first_line(error)}{hint}"
+        return Check(False, f"{PLAN_FILE}: its claims cannot be derived again: {reason}")
+    if stated(plan.claims) != stated(proved):
+        return Check(False, f"{PLAN_FILE}: claims other than can be derived from its steps")
+    if not proved:
+        return Check(True, f"{PLAN_FILE}: it claims no guarantee; that was derived again")
+    return Check(True, f"{PLAN_FILE}: every claim and cost was derived again from the steps")
+
+
+# --- does the released log hold what can be measured on it?
+
+
+def check_stamp(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Whether each file of the log says of itself what the statement says."""
+    if predicate.stamp == "none":
+        yield Check(True, f"{log.name}: its format cannot hold a stamp, as the statement says")
+        return
+    expected = flat(stamp(plan, predicate))
+    wrong = 0
+    for file in log.files:
+        try:
+            faults = differences(expected, read_stamp(file))
+        except LogError as error:
+            faults = (first_line(error),)
+        for fault in faults:
+            yield Check(False, f"{log.name_of(file)}: stamp: {fault}")
+        wrong += len(faults)
+    if not wrong:
+        whose = "the stamp of each part" if log.in_parts else "its stamp"
+        yield Check(True, f"{log.name}: {whose} has this statement's digest and guarantees")
+
+
+def check_contents(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Whether the log holds the attributes that the statement lists, each under a rule of the plan,
+    each case in one part, and the guarantees that can be measured on it.
+
+    Of a log in parts one is in memory at a time. k-anonymity distinguishes values by their
+    spelling, other guarantees by what they mean.
+    """
+    # Loads what reads and counts: whoever only looks at statements needs none of it.
+    from cloakwork.guarantees.measure import check_of
+    from cloakwork.publishing.read_files import read_files
+
+    unit = plan.facts.unit
+    measurable = [claim.guarantee for claim in plan.claims if check_of(claim.guarantee, unit)]
+    spelled: set[str] = set()
+    by_value: set[str] = set()
+    for guarantee in measurable:
+        quasi_identifiers = guarantee.quasi_identifiers()
+        spelled.update(quasi_identifiers)
+        by_value.update(set(guarantee.over) - set(quasi_identifiers))
+    try:
+        found = read_files(
+            log,
+            timeless=TIMESTAMPS not in plan.released,
+            spelled=spelled,
+            by_value=by_value,
+            units={unit.attribute or CASE_ID},
+        )
+        mismatches = tuple(column_mismatches(found.held, plan, predicate.released))
+        for mismatch in mismatches:
+            yield Check(False, f"{log.name}: {mismatch}")
+        if not mismatches:
+            listed = len(predicate.released)
+            same = f"its {listed} attributes are those that the statement lists"
+            yield Check(True, f"{log.name}: {same}")
+        if found.cases_in_one_part is not None:
+            yield found.cases_in_one_part
+        for guarantee in measurable:
+            released = found.as_written if guarantee.quasi_identifiers() else found.as_values
+            yield from check_guarantee(released, guarantee, plan, found.held)
+    except LogError as error:
+        yield Check(False, f"{log.name}: cannot be read as an event log: {first_line(error)}")
+
+
+def check_guarantee(
+    released: LogHandle, guarantee: Guarantee, plan: Plan, held: HeldAttributes
+) -> Iterator[Check]:
+    """Measure a guarantee on the released log.
+
+    Where the files do not show units, cases count: a unit owns at least one, so fewer than k cases
+    are fewer than k units.
+    """
+    from cloakwork.guarantees.measure import measure
+
+    unit, attribute = plan.facts.unit, plan.facts.unit.attribute
+    visible = ("case", attribute) in held and any(
+        item.attribute == attribute and item.treatment in _SHOWS_UNITS for item in plan.attributes
+    )
+    what = f"measured again: {short_description(guarantee)}"
+    try:
+        found = measure(released, guarantee, unit if visible else Unit())
+    except GuaranteeBroken as error:
+        yield Check(False, f"{what}: {error.observed}")
+        return
+    if found is None:
+        return
+    group = guarantee.least_group()
+    counts_units = attribute is not None and group is not None and group.counts == "units"
+    note = _UNITS_HIDDEN if counts_units and not visible else ""
+    yield Check(found.holds, f"{what}: {found.seen}{note}")

@@ -6,8 +6,7 @@ from typing import Final, Literal
 from cloakwork.base.errors import VerificationFailed
 from cloakwork.base.quantities import Frozen
 from cloakwork.publishing.folder import INTERNAL_FOLDER, STATEMENT_FILE
-from cloakwork.publishing.verification import Verification
-from cloakwork.publishing.verify import verify
+from cloakwork.publishing.verify import Verification, verify
 
 
 class Examination(Frozen):

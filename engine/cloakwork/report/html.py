@@ -15,7 +15,7 @@ from cloakwork.base.quantities import rounded
 from cloakwork.evaluation.times import PairTimes
 from cloakwork.evaluation.utility import Utility
 from cloakwork.plan.sentences import proof_in_words, treatment_in_words
-from cloakwork.publishing.log_files import log_path, names_of_log
+from cloakwork.publishing.folder import log_path, names_of_log
 from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.report.curves import drawn
 from cloakwork.report.flow_drawing import drawn_flows

@@ -15,7 +15,7 @@ from cloakwork.ledger.ledger import Ledger
 from cloakwork.mechanisms.base import Proof
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.statement import PrivacyStatement, Statement
-from cloakwork.publishing.verification import advisories_of_plan
+from cloakwork.publishing.verify import advisories_of_plan
 from cloakwork.report.examined import NOT_EXAMINED, WHEN_WRITTEN, Examination
 from cloakwork.report.history import LedgerView, ledger_view
 from cloakwork.report.origin import RunOrigin, origin_of

@@ -8,7 +8,7 @@ from cloakwork.evaluation.utility import Utility
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
-from cloakwork.publishing.released import absent_attributes
+from cloakwork.publishing.from_plan import absent_attributes
 from cloakwork.report.ledger_text import charge_text
 from cloakwork.report.plan_screen import change_line
 from cloakwork.report.screen import ScreenSection

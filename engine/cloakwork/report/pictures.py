@@ -11,7 +11,7 @@ from cloakwork.evaluation.curves import ShareCurve
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.statement import Statement
-from cloakwork.publishing.verify_signature import signed_log
+from cloakwork.publishing.verify import signed_log
 
 _DRAWN: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
 
