@@ -181,7 +181,7 @@ def test_a_parent_that_may_not_be_written_to_is_refused(
 @pytest.mark.parametrize(
     "fault", [OSError(28, "No space left on device"), KeyboardInterrupt(), RuntimeError("bug")]
 )
-@pytest.mark.parametrize("place", ["seal", "_sync_folder", "_write_internal"])
+@pytest.mark.parametrize("place", ["seal", "_sync_to_disk", "_write_internal"])
 def test_whatever_fails_nothing_is_left(
     tmp_path: Path,
     key: SigningKey,
