@@ -7,15 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from cloakwork.accounting import gaussians
-from cloakwork.accounting.distributions import Distribution, distribution_of
-from cloakwork.accounting.events import _epsilon_by_shares, cost, delta_at
-from cloakwork.accounting.gaussians import (
+from cloakwork.accounting import distributions
+from cloakwork.accounting.distributions import (
+    Distribution,
     added_up,
+    distribution_of,
     epsilon_of_mixture,
     epsilon_of_normal,
     mu_of_cost,
 )
+from cloakwork.accounting.events import _epsilon_by_shares, cost, delta_at
 from cloakwork.accounting.leaf_events import LeafCounts, leaves_of
 from cloakwork.base.costs import (
     Composed,
@@ -144,7 +145,7 @@ def test_the_cheaper_derivation_is_taken(monkeypatch: pytest.MonkeyPatch) -> Non
     coarse = Repeated(times=40_000, event=DiscreteGaussian(sigma=1001.0, sensitivity=1))
     fine = DiscreteLaplace(scale=2.0)
     spent = epsilon_of_mixture(((fine, 1),), leaves_of(coarse), DELTA)
-    monkeypatch.setattr(gaussians, "rounding_of", lambda _: None)
+    monkeypatch.setattr(distributions, "rounding_of", lambda _: None)
     assert spent < epsilon_of_mixture(((fine, 1),), leaves_of(coarse), DELTA)
 
 
@@ -155,14 +156,14 @@ def test_broken_sums_are_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> 
     fine = DiscreteLaplace(scale=2.0)
     exact = distribution_of(((fine, 1), (noise[0], 9))).epsilon_at(DELTA)
     assert epsilon_of_mixture(((fine, 1),), ((noise[1], 9),), DELTA) >= exact * (1 - 1e-5)
-    taken = gaussians._distribution_of
+    taken = distributions._distribution_of
 
-    def twin(leaves: LeafCounts, moves: gaussians.Moves) -> Distribution:
+    def twin(leaves: LeafCounts, moves: distributions.Moves) -> Distribution:
         if broken == "other events are forgotten":
             return taken((), moves)
         return taken(leaves, tuple(((rate, move / 3), times) for (rate, move), times in moves))
 
-    monkeypatch.setattr(gaussians, "_distribution_of", twin)
+    monkeypatch.setattr(distributions, "_distribution_of", twin)
     assert epsilon_of_mixture(((fine, 1),), ((noise[1], 9),), DELTA) < exact * 0.99
 
 

@@ -7,9 +7,8 @@ import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.pld import PLDAccountant
 
-from cloakwork.accounting.distributions import distribution_of
+from cloakwork.accounting.distributions import distribution_of, epsilon_of_samples
 from cloakwork.accounting.events import cost, delta_at
-from cloakwork.accounting.gaussians import epsilon_of_samples
 from cloakwork.base.costs import (
     Composed,
     DiscreteGaussian,

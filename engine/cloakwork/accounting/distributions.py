@@ -1,68 +1,68 @@
-"""Privacy loss distributions (PLD) of compositions: ``dp_accounting``'s, discretised upwards, and
-those of Poisson samples from which several measurements are taken.
+"""Privacy loss distributions (PLD) of compositions: ``dp_accounting``'s, discretised upwards, those
+of Poisson samples from which several measurements are taken, and those with Gaussian noise too
+coarse for a distribution of its own (``gaussians``).
+
+Such coarse noise is charged as continuous noise, with a surcharge.
+
+**In samples**: charged as samples with the continuous Gaussian, and a surcharge. Let X be normal
+with deviation sigma, p(y) the discrete Gaussian's probability of noise y, and r(y) that of round(X)
+= y. With c = 1/(24 sigma^2), p <= e^c r everywhere (``gaussians``). Conversely, r(y) is
+p(y) times the mean of exp(-t^2/(2 sigma^2)) cosh(y t/sigma^2) over |t| <= 1/2, times the discrete
+normaliser over the density's; for sigma above 1,000 the latter exceeds 1 by less than 1e-300
+(Poisson summation). As cosh u <= exp(u^2/2), r(y) <= exp(y^2/(8 sigma^4)) p(y), about.
+
+Take a unit that moves the cells of a vector by s_j, and let no noise of all runs exceed 15 sigma,
+but for a probability of 2 exp(-15^2/2) a cell (the tail is subgaussian: Canonne, Kamath and Steinke
+2020, corollary 26). Then, from either centre, |y_j| <= 15 sigma + s_j, so the product of r over the
+cells is at most exp(b) times that of p, where b sums (15 + s_j/sigma)^2/(8 sigma^2), which is at
+most (15^2 + (s_j/sigma)^2)/(4 sigma^2). A mixture, such as a sample, keeps pointwise bounds. So
+delta(epsilon) <= tail + e^(sum c) delta'(epsilon - sum (b + c)), where delta' is that of vectors
+with rounded normal noise: post-processing of normal noise on a vector that moves by mu sigma, with
+mu^2 = sum (s_j/sigma)^2, hence of one normal number. All sums depend on the s_j by the number of
+cells and the sum of squares alone: they hold for every split of a norm.
+
+**With other events**: by one distribution of all of them, the coarse ones as rounded normal noise,
+whatever they are composed with. Let F and F' be the distributions of the other answers on two
+neighbours, p and p' those of the discrete Gaussians' answers, and r and r' those with rounded
+normal noise instead. Both derivations bound pointwise, given whatever was answered before:
+
+- p <= e^c r, and outside of a set of a probability of at most t, p' >= e^-b r' (as in samples).
+  Hence the sum of (p F - e^epsilon p' F')_+ is at most t plus e^c times that of
+  (r F - e^(epsilon - b - c) r' F')_+.
+- p <= e^c r, and the losses of p at x, which are linear, are at most those of the normal noise at
+  any point that is rounded to x, and h (as ``gaussians`` derives it). The losses of F add to both. So the sum is
+  at most e^c times that of (n F - e^(epsilon - h) n' F')_+, n and n' being the normal answers. This
+  holds where nothing is sampled.
+
+In both, what is left is delta' of F composed with one normal number (rounding is post-processing),
+at epsilon less a surcharge. Its distribution is composed as any other (``losses``).
+
+An event that is (e, d)-DP with a small e is added up instead: delta(epsilon) <= d + delta'(epsilon
+- e). That is exact for e = 0, and spares a discretisation as fine as e.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import numpy as np
+
+from cloakwork.accounting.gaussians import LARGEST_SIGMA, rounding_of
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, leaves_of
 from cloakwork.accounting.losses import LossDistribution, compose
+from cloakwork.base.arrays import Floats
 from cloakwork.base.costs import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    EpsilonDelta,
     PoissonSampled,
     PrivacyEvent,
     Repeated,
 )
-from cloakwork.base.exact import rounded_up
-
-if TYPE_CHECKING:
-    from cloakwork.base.arrays import Floats, Ints
-
-
-def gaussian_distribution(sigma: float, sensitivity: int, reach: int, step: float) -> Any:
-    """What ``dp_accounting``'s ``from_discrete_gaussian_mechanism`` gives without sampling: a
-    ``PrivacyLossDistribution`` that connects the dots (Doroshenko et al. 2022).
-
-    ``reach``: noise is cut off beyond so many grid steps; ``step``: between two losses, in nats.
-    """
-    import numpy as np
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld import privacy_loss_distribution as pld
-    from dp_accounting.pld.privacy_loss_mechanism import DiscreteGaussianPrivacyLoss
-
-    noise = DiscreteGaussianPrivacyLoss(sigma, sensitivity=sensitivity, truncation_bound=reach)
-    dots = _dots(sigma, sensitivity, reach, step)
-    epsilons = np.asarray(dots * step, np.float64)
-    deltas = _deltas(noise, epsilons, (sigma, sensitivity, reach))
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, dots, deltas)
-    return pld.PrivacyLossDistribution(pmf)
-
-
-def _dots(sigma: float, sensitivity: int, reach: int, step: float) -> "Ints":
-    """The grid points around the loss of each outcome: ascending, in ``step``."""
-    import numpy as np
-
-    outcomes = np.arange(reach - sensitivity, -reach - 1, -1)
-    losses = sensitivity * (-0.5 * sensitivity - outcomes) / sigma**2
-    scaled = losses / step
-    return np.unique(np.concatenate([np.floor(scaled), np.ceil(scaled)])).astype(np.int64)
-
-
-def _deltas(noise: Any, epsilons: "Floats", shape: tuple[float, int, int]) -> "Floats":
-    """Delta at each epsilon: what is above the last outcome whose loss is at least that."""
-    import numpy as np
-
-    sigma, sensitivity, reach = shape
-    outcome = -0.5 * sensitivity - epsilons * sigma**2 / sensitivity
-    last = np.floor(np.clip(outcome, -reach - 1, reach - sensitivity)).astype(np.int64)
-    below = np.exp(epsilons + noise.mu_lower_log_cdf(last))
-    return np.asarray(np.clip(noise.mu_upper_cdf(last) - below, 0, 1), np.float64)
-
+from cloakwork.base.exact import exactly, rounded_up
 
 LARGEST_SHIFT: Final = 1000
 """Discrete Laplace sensitivities up to this many grid steps are charged by their own PLD."""
@@ -81,6 +81,52 @@ _STEPS_PER_EVENT: Final = 200
 
 _MOST_CELLS: Final = 100_000
 """About how many grid points a composition may have."""
+
+_MOST_CELLS_OF_NORMALS: Final = 50_000
+"""Grid points within which the losses of a normal number lie."""
+
+_SMALL: Final = 1e-3
+"""An (epsilon, delta)-DP event of no more than this epsilon is added up."""
+
+_REACH: Final = 15.0
+"""Sigmas within which all noise lies, up to ``_TAIL`` a cell and centre."""
+
+_TAIL: Final = 2e-48
+"""At least four times 2 exp(-15^2/2)."""
+
+_STEP: Final = 1e-4
+"""Discretisation of losses, for noise of one deviation."""
+
+_LARGEST_MOVE: Final = 20.0
+"""Deviations; beyond, sampling gains nothing that matters."""
+
+_ROUNDING: Final = 1 + 1e-12
+
+
+def gaussian_distribution(sigma: float, sensitivity: int, reach: int, step: float) -> Any:
+    """What ``dp_accounting``'s ``from_discrete_gaussian_mechanism`` gives without sampling: a
+    ``PrivacyLossDistribution`` that connects the dots (Doroshenko et al. 2022).
+
+    ``reach``: noise is cut off beyond so many grid steps; ``step``: between two losses, in nats.
+    """
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.pld.privacy_loss_mechanism import DiscreteGaussianPrivacyLoss
+
+    noise = DiscreteGaussianPrivacyLoss(sigma, sensitivity=sensitivity, truncation_bound=reach)
+    # The grid points around the loss of each outcome, ascending, in ``step``.
+    outcomes = np.arange(reach - sensitivity, -reach - 1, -1)
+    losses = sensitivity * (-0.5 * sensitivity - outcomes) / sigma**2
+    scaled = losses / step
+    dots = np.unique(np.concatenate([np.floor(scaled), np.ceil(scaled)])).astype(np.int64)
+    # Delta at each of them: what is above the last outcome whose loss is at least that.
+    epsilons = np.asarray(dots * step, np.float64)
+    outcome = -0.5 * sensitivity - epsilons * sigma**2 / sensitivity
+    last = np.floor(np.clip(outcome, -reach - 1, reach - sensitivity)).astype(np.int64)
+    below = np.exp(epsilons + noise.mu_lower_log_cdf(last))
+    deltas = np.asarray(np.clip(noise.mu_upper_cdf(last) - below, 0, 1), np.float64)
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, dots, deltas)
+    return pld.PrivacyLossDistribution(pmf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +153,16 @@ def distribution_of(leaves: LeafCounts, interval: float | None = None) -> Distri
     """The composed PLD; all leaves share one discretisation, fine enough for the smallest and not
     too fine for all.
     """
-    found = leaf_distributions(leaves, interval)[1]
-    remove = compose([(each.remove, times) for each, times in found])
-    if all(each.is_symmetric for each, _ in found):
+    _, found = leaf_distributions(leaves, interval)
+    return _composed(found)
+
+
+def _composed(leaves: Sequence[tuple[Distribution, int]]) -> Distribution:
+    """All ``leaves``, each run so many times, in both directions."""
+    remove = compose([(each.remove, times) for each, times in leaves])
+    if all(each.is_symmetric for each, _ in leaves):
         return Distribution(remove, remove, is_symmetric=True)
-    add = compose([(each.add, times) for each, times in found])
+    add = compose([(each.add, times) for each, times in leaves])
     return Distribution(remove, add)
 
 
@@ -162,7 +213,10 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
             surcharge = _STEEP if sigma < 0.5 else 0.0
             return from_dp_accounting(gaussian, step, 2 * reach + 2, surcharge)
         case Composed() | Repeated() | PoissonSampled():
-            return _sampled_distribution(distribution_of(leaves_of(leaf), step), rate)
+            # That of what is measured, turned into that of a sample.
+            inner = distribution_of(leaves_of(leaf), step)
+            remove = _sampled_remove(inner.remove, rate)
+            return Distribution(remove, _sampled_add(inner.add, rate))
     figure = closed_form_cost(event)
     if figure is None:
         raise TypeError(f"no privacy loss distribution for {event.kind}")
@@ -189,8 +243,6 @@ def from_dp_accounting(
 
 def _with_rounding_margin(pmf: Any, step: float, summands: int, certain: float) -> LossDistribution:
     """One direction, raised as docs/decisions/0022 derives it."""
-    import numpy as np
-
     lowest, probabilities = _cells_of(pmf)
     masses = np.maximum(probabilities, 0.0)
     found = LossDistribution(step, lowest, masses, float(pmf._infinity_mass))
@@ -208,12 +260,10 @@ def _with_rounding_margin(pmf: Any, step: float, summands: int, certain: float) 
     return LossDistribution(step, found.lowest, masses, infinite).with_margin(share, cells)
 
 
-def _cells_of(pmf: Any) -> tuple[int, "Floats"]:
+def _cells_of(pmf: Any) -> tuple[int, Floats]:
     """The least loss, in steps, and the mass of each cell from there on: as of ``to_dense_pmf``,
     which asks for the cells of a sparse one by one.
     """
-    import numpy as np
-
     sparse = getattr(pmf, "_loss_probs", None)
     if sparse is None:
         return int(pmf._lower_loss), np.asarray(pmf._probs, np.float64)
@@ -266,21 +316,12 @@ def _typical_loss(event: PrivacyEvent) -> float:
     return float(figure[0]) if figure else 1.0
 
 
-def _sampled_distribution(inner: Distribution, rate: float) -> Distribution:
-    """The PLD of a Poisson sample at ``rate`` from that of what is measured on it, for adding and
-    for removing a unit.
-    """
-    return Distribution(_sampled_remove(inner.remove, rate), _sampled_add(inner.add, rate))
-
-
 def _sampled_remove(inner: LossDistribution, rate: float) -> LossDistribution:
     """(1-q) Q + q P against Q: loss ln(1-q + q e**loss), q being ``rate``.
 
     ``rest``, the mass of Q where P has none, lies at the least loss of all: where the masses of P
     are bounded from above it may come out smaller, for then more of Q lies higher.
     """
-    import numpy as np
-
     # Q has e**-loss times the mass of P; 700: beyond, exp overflows.
     masses_of_q = inner.masses * np.exp(-np.clip(inner.losses, -700, None))
     rest = max(0.0, 1.0 - float(masses_of_q.sum())) + len(masses_of_q) * 2.0**-52
@@ -294,8 +335,6 @@ def _sampled_remove(inner: LossDistribution, rate: float) -> LossDistribution:
 
 def _sampled_add(inner: LossDistribution, rate: float) -> LossDistribution:
     """P against (1-q) P + q Q: loss -ln(1-q + q e**-loss), at most -ln(1-q)."""
-    import numpy as np
-
     mixed_losses = -np.logaddexp(math.log1p(-rate), math.log(rate) - inner.losses)
     # Where P has mass and Q has none, the mixture still has (1-q) P.
     losses = np.append(mixed_losses, -math.log1p(-rate))
@@ -304,15 +343,163 @@ def _sampled_add(inner: LossDistribution, rate: float) -> LossDistribution:
 
 
 def _losses_on_grid(
-    losses: "Floats", masses: "Floats", infinite: float, step: float
+    losses: Floats, masses: Floats, infinite: float, step: float
 ) -> LossDistribution:
     """Masses on the grid, every loss rounded up; each mass a little above what rounding can have
     taken from it.
     """
-    import numpy as np
-
     # 1e-9 cells further up: the quotient may have been rounded down past a grid point.
     cells = np.ceil(losses / step + 1e-9).astype(np.int64)
     lowest = int(cells.min())
     held = np.asarray(np.bincount(cells - lowest, weights=masses), np.float64)
     return LossDistribution(step, lowest, held * (1 + 1e-9), infinite * (1 + 1e-12))
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run: ``move``, in deviations of one normal number; ``factor``, ``shift`` and ``tail``:
+    what delta and epsilon are raised by.
+    """
+
+    rate: float
+    move: float
+    factor: float
+    shift: float
+    tail: float
+
+
+Samples = tuple[tuple[Sample, int], ...]
+"""Runs, each with how often."""
+
+Moves = tuple[tuple[tuple[float, float], int], ...]
+"""Samples of normal noise of deviation 1: rate and move, each with how often it is run."""
+
+
+def epsilon_of_samples(leaves: LeafCounts, delta: float) -> float:
+    """Epsilon at ``delta``; infinite for other events than coarse Gaussians and samples of such."""
+    found = samples_of(leaves)
+    if found is None:
+        return math.inf
+    target, shift = _without_surcharge(found, delta)
+    if target <= 0:
+        return math.inf
+    moves = tuple(((sample.rate, sample.move), times) for sample, times in found)
+    return (_distribution_of_samples(moves).epsilon_at(target) + shift) * _ROUNDING
+
+
+def _without_surcharge(samples: Samples, delta: float) -> tuple[float, float]:
+    """The delta that is left to continuous noise, and what is added to its epsilon."""
+    factor = sum(times * sample.factor for sample, times in samples)
+    shift = sum(times * sample.shift for sample, times in samples)
+    tail = sum(times * sample.tail for sample, times in samples)
+    return (delta * (1 - 1e-12) - tail) * math.exp(-factor), shift
+
+
+def samples_of(leaves: LeafCounts) -> Samples | None:
+    """The leaves as samples with normal noise, each with how often it is run; None where other
+    events are among them.
+    """
+    samples = [(_sample_of(event), times) for event, times in leaves]
+    found = tuple((sample, times) for sample, times in samples if sample is not None)
+    return found if len(found) == len(leaves) else None
+
+
+def _sample_of(event: PrivacyEvent) -> Sample | None:
+    rate, measured = 1.0, leaves_of(event)
+    if isinstance(event, PoissonSampled):
+        rate, measured = event.rate, leaves_of(event.event)
+    square, factor, spread, cells = 0.0, 0.0, 0.0, 0
+    for leaf, times in measured:
+        if not isinstance(leaf, DiscreteGaussian) or leaf.sigma <= LARGEST_SIGMA:
+            return None
+        ratio, fineness = leaf.sensitivity / leaf.sigma, 1 / leaf.sigma
+        cells += times
+        square += times * ratio * ratio
+        factor += times * fineness * fineness / 24
+        spread += times * (_REACH * _REACH + ratio * ratio) * fineness * fineness / 4
+    move = math.sqrt(square) * _ROUNDING
+    if not 0 < move <= _LARGEST_MOVE:
+        return None
+    return Sample(rate, move, factor, factor + spread, cells * _TAIL)
+
+
+@lru_cache(maxsize=64)
+def _distribution_of_samples(moves: Moves) -> Distribution:
+    """The losses of samples (rate, move) with normal noise of deviation 1, each run so many times;
+    adding or removing a unit.
+    """
+    step = _STEP * max(1.0, *(move for (_, move), _ in moves))
+    return _composed([(normal_distribution(*move, step), times) for move, times in moves])
+
+
+def normal_distribution(rate: float, move: float, step: float) -> Distribution:
+    """The losses of a sample at ``rate`` with normal noise of deviation 1 on a number that a unit
+    moves by ``move``, discretised to ``step``.
+    """
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    normal = pld.from_gaussian_mechanism(
+        1 / move,
+        value_discretization_interval=step,
+        sampling_prob=rate,
+        use_connect_dots=True,
+    )
+    return from_dp_accounting(normal, step, 1)
+
+
+def added_up(leaves: LeafCounts) -> tuple[LeafCounts, float, float]:
+    """What of ``leaves`` is left for a distribution, and the epsilon and delta of the others, which
+    are added to whatever they are composed with.
+    """
+    left: list[tuple[PrivacyEvent, int]] = []
+    epsilon, delta = exactly(0.0), exactly(0.0)
+    for event, times in leaves:
+        if isinstance(event, EpsilonDelta) and event.epsilon <= _SMALL:
+            epsilon += times * exactly(event.epsilon)
+            delta += times * exactly(event.delta)
+        else:
+            left.append((event, times))
+    return tuple(left), rounded_up(epsilon), rounded_up(delta)
+
+
+def epsilon_of_mixture(fine: LeafCounts, coarse: LeafCounts, delta: float) -> float:
+    """Epsilon at ``delta`` of ``fine`` events and ``coarse`` Gaussians together; infinite where
+    these are so extreme that neither derivation covers them.
+    """
+    samples = samples_of(coarse)
+    if samples is None or delta <= 0:
+        return math.inf
+    square = sum(times * sample.move**2 for sample, times in samples if sample.rate == 1)
+    moves: Moves = tuple(
+        ((sample.rate, sample.move), times) for sample, times in samples if sample.rate < 1
+    )
+    if square > 0:
+        # What is not sampled is one normal number.
+        moves = (((1.0, math.sqrt(square) * (1 + 1e-12)), 1), *moves)
+    found = _distribution_of(fine, moves)
+    target, shift = _without_surcharge(samples, delta)
+    best = found.epsilon_at(target) + shift if target > 0 else math.inf
+    rounding = rounding_of(coarse)
+    if rounding is not None:
+        target = delta * (1 - 1e-12) * math.exp(-rounding.factor)
+        best = min(best, found.epsilon_at(target) + rounding.surcharge)
+    return best * (1 + 1e-12)
+
+
+@lru_cache(maxsize=64)
+def _distribution_of(fine: LeafCounts, moves: Moves) -> Distribution:
+    """The losses of all of them together."""
+    normals = tuple((_event_of_move(*move), times) for move, times in moves)
+    # Losses of a normal number lie within this reach, in so many cells: more take seconds, and a
+    # coarser discretisation is an upper bound as well.
+    reach = max(move * (move + 20) for (_, move), _ in moves)
+    least_step = reach / _MOST_CELLS_OF_NORMALS
+    step, leaves = leaf_distributions(fine, beside=normals, at_least=least_step)
+    leaves += [(normal_distribution(*move, step), times) for move, times in moves]
+    return _composed(leaves)
+
+
+def _event_of_move(rate: float, move: float) -> PoissonSampled | DiscreteGaussian:
+    """An event with about the losses of a sampled normal number: for choosing a discretisation."""
+    noise = DiscreteGaussian(sigma=1 / move)
+    return noise if rate == 1 else PoissonSampled(rate=rate, event=noise)

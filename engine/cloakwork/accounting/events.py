@@ -29,14 +29,7 @@ from collections import Counter
 from fractions import Fraction
 from functools import lru_cache
 
-from cloakwork.accounting.distributions import distribution_of
-from cloakwork.accounting.gaussians import (
-    added_up,
-    epsilon_of_gaussians,
-    epsilon_of_mixture,
-    epsilon_of_samples,
-    is_coarse,
-)
+from cloakwork.accounting.gaussians import epsilon_of_gaussians, is_coarse
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, is_unbounded, leaves_of
 from cloakwork.base.costs import Cost, DiscreteGaussian, PoissonSampled, PrivacyEvent
 from cloakwork.base.exact import exactly, rounded_down, rounded_up
@@ -96,6 +89,9 @@ def delta_at(event: PrivacyEvent, epsilon: float) -> float:
     best = plain.delta if plain.epsilon <= epsilon else 1.0
     if is_unbounded(leaves) or not leaves:
         return best
+    # Loaded here and below: most plans do without distributions, and without numpy.
+    from cloakwork.accounting.distributions import distribution_of
+
     fine, coarse = _split_by_noise_size(leaves)
     if coarse:
         return min(best, _least_delta(leaves, epsilon))
@@ -148,6 +144,8 @@ def _accounted_epsilon(leaves: LeafCounts, delta: float) -> float:
     """Epsilon at ``delta``: the PLD of all leaves that have one; coarse Gaussians by closed forms,
     or composed with the others (``mixtures``): whichever gives least.
     """
+    from cloakwork.accounting.distributions import added_up, epsilon_of_mixture
+
     fine, coarse = _split_by_noise_size(leaves)
     if not coarse:
         return _epsilon_of_pld(fine, delta)
@@ -176,6 +174,8 @@ def _epsilon_by_shares(fine: LeafCounts, coarse: LeafCounts, delta: float) -> fl
 
 
 def _epsilon_of_coarse(leaves: LeafCounts, delta: float) -> float:
+    from cloakwork.accounting.distributions import epsilon_of_samples
+
     found = epsilon_of_gaussians(leaves, delta)
     if any(isinstance(event, PoissonSampled) for event, _ in leaves):
         return min(found, epsilon_of_samples(leaves, delta))
@@ -183,6 +183,8 @@ def _epsilon_of_coarse(leaves: LeafCounts, delta: float) -> float:
 
 
 def _epsilon_of_pld(leaves: LeafCounts, delta: float) -> float:
+    from cloakwork.accounting.distributions import distribution_of
+
     return distribution_of(leaves).epsilon_at(delta) if delta > 0 else math.inf
 
 

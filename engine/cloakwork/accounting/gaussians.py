@@ -1,53 +1,12 @@
-"""Gaussian noise too coarse for a distribution of its own, by itself, in Poisson samples, and
-composed with other events.
-
-**By itself**: closed forms, which hold for Laplace noise too.
-
-**In samples**: charged as samples with the continuous Gaussian, and a surcharge. Let X be normal
-with deviation sigma, p(y) the discrete Gaussian's probability of noise y, and r(y) that of round(X)
-= y. With c = 1/(24 sigma^2), p <= e^c r everywhere (``_epsilon_of_rounding``). Conversely, r(y) is
-p(y) times the mean of exp(-t^2/(2 sigma^2)) cosh(y t/sigma^2) over |t| <= 1/2, times the discrete
-normaliser over the density's; for sigma above 1,000 the latter exceeds 1 by less than 1e-300
-(Poisson summation). As cosh u <= exp(u^2/2), r(y) <= exp(y^2/(8 sigma^4)) p(y), about.
-
-Take a unit that moves the cells of a vector by s_j, and let no noise of all runs exceed 15 sigma,
-but for a probability of 2 exp(-15^2/2) a cell (the tail is subgaussian: Canonne, Kamath and Steinke
-2020, corollary 26). Then, from either centre, |y_j| <= 15 sigma + s_j, so the product of r over the
-cells is at most exp(b) times that of p, where b sums (15 + s_j/sigma)^2/(8 sigma^2), which is at
-most (15^2 + (s_j/sigma)^2)/(4 sigma^2). A mixture, such as a sample, keeps pointwise bounds. So
-delta(epsilon) <= tail + e^(sum c) delta'(epsilon - sum (b + c)), where delta' is that of vectors
-with rounded normal noise: post-processing of normal noise on a vector that moves by mu sigma, with
-mu^2 = sum (s_j/sigma)^2, hence of one normal number. All sums depend on the s_j by the number of
-cells and the sum of squares alone: they hold for every split of a norm.
-
-**With other events**: by one distribution of all of them, the coarse ones as rounded normal noise,
-whatever they are composed with. Let F and F' be the distributions of the other answers on two
-neighbours, p and p' those of the discrete Gaussians' answers, and r and r' those with rounded
-normal noise instead. Both derivations bound pointwise, given whatever was answered before:
-
-- p <= e^c r, and outside of a set of a probability of at most t, p' >= e^-b r' (as in samples).
-  Hence the sum of (p F - e^epsilon p' F')_+ is at most t plus e^c times that of
-  (r F - e^(epsilon - b - c) r' F')_+.
-- p <= e^c r, and the losses of p at x, which are linear, are at most those of the normal noise at
-  any point that is rounded to x, and h (as by itself). The losses of F add to both. So the sum is
-  at most e^c times that of (n F - e^(epsilon - h) n' F')_+, n and n' being the normal answers. This
-  holds where nothing is sampled.
-
-In both, what is left is delta' of F composed with one normal number (rounding is post-processing),
-at epsilon less a surcharge. Its distribution is composed as any other (``losses``).
-
-An event that is (e, d)-DP with a small e is added up instead: delta(epsilon) <= d + delta'(epsilon
-- e). That is exact for e = 0, and spares a discretisation as fine as e.
+"""Gaussian noise too coarse for a distribution of its own, charged by closed forms; they hold for
+Laplace noise too.
 """
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
-from cloakwork.accounting.distributions import Distribution, from_dp_accounting, leaf_distributions
 from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, leaves_of
-from cloakwork.accounting.losses import compose
 from cloakwork.base.costs import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -55,7 +14,6 @@ from cloakwork.base.costs import (
     PoissonSampled,
     PrivacyEvent,
 )
-from cloakwork.base.exact import exactly, rounded_up
 
 LARGEST_SIGMA: Final = 1000.0
 """Discrete Gaussians up to this many grid steps are charged by their own PLD."""
@@ -244,172 +202,3 @@ def _epsilon_of_rho(rho: float, delta: float) -> float:
     rounding = first + size_of_second + np.abs(log_above) + log_alpha
     bounds = first - second + third + 1e-14 * rounding
     return max(0.0, float(bounds.min()))
-
-
-_REACH: Final = 15.0
-"""Sigmas within which all noise lies, up to ``_TAIL`` a cell and centre."""
-
-_TAIL: Final = 2e-48
-"""At least four times 2 exp(-15^2/2)."""
-
-_STEP: Final = 1e-4
-"""Discretisation of losses, for noise of one deviation."""
-
-_LARGEST_MOVE: Final = 20.0
-"""Deviations; beyond, sampling gains nothing that matters."""
-
-_ROUNDING: Final = 1 + 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One run: ``move``, in deviations of one normal number; ``factor``, ``shift`` and ``tail``:
-    what delta and epsilon are raised by.
-    """
-
-    rate: float
-    move: float
-    factor: float
-    shift: float
-    tail: float
-
-
-def epsilon_of_samples(leaves: LeafCounts, delta: float) -> float:
-    """Epsilon at ``delta``; infinite for other events than coarse Gaussians and samples of such."""
-    found = samples_of(leaves)
-    if found is None:
-        return math.inf
-    factor = sum(times * sample.factor for sample, times in found)
-    shift = sum(times * sample.shift for sample, times in found)
-    tail = sum(times * sample.tail for sample, times in found)
-    target = (delta * (1 - 1e-12) - tail) * math.exp(-factor)
-    if target <= 0:
-        return math.inf
-    moves = tuple(((sample.rate, sample.move), times) for sample, times in found)
-    return (_distribution_of_samples(moves).epsilon_at(target) + shift) * _ROUNDING
-
-
-def samples_of(leaves: LeafCounts) -> tuple[tuple[Sample, int], ...] | None:
-    """The leaves as samples with normal noise, each with how often it is run; None where other
-    events are among them.
-    """
-    samples = [(_sample_of(event), times) for event, times in leaves]
-    found = tuple((sample, times) for sample, times in samples if sample is not None)
-    return found if len(found) == len(leaves) else None
-
-
-def _sample_of(event: PrivacyEvent) -> Sample | None:
-    rate, measured = 1.0, leaves_of(event)
-    if isinstance(event, PoissonSampled):
-        rate, measured = event.rate, leaves_of(event.event)
-    square, factor, spread, cells = 0.0, 0.0, 0.0, 0
-    for leaf, times in measured:
-        if not isinstance(leaf, DiscreteGaussian) or leaf.sigma <= LARGEST_SIGMA:
-            return None
-        ratio, fineness = leaf.sensitivity / leaf.sigma, 1 / leaf.sigma
-        cells += times
-        square += times * ratio * ratio
-        factor += times * fineness * fineness / 24
-        spread += times * (_REACH * _REACH + ratio * ratio) * fineness * fineness / 4
-    move = math.sqrt(square) * _ROUNDING
-    if not 0 < move <= _LARGEST_MOVE:
-        return None
-    return Sample(rate, move, factor, factor + spread, cells * _TAIL)
-
-
-@lru_cache(maxsize=64)
-def _distribution_of_samples(moves: tuple[tuple[tuple[float, float], int], ...]) -> Distribution:
-    """The losses of samples (rate, move) with normal noise of deviation 1, each run so many times;
-    adding or removing a unit.
-    """
-    step = _STEP * max(1.0, *(move for (_, move), _ in moves))
-    found = [(normal_distribution(*move, step), times) for move, times in moves]
-    remove = compose([(each.remove, times) for each, times in found])
-    return Distribution(remove, compose([(each.add, times) for each, times in found]))
-
-
-def normal_distribution(rate: float, move: float, step: float) -> Distribution:
-    """The losses of a sample at ``rate`` with normal noise of deviation 1 on a number that a unit
-    moves by ``move``, discretised to ``step``.
-    """
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    normal = pld.from_gaussian_mechanism(
-        1 / move,
-        value_discretization_interval=step,
-        sampling_prob=rate,
-        use_connect_dots=True,
-    )
-    return from_dp_accounting(normal, step, 1)
-
-
-_SMALL: Final = 1e-3
-"""An (epsilon, delta)-DP event of no more than this epsilon is added up."""
-
-_MOST_CELLS: Final = 50_000
-
-Moves = tuple[tuple[tuple[float, float], int], ...]
-"""Samples of normal noise of deviation 1: rate and move, each with how often it is run."""
-
-
-def added_up(leaves: LeafCounts) -> tuple[LeafCounts, float, float]:
-    """What of ``leaves`` is left for a distribution, and the epsilon and delta of the others, which
-    are added to whatever they are composed with.
-    """
-    left: list[tuple[PrivacyEvent, int]] = []
-    epsilon, delta = exactly(0.0), exactly(0.0)
-    for event, times in leaves:
-        if isinstance(event, EpsilonDelta) and event.epsilon <= _SMALL:
-            epsilon += times * exactly(event.epsilon)
-            delta += times * exactly(event.delta)
-        else:
-            left.append((event, times))
-    return tuple(left), rounded_up(epsilon), rounded_up(delta)
-
-
-def epsilon_of_mixture(fine: LeafCounts, coarse: LeafCounts, delta: float) -> float:
-    """Epsilon at ``delta`` of ``fine`` events and ``coarse`` Gaussians together; infinite where
-    these are so extreme that neither derivation covers them.
-    """
-    samples = samples_of(coarse)
-    if samples is None or delta <= 0:
-        return math.inf
-    factor = sum(times * sample.factor for sample, times in samples)
-    shift = sum(times * sample.shift for sample, times in samples)
-    tail = sum(times * sample.tail for sample, times in samples)
-    square = sum(times * sample.move**2 for sample, times in samples if sample.rate == 1)
-    moves: Moves = tuple(
-        ((sample.rate, sample.move), times) for sample, times in samples if sample.rate < 1
-    )
-    if square > 0:
-        # What is not sampled is one normal number.
-        moves = (((1.0, math.sqrt(square) * (1 + 1e-12)), 1), *moves)
-    found = _distribution_of(fine, moves)
-    target = (delta * (1 - 1e-12) - tail) * math.exp(-factor)
-    best = found.epsilon_at(target) + shift if target > 0 else math.inf
-    rounding = rounding_of(coarse)
-    if rounding is not None:
-        target = delta * (1 - 1e-12) * math.exp(-rounding.factor)
-        best = min(best, found.epsilon_at(target) + rounding.surcharge)
-    return best * (1 + 1e-12)
-
-
-@lru_cache(maxsize=64)
-def _distribution_of(fine: LeafCounts, moves: Moves) -> Distribution:
-    """The losses of all of them together."""
-    normals = tuple((_event_of_move(*move), times) for move, times in moves)
-    # Losses of a normal number lie within this reach, in so many cells: more take seconds, and a
-    # coarser discretisation is an upper bound as well.
-    reach = max(move * (move + 20) for (_, move), _ in moves)
-    step, leaves = leaf_distributions(fine, beside=normals, at_least=reach / _MOST_CELLS)
-    leaves += [(normal_distribution(*move, step), times) for move, times in moves]
-    remove = compose([(each.remove, times) for each, times in leaves])
-    if all(each.is_symmetric for each, _ in leaves):
-        return Distribution(remove, remove, is_symmetric=True)
-    return Distribution(remove, compose([(each.add, times) for each, times in leaves]))
-
-
-def _event_of_move(rate: float, move: float) -> PoissonSampled | DiscreteGaussian:
-    """An event with about the losses of a sampled normal number: for choosing a discretisation."""
-    noise = DiscreteGaussian(sigma=1 / move)
-    return noise if rate == 1 else PoissonSampled(rate=rate, event=noise)

@@ -16,13 +16,11 @@ negative, so it is an upper bound, too. The derivation of each constant is in do
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
 
-    from cloakwork.base.arrays import Floats
+from cloakwork.base.arrays import Complexes, Floats
 
 _U: Final = 2.0**-53
 """Unit round-off of IEEE double precision."""
@@ -36,8 +34,8 @@ _CUT: Final = 1e-30
 lowest cell.
 """
 
-_TAILS: Final = (1.0, 1e-7, 1e-17)
-"""Tail masses on which the tilts aim; 1 is no tilt."""
+_TAILS: Final = (1e-7, 1e-17)
+"""Tail masses on which the tilts aim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +46,12 @@ class LossDistribution:
 
     step: float
     lowest: int
-    masses: "Floats"
+    masses: Floats
     infinite: float
 
     @property
-    def losses(self) -> "Floats":
+    def losses(self) -> Floats:
         """The loss of each cell, in nats."""
-        import numpy as np
-
         return np.asarray((self.lowest + np.arange(len(self.masses))) * self.step, np.float64)
 
     def with_margin(self, share: float, cells: int) -> "LossDistribution":
@@ -64,8 +60,6 @@ class LossDistribution:
         Delta at any epsilon rises by at least ``share * (1 - exp(-cells * step))`` of the mass
         above epsilon: enough to cover an error that is bounded relative to that mass.
         """
-        import numpy as np
-
         masses = np.concatenate([self.masses, np.zeros(cells)])
         masses[cells:] += share * self.masses
         # Each cell was rounded a few times; a larger mass only errs upwards.
@@ -73,8 +67,6 @@ class LossDistribution:
 
     def delta_at(self, epsilon: float) -> float:
         """An upper bound of the hockey-stick divergence at ``epsilon >= 0``."""
-        import numpy as np
-
         # A mass with loss l above epsilon counts with the weight 1 - exp(epsilon - l).
         above = self.losses > epsilon
         weights = -np.expm1(np.minimum(epsilon - self.losses[above], 0.0))
@@ -85,8 +77,6 @@ class LossDistribution:
         """The least epsilon >= 0 at which delta is proved to be at most ``delta``; infinite when
         there is none.
         """
-        import numpy as np
-
         if self.infinite > delta:
             return math.inf
         # Cells of losses up to 0 never count: epsilon is not below 0.
@@ -128,28 +118,21 @@ def compose(leaves: WeightedLeaves) -> LossDistribution:
     infinite = min(1.0, -math.expm1(log_finite) * (1 + 1e-12))
     orders, above, below = _log_moments(leaves)
     window = _Window.of(leaves, orders, above, below)
+    # Without a tilt, and with those at which Chernoff's bound reaches down to a tail first.
     tilts = {0.0}
     for tail in _TAILS:
-        if tail < 1:
-            tilts.add(float(orders[_chernoff_cutoff(orders, above, tail)]))
-    masses = _least_bounds([_tilted_convolution(leaves, window, tilt) for tilt in sorted(tilts)])
+        reach = (above - math.log(tail)) / orders
+        tilts.add(float(orders[np.argmin(reach)]))
+    bounds = [_tilted_convolution(leaves, window, tilt) for tilt in sorted(tilts)]
+    masses = np.minimum.reduce(bounds)
     masses[0] += window.cut_below
     return LossDistribution(step, window.lowest, masses, min(1.0, infinite + window.cut_above))
 
 
-def _least_bounds(bounds: Sequence["Floats"]) -> "Floats":
-    """Of several upper bounds of each cell the least: float64, shape (cells,)."""
-    import numpy as np
-
-    return np.asarray(np.minimum.reduce(bounds), np.float64)
-
-
-def _log_moments(leaves: WeightedLeaves) -> tuple["Floats", "Floats", "Floats"]:
+def _log_moments(leaves: WeightedLeaves) -> tuple[Floats, Floats, Floats]:
     """Orders s > 0, and the logarithms of the moments E[exp(s loss)] and E[exp(-s loss)] of the
     composition.
     """
-    import numpy as np
-
     variance = sum(times * _loss_variance(part) for part, times in leaves)
     # Useful orders are of the size of one over the deviation of the composed loss.
     deviation = max(math.sqrt(variance), leaves[0][0].step)
@@ -173,10 +156,8 @@ def _loss_variance(part: LossDistribution) -> float:
     return float((squares * part.masses).sum()) / total
 
 
-def _log_moment(losses: "Floats", masses: "Floats", order: float) -> float:
+def _log_moment(losses: Floats, masses: Floats, order: float) -> float:
     """The logarithm of ``E[exp(order * loss)]`` over the finite losses, an upper bound."""
-    import numpy as np
-
     if not len(losses):
         return -math.inf
     exponents = order * losses
@@ -187,13 +168,6 @@ def _log_moment(losses: "Floats", masses: "Floats", order: float) -> float:
         return -math.inf
     error = (len(masses) + 8 + 4 * float(np.abs(exponents).max())) * _U
     return largest + math.log(total) + error
-
-
-def _chernoff_cutoff(orders: "Floats", above: "Floats", tail: float) -> int:
-    """Where Chernoff's bound reaches down to a mass of ``tail`` first."""
-    import numpy as np
-
-    return int(np.argmin((above - math.log(tail)) / orders))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +185,10 @@ class _Window:
     def of(
         cls,
         leaves: WeightedLeaves,
-        orders: "Floats",
-        above: "Floats",
-        below: "Floats",
+        orders: Floats,
+        above: Floats,
+        below: Floats,
     ) -> "_Window":
-        import numpy as np
 
         step = leaves[0][0].step
         least = sum(times * part.lowest for part, times in leaves)
@@ -238,14 +211,12 @@ class _Window:
         return cls(low, size, cut_above, cut_below)
 
 
-def _tilted_convolution(leaves: WeightedLeaves, window: _Window, tilt: float) -> "Floats":
+def _tilted_convolution(leaves: WeightedLeaves, window: _Window, tilt: float) -> Floats:
     """An upper bound of every cell of the composition, from one circular convolution of tilted
     masses.
 
     What lies outside the window comes round into it, which only adds.
     """
-    import numpy as np
-
     # By frequency: the product of the spectra, the logarithm of a bound of its size, and its error
     # relative to that bound.
     power = np.ones(window.size // 2 + 1, np.complex128)
@@ -279,12 +250,10 @@ def _tilted_convolution(leaves: WeightedLeaves, window: _Window, tilt: float) ->
     return np.asarray(cells * np.exp(np.minimum(back + slack, 700.0)), np.float64)
 
 
-def _tilted_weights(part: LossDistribution, tilt: float) -> tuple["Floats", float]:
+def _tilted_weights(part: LossDistribution, tilt: float) -> tuple[Floats, float]:
     """The masses times ``exp(tilt * loss - height)``, rounded up, with a ``height`` at which they
     add up to at most 1.
     """
-    import numpy as np
-
     exponents = tilt * part.losses
     height = _log_moment(part.losses, part.masses, tilt)
     if height == -math.inf:
@@ -294,7 +263,7 @@ def _tilted_weights(part: LossDistribution, tilt: float) -> tuple["Floats", floa
     return part.masses * np.exp(exponents - height) * (1 + slack), height
 
 
-def _spectrum_power(spectrum: "NDArray[np.complex128]", times: int) -> "NDArray[np.complex128]":
+def _spectrum_power(spectrum: Complexes, times: int) -> Complexes:
     """Powers by squaring: each of ``times - 1`` products errs by at most 4 units relatively,
     however they are nested.
     """

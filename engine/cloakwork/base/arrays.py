@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int8]
