@@ -13,10 +13,9 @@ from cloakwork.accounting.distributions import (
     added_up,
     distribution_of,
     epsilon_of_mixture,
-    epsilon_of_normal,
-    mu_of_cost,
 )
 from cloakwork.accounting.events import _epsilon_by_shares, cost, delta_at
+from cloakwork.accounting.gaussians import epsilon_of_normal, mu_of_cost
 from cloakwork.accounting.leaf_events import LeafCounts, leaves_of
 from cloakwork.base.costs import (
     Composed,

@@ -35,6 +35,7 @@ from cloakwork.kernel import (
 from cloakwork.kernel.perturb import Grid, OneTime, Perturbing
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.registry import Package
 from cloakwork.mechanisms.steps import Measurement, MeasureStep
 from cloakwork.noise import reproducible
 from cloakwork.run.steps import GrantedStep
@@ -253,7 +254,9 @@ def test_nothing_is_answered_once_the_step_is_over() -> None:
     noise = reproducible(1)
     seen = measured_of(VariantCounts().of(LOG), noise)
     step = MeasureStep(event=NOISE, measure=keep_kernel)
-    _, recorded = GrantedStep(step, "toy/late", Params(), Unit()).measure(seen, noise)
+    _, recorded = GrantedStep(step, Package("toy/late", None), Params(), Unit()).measure(
+        seen, noise
+    )
     with pytest.raises(PlanUnsound):
         kept[0].sum(Entries.one_each, Laplace(4.0), keys=1)
     assert kept[0].recorded == recorded

@@ -19,6 +19,7 @@ from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace,
 from cloakwork.kernel.vectors import Sums, added_up, answered, key_of
 from cloakwork.log.limits import ENVIRONMENT
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
+from cloakwork.mechanisms.registry import Package
 from cloakwork.noise import reproducible
 from cloakwork.run.steps import GrantedStep
 from cloakwork.testing import MechanismContract
@@ -103,7 +104,11 @@ def granting(measures, unit=None, reads=(), **more):
         update={"measures": frozenset(measures), "reads": frozenset(reads)}
     )
     return GrantedStep(
-        replace(step, lineage=lineage), "toy/gaps", NoParams(), unit or Unit(), **more
+        replace(step, lineage=lineage),
+        Package("toy/gaps", None),
+        NoParams(),
+        unit or Unit(),
+        **more,
     )
 
 

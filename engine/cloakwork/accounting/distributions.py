@@ -30,9 +30,9 @@ normal noise instead. Both derivations bound pointwise, given whatever was answe
   Hence the sum of (p F - e^epsilon p' F')_+ is at most t plus e^c times that of
   (r F - e^(epsilon - b - c) r' F')_+.
 - p <= e^c r, and the losses of p at x, which are linear, are at most those of the normal noise at
-  any point that is rounded to x, and h (as ``gaussians`` derives it). The losses of F add to both. So the sum is
-  at most e^c times that of (n F - e^(epsilon - h) n' F')_+, n and n' being the normal answers. This
-  holds where nothing is sampled.
+  any point that is rounded to x, and h (as ``gaussians`` derives it). The losses of F add to both.
+  So the sum is at most e^c times that of (n F - e^(epsilon - h) n' F')_+, n and n' being the normal
+  answers. This holds where nothing is sampled.
 
 In both, what is left is delta' of F composed with one normal number (rounding is post-processing),
 at epsilon less a surcharge. Its distribution is composed as any other (``losses``).

@@ -120,15 +120,10 @@ def fits(event: PrivacyEvent, slot: PrivacyEvent) -> bool:
         case EpsilonDelta(), EpsilonDelta():
             return event.epsilon <= slot.epsilon and event.delta <= slot.delta
         case PoissonSampled(), PoissonSampled():
-            return event.rate <= slot.rate and _all_fit(event.event, slot.event)
+            return event.rate <= slot.rate and Books.of(slot.event)._filled(event.event) is not None
         case NonPrivate(), NonPrivate():
             return True
     return False
-
-
-def _all_fit(event: PrivacyEvent, slot: PrivacyEvent) -> bool:
-    """Whether the leaves of a sampled event fit those of a sampled slot."""
-    return Books.of(slot)._filled(event) is not None
 
 
 def composed(events: Sequence[PrivacyEvent]) -> PrivacyEvent:

@@ -22,7 +22,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeGuard
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -110,7 +110,8 @@ class FactorMoves:
 
     def rows(self) -> Ints:
         """Multiplied out."""
-        found = [_on_host(_matrices(each)) for each in self.layers]
+        # Exact, as no sum exceeds places * LEFT_STEPS * RIGHT_STEPS.
+        found = [_on_host(each.left.swapaxes(1, 2) @ each.right) for each in self.layers]
         return np.concatenate([each.reshape(len(each), -1) for each in found], 1).astype(np.int64)
 
     def summed(self, counts: Ints) -> Ints:
@@ -276,11 +277,6 @@ def _together(norms: Sequence[Array]) -> Array:
     largest = module.amax(stacked, axis=0)
     shares = stacked / module.where(largest > 0, largest, 1.0)
     return largest * module.sqrt((shares * shares).sum(axis=0)) * (1 + 2.0**-40)
-
-
-def _matrices(moves: Factors) -> Array:
-    """Each case's matrix: exact, as no sum exceeds places * LEFT_STEPS * RIGHT_STEPS."""
-    return moves.left.swapaxes(1, 2) @ moves.right
 
 
 def _sum_of(moves: Factors, counts: Ints) -> Ints:
@@ -469,16 +465,10 @@ class Descent:
 
         def find(batch: Cases) -> Moves:
             found = gradient(parameters, batch, step)
-            if _are_factors(found):
+            if isinstance(found, list | tuple) and found and isinstance(found[0], Factors):
                 return clipped_factors(found, len(batch), size, self.grid, self.clip)
             return clipped_rows(found, len(batch), size, self.grid, self.clip)
 
         with Silently():
             return find(cases)
         return moves_apart(lambda row: find(cases.take(np.array([row]))), len(cases), size)
-
-
-def _are_factors(found: object) -> TypeGuard[Sequence[Factors]]:
-    if not isinstance(found, list | tuple) or not found:
-        return False
-    return all(isinstance(each, Factors) for each in found)

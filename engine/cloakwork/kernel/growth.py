@@ -24,7 +24,7 @@ from cloakwork.base.errors import PlanUnsound
 from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Query
 from cloakwork.kernel.noises import AnswerNoise, require_known
-from cloakwork.kernel.vectors import ONE, answered, parts_of_keys
+from cloakwork.kernel.vectors import ONE, answered
 from cloakwork.noise import Noise
 
 
@@ -150,5 +150,4 @@ class Growth:
         """Of each case that has one the first entry: its case, number, and run of events."""
         found = answered(self._cases, query)
         case, first = np.unique(found.case, return_index=True)
-        code, start, stop = parts_of_keys(found)
-        return case, code[first], start[first], stop[first]
+        return case, found.code[first], found.start[first], found.stop[first]

@@ -7,7 +7,6 @@ step's books, and only then draws the noise. What a mechanism cannot ask, it can
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Final, NoReturn
 
 import numpy as np
@@ -432,15 +431,16 @@ class Kernel:
 
     def __sums(self, query: Query, clip: Clip, labels: str | None = None) -> Sums:
         """Batch by batch: sums are merged, whatever batches there are."""
-        batches = self.__measured.batches()
-        sums = (self.__sums_of(batch, query, clip, labels) for batch in batches)
-        return reduce(lambda one, other: added_up([one, other]), sums)
-
-    def __sums_of(self, batch: Measured, query: Query, clip: Clip, labels: str | None) -> Sums:
-        vectors = vectors_of(batch.cases, query, clip, labels)
-        if clip.sampled:
-            return sampled_sums(vectors, clip, batch.counts, self.__noise)
-        return vectors.sums(batch.counts)
+        found: list[Sums] = []
+        for batch in self.__measured.batches():
+            vectors = vectors_of(batch.cases, query, clip, labels)
+            if clip.sampled:
+                found.append(sampled_sums(vectors, clip, batch.counts, self.__noise))
+            else:
+                found.append(vectors.sums(batch.counts))
+            # One table at a time.
+            found = [added_up(found)] if len(found) > 1 else found
+        return found[0]
 
     def __require_granted(self, labels: str | None) -> None:
         if labels is not None and labels not in self.__measured.cases.columns:

@@ -117,17 +117,18 @@ def added_up(batches: Sequence[Sums]) -> Sums:
     if len(numbers) == len(batches):
         keys, place = np.unique(np.concatenate(numbers), return_inverse=True)
     else:
-        spelled = [key for batch in batches for key in _spelled(batch.keys)]
+        spelled: Keys = []
+        for batch in batches:
+            if isinstance(batch.keys, np.ndarray):
+                spelled += [key_of(key, ()) for key in batch.keys.tolist()]
+            else:
+                spelled += batch.keys
         keys = sorted(set(spelled))
         row = {key: each for each, key in enumerate(keys)}
         place = np.array([row[key] for key in spelled], np.int64)
     total = np.zeros(len(keys), np.int64)
     np.add.at(total, place, sums)
     return Sums(keys, total)
-
-
-def _spelled(keys: Keys | Ints) -> Keys:
-    return [key_of(key, ()) for key in keys.tolist()] if isinstance(keys, np.ndarray) else keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,66 +158,62 @@ def vectors_of(cases: Cases, query: Query, clip: Clip, labels: str | None = None
     return bounded(cases, answered(cases, query, labels), clip, labels)
 
 
-def answered(cases: Cases, query: Query, labels: str | None = None) -> Entries:
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The entries of a query that are well-formed, all columns filled in: int64, of one length."""
+
+    case: Ints
+    value: Ints
+    code: Ints
+    start: Ints
+    stop: Ints
+
+
+def answered(cases: Cases, query: Query, labels: str | None = None) -> Answered:
     """The query's entries; where it fails on the batch, those of each case by itself.
 
     A failure is silent, and counts as an empty vector: that it occurred would tell of one case.
     """
     with Silently():
         return _well_formed(cases, query(cases), labels)
-    return _answered_apart(cases, query, labels)
-
-
-def _answered_apart(cases: Cases, query: Query, labels: str | None) -> Entries:
-    found: list[Entries] = []
+    nothing = np.zeros(0, np.int64)
+    found = [Answered(nothing, nothing, nothing, nothing, nothing)]
     _, _, offsets = cases.texts(labels)
-    for row in range(len(cases)):
+    for row, first in enumerate(offsets[:-1].tolist()):
         one = cases.take(np.array([row]))
-        first = offsets[row]
         with Silently():
-            entries = _well_formed(one, query(one), labels)
-            code, start, stop = parts_of_keys(entries)
+            own = _well_formed(one, query(one), labels)
             found.append(
-                Entries(entries.case + row, entries.value, code, start + first, stop + first)
+                Answered(own.case + row, own.value, own.code, own.start + first, own.stop + first)
             )
-    return joined(found)
+    return Answered(
+        case=np.concatenate([each.case for each in found]),
+        value=np.concatenate([each.value for each in found]),
+        code=np.concatenate([each.code for each in found]),
+        start=np.concatenate([each.start for each in found]),
+        stop=np.concatenate([each.stop for each in found]),
+    )
 
 
-def joined(batches: list[Entries]) -> Entries:
-    """Entries of several batches, one after another."""
-    empty = np.zeros(0, np.int64)
-
-    def column(name: str) -> Ints:
-        return np.concatenate([empty, *(getattr(batch, name) for batch in batches)])
-
-    return Entries(*map(column, ("case", "value", "code", "start", "stop")))
-
-
-def _well_formed(cases: Cases, found: Entries, labels: str | None) -> Entries:
-    """All columns as int64, of one length; only entries whose run lies in their own case, and has
-    no missing label.
-    """
+def _well_formed(cases: Cases, found: Entries, labels: str | None) -> Answered:
+    """Only entries whose run lies in their own case, and has no missing label."""
     case = np.asarray(found.case)
-    zeros = np.zeros(len(case), np.int64)
     size = np.nan_to_num(np.asarray(found.value, np.float64), posinf=MOST, neginf=-MOST)
     # Towards zero: never to more than the query said.
     value = np.trunc(np.clip(size, -MOST, MOST)).astype(np.int64)
     columns = [case, value]
-    columns += [
-        zeros if column is None else np.asarray(column)
-        for column in (found.code, found.start, found.stop)
-    ]
+    for column in (found.code, found.start, found.stop):
+        columns.append(np.zeros(len(case), np.int64) if column is None else np.asarray(column))
     if any(column.shape != case.shape or column.dtype.kind != "i" for column in columns):
         raise ValueError("a query returns columns of integers, all of one length")
     case, value, code, start, stop = (column.astype(np.int64) for column in columns)
     is_case = (case >= 0) & (case < len(cases))
     row = np.where(is_case, case, 0)
     has_run = start < stop
-    _, texts, offsets = cases.texts(labels)
+    alphabet, texts, offsets = cases.texts(labels)
+    own = np.zeros(len(case), np.bool_)
     if len(cases):
         own = (start >= offsets[row]) & (stop <= offsets[row + 1])
-    else:
-        own = np.zeros(len(case), np.bool_)
     good = is_case & (~has_run | own)
     if labels is not None:
         missing = np.concatenate([[0], np.cumsum(texts < 0)])
@@ -226,8 +223,12 @@ def _well_formed(cases: Cases, found: Entries, labels: str | None) -> Entries:
     start, stop = np.where(has_run, start, 0), np.where(has_run, stop, 0)
     good &= _within(row, np.where(good, stop - start, 0), MOST_LABELS)
     if good.any() and has_run.any():
-        good &= _within(row, _bytes_of_runs(cases, labels, start, stop, good), MOST_BYTES)
-    return Entries(case[good], value[good], code[good], start[good], stop[good])
+        # The last size is that of what is missing.
+        sizes = np.array([*(len(text.encode()) for text in alphabet), 0], np.int64)
+        bytes_until = np.concatenate([[0], np.cumsum(sizes[texts])])
+        first, last = np.where(good, [start, stop], 0)
+        good &= _within(row, bytes_until[last] - bytes_until[first], MOST_BYTES)
+    return Answered(case[good], value[good], code[good], start[good], stop[good])
 
 
 def _within(case: Ints, amount: Ints, most: int) -> Bools:
@@ -241,25 +242,8 @@ def _within(case: Ints, amount: Ints, most: int) -> Bools:
     return within
 
 
-def _bytes_of_runs(cases: Cases, labels: str | None, start: Ints, stop: Ints, good: Bools) -> Ints:
-    """How many bytes the labels ``start:stop`` have together; 0 of entries that are not good."""
-    alphabet, texts, _ = cases.texts(labels)
-    # The last one is of what is missing.
-    sizes = np.array([*(len(text.encode()) for text in alphabet), 0], np.int64)
-    total = np.concatenate([[0], np.cumsum(sizes[texts])])
-    first, last = np.where(good, [start, stop], 0)
-    return np.asarray(total[last] - total[first], np.int64)
-
-
-def parts_of_keys(found: Entries) -> tuple[Ints, Ints, Ints]:
-    """Number, start and stop of each entry: ``answered`` fills in what a query leaves out."""
-    if found.code is None or found.start is None or found.stop is None:
-        raise TypeError("entries that nothing has filled in")
-    return found.code, found.start, found.stop
-
-
-def bounded(cases: Cases, found: Entries, clip: Clip, labels: str | None = None) -> Vectors:
-    """The vectors of ``found`` (well-formed), each within ``clip``."""
+def bounded(cases: Cases, found: Answered, clip: Clip, labels: str | None = None) -> Vectors:
+    """The vectors of ``found``, each within ``clip``."""
     keys, key = _keys_of(cases, found, labels)
     case, key, value = _added_up(found.case, key, found.value)
     if clip.sampled:
@@ -317,45 +301,42 @@ def _sum_of_squares(vector: Ints, size: Ints) -> Ints:
     return total
 
 
-def _keys_of(cases: Cases, found: Entries, labels: str | None) -> tuple[Keys | Ints, Ints]:
+def _keys_of(cases: Cases, found: Answered, labels: str | None) -> tuple[Keys | Ints, Ints]:
     """The distinct keys, ascending, and the place of each entry's among them."""
-    code_of, start_of, stop_of = parts_of_keys(found)
-    if not (start_of < stop_of).any():
-        numbers, place = np.unique(code_of, return_inverse=True)
+    if not (found.start < found.stop).any():
+        numbers, place = np.unique(found.code, return_inverse=True)
         return numbers, place.astype(np.int64)
     alphabet, codes, _ = cases.texts(labels)
     first, place = _distinct_runs(codes, len(alphabet), found)
     spelled_labels = [_label_bytes(label) for label in alphabet]
-    spelled = [
-        code.to_bytes(8, "big", signed=True)
-        + b"".join(spelled_labels[each] for each in codes[start:stop].tolist())
-        for code, start, stop in zip(
-            *(each[first].tolist() for each in (code_of, start_of, stop_of)), strict=True
-        )
-    ]
+    spelled = []
+    for row in first.tolist():
+        run = codes[found.start[row] : found.stop[row]].tolist()
+        number = int(found.code[row]).to_bytes(8, "big", signed=True)
+        spelled.append(number + b"".join(spelled_labels[each] for each in run))
     order = sorted(range(len(spelled)), key=spelled.__getitem__)
     # Sorting an order gives the place of each.
     return [spelled[each] for each in order], np.argsort(order)[place]
 
 
-def _distinct_runs(labels: Ints, alphabet: int, found: Entries) -> tuple[Ints, Ints]:
+def _distinct_runs(labels: Ints, alphabet: int, found: Answered) -> tuple[Ints, Ints]:
     """The first entry of each distinct number and run of ``labels`` (from 0 to ``alphabet`` - 1),
     and for each entry which of these it has.
     """
-    code_of, start_of, stop_of = parts_of_keys(found)
-    longest = int((stop_of - start_of).max(initial=0))
+    longest = int((found.stop - found.start).max(initial=0))
     if longest > _SHORT:
         codes = labels.tolist()
-        runs = zip(code_of.tolist(), start_of.tolist(), stop_of.tolist(), strict=True)
+        runs = zip(found.code.tolist(), found.start.tolist(), found.stop.tolist(), strict=True)
         seen: dict[tuple[int, ...], int] = {}
         place = [seen.setdefault((code, *codes[begin:end]), len(seen)) for code, begin, end in runs]
         return np.unique(np.array(place, np.int64), return_index=True)[1], np.array(place, np.int64)
-    key = code_of
+    # Label by label: runs are equal so far where the numbers of what came before are.
+    key = found.code
     for step in range(longest):
         _, key = np.unique(key, return_inverse=True)
-        event = start_of + step
+        event = found.start + step
         label = labels[np.minimum(event, len(labels) - 1)]
-        key = key * (alphabet + 1) + np.where(event < stop_of, label + 1, 0)
+        key = key * (alphabet + 1) + np.where(event < found.stop, label + 1, 0)
     _, first, place_of_run = np.unique(key, return_index=True, return_inverse=True)
     return first, place_of_run
 

@@ -52,6 +52,9 @@ Options = Mapping[str, JsonValue]
 
 NO_OPTIONS: Final[Mapping[str, str]] = {}
 
+Device = Literal["cpu", "cuda"]
+"""What networks are trained on."""
+
 Proof = Literal["proved", "kernel", "published"]
 """``proved``: the code meets the theorem's conditions; a kernel holds what measures to its event
 besides. ``kernel``: the guarantee follows from the slots of the event, which the kernel enforces
@@ -165,16 +168,14 @@ class Mechanism(ABC, Generic[P]):
         """How accurate a release will be; None where that cannot be said beforehand."""
         return None
 
-    def training_device(self) -> Literal["cpu", "cuda"]:
+    def training_device(self) -> Device:
         """Load what training needs on the chosen device (``mechanisms.devices``), and say which one
         it is; asked of what ``trains``, before anything is charged. Raises MissingExtra or
         MissingDevice.
         """
         return "cpu"
 
-    def training_seconds(
-        self, params: P, facts: Facts, device: Literal["cpu", "cuda"]
-    ) -> float | None:
+    def training_seconds(self, params: P, facts: Facts, device: Device) -> float | None:
         """About how long training a network takes on this machine, from what is declared and never
         from the log; None where nothing is trained, or nothing can be told.
         """

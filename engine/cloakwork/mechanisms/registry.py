@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint
-from typing import Any, Final, Literal, ParamSpec, TypeVar, cast, get_args
+from typing import Any, Final, ParamSpec, TypeVar, cast, get_args
 
 from pydantic import BaseModel
 
@@ -20,6 +19,7 @@ from cloakwork.base.errors import CloakworkError, MechanismError, first_line
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import (
+    Device,
     Gives,
     Mechanism,
     Offer,
@@ -31,6 +31,7 @@ from cloakwork.mechanisms.base import (
     Theorem,
 )
 from cloakwork.mechanisms.installed import (
+    ENTRY_POINTS,
     IN_ORDER,
     KNOWN_MECHANISMS,
     installed_entries,
@@ -44,14 +45,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Who brings a mechanism: ``name`` of the mechanism, ``package`` with its version."""
+    """Who brings a mechanism: ``name`` of the mechanism, ``package`` with its version; None where
+    it is Cloakwork, whose own errors are told as they are.
+    """
 
     name: str
-    package: str
+    package: str | None
 
-    def package_error(self, message: str) -> MechanismError:
+    def fault(self, message: str) -> MechanismError:
         """One line that names the package."""
-        return MechanismError(self.name, f"(package {self.package}) {message}")
+        by = "" if self.package is None else f"(package {self.package}) "
+        return MechanismError(self.name, f"{by}{message}")
 
     @contextmanager
     def errors_attributed(self, what: str) -> Iterator[None]:
@@ -61,8 +65,10 @@ class Package:
         except CloakworkError:
             raise
         except Exception as error:
+            if self.package is None:
+                raise
             said = f"{what}: {type(error).__name__}: {first_line(error)}"
-            raise self.package_error(said.rstrip(": ")) from error
+            raise self.fault(said.rstrip(": ")) from error
 
     def guarded(self, function: Callable[P, T], what: str) -> Callable[P, T]:
         """``function`` of this package, whose errors name it."""
@@ -73,136 +79,134 @@ class Package:
 
         return call
 
+    def held(self, function: Callable[P, Any], returns: type[T], what: str) -> Callable[P, T]:
+        """``function`` of this package, called ``what`` where it fails or returns another type."""
+
+        def call(*args: P.args, **more: P.kwargs) -> T:
+            with self.errors_attributed(f"{what} failed"):
+                found = function(*args, **more)
+            return self.require_type(found, returns, what)
+
+        return call
+
     def require_type(self, value: Any, kinds: type[T] | tuple[type[T], ...], what: str) -> T:
         """``value``, if it has the type that the protocol names."""
         if isinstance(value, kinds):
             return value
         expected = kinds if isinstance(kinds, tuple) else (kinds,)
         names = " or ".join(kind.__name__ for kind in expected)
-        raise self.package_error(f"{what} returned {type(value).__name__}, not {names}")
+        raise self.fault(f"{what} returned {type(value).__name__}, not {names}")
 
 
-def package_of(entry: EntryPoint) -> Package:
-    """The package that registers ``entry``."""
+def source_of(entry: EntryPoint) -> Package:
+    """Who registers ``entry``."""
     found = entry.dist
     named = "of unknown name" if found is None else f"{found.name} {found.version}"
     return Package(entry.name, named)
 
 
-def load_mechanism(entry: EntryPoint) -> Mechanism[Any]:
-    """The mechanism that ``entry`` registers; raises MechanismError where it is unfit."""
-    if is_ours(entry):
-        ours: Mechanism[Any] = entry.load()()
-        return ours
-    package = package_of(entry)
-    with package.errors_attributed(f"cannot be loaded from {entry.value}"):
+def load(entry: EntryPoint, source: Package) -> Mechanism[Any]:
+    """The mechanism that ``entry`` registers, held to what it declares where another package brings
+    it; raises MechanismError where it is unfit.
+    """
+    with source.errors_attributed(f"cannot be loaded from {entry.value}"):
         found = entry.load()
         if not (isinstance(found, type) and issubclass(found, Mechanism)):
-            raise package.package_error(
+            raise source.fault(
                 f"is no subclass of cloakwork.mechanisms.base.Mechanism ({entry.value})"
             )
-        mechanism = found()
-    _require_introduction(mechanism, package)
+        mechanism: Mechanism[Any] = found()
+    _require_introduction(mechanism, source)
+    if source.package is None:
+        return mechanism
     # What a class declares for all its objects, this one has for itself.
-    return cast("Mechanism[Any]", OfPackage(mechanism, package))
+    return cast("Mechanism[Any]", OfPackage(mechanism, source))
 
 
 def _require_introduction(mechanism: Mechanism[Any], package: Package) -> None:
     """Refuse a class that does not declare what the planner and the reports go by."""
     name = getattr(mechanism, "name", None)
     if name != package.name:
-        raise package.package_error(f"calls itself {name!r}; its entry point says '{package.name}'")
+        raise package.fault(f"calls itself {name!r}; its entry point says '{package.name}'")
     for attribute, kind in (("summary", str), ("theorem", Theorem), ("gives", tuple)):
         if not isinstance(getattr(mechanism, attribute, None), kind):
-            raise package.package_error(f"declares no {attribute} ({kind.__name__})")
+            raise package.fault(f"declares no {attribute} ({kind.__name__})")
     if not all(isinstance(each, Gives) for each in mechanism.gives):
-        raise package.package_error("declares no gives (tuple of Gives)")
+        raise package.fault("declares no gives (tuple of Gives)")
     if getattr(mechanism, "proof", None) not in get_args(Proof):
         known = " or ".join(f"'{each}'" for each in get_args(Proof))
-        raise package.package_error(f"declares no proof: {known}")
+        raise package.fault(f"declares no proof: {known}")
     params = getattr(mechanism, "Params", None)
     if not (isinstance(params, type) and issubclass(params, BaseModel)):
-        raise package.package_error("declares no Params (a pydantic model)")
+        raise package.fault("declares no Params (a pydantic model)")
 
 
 class OfPackage:
-    """A mechanism of another package; each method is the mechanism's, and its result is checked."""
+    """A mechanism of another package; each method is the mechanism's, and its result is checked.
 
-    def __init__(self, mechanism: Mechanism[Any], package: Package) -> None:
+    All that it declares is the mechanism's own (``__getattr__``).
+    """
+
+    def __init__(self, mechanism: Mechanism[Any], source: Package) -> None:
         self._mechanism = mechanism
-        self._package = package
-        self.name = mechanism.name
-        self.summary = mechanism.summary
-        self.proof = mechanism.proof
-        self.theorem = mechanism.theorem
-        self.gives = mechanism.gives
-        self.options = mechanism.options
-        self.action = mechanism.action
-        self.Params = mechanism.Params
-        self.serves_parts = mechanism.serves_parts
-        self.trains = mechanism.trains
-        self.needs_all_cases = mechanism.needs_all_cases
-        self.delegates = mechanism.delegates
-        self.package = package.package
+        self._source = source
+        self.package = source.package
         self.__doc__ = mechanism.__doc__
+
+    def __getattr__(self, declared: str) -> Any:
+        return getattr(self._mechanism, declared)
 
     def offer(self, goal: Guarantee, facts: Facts, options: Options) -> Offer[Any] | Refusal:
         """Its offer, for kinds that it declares only; ``why`` then names the package."""
-        with self._package.errors_attributed("offer failed"):
-            answer = self._mechanism.offer(goal, facts, options)
-        offer = self._checked_offer(answer, "offer")
+        offer = self._offered("offer", goal, facts, options)
         if isinstance(offer, Offer) and goal.kind not in {each.kind for each in self.gives}:
-            raise self._package.package_error(
-                f"offers {goal.kind}, which it does not declare to give"
-            )
+            raise self._source.fault(f"offers {goal.kind}, which it does not declare to give")
         return offer
 
     def offer_part(self, part: PartOfGoal, facts: Facts, options: Options) -> Offer[Any] | Refusal:
         """Its offer for a part of a goal; ``why`` then names the package."""
-        with self._package.errors_attributed("offer_part failed"):
-            answer = self._mechanism.offer_part(part, facts, options)
-        return self._checked_offer(answer, "offer_part")
+        return self._offered("offer_part", part, facts, options)
 
-    def _checked_offer(self, answer: object, method: str) -> Offer[Any] | Refusal:
+    def _offered(self, method: str, *asked: object) -> Offer[Any] | Refusal:
+        with self._source.errors_attributed(f"{method} failed"):
+            answer = getattr(self._mechanism, method)(*asked)
         if isinstance(answer, Refusal):
             return answer
-        offer: Offer[Any] = self._package.require_type(answer, Offer, method)
-        self._package.require_type(offer.params, self.Params, method)
+        offer: Offer[Any] = self._source.require_type(answer, Offer, method)
+        self._source.require_type(offer.params, self.Params, method)
         return Offer(offer.params, f"{offer.why} (package {self.package})")
 
     def step(self, params: Any, facts: Facts) -> StepKind:
         """What it does, with a proof that is known of such a step."""
-        with self._package.errors_attributed("step failed"):
+        with self._source.errors_attributed("step failed"):
             try:
                 found = self._mechanism.step(params, facts)
             except ContradictingStep as error:
-                raise self._package.package_error(str(error)) from error
-        step: StepKind = self._package.require_type(found, get_args(StepKind), "step")
+                raise self._source.fault(str(error)) from error
+        step: StepKind = self._source.require_type(found, get_args(StepKind), "step")
         if isinstance(step, RewriteStep) and self.proof == "kernel":
-            raise self._package.package_error("asks no kernel that would enforce its guarantee")
+            raise self._source.fault("asks no kernel that would enforce its guarantee")
         if not isinstance(step, RewriteStep) and self.proof == "proved":
             said = "measures the log, so what is known of it is what the kernel enforces: its proof"
-            raise self._package.package_error(f"{said} is 'kernel', or 'published'")
+            raise self._source.fault(f"{said} is 'kernel', or 'published'")
         return step
 
     def predict(self, params: Any, facts: Facts) -> Prediction | None:
         """Its prediction."""
-        with self._package.errors_attributed("predict failed"):
+        with self._source.errors_attributed("predict failed"):
             predicted = self._mechanism.predict(params, facts)
         if predicted is None:
             return None
-        return self._package.require_type(predicted, Prediction, "predict")
+        return self._source.require_type(predicted, Prediction, "predict")
 
-    def training_device(self) -> Literal["cpu", "cuda"]:
+    def training_device(self) -> Device:
         """Where it says that it trains."""
-        with self._package.errors_attributed("training_device failed"):
+        with self._source.errors_attributed("training_device failed"):
             return self._mechanism.training_device()
 
-    def training_seconds(
-        self, params: Any, facts: Facts, device: Literal["cpu", "cuda"]
-    ) -> float | None:
+    def training_seconds(self, params: Any, facts: Facts, device: Device) -> float | None:
         """How long it says that training takes."""
-        with self._package.errors_attributed("training_seconds failed"):
+        with self._source.errors_attributed("training_seconds failed"):
             return self._mechanism.training_seconds(params, facts, device)
 
 
@@ -250,33 +254,31 @@ class Catalogue(Mapping[str, Mechanism[Any]]):
         entries: Mapping[str, EntryPoint] | None = None,
     ) -> None:
         self._modules = dict(modules)
+        self._entries = dict(entries or {})
         self._others = dict(others or {})
-        self._entries = entries or {}
-        self._loaded: dict[str, Mechanism[Any]] = {}
+        self._loaded = dict(self._others)
+        names = (*self._modules, *self._others, *self._entries)
+        self._names = sorted(names, key=lambda name: _PLACES.get(name, len(_PLACES)))
 
     def __getitem__(self, name: str) -> Mechanism[Any]:
-        if name in self._others:
-            return self._others[name]
         if name not in self._loaded:
-            self._loaded[name] = self._load_mechanism(name)
+            entry = self._entries.get(name)
+            source = Package(name, None)
+            if entry is None:
+                entry = EntryPoint(name, self._modules[name], ENTRY_POINTS)
+            elif not is_ours(entry):
+                source = source_of(entry)
+            self._loaded[name] = load(entry, source)
         return self._loaded[name]
 
-    def _load_mechanism(self, name: str) -> Mechanism[Any]:
-        if name in self._entries:
-            return load_mechanism(self._entries[name])
-        module, _, attribute = self._modules[name].partition(":")
-        mechanism: Mechanism[Any] = getattr(import_module(module), attribute)()
-        return mechanism
-
     def __iter__(self) -> Iterator[str]:
-        names = (*self._modules, *self._others, *self._entries)
-        return iter(sorted(names, key=lambda name: _PLACES.get(name, len(_PLACES))))
+        return iter(self._names)
 
     def __contains__(self, name: object) -> bool:
         return name in self._modules or name in self._others or name in self._entries
 
     def __len__(self) -> int:
-        return len(self._modules) + len(self._others) + len(self._entries)
+        return len(self._names)
 
     def with_mechanism(self, mechanism: Mechanism[Any]) -> "Catalogue":
         """This catalogue and one mechanism more, whose name must be new."""
@@ -295,12 +297,13 @@ def catalogue() -> Catalogue:
     """
     entries: dict[str, EntryPoint] = {}
     for entry in installed_entries():
+        source = source_of(entry)
         taken = OURS.keys() if is_ours(entry) else {*OURS, *KNOWN_MECHANISMS}
         if entry.name in taken:
-            raise package_of(entry).package_error("takes the name of a mechanism of Cloakwork")
+            raise source.fault("takes the name of a mechanism of Cloakwork")
         if entry.name in entries:
-            other = package_of(entries[entry.name]).package
-            raise package_of(entry).package_error(f"takes a name that {other} has taken")
+            other = source_of(entries[entry.name]).package
+            raise source.fault(f"takes a name that {other} has taken")
         entries[entry.name] = entry
     return Catalogue(OURS, entries=entries)
 
@@ -309,7 +312,6 @@ def options_of(name: str) -> Mapping[str, str] | None:
     """What a policy may set for a mechanism of Cloakwork, loaded if need be; None where there is
     none of this name: what mechanisms of other packages accept, only they know.
     """
-    if name in OURS:
-        return Catalogue(OURS)[name].options
-    entries = (each for each in installed_entries() if each.name == name and is_ours(each))
-    return next((load_mechanism(each).options for each in entries), None)
+    entries = {each.name: each for each in installed_entries() if is_ours(each)}
+    ours = Catalogue(OURS, entries=entries)
+    return ours[name].options if name in ours else None

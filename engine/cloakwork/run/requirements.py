@@ -1,13 +1,13 @@
 """What a plan needs of the engine and of the machine, told before anything is charged."""
 
-from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from cloakwork.base.errors import Infeasible
+from cloakwork.base.facts import Facts
 from cloakwork.base.progress import Reporter
 from cloakwork.engines.base import Engine
 from cloakwork.log.handle import LogHandle
-from cloakwork.mechanisms.base import Mechanism
+from cloakwork.mechanisms.base import Device, Mechanism
 from cloakwork.mechanisms.devices import INSTALL, computed_on, has_torch
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
@@ -48,7 +48,10 @@ HOUR: Final = 3600
 
 
 def require_device(
-    plan: Plan, device: str, reporter: Reporter, catalogue: Catalogue | None = None
+    plan: Plan,
+    device: str,
+    reporter: Reporter,
+    catalogue: Catalogue | None = None,
 ) -> None:
     """Load what ``plan`` needs to train on ``device``, and tell ``reporter`` how long that takes.
 
@@ -57,13 +60,10 @@ def require_device(
     """
     with computed_on(device):
         trained = _trained(plan, catalogue)
-        if not trained:
-            return
         devices = [mechanism.training_device() for mechanism, _ in trained]
-        kind: Literal["cpu", "cuda"] = "cuda" if "cuda" in devices else "cpu"
-        seconds = _seconds(plan, kind, catalogue)
-        if seconds is not None:
-            reporter(f"training takes {duration_in_words(seconds)} on this machine")
+        said = _duration(trained, plan.facts, "cuda" if "cuda" in devices else "cpu")
+        if said is not None:
+            reporter(said)
 
 
 def training_line(plan: Plan, catalogue: Catalogue | None = None) -> str | None:
@@ -72,14 +72,36 @@ def training_line(plan: Plan, catalogue: Catalogue | None = None) -> str | None:
 
     From the plan alone; torch is not loaded.
     """
-    if not _trained(plan, catalogue):
-        return None
-    if not has_torch():
+    trained = _trained(plan, catalogue)
+    if trained and not has_torch():
         return f"training needs torch, which is not installed here: {INSTALL}"
-    seconds = _seconds(plan, "cpu", catalogue)
-    if seconds is None:
+    return _duration(trained, plan.facts, "cpu")
+
+
+def _trained(plan: Plan, catalogue: Catalogue | None) -> list[tuple[Mechanism[Any], Any]]:
+    """The mechanisms that train, with their parameters."""
+    mechanisms = all_mechanisms() if catalogue is None else catalogue
+    steps = [
+        (mechanisms[step.mechanism], step) for step in plan.steps if step.mechanism in mechanisms
+    ]
+    return [
+        (mechanism, mechanism.Params.model_validate(step.params))
+        for mechanism, step in steps
+        if mechanism.trains
+    ]
+
+
+def _duration(
+    trained: list[tuple[Mechanism[Any], Any]],
+    facts: Facts,
+    device: Device,
+) -> str | None:
+    """How long training takes in all; None where nothing is trained, or a step cannot tell."""
+    found = [mechanism.training_seconds(params, facts, device) for mechanism, params in trained]
+    known = [each for each in found if each is not None]
+    if not found or len(known) < len(found):
         return None
-    return f"training takes {duration_in_words(seconds)} on this machine"
+    return f"training takes {duration_in_words(sum(known))} on this machine"
 
 
 def duration_in_words(seconds: float) -> str:
@@ -89,27 +111,3 @@ def duration_in_words(seconds: float) -> str:
     amount, unit = (seconds / MINUTE, "minute") if seconds < HOUR else (seconds / HOUR, "hour")
     rounded = round(amount)
     return f"about {rounded:,} {unit}{'' if rounded == 1 else 's'}"
-
-
-def _seconds(
-    plan: Plan, device: Literal["cpu", "cuda"], catalogue: Catalogue | None
-) -> float | None:
-    """Of all steps; None where a step cannot tell."""
-    found = [
-        mechanism.training_seconds(params, plan.facts, device)
-        for mechanism, params in _trained(plan, catalogue)
-    ]
-    known = [each for each in found if each is not None]
-    return sum(known) if len(known) == len(found) else None
-
-
-def _trained(plan: Plan, catalogue: Catalogue | None) -> list[tuple[Mechanism[Any], Any]]:
-    return list(_training_steps(plan, all_mechanisms() if catalogue is None else catalogue))
-
-
-def _training_steps(plan: Plan, mechanisms: Catalogue) -> Iterator[tuple[Mechanism[Any], Any]]:
-    """The mechanisms that train, with their parameters."""
-    for step in plan.steps:
-        mechanism = mechanisms.get(step.mechanism)
-        if mechanism is not None and mechanism.trains:
-            yield mechanism, mechanism.Params.model_validate(step.params)

@@ -30,6 +30,7 @@ from cloakwork.ledger.ledger import Ledger, Require, Reservation, ReservationReq
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats.round_trip import TypesReadBack
 from cloakwork.log.handle import LogHandle
+from cloakwork.mechanisms.registry import Package
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import reservation_request
@@ -311,7 +312,8 @@ def granted(step: Step, plan: Plan, catalogue: Catalogue) -> GrantedStep:
         served = [goals[place] for place in step.goals]
         shifts = [goal.shift for goal in served if isinstance(goal, MetricPrivacy)]
         shift = max(shifts, default=None)
-    return GrantedStep(kind, step.mechanism, params, plan.facts.unit, shift, mechanism.package)
+    source = Package(step.mechanism, mechanism.package)
+    return GrantedStep(kind, source, params, plan.facts.unit, shift)
 
 
 def previewable(plan: Plan) -> tuple[Step, ...]:

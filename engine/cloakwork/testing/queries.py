@@ -18,13 +18,12 @@ from cloakwork.kernel import (
     Column,
     Columns,
     Descent,
-    Entries,
     Moves,
     NotGranted,
     Query,
 )
 from cloakwork.kernel.gradients import Gradient
-from cloakwork.kernel.vectors import Vectors, answered, bounded, vectors_of
+from cloakwork.kernel.vectors import Answered, Vectors, answered, bounded, vectors_of
 from cloakwork.testing.single_cases import (
     Alphabet,
     batch_of,
@@ -95,7 +94,7 @@ class _Observer:
 
     def answered(
         self, cases: Cases, query: Query, labels: str | None = None, clip: Clip | None = None
-    ) -> Entries:
+    ) -> Answered:
         """As the kernel asks, and the same of decoys before and after."""
         alphabet = self._narrowed_to(cases)
         entries = self._asked(lambda batch: answered(batch, query, labels), cases, alphabet)
@@ -191,7 +190,7 @@ def queries_collected(*, disturbed: bool = False) -> Iterator[list[Asked | Asked
 
 
 def ask_instead(
-    patched: ExitStack, answered_by: Callable[..., Entries], vectors_by: Callable[..., Vectors]
+    patched: ExitStack, answered_by: Callable[..., Answered], vectors_by: Callable[..., Vectors]
 ) -> None:
     """Let the modules of the kernel ask queries by other functions.
 
@@ -230,7 +229,7 @@ def _differing_rows(asked: Asked | AskedGradient, rows: list[int], batch: Cases)
     return [rows[place] for place in np.flatnonzero(apart > most).tolist()]
 
 
-def _vectors_of(cases: Cases, entries: Entries, column: str | None) -> tuple[Vector, ...]:
+def _vectors_of(cases: Cases, entries: Answered, column: str | None) -> tuple[Vector, ...]:
     """What was found in each case, with labels of ``column``."""
     found: list[list[tuple[int, tuple[str, ...], int]]] = [[] for _ in range(len(cases))]
     alphabet, codes, _ = cases.texts(column)
@@ -240,7 +239,7 @@ def _vectors_of(cases: Cases, entries: Entries, column: str | None) -> tuple[Vec
     return tuple(map(tuple, found))
 
 
-def _columns(entries: Entries) -> Iterator[list[int]]:
+def _columns(entries: Answered) -> Iterator[list[int]]:
     for name in ("case", "value", "code", "start", "stop"):
         column: Ints = getattr(entries, name)
         yield column.tolist()

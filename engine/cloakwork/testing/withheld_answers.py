@@ -15,13 +15,12 @@ from cloakwork.kernel import (
     CustomQuery,
     DenseMoves,
     Descent,
-    Entries,
     Kernel,
     Moves,
     Query,
 )
 from cloakwork.kernel.gradients import Gradient
-from cloakwork.kernel.vectors import Vectors, answered, bounded
+from cloakwork.kernel.vectors import Answered, Vectors, answered, bounded
 from cloakwork.testing.queries import ask_instead
 
 _clipped, _custom = Descent.clipped, Kernel.custom
@@ -42,10 +41,10 @@ def answers_withheld() -> Iterator[None]:
         yield
 
 
-def _nothing_of(cases: Cases, query: Query, labels: str | None = None) -> Entries:
+def _nothing_of(cases: Cases, query: Query, labels: str | None = None) -> Answered:
     answered(cases, query, labels)
     nothing = np.zeros(0, np.int64)
-    return Entries(nothing, nothing, nothing, nothing, nothing)
+    return Answered(nothing, nothing, nothing, nothing, nothing)
 
 
 def _no_vectors_of(cases: Cases, query: Query, clip: Clip, labels: str | None = None) -> Vectors:
