@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cloakwork.authoring.requirement import (
+from cloakwork.authoring.advice import lint_input, lint_log
+from cloakwork.authoring.registry import (
     details_of,
     notes_on,
     required_approval,
     still_approved,
 )
 from cloakwork.authoring.sources import PolicySource, policy_source
-from cloakwork.base.errors import CloakworkError, FileProblem, PolicyError
+from cloakwork.base.errors import CloakworkError, FileProblem, LogError, PolicyError
 from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
 from cloakwork.evaluation.hints import TimeHints
@@ -31,6 +32,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.profile import require_profile_params
 from cloakwork.plan.prove import require_window
+from cloakwork.policy.advice import Advice
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.publishing.keys import SigningKey
@@ -40,11 +42,10 @@ from cloakwork.publishing.publish import pack as pack_release
 from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Demands, Verification
 from cloakwork.publishing.verify import verify as verify_release
-from cloakwork.report.internal import internal_files
 from cloakwork.report.model import Audience
 from cloakwork.report.model import Format as ReportFormat
-from cloakwork.report.render import render, render_pdf
-from cloakwork.report.risk_file import read_risk
+from cloakwork.report.render import internal_files, render, render_pdf
+from cloakwork.report.risk import read_risk
 from cloakwork.report.texts import open_window_line, warning_lines
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.profile import measure
@@ -272,6 +273,24 @@ def preview(
     return run.preview(chosen.source)
 
 
+def advice_on_log(
+    policy: Policy, log: Path, *, columns: Mapping[str, str] | None = None
+) -> tuple[Advice, ...]:
+    """Where ``policy`` and the log at the path ``log`` do not fit together; internal.
+
+    ``columns``: standard name to the log's own. Raises LogError where the log cannot be read, and
+    the policy's ``spec.input`` is not why.
+    """
+    advice = lint_input(policy, log)
+    try:
+        found = read_under(policy, log, columns=columns or None)
+    except LogError:
+        if advice:
+            return advice  # it says which line of the policy to correct
+        raise
+    return (*advice, *lint_log(policy, found))
+
+
 def publish(
     release: Release,
     out: str | Path,
@@ -347,6 +366,7 @@ def make_report(
 
 
 __all__ = [
+    "advice_on_log",
     "apply",
     "budget",
     "check_destination",
@@ -354,6 +374,9 @@ __all__ = [
     "make_plan",
     "make_report",
     "pack",
+    "preview",
+    "previewable",
+    "profile",
     "publish",
     "read_log",
     "release",

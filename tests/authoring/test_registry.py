@@ -10,7 +10,7 @@ import pytest
 
 from authoring.people import NAME, People, policy_text
 from cloakwork.authoring.registry import Registry, approval_of, is_reference
-from cloakwork.authoring.signed import KINDS, RegistryStatement, signed
+from cloakwork.authoring.versions import KINDS, RegistryStatement, signed
 from cloakwork.errors import CloakworkError, LedgerError, NotApproved, PolicyError
 from cloakwork.ledger.journal import EventKind
 from cloakwork.ledger.ledger import Ledger

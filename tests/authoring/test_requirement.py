@@ -7,7 +7,7 @@ import pytest
 
 import cloakwork
 from authoring.people import NAME, People, policy_text
-from cloakwork.authoring.requirement import is_approval_required, required_approval
+from cloakwork.authoring.registry import is_approval_required, required_approval
 from cloakwork.errors import NotApproved
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.load import digest

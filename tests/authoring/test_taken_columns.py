@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cloakwork.authoring import explore
-from cloakwork.authoring.lint_input import lint_input
+from cloakwork.authoring.advice import lint_input
 from cloakwork.authoring.unknown_log import read_unknown
 from cloakwork.errors import LogError
 from cloakwork.log.formats import InputOptions, read_log

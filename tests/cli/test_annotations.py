@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft4Validator, FormatChecker
 
-from cloakwork.cli.annotations import Annotation, github_command, sarif
-from cloakwork.cli.policy_diff import CHANGE_RULES
+from cloakwork.cli.policy_checks import CHANGE_RULES, Annotation, github_command, sarif
 from cloakwork.policy.advice import ADVICE_RULES
 
 SCHEMA = Path(__file__).with_name("sarif-schema-2.1.0.json")

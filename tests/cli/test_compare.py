@@ -14,7 +14,7 @@ from cloakwork.evaluation.comparison_model import (
     SettingFigures,
 )
 from cloakwork.evaluation.sweeping import MOST_SETTINGS
-from cloakwork.report.compare_screen import MOST_LINES, print_comparison
+from cloakwork.report.comparison import MOST_LINES, print_comparison
 from conftest import Said
 
 Command = Callable[..., Said]

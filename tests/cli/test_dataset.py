@@ -11,8 +11,7 @@ from cloakwork.ledger.account import Balance
 from cloakwork.ledger.books import Book
 from cloakwork.ledger.declarations import DatasetDeclaration
 from cloakwork.ledger.ledger import Ledger, ReservationRequest, Summary
-from cloakwork.report.dataset_text import gauge, gauge_text
-from cloakwork.report.ledger_text import listed_balances
+from cloakwork.report.ledger_text import gauge, gauge_text, listed_balances
 from conftest import Said
 from counterexamples.small import small_log, small_policy
 

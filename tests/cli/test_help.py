@@ -8,8 +8,8 @@ import click
 import pytest
 
 from cloakwork import cli
-from cloakwork.cli.console import console
 from cloakwork.cli.examples import EXAMPLES
+from cloakwork.report.screen import console
 from conftest import Said
 
 

@@ -76,6 +76,6 @@ def test_a_pdf_goes_to_standard_output_unless_that_is_a_terminal(
 ) -> None:
     assert main(["report", str(published), "--format", "pdf"]) == 0
     assert capsysbinary.readouterr().out.startswith(b"%PDF")
-    monkeypatch.setattr("cloakwork.cli.report.is_terminal", lambda: True)
+    monkeypatch.setattr("cloakwork.cli.releases.is_terminal", lambda: True)
     assert main(["report", str(published), "--format", "pdf"]) == 2
     assert b"--out FILE" in capsysbinary.readouterr().err

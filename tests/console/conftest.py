@@ -18,9 +18,9 @@ with warnings.catch_warnings():
 
 from httpx import Response
 
-from cloakwork.console.application import application
+from cloakwork.console.guard import BrowserSessions
 from cloakwork.console.jobs import Job
-from cloakwork.console.sessions import BrowserSessions
+from cloakwork.console.server import application
 from cloakwork.console.visits import ConsoleState
 from cloakwork.console.workplace import Workplace
 

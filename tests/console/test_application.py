@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from cloakwork.console import datasets
-from cloakwork.console.application import SHOWN
+from cloakwork.console.server import SHOWN
 from cloakwork.console.visits import page_templates
 from cloakwork.ledger.ledger import ReservationRequest
 from console.conftest import LOG, POLICY, Visitor

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.console.application import DONE, SHOWN
 from cloakwork.console.guard import CONTENT_POLICY
+from cloakwork.console.server import DONE, SHOWN
 from console.conftest import ADDRESS, POLICY, PORT, Visitor
 
 

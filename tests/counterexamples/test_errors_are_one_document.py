@@ -114,9 +114,9 @@ def test_an_interruption_and_a_fault_of_ours(
     from cloakwork.cli import policy as commands
 
     faults: list[BaseException] = [KeyboardInterrupt(), ZeroDivisionError("x\ny")]
-    monkeypatch.setattr(commands, "_print_columns", lambda rows: None)
+    monkeypatch.setattr(commands, "print_names", lambda rows: None)
     monkeypatch.setattr(
-        commands, "_print_json", lambda document: (_ for _ in ()).throw(faults.pop(0))
+        commands, "print_json", lambda document: (_ for _ in ()).throw(faults.pop(0))
     )
     error = error_in(cloakwork("policy", "list", "--json"))
     assert (error["kind"], error["exit_code"]) == ("Interrupted", 130)

@@ -11,7 +11,7 @@ from cloakwork.evaluation.risk_figures import (
     MembershipGroup,
     Share,
 )
-from cloakwork.report.membership_plot import membership_svg
+from cloakwork.report.risk import membership_svg
 
 SHARE = Share(share=0.5, low=0.4, high=0.6)
 GROUP = MembershipGroup(

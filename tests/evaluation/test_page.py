@@ -10,7 +10,7 @@ from cloakwork.evaluation.comparison_model import (
     FigureSpread,
     SettingFigures,
 )
-from cloakwork.report.comparison_page import comparison_html, picture
+from cloakwork.report.comparison import comparison_html, picture
 
 HOSTILE = "<script>alert(1)</script>\"'><svg onload=x>"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cloakwork.authoring.dataset_advice import lint_dataset
+from cloakwork.authoring.advice import lint_dataset
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.ledger import Ledger, ReservationRequest

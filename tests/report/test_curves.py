@@ -1,7 +1,7 @@
 """Curves as path data: steps from left to right, scaled to the largest share."""
 
 from cloakwork.evaluation.curves import ShareCurve
-from cloakwork.report.curves import drawn
+from cloakwork.report.drawings import drawn
 
 
 def test_a_curve_is_drawn_in_steps():

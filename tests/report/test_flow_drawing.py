@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.evaluation.control_flow import FlowGraph, FlowStep
-from cloakwork.report.flow_drawing import WIDTH, drawn_flows
+from cloakwork.report.drawings import WIDTH, drawn_flows
 
 NAMES = st.none() | st.text(max_size=60)
 STEPS = st.builds(

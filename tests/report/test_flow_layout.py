@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.report.flow_layout import BEGIN, END, WIDEST, layers_of
+from cloakwork.report.drawings import BEGIN, END, WIDEST, layers_of
 
 NAMES = st.sampled_from("abcdefghij")
 

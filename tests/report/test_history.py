@@ -10,9 +10,8 @@ from cloakwork.base.costs import Charge, Cost
 from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.publishing.from_plan import statement_of
-from cloakwork.report.history import ledger_view
 from cloakwork.report.html import internal_html
-from cloakwork.report.model import internal_report
+from cloakwork.report.model import internal_report, ledger_view
 from publishing.conftest import a_plan, a_release
 
 PLAN = a_plan()

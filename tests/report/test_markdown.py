@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.report.markdown import markdown_of
+from cloakwork.report.page_tree import markdown_of
 from cloakwork.report.render import render
 
 

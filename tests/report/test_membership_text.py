@@ -10,7 +10,7 @@ from cloakwork.evaluation.risk_figures import (
     RecognisedMembers,
     Share,
 )
-from cloakwork.report.membership_text import membership_lines
+from cloakwork.report.risk import membership_lines
 
 
 def share(value: float) -> Share:

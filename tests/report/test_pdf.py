@@ -11,7 +11,7 @@ import pytest
 
 from cloakwork.errors import OutputError
 from cloakwork.report.model import Audience
-from cloakwork.report.pdf import pdf_of
+from cloakwork.report.page_tree import pdf_of
 from cloakwork.report.render import render_pdf
 
 BOTH: tuple[Audience, ...] = ("public", "internal")

@@ -21,7 +21,7 @@ from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.verify import read_statement
 from cloakwork.report.model import Format
 from cloakwork.report.render import render, render_pdf
-from cloakwork.report.risk_file import read_risk
+from cloakwork.report.risk import read_risk
 
 HOSTILE = "<script>alert(1)</script> | [x](y)"
 

@@ -1,9 +1,8 @@
 """From an unknown log to a policy: what its attributes are, and a file to begin with."""
 
+from cloakwork.authoring.advice import lint_log
 from cloakwork.authoring.exploration import Exploration, explore
-from cloakwork.authoring.lint_log import lint_log
-from cloakwork.authoring.policy_file import policy_text
-from cloakwork.authoring.suggestion import Suggestion, header_of, suggest
+from cloakwork.authoring.suggestion import Suggestion, header_of, policy_text, suggest
 
 __all__ = [
     "Exploration",

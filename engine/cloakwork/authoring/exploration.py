@@ -17,9 +17,9 @@ from cloakwork.authoring.suggestion import (
     as_name,
     has_time,
     suggestion_of,
+    with_questions,
 )
-from cloakwork.authoring.taken_columns import taken_columns, taken_in_words
-from cloakwork.authoring.unknown_log import read_unknown
+from cloakwork.authoring.unknown_log import read_unknown, taken_columns, taken_in_words
 from cloakwork.base.errors import LogError
 from cloakwork.base.notebook_html import paragraph, shown, table
 from cloakwork.base.text import shown as shown_name
@@ -28,7 +28,6 @@ from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.guess_columns import GuessedColumns
 from cloakwork.log.formats.options import ROLES, InputOptions
 from cloakwork.log.variants import variants_of
-from cloakwork.policy.placeholders import HEADER_QUESTIONS, placeholder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,11 +95,7 @@ class Exploration:
         whether times are to be released where they can be.
         """
         said = {"dataset": dataset, "owner": owner, "purpose": purpose}
-        answers = {
-            key: placeholder(HEADER_QUESTIONS[key]) if value is None else value
-            for key, value in said.items()
-        }
-        header = PolicyHeader(as_name(name), **answers)
+        header = PolicyHeader(as_name(name), **with_questions(said))
         return suggestion_of(
             self.log,
             self.proposals,

@@ -1,4 +1,7 @@
-"""Values that look like people: their names, logins and mail addresses."""
+"""Frequent given names in the languages that logs are written in, in lower case without accents.
+
+Names that are everyday words or places as well (Mark, Rose, Florence) are left out.
+"""
 
 import re
 import unicodedata
@@ -6,7 +9,6 @@ from typing import Final
 
 import polars as pl
 
-from cloakwork.authoring.given_names import GIVEN_NAMES
 from cloakwork.policy.attribute_words import STAFF, names_one_of, stems, words_of
 
 SAMPLE: Final = 2_000
@@ -63,3 +65,81 @@ def _plain(text: str) -> str:
     """The text without accents."""
     letters = unicodedata.normalize("NFKD", text)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+def _divided(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+GIVEN_NAMES: Final = _divided(
+    """
+    aaron abdul abdullah abigail adam adele adrian adriana agata agnes agnieszka ahmed ahmet
+    aisha aleksander aleksandra alessandra alessandro alex alexander alexandra alexandre alexei
+    alexis alfonso alfred ali alice alicia alina alison allison amalia amanda amelia amina amir
+    amit amy ana anand anders andre andrea andreas andrei andres andrew andrzej angela angelika
+    angelo anil anita anja anke ann anna anne annemarie annette annika anouk anthony antoine
+    anton antonella antonia antonio arash arjun arne arno arthur arturo asha astrid atsushi
+    audrey aurelie aurora ayse bart bartosz beata beatrice beatriz ben benjamin bernadette
+    bernard bernd bernhard bert birgit bjorn bob bogdan boris brandon brenda brian brigitte
+    bruce bruno camilla camille carl carla carlo carlos carmen carol carolina caroline carsten
+    catalina catherine cathy cecile cecilia cees celine chantal charles chen chloe chris
+    christiane christina christine christoph christophe christopher claire clara claudia claudio
+    clemens colin connor cornelia cristina dagmar damian daniel daniela daniele danielle danuta
+    dariusz david debbie deborah deepak denis dennis derek diana didier diego dieter dietmar
+    dimitri dirk dmitri dominik dominique donald donna doris dorota dorothea douglas duncan
+    eduardo edward edwin eileen elena eleni elias elif elisa elisabeth elise elizabeth elke
+    ellen elodie els elsa emanuele emil emilia emilie emily emma emmanuel enrico enrique eric
+    erica erich erik erika ernst erwin esther ethan etienne eugene eva evelien evelyn ewa fabian
+    fabio fabrice fatima fatma federica federico felipe felix femke ferdinand fernanda fernando
+    filip filippo fiona francesca francesco francisco franck francois francoise frank franz fred
+    frederic frederick frederik friedrich frits fritz gabriel gabriela gabriele gary gemma
+    geoffrey georg george georges gerald gerard gerhard gerrit gert gertrud gianluca gilles gina
+    giorgio giovanni giulia giuseppe gonzalo gordon greg gregor gregory grzegorz guido guillaume
+    gunter gunther gustav guy hanna hannah hannelore hannes hans harald harry hasan hassan
+    heather heidi heike heiko heinrich heinz helen helena helene helga helmut hendrik henk henri
+    henrik henry herbert herman hermann hilde hiroshi holger horst hubert hugo hussein ian
+    ibrahim ida ignacio igor ilona ilse ine ines inga inge ingeborg ingrid ioana irena irene
+    irina isaac isabel isabella isabelle ivan ivana ivo jacek jack jackie jacob jacqueline
+    jacques jaime jakob jakub james jamie jan jana jane janet janina janine jannik janusz
+    jaroslaw jason javier jean jeanette jeff jeffrey jennifer jenny jens jerome jerzy jesse
+    jessica jesus jim joachim joan joanna joao jochen joe johan johann johanna johannes john
+    jolanda jonas jonathan joost jorg jorge jose josef joseph josephine joshua joyce juan juana
+    judith julia julian juliane julie julien juliette julio jurgen justin justyna kai karen
+    karin karina karl karla karolina karsten katarina katarzyna kate katharina katherine
+    kathleen kathrin kathryn katja katrin kay keith kelly ken kenji kenneth kerstin kevin khalid
+    kim kirsten klaas klara klaus konrad kris kristian kristin kristina kristine krystyna
+    krzysztof kumar kurt larissa larry lars laura laurence laurent lea leah lena leo leon
+    leonardo leonie lieke liesbeth lieselotte linda lisa liselotte loic lorenzo louis louise luc
+    luca lucas lucia lucie lucy ludwig luigi luis luisa luise lukas lukasz lutz lydia maarten
+    maciej madeleine magdalena magnus mahmoud maike malgorzata malte manfred manon manuel
+    manuela marc marcel marcello marcin marco marcos marcus marek margaret margarete margarita
+    margot margreet margriet maria mariana marianne marie marieke marijke marina mario marion
+    marius marjan marjolein markus marlene marloes marta marten martha martijn martin martina
+    martine mary mateusz mathias mathieu mathilde matteo matthew matthias matthieu maureen
+    maurice mauro mehmet meike melanie melissa mercedes mia michael michaela michal michel
+    michele michelle michiel miguel mihai mikael mike mila miriam mirjam mohamed mohammad
+    mohammed monica monika monique moritz moses muhammad mustafa nadia nadine nadja nancy
+    natalia natalie natasha nathalie nathan neil nele nicholas nick nico nicola nicolas nicole
+    niels nikita niklas nikola nikolai nikos nils nina noah nora norbert norma norman nuria olaf
+    ole oleg olga oliver olivia olivier omar oscar oskar osman otto owen pablo paloma pamela
+    paola paolo pascal patrice patricia patrick patrik patrizia paul paula paulina pauline paulo
+    pavel pawel pedro peggy per petar peter petra philip philipp philippe pierre pieter pietro
+    pilar piotr priya przemyslaw quentin rachel radoslaw rafael rafal rainer raj rajesh ralf
+    ralph ramon raphael raquel raul ravi rebecca regina reiner reinhard remco renate rene
+    ricardo riccardo richard rick rita robert roberta roberto robin rodrigo roel roger roland
+    rolf romain roman ron ronald rosa rosemarie ross roswitha roxana ruben rudolf rui ruth ryan
+    sabine sabrina said sam samantha samir samuel sandra sandrine sanjay sanne sara sarah sascha
+    saskia scott sean sebastian sebastien selma serge sergei sergio severine sharon sheila
+    shirley sibylle siegfried sigrid silke silvia silvio simon simona simone siobhan sjoerd
+    slawomir sofia sofie sonia sonja sophia sophie stefan stefania stefanie stefano steffen
+    stella stephan stephanie stephen steve steven stijn stuart sunil susan susana susanne
+    suzanne svein sven svenja svetlana sybille sylvain sylvia sylvie takashi tamara tania tanja
+    tatiana tatjana ted terence teresa tess theo theodor theresa therese thierry thijs thomas
+    thorsten tilman tim timo timothy tina tobias todd tom tomas tomasz tommaso tony torben
+    torsten tracy trevor udo ulf ulrich ulrike ursula ute uwe valentin valentina valeria valerie
+    vanessa vera veronica veronika victor viktor vincent vincenzo viola virginie vivian vladimir
+    volker waldemar walter wanda wendy werner wieslaw wilhelm willem william wim wladyslaw
+    wojciech wolfgang wouter xavier yannick yasmin yolanda yusuf yves yvette yvonne zbigniew zoe
+    zofia
+    """
+)

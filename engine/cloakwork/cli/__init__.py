@@ -13,9 +13,9 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from cloakwork.base.errors import CloakworkError
-from cloakwork.cli.console import switch_colours_off
 from cloakwork.cli.examples import epilog
-from cloakwork.cli.failures import asks_for_json, error_document, notes_of
+from cloakwork.report.failures import asks_for_json, error_document, notes_of
+from cloakwork.report.screen import switch_colours_off
 
 INTERRUPTED: Final = 130
 DEBUG: Final = "CLOAKWORK_DEBUG"
@@ -35,25 +35,28 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "cloakwork.cli.policy:policy", "Write, check, explain and compare privacy policies."
     ),
     "profile": CommandLocation(
-        "cloakwork.cli.profile:profile", "Measure noisy figures of a log, for 'plan' to go by."
+        "cloakwork.cli.plan:profile", "Measure noisy figures of a log, for 'plan' to go by."
     ),
     "plan": CommandLocation(
         "cloakwork.cli.plan:plan",
         "Say what would be done to a log, what it gives and what it costs.",
     ),
     "compare": CommandLocation(
-        "cloakwork.cli.compare:compare", "Compare settings: privacy against what is left of a log."
+        "cloakwork.cli.evaluation:compare",
+        "Compare settings: privacy against what is left of a log.",
     ),
     "apply": CommandLocation(
         "cloakwork.cli.apply:apply", "Anonymize a log: write a release folder, or nothing."
     ),
     "verify": CommandLocation(
-        "cloakwork.cli.verify:verify", "Check that a release is what its statement says."
+        "cloakwork.cli.releases:verify", "Check that a release is what its statement says."
     ),
     "pack": CommandLocation(
-        "cloakwork.cli.pack:pack", "Put the public parts of a release into one file to send."
+        "cloakwork.cli.releases:pack", "Put the public parts of a release into one file to send."
     ),
-    "report": CommandLocation("cloakwork.cli.report:report", "Show the audit report of a release."),
+    "report": CommandLocation(
+        "cloakwork.cli.releases:report", "Show the audit report of a release."
+    ),
     "ledger": CommandLocation(
         "cloakwork.cli.ledger:ledger",
         "Show, verify, back up and reconcile the budget that was spent.",
@@ -66,14 +69,14 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "cloakwork.cli.registry:registry", "Keep versions of policies, approve and revoke them."
     ),
     "keys": CommandLocation(
-        "cloakwork.cli.keys:keys", "List whose signatures count here, and change that."
+        "cloakwork.cli.registry:keys", "List whose signatures count here, and change that."
     ),
     "audit": CommandLocation(
-        "cloakwork.cli.audit:audit",
+        "cloakwork.cli.evaluation:audit",
         "Test a mechanism's claim by running it many times, or compare a release with its log.",
     ),
     "risk": CommandLocation(
-        "cloakwork.cli.risk:risk",
+        "cloakwork.cli.evaluation:risk",
         "Attack a log, and a release of it: who is found by what somebody knows?",
     ),
     "mechanisms": CommandLocation(
@@ -81,7 +84,7 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "List what can be applied, and how far each is proved.",
     ),
     "console": CommandLocation(
-        "cloakwork.cli.console_command:console", "Do all of this in a browser, on this machine."
+        "cloakwork.cli.console:console", "Do all of this in a browser, on this machine."
     ),
 }
 """Each command's place: loaded when it is asked for, so that ``--help`` stays fast."""

@@ -1,42 +1,32 @@
 """``cloakwork apply``: anonymize a log under a policy, atomically."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from cloakwork.cli.failures import noting_remains
 from cloakwork.cli.options import (
+    PATH,
     column_mapping,
     column_option,
     device_option,
     json_option,
     ledger_option,
     open_ledger,
-    plan_from,
+    print_json,
+    quiet_option,
     require_log,
     window_option,
 )
 from cloakwork.cli.progress import progress_of
-from cloakwork.plan.sentences import caveat_in_words
-from cloakwork.report.outcome import outcome
 from cloakwork.report.screen import columns as screen_columns
 from cloakwork.report.screen import print_sections
-from cloakwork.report.texts import purpose_lines
-
-if TYPE_CHECKING:
-    from cloakwork.publishing.publish import Published
 
 
 @click.command()
 @click.argument("policy_or_plan")
 @click.argument("log")
 @click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Folder that the release becomes; must not exist.",
+    "--out", required=True, type=PATH, help="Folder that the release becomes; must not exist."
 )
 @ledger_option
 @column_option
@@ -67,7 +57,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Refuse a policy that the registry does not approve.",
 )
-@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@quiet_option
 @json_option
 def apply(
     policy_or_plan: str,
@@ -94,6 +84,9 @@ def apply(
     (Parquet), or spark:TABLE.
     """
     from cloakwork import api
+    from cloakwork.authoring.sources import plan_from
+    from cloakwork.report.failures import noting_remains
+    from cloakwork.report.outcome import outcome, outcome_json
 
     mapping = column_mapping(columns, Path(log))
     plan = plan_from(policy_or_plan, window, ledger)
@@ -115,33 +108,9 @@ def apply(
             device=device,
         )
     if as_json:
-        click.echo(json.dumps(_summary(published), indent=2, ensure_ascii=False))
+        print_json(outcome_json(published))
         return
-    width = screen_columns()
-    print_sections(outcome(published), width)
+    print_sections(outcome(published), screen_columns())
     if published.new_public_key is not None:
         click.echo("A signing key was made for you; give this public half to those who verify:")
         click.echo(published.new_public_key)
-
-
-def _summary(published: "Published") -> dict[str, Any]:
-    """What was released; nothing here was counted on the raw log."""
-    release = published.release
-    unproven = [item.model_dump(mode="json") for item in release.plan.unproven]
-    window = release.plan.facts.release_window
-    of_window = {} if window is None else {"window": window}
-    return ({"unproven": unproven} if unproven else {}) | {
-        "release": str(published.folder),
-        "release_id": release.release_id,
-        **of_window,
-        "log": {"cases": release.log.case_count, "events": release.log.event_count},
-        "guarantees": [claim.model_dump(mode="json") for claim in release.plan.claims],
-        "exposed": [item.model_dump(mode="json") for item in release.plan.exposed],
-        "charges": [charge.model_dump(mode="json") for charge in release.plan.charges],
-        "warnings": [
-            *purpose_lines(release.plan.policy.metadata.purpose),
-            *map(caveat_in_words, release.plan.warnings),
-        ],
-        "statement": published.statement_digest,
-        "signed_by": published.keyid,
-    }

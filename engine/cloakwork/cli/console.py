@@ -1,31 +1,48 @@
-"""Colours and consoles: ``NO_COLOR``, ``--no-color``, and what is no terminal get none."""
+"""``cloakwork console``: the same in a browser, on this machine alone."""
 
-import os
-from typing import TYPE_CHECKING
+from importlib import import_module
+from pathlib import Path
+from typing import Final
 
 import click
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from cloakwork.base.errors import MissingExtra
+from cloakwork.cli.options import PATH, ledger_option
+
+SERVER: Final = "cloakwork.console.server"
+"""Named and not imported: the command line stands beside the console, and works without it."""
 
 
-def colours_are_off() -> bool:
-    """Whether the user asked for no colours (https://no-color.org, or ``--no-color``)."""
-    context = click.get_current_context(silent=True)
-    refused = context is not None and context.color is False
-    return refused or bool(os.environ.get("NO_COLOR"))
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of this machine to listen at; by default any that is free.",
+)
+@click.option(
+    "--folder",
+    type=PATH,
+    default=Path(),
+    help="The policies, logs and releases that are shown; by default the working folder.",
+)
+@click.option("--no-browser", is_flag=True, help="Only print the link; do not open a browser.")
+@ledger_option
+def console(port: int, folder: Path, no_browser: bool, ledger: str | None) -> None:
+    """Do what the command line does in a browser: datasets and their budgets, policies, plans,
+    releases.
+
+    The pages are served to this machine alone, to whoever opens the link that is printed, which
+    works once. Files are read and written below FOLDER only. Ctrl-C ends it.
+    """
+    try:
+        server = import_module(SERVER)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"the console needs the package '{error.name}'; install cloakwork[console]"
+        ) from error
+    server.serve(folder, ledger, port, browser=not no_browser, say=click.echo, note=_note)
 
 
-def console(*, stderr: bool = False, width: int | None = None) -> "Console":
-    """A console of rich that keeps to the user's wish for colours."""
-    from rich.console import Console
-
-    return Console(
-        stderr=stderr, width=width, highlight=False, soft_wrap=False, no_color=colours_are_off()
-    )
-
-
-def switch_colours_off(context: click.Context, _: click.Parameter, requested: bool) -> None:
-    """The callback of ``--no-color``: for this command, and what it calls."""
-    if requested or os.environ.get("NO_COLOR"):
-        context.color = False
+def _note(line: str) -> None:
+    click.echo(line, err=True)

@@ -1,22 +1,26 @@
 """``cloakwork dataset``: what each dataset is declared with, what is spent and what is left."""
 
-import json
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, ParamSpec, cast
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 
 from cloakwork.base.errors import CloakworkError
-from cloakwork.cli.options import LEDGER_HELP, json_option
+from cloakwork.cli.options import (
+    json_option,
+    ledger_option,
+    open_ledger,
+    print_json,
+    print_lines,
+)
 from cloakwork.ledger.declarations import WINDOW_LENGTHS, DatasetWindows, declared_cost
 
 if TYPE_CHECKING:
     from cloakwork.base.costs import Cost, Currency
     from cloakwork.ledger.datasets import DatasetOverview
     from cloakwork.ledger.ledger import Ledger
-
-_P = ParamSpec("_P")
 
 _TOTAL: Final = re.compile(r"(?:(unit|metric|local):)?epsilon=([^,]+)(?:,\s*delta=([^,]+))?")
 
@@ -26,24 +30,19 @@ def dataset() -> None:
     """Show and declare datasets: owner, unit, total, windows, and what is left of the budget."""
 
 
-def _options(command: Callable[_P, None]) -> Callable[_P, None]:
-    url = click.option("--ledger", "url", metavar="URL", help=LEDGER_HELP)
-    return url(json_option(command))
-
-
 @dataset.command("list", short_help="List every dataset and what is left of its budget.")
-@_options
-def list_(url: str | None, as_json: bool) -> None:
+@ledger_option
+@json_option
+def list_(ledger: str | None, as_json: bool) -> None:
     """List every dataset of the ledger: who answers for it, and what is left."""
     from cloakwork.ledger.datasets import datasets
-    from cloakwork.report.dataset_text import list_lines, overview_json
-    from cloakwork.report.ledger_text import print_lines
+    from cloakwork.report.ledger_text import list_lines, overview_json
 
-    book = _open(url)
+    book = open_ledger(ledger, tell_missing=True)
     found = datasets(book)
     if as_json:
-        document = {"ledger": book.url, "datasets": [overview_json(each) for each in found]}
-        click.echo(json.dumps(document, indent=2))
+        shown = [overview_json(each) for each in found]
+        print_json({"ledger": book.url, "datasets": shown}, only_ascii=True)
     elif not found:
         click.echo(f"No datasets in {book.url}; 'cloakwork dataset declare NAME' declares one.")
     else:
@@ -52,21 +51,20 @@ def list_(url: str | None, as_json: bool) -> None:
 
 @dataset.command(short_help="Show one dataset: declared, spent, left, overlaps.")
 @click.argument("name")
-@_options
-def show(name: str, url: str | None, as_json: bool) -> None:
+@ledger_option
+@json_option
+def show(name: str, ledger: str | None, as_json: bool) -> None:
     """Show one dataset: what it is declared with, spent and left in each book and window, overlaps
     with other datasets, comparisons made.
 
     Overlaps are read off the raw logs: keep them inside.
     """
-    from cloakwork.report.dataset_text import overview_json, show_lines
-    from cloakwork.report.ledger_text import print_lines
+    from cloakwork.report.ledger_text import overview_json, show_lines
 
-    book = _open(url)
+    book = open_ledger(ledger, tell_missing=True)
     found = _named(book, name)
     if as_json:
-        document = {"ledger": book.url, "dataset": overview_json(found)}
-        click.echo(json.dumps(document, indent=2))
+        print_json({"ledger": book.url, "dataset": overview_json(found)}, only_ascii=True)
     else:
         print_lines(show_lines(found))
 
@@ -94,7 +92,8 @@ def show(name: str, url: str | None, as_json: bool) -> None:
     "--require-approval", is_flag=True, help="Only approved policies may be applied to it."
 )
 @click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
-@_options
+@ledger_option
+@json_option
 def declare(
     name: str,
     owner: str | None,
@@ -103,7 +102,7 @@ def declare(
     windows: DatasetWindows | None,
     require_approval: bool,
     reason: str,
-    url: str | None,
+    ledger: str | None,
     as_json: bool,
 ) -> None:
     """Declare NAME's owner, unit, total or windows; every later release must keep to them.
@@ -112,12 +111,11 @@ def declare(
     never loosen one; the owner may change. Costs of earlier releases count.
     """
     from cloakwork.ledger.datasets import declare_dataset
-    from cloakwork.report.dataset_text import overview_json, show_lines
-    from cloakwork.report.ledger_text import print_lines
+    from cloakwork.report.ledger_text import overview_json, show_lines
 
     if not (owner or unit or totals or windows or require_approval):
         raise click.UsageError("nothing to declare: say --owner, --unit, --total or --windows")
-    book = _open(url, tell_missing=False)
+    book = open_ledger(ledger)
     _, is_new = declare_dataset(
         book,
         name,
@@ -131,7 +129,7 @@ def declare(
     found = _named(book, name)
     if as_json:
         document = {"ledger": book.url, "declared": is_new, "dataset": overview_json(found)}
-        click.echo(json.dumps(document, indent=2))
+        print_json(document, only_ascii=True)
         return
     click.echo("Declared." if is_new else "Declared already; nothing was written.")
     print_lines(show_lines(found))
@@ -141,26 +139,23 @@ def _parsed_totals(
     given: tuple[str, ...], known: "Mapping[Currency, Cost]"
 ) -> "dict[Currency, Cost]":
     """The totals by currency; where delta is not given, that of ``known`` stays."""
+    bad = partial(click.BadParameter, param_hint="--total")
     found: dict[Currency, Cost] = {}
     for text in given:
         match = _TOTAL.fullmatch(text.strip())
         if match is None:
-            raise _bad_total(text, "is not [CURRENCY:]epsilon=E[,delta=D], such as epsilon=2")
+            raise bad(f"'{text}' is not [CURRENCY:]epsilon=E[,delta=D], such as epsilon=2")
         # The pattern has no other currencies.
         currency = cast("Currency", match[1] or "unit")
         if currency in found:
-            raise _bad_total(text, f"is the second for {currency}")
+            raise bad(f"'{text}' is the second for {currency}")
         kept = known[currency].delta if currency in known else 0.0
         try:
             delta = kept if match[3] is None else float(match[3])
             found[currency] = declared_cost(float(match[2]), delta)
         except ValueError as error:
-            raise _bad_total(text, f"is no total: {error}") from None
+            raise bad(f"'{text}' is no total: {error}") from None
     return found
-
-
-def _bad_total(text: str, fault: str) -> click.BadParameter:
-    return click.BadParameter(f"'{text}' {fault}", param_hint="--total")
 
 
 def _named(book: "Ledger", name: str) -> "DatasetOverview":
@@ -172,9 +167,3 @@ def _named(book: "Ledger", name: str) -> "DatasetOverview":
     raise CloakworkError(
         f"ledger {book.url}: knows no dataset '{name}'; 'cloakwork dataset list' lists them"
     )
-
-
-def _open(url: str | None, *, tell_missing: bool = True) -> "Ledger":
-    from cloakwork.cli.options import open_ledger
-
-    return open_ledger(url, tell_missing=tell_missing)

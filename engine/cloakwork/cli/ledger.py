@@ -1,29 +1,42 @@
 """``cloakwork ledger``: what every dataset's releases have spent, what is left, and whether the
-ledger is whole.
+ledger is whole; and a copy of it.
 """
 
-import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cloakwork.base.errors import VerificationFailed
-from cloakwork.cli.compared_entries import comparison_json, comparison_lines
-from cloakwork.cli.ledger_backup import backup, restore
-from cloakwork.cli.options import LEDGER_HELP, json_option
-from cloakwork.report.ledger_json import reconciliation_json, record_json, summary_json
-from cloakwork.report.ledger_text import history_lines, print_lines, summary_lines
+from cloakwork.cli.options import (
+    PATH,
+    json_option,
+    ledger_option,
+    open_ledger,
+    print_json,
+    print_lines,
+)
+from cloakwork.report.ledger_text import (
+    comparison_json,
+    comparison_lines,
+    history_lines,
+    reconciliation_json,
+    record_json,
+    summary_json,
+    summary_lines,
+)
+from cloakwork.report.screen import printable
 from cloakwork.report.texts import counted
 
 if TYPE_CHECKING:
+    from cloakwork.ledger.backup import LedgerCopy
     from cloakwork.ledger.case_hashes import WindowCheck
     from cloakwork.ledger.ledger import Ledger
     from cloakwork.publishing.reconcile import Reconciliation
 
-_P = ParamSpec("_P")
+_of_dataset = click.option("--dataset", metavar="NAME", help="Only this dataset.")
 
 
 @click.group()
@@ -31,32 +44,90 @@ def ledger() -> None:
     """Show what releases of each dataset have spent, and what is left."""
 
 
-def _options(command: Callable[_P, None]) -> Callable[_P, None]:
-    url = click.option("--ledger", "url", metavar="URL", help=LEDGER_HELP)
-    return url(json_option(command))
+@ledger.command(short_help="Write the ledger to a file, as of this moment.")
+@click.option(
+    "--out",
+    required=True,
+    type=PATH,
+    metavar="FILE",
+    help="The file to make; it is a ledger itself, in SQLite.",
+)
+@ledger_option
+@json_option
+def backup(out: Path, ledger: str | None, as_json: bool) -> None:
+    """Write the ledger to a file, as of this moment, while others go on writing.
+
+    The key of case ids is not in it: keep a copy of that elsewhere.
+    """
+    from cloakwork.ledger.backup import back_up
+
+    book = open_ledger(ledger)
+    made = back_up(book, out)
+    if as_json:
+        print_json(_copy_json(book, out, made), only_ascii=True)
+        return
+    click.echo(f"{_entries(made.entries)} written to {printable(str(out))}")
+    if made.key_file.exists():
+        key = printable(str(made.key_file))
+        click.echo(f"Not in it: the key of case ids, {key}; keep a copy of it apart from this one.")
 
 
-ledger.add_command(backup)
-ledger.add_command(restore)
+@ledger.command(short_help="Bring a ledger to what a backup holds.")
+@click.argument("file", type=PATH)
+@ledger_option
+@json_option
+def restore(file: Path, ledger: str | None, as_json: bool) -> None:
+    """Bring a ledger to what the backup FILE holds: begin it, or add the entries that it lacks.
 
-_of_dataset = click.option("--dataset", metavar="NAME", help="Only this dataset.")
+    Refused where the ledger has entries that FILE lacks: what they spent would be handed back. What
+    was released after FILE was made is not in it: 'cloakwork ledger reconcile DIR' tells which
+    releases below DIR the ledger does not know.
+    """
+    from cloakwork.ledger.backup import restore as bring_back
+
+    book = open_ledger(ledger)
+    made = bring_back(file, book)
+    if as_json:
+        print_json(_copy_json(book, file, made), only_ascii=True)
+        return
+    click.echo(f"{_entries(made.added)} added to {book.url}, which has {made.entries} now")
+    if made.latest is not None:
+        click.echo(
+            f"The last one is of {made.latest[:16].replace('T', ' ')}: what was released since is "
+            "not in it; 'cloakwork ledger reconcile DIR' tells which releases in DIR are missing."
+        )
+    if not made.key_file.exists():
+        key = printable(str(made.key_file))
+        click.echo(f"The key of case ids is not in a backup: copy it to {key}.")
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"
+
+
+def _copy_json(book: "Ledger", file: Path, made: "LedgerCopy") -> dict[str, Any]:
+    return {
+        "ledger": book.url,
+        "file": str(file),
+        "entries": made.entries,
+        "added": made.added,
+        "latest": made.latest,
+        "key_file": str(made.key_file),
+        "key_is_there": made.key_file.exists(),
+    }
 
 
 @ledger.command()
 @_of_dataset
-@_options
-def show(url: str | None, as_json: bool, dataset: str | None) -> None:
+@ledger_option
+@json_option
+def show(dataset: str | None, ledger: str | None, as_json: bool) -> None:
     """Show what is spent and what is left, dataset by dataset."""
-    book = _open(url)
-    _warn_if_altered(book)
+    book = _checked(ledger)
     summaries = book.summary(dataset)
     if as_json:
-        click.echo(
-            json.dumps(
-                {"ledger": book.url, "datasets": [summary_json(each) for each in summaries]},
-                indent=2,
-            )
-        )
+        found = [summary_json(each) for each in summaries]
+        print_json({"ledger": book.url, "datasets": found}, only_ascii=True)
         return
     if not summaries:
         click.echo(_nothing(book, dataset))
@@ -66,11 +137,11 @@ def show(url: str | None, as_json: bool, dataset: str | None) -> None:
 
 @ledger.command()
 @_of_dataset
-@_options
-def history(url: str | None, as_json: bool, dataset: str | None) -> None:
+@ledger_option
+@json_option
+def history(dataset: str | None, ledger: str | None, as_json: bool) -> None:
     """List every release, oldest first, then every comparison of settings."""
-    book = _open(url)
-    _warn_if_altered(book)
+    book = _checked(ledger)
     records = book.history(dataset)
     compared = book.events("compared", dataset=dataset)
     if as_json:
@@ -79,7 +150,7 @@ def history(url: str | None, as_json: bool, dataset: str | None) -> None:
             "releases": [record_json(each) for each in records],
             "comparisons": [comparison_json(each) for each in compared],
         }
-        click.echo(json.dumps(document, indent=2))
+        print_json(document, only_ascii=True)
         return
     if records:
         print_lines(history_lines(records))
@@ -89,7 +160,8 @@ def history(url: str | None, as_json: bool, dataset: str | None) -> None:
 
 
 @ledger.command(short_help="Check that no entry was changed or removed.")
-@_options
+@ledger_option
+@json_option
 @click.option(
     "--release",
     "releases",
@@ -99,21 +171,21 @@ def history(url: str | None, as_json: bool, dataset: str | None) -> None:
     help="A release made with this ledger: its signed statement shows whether newer entries "
     "were cut off.",
 )
-def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
+def verify(ledger: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
     """Check that no entry was changed since it was written, and none removed from before another.
 
     Only a release's statement can show that the newest entries are gone: name releases to check
     against.
     """
-    book = _open(url)
-    found = book.verify(entry for entry in map(_entry_of, releases) if entry is not None)
+    from cloakwork.publishing.verify import verify as verify_release
+
+    book = open_ledger(ledger, tell_missing=True)
+    stated = (verify_release(folder).statement.ledger_entry for folder in releases)
+    found = book.verify(entry for entry in stated if entry is not None)
     if found is not None:
+        broken = {"entry": found.seq, "reason": found.reason}
         failure = VerificationFailed([f"ledger {book.url}: {found}"])
-        failure.beside = {
-            "ledger": book.url,
-            "whole": False,
-            "broken": {"entry": found.seq, "reason": found.reason},
-        }
+        failure.beside = {"ledger": book.url, "whole": False, "broken": broken}
         raise failure
     windows = book.check_windows()
     document = {"ledger": book.url, "whole": True, "broken": None, "windows": asdict(windows)}
@@ -122,7 +194,7 @@ def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
         failure.beside = document | {"whole": False}
         raise failure
     if as_json:
-        click.echo(json.dumps(document, indent=2))
+        print_json(document, only_ascii=True)
     elif not book.exists():
         click.echo(_nothing(book, None))
     else:
@@ -131,17 +203,16 @@ def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
             against = f", with {counted(len(releases), 'statement')} found in it"
         count = counted(len(book.history()), "release")
         click.echo(f"The chain of entries is whole: {count}{against}.")
-        _print_windows(windows)
+        print_lines(_window_lines(windows))
 
 
 @ledger.command(short_help="Bring ledger and release folders to agreement.")
-@click.argument(
-    "folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR..."
-)
-@_options
+@click.argument("folders", nargs=-1, required=True, type=PATH, metavar="DIR...")
+@ledger_option
+@json_option
 @click.pass_context
 def reconcile(
-    ctx: click.Context, url: str | None, as_json: bool, folders: tuple[Path, ...]
+    context: click.Context, folders: tuple[Path, ...], ledger: str | None, as_json: bool
 ) -> None:
     """Bring the ledger and the releases below each DIR to agreement, after a crash.
 
@@ -152,61 +223,45 @@ def reconcile(
     """
     from cloakwork.publishing.reconcile import reconcile as bring_to_agreement
 
-    book = _open(url)
+    book = open_ledger(ledger, tell_missing=True)
     done = bring_to_agreement(book, folders)
     if as_json:
-        click.echo(
-            json.dumps(
-                {"ledger": book.url, **reconciliation_json(done)}, indent=2, ensure_ascii=False
-            )
-        )
+        print_json({"ledger": book.url, **reconciliation_json(done)})
     else:
-        _print_reconciliation(done)
+        print_lines(_reconciliation_lines(done))
     if not done.agrees:
-        ctx.exit(1)
+        context.exit(1)
 
 
-def _print_windows(found: "WindowCheck") -> None:
+def _window_lines(found: "WindowCheck") -> Iterator[str]:
     if found.checked:
         records = counted(found.checked, "record")
-        click.echo(f"Which cases were released with which window is whole: {records}.")
+        yield f"Which cases were released with which window is whole: {records}."
     if found.reason is not None:
         count = f"{counted(found.unchecked, 'record')} of " if found.unchecked else ""
-        click.echo(f"Not checked: {count}which cases windows held; {found.reason}.")
+        yield f"Not checked: {count}which cases windows held; {found.reason}."
 
 
-def _print_reconciliation(done: "Reconciliation") -> None:
-    quiet = [
-        finding for finding in done.findings if finding.outcome == "agrees" and not finding.says
-    ]
+def _reconciliation_lines(done: "Reconciliation") -> Iterator[str]:
     for finding in done.findings:
-        if finding not in quiet:
+        # What agrees, and has nothing more to say, is only counted.
+        if finding.outcome != "agrees" or finding.says:
             name = f" {finding.release}" if finding.release else ""
-            click.echo(f"{finding.outcome}: {finding.folder}{name}: {finding.says}")
+            yield f"{finding.outcome}: {finding.folder}{name}: {finding.says}"
     if done.drafts_removed:
-        click.echo(f"removed {counted(done.drafts_removed, 'draft')} of processes that had ended")
+        yield f"removed {counted(done.drafts_removed, 'draft')} of processes that had ended"
     found = sum(finding.outcome in ("agrees", "completed") for finding in done.findings)
     agree = "agrees" if found == 1 else "agree"
-    click.echo(f"{counted(found, 'release')} found here {agree} with the ledger")
+    yield f"{counted(found, 'release')} found here {agree} with the ledger"
 
 
-def _entry_of(folder: Path) -> str | None:
-    """The ledger entry that a verified release's statement names."""
-    from cloakwork.publishing.verify import verify as verify_release
-
-    return verify_release(folder).statement.ledger_entry
-
-
-def _open(url: str | None) -> "Ledger":
-    from cloakwork.cli.options import open_ledger
-
-    return open_ledger(url, tell_missing=True)
-
-
-def _warn_if_altered(book: "Ledger") -> None:
+def _checked(url: str | None) -> "Ledger":
+    """The ledger; says where an entry was altered."""
+    book = open_ledger(url, tell_missing=True)
     found = book.verify()
     if found is not None:
         click.echo(f"warning: ledger {book.url}: {found}; its figures cannot be trusted", err=True)
+    return book
 
 
 def _nothing(book: "Ledger", dataset: str | None) -> str:

@@ -1,8 +1,11 @@
-"""``cloakwork plan``: say what would be done, what it gives, what it costs."""
+"""``cloakwork plan``: say what would be done, what it gives, what it costs; and ``profile``: buy
+noisy figures of a log, for planning to go by.
+"""
 
 import json
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,38 +13,37 @@ import click
 
 from cloakwork.base.errors import NotApproved, OutputError
 from cloakwork.cli.options import (
+    PATH,
+    cannot_write,
     column_mapping,
     column_option,
     json_option,
     ledger_option,
     open_ledger,
-    read_profile,
+    print_json,
+    print_lines,
+    quiet_option,
     require_log,
     window_option,
 )
 from cloakwork.cli.progress import progress, progress_of
-from cloakwork.report.ledger_json import outlook_json
 from cloakwork.report.screen import columns as screen_columns
 from cloakwork.report.screen import print_sections
 
 if TYPE_CHECKING:
-    from cloakwork.authoring.sources import PolicySource
     from cloakwork.ledger.ledger import Ledger
+    from cloakwork.mechanisms.profile import Profile
     from cloakwork.plan.model import Plan
     from cloakwork.run.release import StepRecord
 
 
 @click.command()
 @click.argument("policy")
-@click.argument("log", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write the plan here, for 'cloakwork apply'.",
-)
+@click.argument("log", type=PATH)
+@click.option("--out", type=PATH, help="Write the plan here, for 'cloakwork apply'.")
 @click.option(
     "--profile",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Noisy figures of LOG that 'cloakwork profile' wrote.",
 )
 @column_option
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
 @click.option(
     "--all", "show_all", is_flag=True, help="Show the reasons, alternatives and parameters."
 )
-@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@quiet_option
 @json_option
 def plan(
     policy: str,
@@ -80,10 +82,9 @@ def plan(
     never read here.
     """
     from cloakwork import api
-    from cloakwork.authoring.sources import policy_source
-    from cloakwork.report.plan_details import print_details
-    from cloakwork.report.plan_screen import first_screen
-    from cloakwork.run.run import previewable
+    from cloakwork.authoring.sources import policy_source, read_profile
+    from cloakwork.report.ledger_text import outlook_json
+    from cloakwork.report.plan_screen import detail_lines, first_screen
 
     mapping = column_mapping(columns, log)
     source = policy_source(policy, ledger)
@@ -98,59 +99,49 @@ def plan(
     if not no_preview:
         with progress_of(made, quiet=quiet) as reporter:
             previewed = api.preview(made, log, reporter=reporter, columns=mapping or None)
-    if mapping and not quiet and (no_preview or not previewable(made)):
+    if mapping and not quiet and (no_preview or not api.previewable(made)):
         progress(
             f"note: {log} is not read while planning here, so --column is not checked; "
             "'cloakwork apply' checks it"
         )
     document = made.model_dump(mode="json", by_alias=True)
     if out is not None:
-        _write(out, document | _made_from(source, out))
+        # A version of the registry cannot change, so only a file is looked at again.
+        made_from = (
+            {} if source.path is None else {"made_from": os.path.relpath(source.path, out.parent)}
+        )
+        _write(out, document | made_from)
     if as_json:
         figures = {step.mechanism: dict(step.figures) for step in previewed}
         internal = {"internal": figures} if previewed else {}
-        budget = {"ledger": outlook_json(outlook)}
-        click.echo(json.dumps(document | budget | internal, indent=2, ensure_ascii=False))
+        print_json(document | {"ledger": outlook_json(outlook)} | internal)
         return
     width = screen_columns()
+    options = [word for pair in columns for word in ("--column", pair)]
+    options += ["--ledger", ledger] if ledger is not None else []
+    # A plan file holds its window; a policy does not hold a profile.
+    options += ["--window", window] if window is not None and out is None else []
+    applied = policy if out is None else str(out)
+    words = ["cloakwork", "apply", applied, str(log), *options, "--out", "release"]
+    following = shlex.join(words)
     if profile is not None and out is None:
         following = "this command with --out plan.json, then apply that plan"
-    else:
-        applied = policy if out is None else str(out)
-        following = _next_command(applied, log, columns, ledger, window if out is None else None)
     print_sections(first_screen(made, log.name, previewed, outlook, width, following), width)
     if why or show_all:
         click.echo()
-        print_details(made, previewed, show_all=show_all, earlier_without_bound=outlook.without_dp)
+        print_lines(detail_lines(made, previewed, outlook.without_dp, show_all=show_all))
     if out is not None:
         click.echo(f"\nPlan written to {out}")
 
 
 def _note_missing_approval(made: "Plan", ledger: "Ledger") -> None:
     """Say on standard error where ``apply`` would refuse the policy."""
-    from cloakwork.authoring.requirement import required_approval
+    from cloakwork.authoring.registry import required_approval
 
     try:
         required_approval(ledger, made.policy, made.policy_digest)
     except NotApproved as error:
         progress(f"note: 'cloakwork apply' refuses this so far: {error}")
-
-
-def _next_command(
-    source: str, log: Path, columns: tuple[str, ...], ledger: str | None, window: str | None
-) -> str:
-    """The command that carries the plan out; ``source``: a policy or a plan file."""
-    options = [word for pair in columns for word in ("--column", pair)]
-    if ledger is not None:
-        options += ["--ledger", ledger]
-    if window is not None:
-        options += ["--window", window]
-    return shlex.join(["cloakwork", "apply", source, str(log), *options, "--out", "release"])
-
-
-def _made_from(source: "PolicySource", out: Path) -> dict[str, str]:
-    """The policy's file as the plan names it; a version of the registry cannot change."""
-    return {} if source.path is None else {"made_from": os.path.relpath(source.path, out.parent)}
 
 
 def _write(out: Path, document: dict[str, Any]) -> None:
@@ -161,4 +152,81 @@ def _write(out: Path, document: dict[str, Any]) -> None:
             )
         out.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
     except OSError as error:
-        raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
+        raise cannot_write(out, error) from error
+
+
+@click.command()
+@click.argument("policy")
+@click.argument("log", type=PATH)
+@click.option("--out", required=True, type=PATH, help="New file that the profile becomes.")
+@column_option
+@window_option
+@ledger_option
+@quiet_option
+@json_option
+def profile(
+    policy: str,
+    log: Path,
+    out: Path,
+    columns: tuple[str, ...],
+    window: str | None,
+    ledger: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Measure noisy figures of LOG for the share of the budget that POLICY sets under spec.profile.
+
+    How many cases there are, how long they are, how many the most frequent variants hold, and,
+    where the policy declares none, the activities. The ledger is charged. 'cloakwork plan
+    --profile' reads the file; a guarantee of differential privacy made with it covers its cost too.
+    """
+    from cloakwork import api
+    from cloakwork.authoring.sources import policy_source
+    from cloakwork.report.failures import noting_remains
+
+    read = policy_source(policy, ledger).policy()
+    require_log(log)
+    # Everything that can refuse does so before the profile is paid for.
+    if out.exists() or out.is_symlink():
+        raise OutputError(f"{out}: exists, and a profile is paid for each time; name a new file")
+    if not out.parent.is_dir():
+        raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
+    book, mapping = open_ledger(ledger), column_mapping(columns, log) or None
+    with noting_remains(book, out), progress_of(quiet=quiet) as reporter:
+        made = api.profile(
+            read, log, ledger=book, reporter=reporter, columns=mapping, window=window
+        )
+    text = made.model_dump_json(indent=2)
+    try:
+        out.write_text(text + "\n", "utf-8")
+    except OSError as error:
+        failure = cannot_write(out, error)
+        failure.beside = {"profile": made.model_dump(mode="json")}
+        if not as_json:
+            click.echo(text)  # it is paid for: better on the terminal than lost
+        raise failure from error
+    if as_json:
+        click.echo(text)
+    else:
+        print_lines(_profile_lines(made))
+        click.echo(f"written to {out}")
+
+
+def _profile_lines(made: "Profile") -> Iterator[str]:
+    found, noise = made.figures, made.params
+    yield f"about {found.cases:,} cases (noise of scale {noise.count_scale:.4g})"
+    for share, length in found.lengths.items():
+        most = f"{length} events" if length is not None else "more events than the bins reach"
+        yield f"  {float(share):.0%} of them have at most {most}"
+    for count, held in found.top.items():
+        which = f"the {count} most frequent variants hold"
+        if count == "1":
+            which = "the most frequent variant holds"
+        yield f"  {which} about {held:,} (noise of scale {noise.top_scale:.4g})"
+    if found.alphabet is not None:
+        known = f"{len(found.alphabet):,}"
+        yield f"  activities that at least about {noise.tau:,} cases have: {known}"
+    yield (
+        f"charged: epsilon {noise.epsilon:g}, delta {noise.delta:g}, "
+        f"as release {made.release} of the ledger"
+    )

@@ -1,27 +1,26 @@
 """``cloakwork policy``: write, check, explain and compare privacy policies."""
 
-import json
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cloakwork.base.errors import MOST_LINES, PolicyError
-from cloakwork.cli.options import json_option, ledger_option
-from cloakwork.cli.policy_diff import diff
-from cloakwork.cli.policy_files import write_new
-from cloakwork.cli.policy_init import init
-from cloakwork.cli.policy_lint import lint
-from cloakwork.cli.policy_suggest import suggest
-from cloakwork.report.screen import block
-from cloakwork.report.screen import columns as width_of_screen
+from cloakwork.cli.options import (
+    PATH,
+    json_option,
+    ledger_option,
+    print_block,
+    print_json,
+    print_names,
+    write_new,
+)
+from cloakwork.cli.policy_checks import diff, lint
+from cloakwork.cli.policy_init import init, suggest
 
 if TYPE_CHECKING:
     from cloakwork.policy.model import Policy
-
-INVALID: Final = PolicyError.exit_code
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -43,16 +42,19 @@ policy.add_command(suggest)
 @json_option
 @click.pass_context
 def validate(
-    context: click.Context, policies: tuple[str, ...], ledger: str | None, as_json: bool
+    context: click.Context,
+    policies: tuple[str, ...],
+    ledger: str | None,
+    as_json: bool,
 ) -> None:
     """Check policies; every problem is one line with its file, line and column."""
     results = [_validated(source, ledger) for source in policies]
     if as_json:
-        _print_json({"policies": results})
+        print_json({"policies": results})
     else:
         for result in results:
             _say(result)
-    context.exit(0 if all(result["valid"] for result in results) else INVALID)
+    context.exit(0 if all(result["valid"] for result in results) else PolicyError.exit_code)
 
 
 def _validated(source: str, ledger: str | None) -> dict[str, Any]:
@@ -62,13 +64,11 @@ def _validated(source: str, ledger: str | None) -> dict[str, Any]:
     try:
         read = _read(source, ledger)
     except PolicyError as error:
-        problems = [
-            asdict(problem) | {"text": str(problem)} for problem in error.problems[:MOST_LINES]
-        ]
-        more = max(0, len(error.problems) - MOST_LINES)
-        return {"path": source, "valid": False, "problems": problems} | (
-            {"more": more} if more else {}
-        )
+        shown = error.problems[:MOST_LINES]
+        problems = [asdict(problem) | {"text": str(problem)} for problem in shown]
+        found = {"path": source, "valid": False, "problems": problems}
+        more = len(error.problems) - MOST_LINES
+        return found | {"more": more} if more > 0 else found
     meta = read.metadata
     return {
         "path": source,
@@ -103,17 +103,13 @@ def explain(policy_: str, ledger: str | None, as_json: bool) -> None:
     read = _read(policy_, ledger)
     sections = explained(read)
     if as_json:
-        _print_json(
-            {
-                "policy": describe_version(read),
-                "sections": [asdict(section) for section in sections],
-            }
-        )
+        said = [asdict(section) for section in sections]
+        print_json({"policy": describe_version(read), "sections": said})
         return
     for place, section in enumerate(sections):
         click.secho(("\n" if place else "") + section.title, bold=True)
         for line in section.lines:
-            click.echo("\n".join(block("  - ", [line], width_of_screen(), indent=4)))
+            print_block("  - ", line, indent=4)
 
 
 policy.add_command(lint)
@@ -121,11 +117,7 @@ policy.add_command(diff)
 
 
 @policy.command(short_help="Print the JSON Schema of the policy language.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write it to this file instead of standard output.",
-)
+@click.option("--out", type=PATH, help="Write it to this file instead of standard output.")
 def schema(out: Path | None) -> None:
     """Print the JSON Schema of the policy language, for editors and for checks elsewhere."""
     from cloakwork.policy.schema import schema_text
@@ -146,23 +138,12 @@ def list_(as_json: bool) -> None:
 
     found = [(name, load_shipped(name).metadata.purpose) for name in list_policies()]
     if as_json:
-        _print_json({"policies": [{"name": name, "purpose": purpose} for name, purpose in found]})
-        return
-    _print_columns(found)
+        print_json({"policies": [{"name": name, "purpose": purpose} for name, purpose in found]})
+    else:
+        print_names(found)
 
 
 def _read(source: str, ledger: str | None) -> "Policy":
     from cloakwork.authoring.sources import policy_source
 
     return policy_source(source, ledger).policy()
-
-
-def _print_columns(rows: Iterable[tuple[str, str]]) -> None:
-    rows = list(rows)
-    width = max((len(first) for first, _ in rows), default=0)
-    for first, second in rows:
-        click.echo("\n".join(block(first, [second], width_of_screen(), indent=width + 2)))
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))

@@ -1,32 +1,55 @@
-"""``cloakwork policy init``: a policy to begin with, from a shipped one, a template or a log."""
+"""``cloakwork policy init`` and ``suggest``: a policy to begin with, from a shipped one, a template
+or a log.
+"""
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from cloakwork.base.errors import PolicyError
-from cloakwork.cli.options import column_option
-from cloakwork.cli.policy_files import write_new
-from cloakwork.cli.policy_suggest import write_suggestion
-from cloakwork.report.screen import block, columns
+from cloakwork.base.errors import LogError, UnsaidInput
+from cloakwork.cli.options import (
+    PATH,
+    column_mapping,
+    column_option,
+    json_option,
+    print_block,
+    print_json,
+    print_names,
+    quiet_option,
+    require_log,
+    write_new,
+)
+from cloakwork.cli.progress import progress_of
+from cloakwork.report.screen import block, columns, printable
+
+if TYPE_CHECKING:
+    from cloakwork.authoring.classify import Proposal
+    from cloakwork.authoring.suggestion import Audience, Goal, Suggestion, SuggestionRequest
+    from cloakwork.policy.attribute_rules import Role
 
 STARTER: Final = "kanon-dp-timestamps"
-SCHEMA_FILE: Final = "privacy-policy-v1.json"
+
+# Said here again, so that the help of a command loads no more than it needs; a test compares them.
+GOALS: Final = ("k-anonymity", "control-flow-dp", "whole-log-dp")
+AUDIENCES: Final = ("internal", "share", "publish")
+AUDIENCE: Final = "share"
+
+_ROLES: Final = ("identifier", "quasi-identifier", "sensitive", "insensitive")
 
 
 @click.command(short_help="Write a policy to begin with.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("policy.yaml"), help="Where to write it."
-)
+@click.option("--out", type=PATH, default=Path("policy.yaml"), help="Where to write it.")
 @click.option(
     "--from", "name", metavar="NAME", help=f"Shipped policy to begin with (else {STARTER})."
 )
 @click.option("--template", metavar="NAME", help="Template of a sector to begin with.")
-@click.option("--log", type=click.Path(path_type=Path), help="Log to propose a policy for.")
+@click.option("--log", type=PATH, help="Log to propose a policy for.")
 @click.option("--list", "list_them", is_flag=True, help="List templates and shipped policies.")
 @click.option("--dataset", help="Which dataset it is about.")
 @click.option("--owner", help="Who answers for it.")
@@ -51,7 +74,9 @@ def init(
     'cloakwork policy suggest' does, with its usual options). What only its author can say is a
     question in <...>, and 'cloakwork policy validate' refuses the file until it is answered.
     """
-    from cloakwork.policy.library import list_policies, list_templates, shipped
+    from cloakwork.authoring.starter import questions_of, shipped_policy, template_policy
+    from cloakwork.authoring.suggestion import SuggestionRequest, with_questions
+    from cloakwork.policy.library import list_policies, list_templates
 
     if list_them:
         _list()
@@ -61,7 +86,16 @@ def init(
         raise click.UsageError("--from, --template and --log: name one of them")
     header = {"dataset": dataset, "owner": owner, "purpose": purpose}
     if log is not None:
-        write_suggestion(log, out, header=_asked(header), columns=columns, force=force)
+        require_log(log)
+        request = SuggestionRequest(
+            log=log,
+            out=out,
+            header=with_questions(header),
+            columns=column_mapping(columns, log),
+        )
+        found = _suggestion(request, {"--column": columns}, {"--force": force}, quiet=False)
+        write_new(out, found.text, force=force)
+        _show(found, log, out)
         return
     if columns:
         raise click.UsageError("--column is about a log; name one with --log")
@@ -71,27 +105,10 @@ def init(
     else:
         source = name or STARTER
         _require_known(source, list_policies(), "--from")
-        text = (shipped("policies") / f"{source}.yaml").read_text("utf-8")
-        text = _with_header(_starter(text, out), header, keeps=False)
-    questions = _questions_of(text, out)
+        text = shipped_policy(source, out, header)
+    questions = questions_of(text, out)
     write_new(out, text, force=force)
     _say_next(out, source, questions)
-
-
-def template_policy(template: str, out: Path, header: Mapping[str, str | None]) -> str:
-    """The text of a policy for ``out``, from the template of a sector; what ``header`` leaves open
-    stays the question that the template asks.
-    """
-    from cloakwork.policy.library import template_text
-
-    return _with_header(_starter(template_text(template), out), header, keeps=True)
-
-
-def sectors() -> tuple[tuple[str, str], ...]:
-    """The templates, each with what it is for."""
-    from cloakwork.policy.library import list_templates, template_text
-
-    return tuple((name, _first_sentence(template_text(name))) for name in list_templates())
 
 
 def _require_known(name: str, known: list[str], option: str) -> None:
@@ -106,95 +123,258 @@ def _require_known(name: str, known: list[str], option: str) -> None:
         )
 
 
-def _starter(text: str, out: Path) -> str:
-    """A shipped policy as a file of one's own: named after the file, with the schema expected
-    beside it.
-    """
-    text = re.sub(
-        r"(?m)^(# yaml-language-server: \$schema=).*$", rf"\g<1>{SCHEMA_FILE}", text, count=1
-    )
-    name = re.sub(r"[^a-z0-9._-]+", "-", out.name.split(".")[0].lower()).lstrip("._-")[:100]
-    return re.sub(r"(?m)^(  name: )[a-z0-9._-]+", rf"\g<1>{name or 'policy'}", text, count=1)
-
-
-def _with_header(text: str, header: Mapping[str, str | None], *, keeps: bool) -> str:
-    """``text`` with what was said of it under metadata; what was not said becomes a question, or
-    stays where the text asks itself (``keeps``). An example's legal basis is nobody else's.
-    """
-    from cloakwork.policy.placeholders import HEADER_QUESTIONS, placeholder
-
-    for field, value in header.items():
-        if value is None and keeps:
-            continue
-        text = _with_metadata(
-            text, field, value if value is not None else placeholder(HEADER_QUESTIONS[field])
-        )
-    return text if keeps else re.sub(r"(?m)^  legalBasis: .*\n", "", text)
-
-
-def _with_metadata(text: str, field: str, value: str) -> str:
-    """``text`` with another value, and no comment, in one line of its metadata."""
-    from cloakwork.policy.yaml_text import in_quotes
-
-    line = f"  {field}: {in_quotes(value)}"
-    return re.sub(rf"(?m)^  {field}: .*$", lambda _: line, text, count=1)
-
-
-def _asked(header: Mapping[str, str | None]) -> dict[str, str]:
-    from cloakwork.policy.placeholders import HEADER_QUESTIONS, placeholder
-
-    return {
-        field: placeholder(HEADER_QUESTIONS[field]) if value is None else value
-        for field, value in header.items()
-    }
-
-
-def _questions_of(text: str, out: Path) -> int:
-    """How many questions the policy holds; raises PolicyError for what is wrong beside them."""
-    from cloakwork.plan.policies import parse_policy
-    from cloakwork.policy.placeholders import STILL_OPEN
-
-    try:
-        parse_policy(text, str(out))
-    except PolicyError as error:
-        wrong = [problem for problem in error.problems if STILL_OPEN not in problem.message]
-        if wrong:
-            raise PolicyError(wrong) from None
-        return len(error.problems)
-    return 0
-
-
 def _say_next(out: Path, source: str, questions: int) -> None:
+    from cloakwork.authoring.starter import SCHEMA_FILE
+
+    change = "check it:"
     if questions:
         ask = "a question" if questions == 1 else f"{questions} questions"
         change = f"answer {ask} in <...>, then check it:"
-    else:
-        change = "check it:"
-    said = f"{out}: written, from {source}. Next: {change}"
-    click.echo("\n".join(block("", [said], columns(), indent=2)).lstrip())
+    _print_paragraph(f"{out}: written, from {source}. Next: {change}")
     click.echo(f"  cloakwork policy validate {shlex.quote(str(out))}")
     click.echo("For completion in your editor:")
     click.echo(f"  cloakwork policy schema --out {shlex.quote(str(out.parent / SCHEMA_FILE))}")
 
 
+def _print_paragraph(text: str) -> None:
+    """Print a text whose further lines are indented."""
+    click.echo("\n".join(block("", [text], columns(), indent=2)).lstrip())
+
+
 def _list() -> None:
+    from cloakwork.authoring.starter import sectors
     from cloakwork.plan.policies import load_shipped
     from cloakwork.policy.library import list_policies
 
     policies = [(name, load_shipped(name).metadata.purpose) for name in list_policies()]
     for title, rows in (("--template NAME", sectors()), ("--from NAME", policies)):
         click.secho(title, bold=True)
-        _print_rows(rows)
+        print_names(rows, indent=2)
 
 
-def _first_sentence(text: str) -> str:
-    """What a template says of itself in its first comment."""
-    lines = [line.lstrip("# ").strip() for line in text.splitlines() if line.startswith("#")]
-    return next(line for line in lines if line and not line.startswith("yaml-language"))
+@click.command(short_help="Propose a policy for a log.")
+@click.argument("log", type=PATH)
+@click.option("--out", required=True, type=PATH, help="New policy file.")
+@click.option(
+    "--audience",
+    type=click.Choice(AUDIENCES),
+    default=AUDIENCE,
+    show_default=True,
+    help="Who gets the release.",
+)
+@click.option(
+    "--goal", type=click.Choice(GOALS), help="What it guarantees; by default by audience."
+)
+@click.option("--dataset", help="Which dataset the log belongs to; by default the file's name.")
+@click.option("--owner", help="Who answers for the policy; by default your user name.")
+@click.option("--purpose", help="What the release is for.")
+@click.option("--no-times", is_flag=True, help="Release no times.")
+@click.option("--ask", is_flag=True, help="Ask for each of these, and about each attribute.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+@column_option
+@click.option(
+    "--input",
+    "input_",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="How the log is read, as under spec.input, e.g. object_type=order or sheet=2024.",
+)
+@click.option(
+    "--unit",
+    metavar="ATTRIBUTE",
+    help="Protect whoever it names with all cases: an attribute of cases, or a table's column.",
+)
+@quiet_option
+@json_option
+def suggest(
+    log: Path,
+    out: Path,
+    audience: "Audience",
+    goal: "Goal | None",
+    dataset: str | None,
+    owner: str | None,
+    purpose: str | None,
+    no_times: bool,
+    ask: bool,
+    force: bool,
+    columns: tuple[str, ...],
+    input_: tuple[str, ...],
+    unit: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Read LOG inside and propose a policy for it: what each attribute is, what happens to it, and
+    why.
+
+    Names of attributes get into the policy, values do not. What a guarantee of differential privacy
+    needs to know is left as a question: an answer read off the log would be published. What is
+    printed here comes from the raw log: keep it inside.
+    """
+    from cloakwork.authoring.suggestion import SuggestionRequest
+
+    require_log(log)
+    if ask and as_json:
+        raise click.UsageError("--ask and --json do not go together")
+    if ask and not sys.stdin.isatty():
+        raise click.UsageError("--ask needs a terminal to ask in")
+    request = SuggestionRequest(
+        log=log,
+        out=out,
+        header={"dataset": dataset, "owner": owner, "purpose": purpose},
+        audience=audience,
+        goal=goal,
+        times=not no_times,
+        columns=column_mapping(columns, log),
+        said=_said_of_input(input_),
+        unit=unit,
+    )
+    typed = {"--column": columns, "--input": input_}
+    flags = {"--no-times": no_times, "--ask": ask, "--force": force}
+    found = _suggestion(request, typed, flags, quiet=quiet or as_json)
+    if ask:
+        found = _asked_in_terminal(found)
+    write_new(out, found.text, force=force)
+    if as_json:
+        print_json(_as_document(found, out))
+    else:
+        _show(found, log, out)
 
 
-def _print_rows(rows: Iterable[tuple[str, str]]) -> None:
-    rows = list(rows)
-    width = max((len(first) for first, _ in rows), default=0)
-    for first, second in rows:
-        click.echo("\n".join(block(f"  {first}", [second], columns(), indent=width + 4)))
+def _suggestion(
+    request: "SuggestionRequest",
+    typed: Mapping[str, tuple[str, ...]],
+    flags: Mapping[str, bool],
+    *,
+    quiet: bool,
+) -> "Suggestion":
+    """The policy that is proposed. Where the file leaves open how it is read, the error holds the
+    whole command, as it was ``typed``, and what it lacks.
+    """
+    with progress_of(quiet=quiet) as reporter:
+        reporter(f"reading {request.log}")
+        try:
+            return request.suggestion(reporter)
+        except UnsaidInput as error:
+            # The first choice stands in the command for what is to be said.
+            choice = next((name for name in error.choices if name.isprintable()), "NAME")
+            words = ["policy", "suggest", str(request.log), "--input", f"{error.option}={choice}"]
+            words += _typed_again(request, typed, flags, error.option)
+            command = shlex.join(["cloakwork", *words, "--out", str(request.out)])
+            hint = f"say which: {command}"
+            raise LogError(request.log, error.problem.message, hint=hint) from None
+
+
+def _typed_again(
+    request: "SuggestionRequest",
+    typed: Mapping[str, tuple[str, ...]],
+    flags: Mapping[str, bool],
+    unsaid: str,
+) -> Iterator[str]:
+    """The options of a command, without the value for ``unsaid`` and without questions."""
+    for option, values in typed.items():
+        for value in values:
+            if option != "--input" or value.partition("=")[0] != unsaid:
+                yield from (option, value)
+    said: dict[str, str | None] = {"audience": request.audience, "goal": request.goal}
+    said |= request.header
+    for name, text in said.items():
+        is_usual = (name, text) == ("audience", AUDIENCE)
+        if text and not text.startswith("<") and not is_usual:
+            yield from (f"--{name}", text)
+    if request.unit:
+        yield from ("--unit", request.unit)
+    yield from (flag for flag, given in flags.items() if given)
+
+
+def _said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:
+    """``NAME=VALUE`` pairs; columns have an option of their own."""
+    from cloakwork.log.formats.options import InputOptions
+
+    known = [name for name in InputOptions.model_fields if name != "columns"]
+    said: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or name not in known:
+            fault = f"'{pair}' is not NAME=VALUE; the names are {', '.join(known)}"
+            raise click.BadParameter(fault, param_hint="--input")
+        said[name] = value
+    return said
+
+
+def _asked_in_terminal(found: "Suggestion") -> "Suggestion":
+    """The suggestion, after its author was asked."""
+    header = replace(
+        found.header,
+        dataset=click.prompt("Dataset", default=found.header.dataset),
+        owner=click.prompt("Who answers for the policy", default=found.header.owner),
+        purpose=click.prompt("What is the release for", default=found.header.purpose),
+    )
+    proposals = []
+    for proposal in found.proposals:
+        question = f"{printable(proposal.name)} ({proposal.reason})"
+        role = click.prompt(question, default=str(proposal.role), type=click.Choice(_ROLES))
+        is_other = role != proposal.role
+        proposals.append(proposal.with_role(cast("Role", role)) if is_other else proposal)
+    return replace(found, header=header, proposals=tuple(proposals))
+
+
+def _show(found: "Suggestion", log: Path, out: Path) -> None:
+    from cloakwork.authoring.classify import COMMON_ONLY
+
+    click.echo(f"{out}: written, a proposal of {found.goal} for the audience '{found.audience}'.")
+    _print_paragraph(f"{found.columns_in_words}. Check these first.")
+    click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
+    for (role, reason), names in _groups(found.proposals).items():
+        said = f"{role}, as it {reason}:" if reason != COMMON_ONLY else f"{reason}:"
+        print_block("  ", said, indent=4)
+        print_block("      ", ", ".join(_numbered_alike(names)), indent=6)
+    if not found.proposals:
+        click.echo("  the log has no attributes but case, activity and time")
+    for note in found.notes:
+        print_block("note: ", note, indent=2)
+    click.echo("Next: read the file and change what is not so, then")
+    said = shlex.join([str(out), str(log)])
+    click.echo(f"  cloakwork policy lint {said}")
+    click.echo(f"  cloakwork plan {said}")
+
+
+def _groups(proposals: Iterable["Proposal"]) -> dict[tuple[str, str], list[str]]:
+    """The names of attributes by role and reason, those that say most of somebody first."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for proposal in sorted(proposals, key=lambda each: _ROLES.index(each.role)):
+        found.setdefault((proposal.role, proposal.reason), []).append(printable(proposal.name))
+    return found
+
+
+def _numbered_alike(names: Iterable[str]) -> Iterator[str]:
+    """The names, those that differ in their number alone as one."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(re.sub(r"[_:. -]?\d+$", "", name), []).append(name)
+    for alike in found.values():
+        more = f" and {len(alike) - 1} like it" if len(alike) > 1 else ""
+        yield alike[0] + more
+
+
+def _as_document(found: "Suggestion", out: Path) -> dict[str, Any]:
+    return {
+        "path": str(out),
+        "goal": found.goal,
+        "audience": found.audience,
+        "questions": found.questions,
+        "columns": found.columns,
+        "input": found.options.model_dump(),
+        "open_input": list(found.open_input),
+        "persons": list(found.persons),
+        "unnamed": list(found.unnamed),
+        "attributes": [
+            {
+                "name": each.name,
+                "nature": each.nature,
+                "role": each.role,
+                "reason": each.reason,
+                "figures": {k: v for k, v in asdict(each.figures).items() if k != "name"},
+            }
+            for each in found.proposals
+        ],
+    }

@@ -88,7 +88,7 @@ def _live_line(steps: int | None) -> Iterator[LiveProgress]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
-    from cloakwork.cli.console import console
+    from cloakwork.report.screen import console
 
     line = Progress(
         BarColumn(bar_width=16),

@@ -1,20 +1,22 @@
-"""``cloakwork registry``: versions of policies, and who approved them."""
+"""``cloakwork registry``: versions of policies, and who approved them; ``cloakwork keys``: whose
+signatures count.
+"""
 
-import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cloakwork.cli.options import json_option, ledger_option, open_ledger
+from cloakwork.cli.options import json_option, ledger_option, open_ledger, print_json, print_lines
 from cloakwork.report.screen import block, printable
-from cloakwork.report.screen import columns as width_of_screen
+from cloakwork.report.screen import columns as screen_columns
 
 if TYPE_CHECKING:
-    from cloakwork.authoring.versions import Approval, PolicyVersion, Revocation, Signer
+    from cloakwork.authoring.registry import Registry
+    from cloakwork.authoring.versions import Approval, PolicyVersion, Signer
     from cloakwork.publishing.keys import SigningKey
 
 key_option = click.option(
@@ -55,13 +57,12 @@ def add(
 
     Adding the same policy again does nothing; other content under the same version is refused.
     """
-    from cloakwork.authoring.registry import Registry
     from cloakwork.authoring.sources import policy_source
 
     source = policy_source(policy, ledger)
     source.policy()
     key = _key(key_file)
-    version = Registry(open_ledger(ledger)).add(
+    version = _registry(ledger).add(
         source.text,
         author=author or _user_name(),
         reason=reason,
@@ -69,7 +70,7 @@ def add(
         key=key,
     )
     if as_json:
-        _print_json(version_json(version))
+        print_json(version_json(version))
         return
     added = f"{version.reference}: added by {version.author.person}, {version.state}"
     click.echo(printable(added))
@@ -83,19 +84,16 @@ def add(
 @json_option
 def list_(ledger: str | None, as_json: bool) -> None:
     """List the versions, and which of them are approved."""
-    from cloakwork.authoring.registry import Registry
-
-    versions = Registry(open_ledger(ledger, tell_missing=not as_json)).versions()
+    versions = _registry(ledger, tell_missing=not as_json).versions()
     if as_json:
-        _print_json({"versions": [version_json(each) for each in versions]})
+        print_json({"versions": [version_json(each) for each in versions]})
         return
     if not versions:
         click.echo("no policies; add one: cloakwork registry add policy.yaml")
     width = max((len(each.reference) for each in versions), default=0)
     for each in versions:
-        dataset = each.added.statement.dataset
-        said = f"{_standing(each)}; dataset {dataset}"
-        click.echo("\n".join(block(f"{each.reference:<{width}}  ", [said], width_of_screen())))
+        said = f"{_standing(each)}; dataset {each.added.statement.dataset}"
+        print_lines(block(f"{each.reference:<{width}}  ", [said], screen_columns()))
 
 
 def _standing(version: "PolicyVersion") -> str:
@@ -117,31 +115,28 @@ def _standing(version: "PolicyVersion") -> str:
 @json_option
 def show(version: str, only_text: bool, ledger: str | None, as_json: bool) -> None:
     """Show who wrote a version, who approved it and whose approval counts here."""
-    from cloakwork.authoring.registry import Registry
-
     if only_text and as_json:
         raise click.UsageError("--text prints the policy alone; --json holds it, too")
-    found = Registry(open_ledger(ledger)).get(version)
+    found = _registry(ledger).get(version)
     if as_json:
-        _print_json(version_json(found) | {"text": found.text})
+        print_json(version_json(found) | {"text": found.text})
     elif only_text:
-        _print_text(found.text)
+        text = found.text
+        # As it was added; on a terminal without what that would obey.
+        if _is_terminal():
+            text = "\n".join(printable(line) for line in text.split("\n"))
+        click.echo(text, nl=not text.endswith("\n"))
     else:
-        _print_labelled(_lines_of(found))
-
-
-def _print_text(text: str) -> None:
-    """A policy as it was added; on a terminal without what that would obey."""
-    if _is_terminal():
-        text = "\n".join(printable(line) for line in text.split("\n"))
-    click.echo(text, nl=not text.endswith("\n"))
+        for label, line in _labelled_lines(found):
+            first = f"{label + ':' if label else '':<10}"
+            print_lines(block(first, [line], screen_columns(), indent=10))
 
 
 def _is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _lines_of(version: "PolicyVersion") -> Iterable[tuple[str, str]]:
+def _labelled_lines(version: "PolicyVersion") -> Iterator[tuple[str, str]]:
     said = version.added.statement
     yield "Policy", f"{version.reference}, dataset {said.dataset}: {_standing(version)}"
     yield "Digest", said.digest
@@ -183,20 +178,19 @@ def approve(
     Read it first: 'cloakwork registry show NAME@VERSION --text'. The approval counts wherever both
     keys, the author's and yours, are trusted.
     """
-    from cloakwork.authoring.registry import Registry
-
-    register = Registry(open_ledger(ledger))
+    register = _registry(ledger)
+    # A version that is not there is told before a key is made.
     register.get(version)
     key = _key(key_file)
     approval = register.approve(version, approver=approver or _user_name(), reason=reason, key=key)
     if as_json:
-        _print_json(version_json(register.get(version)))
+        print_json(version_json(register.get(version)))
         return
     approved = f"{version}: approved by {approval.approver.person} (key {key.keyid[:16]})"
     click.echo(printable(approved))
     for fault in approval.faults:
         said = f"it does not count here yet: {fault}"
-        click.echo(printable_lines(block("  ", [said], width_of_screen(), indent=2)))
+        print_lines(block("  ", [said], screen_columns(), indent=2))
     _say_key(key)
 
 
@@ -219,14 +213,12 @@ def revoke(
 
     Whoever may write to the ledger may revoke.
     """
-    from cloakwork.authoring.registry import Registry
-
-    register = Registry(open_ledger(ledger))
+    register = _registry(ledger)
     register.get(version)
     key = _key(key_file)
     ended = register.revoke(version, person=person or _user_name(), reason=reason, key=key)
     if as_json:
-        _print_json(version_json(ended))
+        print_json(version_json(ended))
         return
     click.echo(printable(f"{version}: {_standing(ended)}"))
     _say_key(key)
@@ -234,7 +226,10 @@ def revoke(
 
 def version_json(version: "PolicyVersion") -> dict[str, Any]:
     """One version as JSON values, without its text."""
-    said = version.added.statement
+    said, ended = version.added.statement, version.revocation
+    revocation = None
+    if ended is not None:
+        revocation = asdict(ended) | {"recorded_at": ended.recorded_at.isoformat()}
     return {
         "policy": version.reference,
         "name": said.name,
@@ -247,7 +242,7 @@ def version_json(version: "PolicyVersion") -> dict[str, Any]:
         "reason": said.reason,
         "added_at": version.recorded_at.isoformat(),
         "approvals": [_approval_json(each) for each in version.approvals],
-        "revocation": _revocation_json(version.revocation),
+        "revocation": revocation,
     }
 
 
@@ -264,10 +259,10 @@ def _approval_json(approval: "Approval") -> dict[str, Any]:
     }
 
 
-def _revocation_json(ended: "Revocation | None") -> dict[str, Any] | None:
-    if ended is None:
-        return None
-    return asdict(ended) | {"recorded_at": ended.recorded_at.isoformat()}
+def _registry(ledger: str | None, *, tell_missing: bool = False) -> "Registry":
+    from cloakwork.authoring.registry import Registry
+
+    return Registry(open_ledger(ledger, tell_missing=tell_missing))
 
 
 def _key(file: str | None) -> "SigningKey":
@@ -292,16 +287,62 @@ def _user_name() -> str:
         raise click.UsageError("your user name is not known; give a name") from None
 
 
-def _print_labelled(lines: Iterable[tuple[str, str]]) -> None:
-    for label, text in lines:
-        first = f"{label + ':' if label else '':<10}"
-        click.echo(printable_lines(block(first, [text], width_of_screen(), indent=10)))
+@click.group()
+def keys() -> None:
+    """List whose signatures count here, and change that."""
 
 
-def printable_lines(lines: Iterable[str]) -> str:
-    """Lines without what a terminal would obey."""
-    return "\n".join(printable(line) for line in lines)
+@keys.command("list")
+@json_option
+def list_keys(as_json: bool) -> None:
+    """List your own key and the keys that were trusted here."""
+    from cloakwork.publishing.keys import known_keys
+
+    known = known_keys()
+    if as_json:
+        shown = [each.model_dump(mode="json", exclude={"public_key"}) for each in known.trusted]
+        unconfirmed = [path.stem for path in known.unconfirmed]
+        document = {"own": known.own, "trusted": shown, "unconfirmed": unconfirmed}
+        print_json(document, only_ascii=True)
+        return
+    own = f"{known.own}  your own"
+    click.echo(own if known.own else "no key of your own: the first 'cloakwork apply' makes one")
+    for each in known.trusted:
+        may = ", approves policies" if each.approves else ""
+        click.echo(f"{each.keyid}  {each.name}, trusted on {each.since:%Y-%m-%d}{may}")
+    for path in known.unconfirmed:
+        click.echo(
+            f"{path.stem}  does not count: filed by version 0.1.0, which filed every key that "
+            f"signed here; if you know whose it is: cloakwork keys trust {path} --name NAME"
+        )
 
 
-def _print_json(document: dict[str, Any]) -> None:
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+@keys.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--name", required=True, help="Whose key it is; verify shows it.")
+@click.option("--approves", is_flag=True, help="Let its approvals of policies count, too.")
+@json_option
+def trust(file: Path, name: str, approves: bool, as_json: bool) -> None:
+    """Let signatures of the public key in FILE (PEM) count from now on: those under releases, and
+    with --approves those under approvals of policies (see 'cloakwork registry').
+    """
+    from cloakwork.publishing.keys import trust as trust_key
+
+    record = trust_key(file, name, approves=approves)
+    if as_json:
+        click.echo(record.model_dump_json(indent=2, exclude={"public_key"}))
+        return
+    what = "signatures and approvals" if record.approves else "signatures"
+    click.echo(f"{what} of key {record.keyid} now count, under the name {record.name}")
+    click.echo("  compare the key's id with its owner, by a way that you trust")
+
+
+@keys.command(short_help="No longer let signatures of a key count.")
+@click.argument("key", metavar="NAME_OR_KEYID")
+def untrust(key: str) -> None:
+    """No longer let signatures of a key count: by its name, or by 8 or more digits of its id."""
+    from cloakwork.publishing.keys import untrust as untrust_key
+
+    removed = untrust_key(key)
+    keyid = removed.stem if isinstance(removed, Path) else removed.keyid
+    click.echo(f"signatures of key {keyid} no longer count")

@@ -15,13 +15,13 @@ from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.declarations import WINDOW_LENGTHS, DatasetWindows, declared_cost
 from cloakwork.ledger.ledger import Ledger, Summary
 from cloakwork.ledger.records import Record
-from cloakwork.report.dataset_text import declared_fields
 from cloakwork.report.ledger_text import (
     affected_lines,
     budget_name,
     budget_notes,
     charge_text,
     date_text,
+    declared_fields,
     failure_in_words,
     kept_apart,
     listed_balances,

@@ -10,7 +10,7 @@ from threading import Event, Lock, Semaphore, Thread
 from typing import Any, Final, Literal
 
 from cloakwork.base.errors import CloakworkError, first_line
-from cloakwork.cli.failures import notes_of
+from cloakwork.report.failures import notes_of
 
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 

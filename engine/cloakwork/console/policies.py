@@ -1,48 +1,39 @@
-"""Policies: an editor that shows what is wrong at its line, advice, what changed between two."""
+"""The registry: versions of policies that do not change, who wrote and who approved them."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from starlette.responses import JSONResponse, Response
 
-from cloakwork.base.errors import MOST_LINES, CloakworkError, PolicyError
-from cloakwork.cli.policy_diff import in_one_sentence, version_sentence
-from cloakwork.cli.policy_init import sectors, template_policy
-from cloakwork.console.sources import policy_file, policy_names, policy_source
-from cloakwork.console.visits import Visit, address, go, user_name
+from cloakwork.authoring.registry import Registry
+from cloakwork.authoring.starter import sectors, template_policy
+from cloakwork.authoring.versions import PolicyVersion
+from cloakwork.base.errors import MOST_LINES, CloakworkError, FileProblem, PolicyError
+from cloakwork.console.visits import (
+    Visit,
+    address,
+    go,
+    policy_file,
+    policy_names,
+    policy_source,
+    user_name,
+)
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_digest, write_text
 from cloakwork.plan.policies import load_policy, parse_policy
-from cloakwork.policy.advice import ADVICE_RULES, LEDGER_RULES, LOG_RULES, WAIVER_RULES, Advice
 from cloakwork.policy.diff import Change, diff, verdict
-from cloakwork.policy.document import dotted_path
 from cloakwork.policy.explain import Section, explain
 from cloakwork.policy.lint import lint
-from cloakwork.policy.model import Policy
 from cloakwork.policy.schema import policy_schema
-from cloakwork.policy.syntax import read_document
 from cloakwork.policy.versions import version_step
-from cloakwork.policy.waivers import judged
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedFinding:
-    """What is to be said about one place of a policy; lines and columns count from 1. ``waiver``:
-    who silenced it and why, where somebody did.
-    """
-
-    line: int | None
-    column: int | None
-    message: str
-    waiver: str = ""
+from cloakwork.report.policy_findings import VERDICTS, Annotation, placed_advice, version_sentence
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyFindings:
     """What a policy's text is: its faults, or advice and what it says in plain words."""
 
-    problems: tuple[PlacedFinding, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
     more: int = 0
-    advice: tuple[PlacedFinding, ...] = ()
+    advice: tuple[Annotation, ...] = ()
     sections: tuple[Section, ...] = ()
     valid: bool = False
     title: str = ""
@@ -134,7 +125,7 @@ def compare_two(visit: Visit) -> Response:
         before, after = (policy_source(visit, name).policy() for name in (old, new))
         changes = diff(before, after)
         step = version_step(before, after, changes)
-        sentences = [in_one_sentence(verdict(changes))]
+        sentences = [VERDICTS[verdict(changes)]]
         if step.bump is not None:
             sentences.append(version_sentence(step))
     return visit.page(
@@ -170,11 +161,8 @@ def findings_of(text: str, name: str) -> PolicyFindings:
     try:
         read = parse_policy(text, name)
     except PolicyError as error:
-        problems = tuple(
-            PlacedFinding(each.line, each.column, _with_hint(each.message, each.hint))
-            for each in error.problems[:MOST_LINES]
-        )
-        return PolicyFindings(problems, more=max(0, len(error.problems) - MOST_LINES))
+        shown = tuple(error.problems[:MOST_LINES])
+        return PolicyFindings(shown, more=len(error.problems) - len(shown))
     meta = read.metadata
     return PolicyFindings(
         valid=True,
@@ -184,35 +172,64 @@ def findings_of(text: str, name: str) -> PolicyFindings:
     )
 
 
-def placed_advice(
-    policy: Policy,
-    advice: tuple[Advice, ...],
-    text: str,
-    name: str,
-    *,
-    unchecked: Collection[str] = (*LOG_RULES, *LEDGER_RULES),
-) -> tuple[PlacedFinding, ...]:
-    """Advice with its place in the text, in order; what the policy waives says so.
-
-    ``unchecked``: rules that were not asked.
-    """
-    document = read_document(text, name)
-    known = ADVICE_RULES.keys() - WAIVER_RULES.keys()
-    found = [
-        PlacedFinding(
-            *document.place(each.advice.steps),
-            _advice_text(each.advice),
-            "" if each.waiver is None else str(each.waiver),
-        )
-        for each in judged(advice, policy.spec.waivers, known=known, unchecked=unchecked)
-    ]
-    return tuple(sorted(found, key=lambda each: (each.line or 0, each.column or 0, each.message)))
+def all_versions(visit: Visit) -> Response:
+    """Every version, the newest first."""
+    ledger = visit.state.ledger()
+    found = Registry(ledger).versions()
+    return visit.page("registry.html", versions=tuple(reversed(found)), ledger=ledger.url)
 
 
-def _advice_text(advice: Advice) -> str:
-    rule = f" [{advice.rule}]" if advice.rule else ""
-    return f"{dotted_path(advice.steps)}: {advice.message}{rule}"
+def one_version(visit: Visit) -> Response:
+    """One version: its text, who stands behind it, and what may be done with it."""
+    registry = Registry(visit.state.ledger())
+    version = registry.get(visit.asked("of"))
+    return visit.page(
+        "version.html",
+        version=version,
+        said=version.added.statement,
+        earlier=_earlier(registry, version),
+        findings=findings_of(version.text, version.reference),
+        me=user_name(),
+    )
 
 
-def _with_hint(message: str, hint: str | None) -> str:
-    return f"{message}; {hint}" if hint else message
+def _earlier(registry: Registry, version: PolicyVersion) -> tuple[str, ...]:
+    """Other versions of the same policy, the newest first."""
+    others = registry.versions(version.added.statement.name)
+    return tuple(each.reference for each in reversed(others) if each.reference != version.reference)
+
+
+def add(visit: Visit) -> Response:
+    """Add a policy file as the version that it names, signed with your key."""
+    name = visit.sent("file")
+    text = read_policy_text(policy_file(visit, name))
+    author, reason = _said(visit, "author", "who wrote it"), visit.sent("reason") or "added"
+    version = Registry(visit.state.ledger()).add(text, author=author, reason=reason, label=name)
+    return _shown(version.reference)
+
+
+def approve(visit: Visit) -> Response:
+    """Approve a version, signed with your key, which is not its author's."""
+    reference = visit.sent("of")
+    person, reason = _said(visit, "person", "who approves it"), _said(visit, "reason", "why")
+    Registry(visit.state.ledger()).approve(reference, approver=person, reason=reason)
+    return _shown(reference)
+
+
+def revoke(visit: Visit) -> Response:
+    """End the approval of a version, for good."""
+    reference = visit.sent("of")
+    person, reason = _said(visit, "person", "who revokes it"), _said(visit, "reason", "why")
+    Registry(visit.state.ledger()).revoke(reference, person=person, reason=reason)
+    return _shown(reference)
+
+
+def _shown(reference: str) -> Response:
+    return go(address("/registry/version", of=reference))
+
+
+def _said(visit: Visit, name: str, what: str) -> str:
+    value = visit.sent(name)
+    if not value:
+        raise OutsideFolder(f"nothing was said of {what}; fill it in")
+    return value

@@ -1,4 +1,4 @@
-"""Releases: what their statements say, verification, reports, and the one file to send."""
+"""Attacks on a log and a release of it: what somebody who knows a little about a case finds."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,11 +10,11 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 
 from cloakwork import api
 from cloakwork.base.errors import VerificationFailed
-from cloakwork.cli.verify import refusal_line, verdict_line, verification_sections
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.jobs import JobProgress, JobResult
 from cloakwork.console.visits import Visit
 from cloakwork.console.workplace import STATEMENT, OutsideFolder
+from cloakwork.evaluation.assess import risk
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.ledger.records import Record
 from cloakwork.publishing.dsse import read_envelope
@@ -24,7 +24,9 @@ from cloakwork.publishing.verify import Verification, read_statement
 from cloakwork.report.ledger_text import charge_text
 from cloakwork.report.model import Audience
 from cloakwork.report.render import render, render_pdf
+from cloakwork.report.risk import risk_page
 from cloakwork.report.screen import ScreenSection
+from cloakwork.report.verification import refusal_line, verdict_line, verification_sections
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +186,56 @@ def download(visit: Visit) -> Response:
     if path.suffix.lower() != ".zip":
         raise OutsideFolder(f"{path.name}: is no packed release, which ends in .zip")
     return FileResponse(path, media_type="application/zip", filename=path.name)
+
+
+TARGETS = (100, 300, 1000)
+"""Cases that can be looked for: of more, the work takes minutes."""
+
+
+def risk_form(visit: Visit) -> Response:
+    """Which log to attack, and which release of it."""
+    found = visit.workplace.look()
+    return visit.page(
+        "risk.html",
+        logs=found.logs,
+        releases=(*found.releases, *found.packed),
+        log=visit.asked("log"),
+        release=visit.asked("folder"),
+        targets=TARGETS,
+    )
+
+
+def attack(visit: Visit) -> Response:
+    """Attack them; internal."""
+    log_name, release_name, targets = (
+        visit.sent("log"),
+        visit.sent("release"),
+        visit.sent("targets"),
+    )
+    log = visit.workplace.existing_file(log_name)
+    released = visit.workplace.existing(release_name) if release_name else None
+    if targets not in map(str, TARGETS):
+        raise OutsideFolder("there is no such number of cases; choose one of the list")
+
+    def work(progress: JobProgress) -> JobResult:
+        found = risk(log, released, targets=int(targets), reporter=progress)
+        content = {
+            "log": log_name,
+            "release": release_name,
+            "found": found,
+            "reports_on": _folder_of(visit, release_name, found),
+            "with_pdf": can_write_pdf(),
+        }
+        return JobResult("attacked.html", content, document=risk_page(found))
+
+    of_release = f" and {release_name}" if release_name else ""
+    return visit.begin(f"Attack {log_name}{of_release}", work)
+
+
+def _folder_of(visit: Visit, name: str, found: RiskReport) -> str:
+    """The release folder that a report with these figures can be made of; empty without one."""
+    if not name or found.release is None:
+        return ""
+    folder = visit.workplace.existing(name)
+    said = stated(folder) if (folder / "internal").is_dir() else None
+    return name if said is not None and said.id == found.release else ""

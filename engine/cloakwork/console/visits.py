@@ -1,24 +1,28 @@
-"""A request as the pages see it, and the answers that they give."""
+"""The policies that a page can name: files of the folder, and versions of the registry."""
 
 import getpass
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from cloakwork.authoring.registry import Registry, is_reference
+from cloakwork.authoring.sources import PolicySource
 from cloakwork.base.errors import CloakworkError
 from cloakwork.console.jobs import Job, JobProgress, JobResult, Jobs
-from cloakwork.console.workplace import Workplace
+from cloakwork.console.workplace import POLICY_ENDINGS, OutsideFolder, Workplace, read_policy_text
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.report.templates_of import templates_of
+from cloakwork.report.html import templates_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
 
 MOST_BYTES: Final = 4_000_000
 """Of a form: a policy of a million bytes, each of them escaped, and the rest."""
@@ -184,3 +188,28 @@ def shown(text: object) -> str:
         letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1]
         for letter in str(text)
     )
+
+
+def policy_names(visit: Visit) -> tuple[str, ...]:
+    """The versions of the registry that are not revoked, the newest first; then the files."""
+    versions = Registry(visit.state.ledger()).versions()
+    kept = [each.reference for each in versions if each.state != "revoked"]
+    return (*reversed(kept), *visit.workplace.look().policies)
+
+
+def policy_source(visit: Visit, name: str) -> PolicySource:
+    """The policy that a page names; its errors call it so.
+
+    Raises OutsideFolder where it is neither a version nor a file of the folder.
+    """
+    if is_reference(name) and not name.lower().endswith(POLICY_ENDINGS):
+        return PolicySource(Registry(visit.state.ledger()).get(name).text, name, None)
+    path = policy_file(visit, name)
+    return PolicySource(read_policy_text(path), name, path)
+
+
+def policy_file(visit: Visit, name: str) -> Path:
+    """The path of a policy file of the folder; raises OutsideFolder where it is none."""
+    if not name.lower().endswith(POLICY_ENDINGS):
+        raise OutsideFolder(f"{name}: is no policy file, which ends in .yaml")
+    return visit.workplace.existing_file(name)

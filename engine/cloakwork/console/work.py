@@ -1,35 +1,66 @@
-"""Work on logs: suggest a policy, plan, apply; what runs, how far it is, and what came of it."""
+"""Settings beside each other, before one of them is chosen."""
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from cloakwork import api
-from cloakwork.authoring import header_of
-from cloakwork.authoring import suggest as suggested
-from cloakwork.authoring.dataset_advice import lint_dataset
-from cloakwork.authoring.suggestion import AUDIENCES, GOALS
-from cloakwork.authoring.unknown_log import read_unknown
+from cloakwork.authoring.advice import lint_dataset
+from cloakwork.authoring.sources import read_profile
+from cloakwork.authoring.suggestion import AUDIENCES, GOALS, SuggestionRequest
 from cloakwork.base.errors import PlanMoved
-from cloakwork.cli.failures import noting_remains
-from cloakwork.cli.policy_lint import advice_on_log
-from cloakwork.cli.policy_suggest import notes_on, taken_line
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.jobs import Job, JobProgress, JobResult
-from cloakwork.console.log_reading import READING, reading_sent
-from cloakwork.console.policies import placed_advice
-from cloakwork.console.sources import policy_file, policy_names, policy_source
-from cloakwork.console.visits import Visit, go, job_page
+from cloakwork.console.visits import Visit, go, job_page, policy_file, policy_names, policy_source
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
+from cloakwork.evaluation.compare import compare
+from cloakwork.evaluation.comparison_messages import beside_lines
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.lint import lint
+from cloakwork.report.comparison import comparison_html, table_rows
+from cloakwork.report.failures import noting_remains
 from cloakwork.report.outcome import outcome
-from cloakwork.report.plan_details import branches
-from cloakwork.report.plan_screen import plan_sections
+from cloakwork.report.plan_screen import branches, plan_sections
+from cloakwork.report.policy_findings import placed_advice
 from cloakwork.report.screen import ScreenSection
 from cloakwork.report.texts import warning_lines
-from cloakwork.run.run import previewable
+
+_COLUMNS: Final = (
+    ("case", "Column of the case", ""),
+    ("activity", "Column of the activity", ""),
+    ("timestamp", "Column of the time", ""),
+)
+_OTHER_COLUMNS: Final = "other_columns"
+_OPTIONS: Final = (
+    ("time_format", "Time format", "such as %d.%m.%Y %H:%M or epoch-seconds"),
+    ("time_zone", "Time zone", "of times that name none, such as Europe/Berlin"),
+    ("sheet", "Sheet", "of a workbook"),
+    ("object_type", "Object type", "of an object-centric log: its objects become the cases"),
+    ("delimiter", "Delimiter", "of a CSV file, such as ; or tab"),
+    ("decimal", "Decimal mark", ". or ,"),
+    ("encoding", "Encoding", "of a CSV file, such as cp1252"),
+    ("format", "Format", "where the name of the file does not say it, such as csv"),
+)
+READING: Final = (
+    *_COLUMNS,
+    (_OTHER_COLUMNS, "Columns of the whole case", "case:NAME=COLUMN, divided by semicolons"),
+    *_OPTIONS,
+)
+"""Each field: its name, its label, and a note."""
+
+
+def reading_sent(visit: Visit) -> tuple[dict[str, str], dict[str, str]]:
+    """Which column holds what, and the other keys of ``spec.input``: what the form says."""
+    columns = {name: visit.sent(name) for name, _, _ in _COLUMNS if visit.sent(name)}
+    for pair in filter(None, map(str.strip, visit.sent(_OTHER_COLUMNS).split(";"))):
+        name, sign, column = pair.partition("=")
+        if not (sign and name.strip() and column.strip()):
+            raise OutsideFolder(f"columns of the whole case: {pair!r} is not case:NAME=COLUMN")
+        columns[name.strip()] = column.strip()
+    said = {name: visit.sent(name) for name, _, _ in _OPTIONS if visit.sent(name)}
+    return columns, said
 
 
 def all_logs(visit: Visit) -> Response:
@@ -69,16 +100,21 @@ def suggest(visit: Visit) -> Response:
     audience, goal = visit.sent("audience"), visit.sent("goal") or None
     if audience not in AUDIENCES or goal not in (*GOALS, None):
         raise OutsideFolder("there is no such audience or goal; choose one of the list")
-    given = {name: visit.sent(name) or None for name in ("dataset", "owner", "purpose")}
-    header = header_of(log, out, **given)
     columns, said = reading_sent(visit)
+    request = SuggestionRequest(
+        log=log,
+        out=out,
+        header={name: visit.sent(name) or None for name in ("dataset", "owner", "purpose")},
+        audience=audience,
+        goal=goal,
+        columns=columns,
+        said=said,
+    )
     name = visit.workplace.relative(out) or out.name
 
     def work(progress: JobProgress) -> JobResult:
         progress("reading the log")
-        read, detected = read_unknown(log, columns, said)
-        progress("looking at its attributes")
-        found = suggested(read, header, audience, goal, detected=detected)
+        found = request.suggestion(progress)
         write_text(out, found.text)
         return JobResult(
             "suggested.html",
@@ -87,8 +123,8 @@ def suggest(visit: Visit) -> Response:
                 "log": visit.sent("log"),
                 "goal": found.goal,
                 "proposals": found.proposals,
-                "taken": taken_line(found),
-                "notes": tuple(notes_on(found)),
+                "taken": found.columns_in_words,
+                "notes": found.notes,
             },
         )
 
@@ -104,9 +140,9 @@ def lint_log(visit: Visit) -> Response:
 
     def work(progress: JobProgress) -> JobResult:
         progress("reading the log")
-        advice = lint(policy) + advice_on_log(policy, log)
+        advice = lint(policy) + api.advice_on_log(policy, log)
         advice += lint_dataset(policy, visit.state.ledger())
-        found = placed_advice(policy, advice, text, name, unchecked=())
+        found = placed_advice(policy, advice, text, name, with_log=True, with_ledger=True)
         return JobResult("linted.html", {"file": name, "log": log_name, "advice": found})
 
     return visit.begin(f"Lint {name} beside {log_name}", work)
@@ -133,8 +169,8 @@ def plan(visit: Visit) -> Response:
     def work(progress: JobProgress) -> JobResult:
         made = source.plan(window=window or None)
         budget = api.budget(made, ledger=visit.state.ledger())
-        progress("trying the steps out" if previewable(made) else "planned")
-        previewed = api.preview(made, log, reporter=progress) if previewable(made) else ()
+        progress("trying the steps out" if api.previewable(made) else "planned")
+        previewed = api.preview(made, log, reporter=progress) if api.previewable(made) else ()
         warnings = warning_lines(made, budget.without_dp)
         return JobResult(
             "planned.html",
@@ -238,3 +274,62 @@ def _job(visit: Visit) -> Job:
     if job is None:
         raise OutsideFolder("this work is not known; the console was started anew since")
     return job
+
+
+_MOST_DIGITS: Final = 13
+
+
+def compare_form(visit: Visit) -> Response:
+    """Which settings to compare on which log."""
+    return visit.page(
+        "compare.html",
+        policies=policy_names(visit),
+        logs=visit.workplace.look().logs,
+        chosen=visit.asked("policy"),
+        log=visit.asked("log"),
+    )
+
+
+def compare_settings(visit: Visit) -> Response:
+    """Compare them; the ledger notes that, and is charged nothing."""
+    log_name, names = visit.sent("log"), visit.fields.get("policy", ())
+    if not names:
+        raise OutsideFolder("no policy was chosen; choose one or more")
+    log = visit.workplace.existing_file(log_name)
+    policies = [policy_source(visit, name).policy() for name in names]
+    cases = _number_of_cases(visit.sent("cases"))
+    profile_name = visit.sent("profile")
+    profile = read_profile(visit.workplace.existing_file(profile_name)) if profile_name else None
+    sweeps = [part.strip() for part in visit.sent("sweep").split(";") if part.strip()]
+
+    def work(progress: JobProgress) -> JobResult:
+        progress("comparing")
+        found = compare(
+            log,
+            policies,
+            sweep=sweeps,
+            ledger=visit.state.ledger(progress),
+            profile=profile,
+            cases=cases,
+            window=visit.sent("window") or None,
+            reporter=progress,
+        )
+        content = {
+            "log": log_name,
+            "found": found,
+            "rows": table_rows(found),
+            "beside": beside_lines(found),
+        }
+        return JobResult("compared.html", content, document=comparison_html(found, log.name))
+
+    return visit.begin(f"Compare {', '.join(names)} for {log_name}", work)
+
+
+def _number_of_cases(text: str) -> int | None:
+    """The number in a field; None where it is empty."""
+    if not text:
+        return None
+    digits = text.replace(",", "")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < _MOST_DIGITS and int(digits)):
+        raise OutsideFolder(f"number of cases: must be a whole number above 0, not '{text}'")
+    return int(digits)

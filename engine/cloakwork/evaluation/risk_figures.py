@@ -172,7 +172,7 @@ class MembershipFigures(Frozen):
     @property
     def in_words(self) -> list[str]:
         """The sentences that ``membership_lines`` makes."""
-        from cloakwork.report.membership_text import membership_lines
+        from cloakwork.report.risk import membership_lines
 
         return membership_lines(self)
 

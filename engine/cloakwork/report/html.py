@@ -1,7 +1,6 @@
-"""Reports as one HTML page each: inline style, inline drawings, no script, no network; light or
-dark as the reader has it, and printable.
-"""
+"""Pages from templates: everything that they are given is escaped, and nothing may be missing."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,16 +16,8 @@ from cloakwork.evaluation.utility import Utility
 from cloakwork.plan.sentences import proof_in_words, treatment_in_words
 from cloakwork.publishing.folder import log_path, names_of_log
 from cloakwork.publishing.statement import PublishedCost, SpentBudget
-from cloakwork.report.curves import drawn
-from cloakwork.report.flow_drawing import drawn_flows
-from cloakwork.report.letters import without_controls
-from cloakwork.report.model import (
-    InternalReport,
-    PublicReport,
-    PublicStep,
-    public_steps,
-)
-from cloakwork.report.templates_of import templates_of
+from cloakwork.report.drawings import drawn, drawn_flows
+from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
 from cloakwork.report.texts import (
     duration,
     guarantee_line,
@@ -38,6 +29,7 @@ from cloakwork.report.texts import (
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP, _PER_ROW = 190, 64, 44, 4
 _CURRENCIES: Final = {
@@ -284,3 +276,49 @@ def _environment() -> "Environment":
     environment.filters |= {"plainly": guarantee_line, "whom": unit_text, "duration": duration}
     environment.filters |= {"log_name": log_name, "clause": main_clause, "purpose": purpose_text}
     return environment
+
+
+_JOINERS: Final = frozenset("\u200c\u200d")
+"""Without them words of some languages are spelt wrong."""
+_LAST_LETTER: Final = 0x530
+_SIGNS: Final = frozenset("–—‘’“”…→≤≥·•")
+
+
+def without_controls(text: str) -> str:
+    """The text; characters that are not seen, or turn the line round, by their number.
+
+    >>> without_controls("a\\u202eb")
+    'a[U+202E]b'
+    """
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    return "".join(letter if _is_shown(letter) else _by_number(letter) for letter in text)
+
+
+def with_common_letters(text: str) -> str:
+    """The text; characters beyond Latin, Greek and Cyrillic by their number, some signs apart."""
+    return "".join(
+        letter if ord(letter) < _LAST_LETTER or letter in _SIGNS else _by_number(letter)
+        for letter in without_controls(text)
+    )
+
+
+def _is_shown(letter: str) -> bool:
+    return letter == "\n" or letter in _JOINERS or unicodedata.category(letter)[0] != "C"
+
+
+def _by_number(letter: str) -> str:
+    return f"[U+{ord(letter):04X}]"
+
+
+def templates_of(package: str) -> "Environment":
+    """The templates in the folder ``templates`` of a package."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

@@ -1,11 +1,13 @@
-"""What ``cloakwork ledger`` prints: budgets of a dataset, and the history of its releases."""
+"""What ``cloakwork ledger``, ``dataset`` and ``plan`` say of budgets and releases: in lines, and as
+JSON values.
+"""
 
-from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING, Final
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
-import click
-
+from cloakwork.base.quantities import format_duration
 from cloakwork.base.text import listed
 from cloakwork.report.screen import block, columns
 from cloakwork.report.texts import cost_text, counted, duration
@@ -14,9 +16,14 @@ if TYPE_CHECKING:
     from cloakwork.base.costs import Charge, Cost
     from cloakwork.ledger.account import Balance
     from cloakwork.ledger.advisories import AdvisoryMatch
+    from cloakwork.ledger.datasets import DatasetOverview
     from cloakwork.ledger.declarations import DatasetDeclaration
+    from cloakwork.ledger.forecast import BudgetForecast
+    from cloakwork.ledger.journal import Entry
     from cloakwork.ledger.ledger import Summary
     from cloakwork.ledger.records import Record
+    from cloakwork.publishing.reconcile import Reconciliation
+
 
 CURRENCY_NAMES: Final = {
     "unit": "differential privacy of a unit",
@@ -305,7 +312,309 @@ def date_text(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M}"
 
 
-def print_lines(lines: Iterator[str]) -> None:
-    """Print lines, one after another."""
-    for line in lines:
-        click.echo(line)
+_GAUGE: Final = 20
+"""Characters of a gauge."""
+
+
+def share_spent(balance: "Balance") -> float | None:
+    """The larger of the shares of epsilon and of delta that are spent; None without a total."""
+    if balance.left is None or balance.total is None:
+        return None
+    pairs = [
+        (balance.left.epsilon, balance.total.epsilon),
+        (balance.left.delta, balance.total.delta),
+    ]
+    shares = [left / total for left, total in pairs if total > 0 and math.isfinite(total)]
+    return 1 - min(shares, default=1.0)
+
+
+def gauge(share: float) -> str:
+    """How much is spent as a bar; full and empty only where it is exactly that.
+
+    >>> gauge(0.5), gauge(0.001)
+    ('[##########..........]', '[#...................]')
+    """
+    cells = min(max(round(share * _GAUGE), 1), _GAUGE - 1)
+    if share in (0.0, 1.0):
+        cells = int(share * _GAUGE)
+    return f"[{'#' * cells}{'.' * (_GAUGE - cells)}]"
+
+
+def list_lines(found: "Sequence[DatasetOverview]", width: int | None = None) -> Iterator[str]:
+    """Every dataset in a few lines: name, owner, releases, and a gauge a book."""
+    width = columns() if width is None else width
+    for number, each in enumerate(found):
+        if number:
+            yield ""
+        owner = each.declaration.owner
+        answers = f"owner {owner}" if owner else "no owner declared"
+        head = f"{each.name}  ({answers}; {_release_count(each)})"
+        yield from block("", [head], width, indent=0)
+        for balance in listed_balances(each.summary):
+            yield from block("", [gauge_text(balance)], width, indent=2)
+        if each.overlaps:
+            names = ", ".join(overlap.dataset for overlap in each.overlaps)
+            line = f"seems to hold cases of: {names} (internal)"
+            yield from block("", [line], width, indent=2)
+
+
+def show_lines(overview: "DatasetOverview", width: int | None = None) -> Iterator[str]:
+    """One dataset: what is declared, what is left of each book, and what to know of it."""
+    width = columns() if width is None else width
+    for label, entries in declared_fields(overview.declaration).items():
+        yield from block(label, entries, width, indent=_LABEL)
+    yield ""
+    yield from summary_lines(overview.summary, width, with_declaration=False, describe=gauge_text)
+    yield ""
+    yield from block("", list(_overlap_lines(overview)), width, indent=0)
+    yield from block("", list(_comparison_lines(overview)), width, indent=0)
+
+
+def declared_fields(declaration: "DatasetDeclaration") -> dict[str, list[str]]:
+    """What is declared, by label; what is not is said to be so."""
+    unit = f"each {declaration.unit}" if declaration.unit else "not declared: any policy's"
+    windows = {None: "not declared: any policy's", "none": "none"}
+    approval = "any valid policy may be applied"
+    if declaration.require_approval:
+        approval = "only approved policies may be applied"
+    totals = [total_text(currency, cost) for currency, cost in declaration.totals.items()]
+    return {
+        "owner": [declaration.owner or "not declared"],
+        "unit": [unit],
+        "total": totals or ["not declared: the smallest of its policies binds"],
+        "windows": [windows.get(declaration.windows, f"of {declaration.windows}")],
+        "approval": [approval],
+    }
+
+
+def gauge_text(balance: "Balance") -> str:
+    """One budget with its gauge; in words alone where no total is declared."""
+    share = share_spent(balance)
+    if share is None:
+        return balance_text(balance)
+    spent, left, total = (
+        priced(balance, cost) for cost in (balance.spent, balance.left, balance.total)
+    )
+    amount = f"{spent} of {total}; {left} left"
+    return f"{gauge(share)} {100 * share:.3g}% spent: {amount}; {budget_name(balance)}"
+
+
+def _release_count(overview: "DatasetOverview") -> str:
+    records = overview.summary.records
+    return counted(sum(not record.failed_before_release for record in records), "release")
+
+
+def _overlap_lines(overview: "DatasetOverview") -> Iterator[str]:
+    if overview.overlaps is None:
+        yield "Overlaps with other datasets: not readable with these rights."
+    elif not overview.overlaps:
+        yield "Overlaps: no other dataset is known to hold the same cases."
+    else:
+        for found in overview.overlaps:
+            yield f"Internal, read off the raw logs: {found}"
+
+
+def _comparison_lines(overview: "DatasetOverview") -> Iterator[str]:
+    made = len(overview.comparisons)
+    yield f"Comparisons made before choosing: {made}." if made else "No comparisons were made."
+    for entry in overview.declared:
+        reason = entry.fields().get("reason")
+        yield f"Declared {entry.at[:16].replace('T', ' ')}{f': {reason}' if reason else ''}."
+
+
+def overview_json(overview: "DatasetOverview") -> dict[str, Any]:
+    """One dataset."""
+    overlaps = overview.overlaps
+    return summary_json(overview.summary) | {
+        "declarations": [
+            {"at": entry.at, "entry": entry.seq, "says": entry.fields()}
+            for entry in overview.declared
+        ],
+        "overlaps": None
+        if overlaps is None
+        else [{"dataset": each.dataset, "share": each.share} for each in overlaps],
+        "comparisons": [{"at": entry.at, "entry": entry.seq} for entry in overview.comparisons],
+    }
+
+
+_MEASURED_ON: Final = {
+    "log": "the log",
+    "log-with-invented-times": "the log with invented times",
+    "stand-in": "a stand-in; the log was not opened",
+}
+
+
+def comparison_lines(entries: "Sequence[Entry]", width: int | None = None) -> Iterator[str]:
+    """Every comparison as a block of lines; nothing where there is none."""
+    width = columns() if width is None else width
+    if not entries:
+        return
+    yield ""
+    yield f"{counted(len(entries), 'comparison')} of settings, which cost nothing"
+    for entry in entries:
+        body = entry.fields()
+        yield ""
+        yield from block("", [date_text(datetime.fromisoformat(entry.at))], width, indent=0)
+        named = len(body["policies"]) > 1
+        fields = {
+            "dataset": [entry.dataset],
+            "policy": [f"{each['name']} {each['version']}" for each in body["policies"]],
+            "settings": [_setting_text(each, named) for each in body["settings"]],
+            "measured": [f"on {_MEASURED_ON.get(body['measured_on'], body['measured_on'])}"],
+        }
+        for label, lines in fields.items():
+            yield from block(f"  {label}", lines, width, indent=_LABEL)
+
+
+def _setting_text(setting: dict[str, Any], named: bool) -> str:
+    """What was swept; ``named``: whether its policy is, too."""
+    values = ", ".join(f"{name} {value}" for name, value in setting["values"].items())
+    text = values or "as it is"
+    return f"{setting['policy']}: {text}" if named else text
+
+
+def comparison_json(entry: "Entry") -> dict[str, Any]:
+    """One comparison as ``--json`` prints it."""
+    return {"at": entry.at, "dataset": entry.dataset, **entry.fields()}
+
+
+def summary_json(summary: "Summary") -> dict[str, Any]:
+    """A dataset's budgets and what concerns its releases."""
+    return {
+        "dataset": summary.dataset,
+        "releases": sum(not record.failed_before_release for record in summary.records),
+        "failed": sum(record.failed_before_release for record in summary.records),
+        "budgets": [_balance_json(balance) for balance in summary.balances],
+        "without_dp": [record.id for record in summary.without_dp],
+        "concerned": _concerned(summary),
+        "declaration": declaration_json(summary.declaration),
+    }
+
+
+def _concerned(summary: "Summary") -> list[dict[str, Any]]:
+    from cloakwork.ledger.records import advisories_of
+
+    found = ((record, finding) for record in summary.records for finding in advisories_of(record))
+    return [
+        {"release": record.id, "advisory": finding.advisory.id, "status": finding.status}
+        for record, finding in found
+    ]
+
+
+def _balance_json(balance: "Balance") -> dict[str, Any]:
+    return {
+        "currency": balance.currency,
+        "book": balance.book.name,
+        "unit": balance.book.unit,
+        "window": balance.window,
+        "apart_from": list(balance.apart_from),
+        "unconverted": list(balance.unconverted),
+        "shift": _shift_json(balance.shift),
+        "spent": cost_json(balance.spent),
+        "left": cost_json(balance.left),
+        "total": cost_json(balance.total),
+    }
+
+
+def outlook_json(outlook: "BudgetForecast") -> dict[str, Any]:
+    """What a release would mean for the budget, book by book."""
+    books = zip(outlook.before, outlook.cost, outlook.after, strict=True)
+    return {
+        "books": [
+            {
+                "book": before.book.name,
+                "window": before.window,
+                "currency": before.currency,
+                "shift": _shift_json(before.shift),
+                "before": cost_json(before.left),
+                "this": cost_json(cost),
+                "after": cost_json(after.left),
+                "spent": cost_json(before.spent),
+                "total": cost_json(before.total),
+                "apart_from": list(after.apart_from),
+            }
+            for before, cost, after in books
+        ],
+        "earlier_releases": outlook.earlier,
+        "earlier_without_dp": outlook.without_dp,
+        "declaration": declaration_json(outlook.declaration),
+    }
+
+
+def declaration_json(declaration: "DatasetDeclaration") -> dict[str, Any]:
+    """What a dataset is declared with."""
+    return {
+        "owner": declaration.owner,
+        "unit": declaration.unit,
+        "totals": {name: cost_json(cost) for name, cost in declaration.totals.items()},
+        "windows": declaration.windows,
+        "require_approval": declaration.require_approval,
+    }
+
+
+def record_json(record: "Record") -> dict[str, Any]:
+    """One entry of the ledger."""
+    from cloakwork.ledger.records import advisories_of
+
+    found = advisories_of(record)
+    return {
+        "id": record.id,
+        "dataset": record.dataset,
+        "policy": record.policy,
+        "version": record.version,
+        "policy_digest": record.policy_digest,
+        "unit": record.unit,
+        "makes": record.makes,
+        "window": record.window,
+        "state": record.state,
+        "without_release": without_release(record),
+        "folder": record.place.folder if record.place else None,
+        "host": record.place.host if record.place else None,
+        "created_at": record.created_at.isoformat(),
+        "committed_at": record.committed_at.isoformat() if record.committed_at else None,
+        "statement_digest": record.statement_digest,
+        "guarantees": record.note,
+        "engine": record.engine,
+        "advisories": [
+            {"id": each.advisory.id, "status": each.status, "title": each.advisory.title}
+            for each in found
+        ],
+        "charges": [
+            {
+                "currency": charge.currency,
+                "unit": charge.unit,
+                "shift": _shift_json(charge.shift),
+                **(cost_json(charge.cost) or {}),
+            }
+            for charge in record.charges
+        ],
+        "details": dict(record.details),
+    }
+
+
+def reconciliation_json(done: "Reconciliation") -> dict[str, Any]:
+    """What ``ledger reconcile`` found and did."""
+    return {
+        "agrees": done.agrees,
+        "drafts_removed": done.drafts_removed,
+        "findings": [
+            {
+                "outcome": each.outcome,
+                "release": each.release or None,
+                "folder": each.folder,
+                "says": each.says,
+            }
+            for each in done.findings
+        ],
+    }
+
+
+def _shift_json(shift: timedelta | None) -> str | None:
+    return format_duration(shift) if shift else None
+
+
+def cost_json(cost: "Cost | None") -> dict[str, float | None] | None:
+    """Epsilon is null where there is no bound: JSON has no infinity."""
+    if cost is None:
+        return None
+    return {"epsilon": cost.epsilon if math.isfinite(cost.epsilon) else None, "delta": cost.delta}

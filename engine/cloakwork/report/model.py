@@ -2,27 +2,280 @@
 says).
 """
 
-from typing import Final, Literal
+import platform
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, Literal
 
-from pydantic import JsonValue
+from pydantic import AwareDatetime, JsonValue
 
-from cloakwork.base.errors import LedgerError
+from cloakwork.base.errors import CloakworkError, LedgerError, VerificationFailed
 from cloakwork.base.facts import unit_name
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.quantities import Duration, Frozen
+from cloakwork.evaluation.control_flow import FlowGraph
+from cloakwork.evaluation.curves import ShareCurve
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.evaluation.utility import Utility
+from cloakwork.ledger.account import Account
+from cloakwork.ledger.declarations import declaration_of
+from cloakwork.ledger.forecast import forecast_budget
+from cloakwork.ledger.journal import Entry, EventKind
 from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.records import Record
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.mechanisms.base import Proof
+from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan
-from cloakwork.publishing.statement import PrivacyStatement, Statement
-from cloakwork.publishing.verify import advisories_of_plan
-from cloakwork.report.examined import NOT_EXAMINED, WHEN_WRITTEN, Examination
-from cloakwork.report.history import LedgerView, ledger_view
-from cloakwork.report.origin import RunOrigin, origin_of
-from cloakwork.report.pictures import ReleasedPictures
+from cloakwork.publishing.folder import INTERNAL_FOLDER, STATEMENT_FILE
+from cloakwork.publishing.statement import PrivacyStatement, PublishedCost, Statement
+from cloakwork.publishing.verify import Verification, advisories_of_plan, signed_log, verify
 from cloakwork.report.texts import warning_lines
 from cloakwork.report.unprotected import UnprotectedGroup, unprotected_groups
 from cloakwork.run.release import Release
+
+
+class Examination(Frozen):
+    """Whether the release was verified when the report was made, by which key, and what was found.
+
+    ``outcome``: ``verified``; ``failed``, with what does not hold in ``failures``; or
+    ``not-examined``, where the released log is not at hand; or ``when-written``, in the report that
+    ``apply`` writes: nothing is published that fails. ``keyid`` and ``trusted``: whose key
+    signed, and why it counts; None where nothing was verified.
+    """
+
+    outcome: Literal["verified", "failed", "not-examined", "when-written"]
+    keyid: str | None = None
+    trusted: str | None = None
+    checks: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    left_open: tuple[str, ...] = ()
+
+
+NOT_EXAMINED: Final = Examination(outcome="not-examined")
+WHEN_WRITTEN: Final = Examination(outcome="when-written")
+
+
+def examined(folder: Path, public_key: Path | None = None) -> Examination:
+    """Verify the release in ``folder`` as ``cloakwork verify`` does; what fails is told, not
+    raised.
+    """
+    files = {path.name for path in folder.iterdir()} - {STATEMENT_FILE, INTERNAL_FOLDER}
+    if not any(name.startswith("log.") for name in files):
+        return NOT_EXAMINED
+    try:
+        return examination_of(verify(folder, public_key=public_key))
+    except VerificationFailed as failure:
+        found = failure.found
+        held = examination_of(found) if isinstance(found, Verification) else NOT_EXAMINED
+        return held.model_copy(update={"outcome": "failed", "failures": tuple(failure.mismatches)})
+
+
+def examination_of(found: Verification) -> Examination:
+    """What was verified, in lines."""
+    return Examination(
+        outcome="verified",
+        keyid=found.keyid,
+        trusted=found.trusted,
+        checks=found.checks,
+        left_open=found.unverifiable_claims,
+    )
+
+
+_PACKAGES: Final = ("dp-accounting", "highspy", "numpy", "polars", "pydantic", "scipy")
+"""What figures, searches and prices of a release depend on."""
+
+
+class RunOrigin(Frozen):
+    """Versions and platform of the run that made a release.
+
+    ``command``: makes another release of the same plan. Its noise, order and ids are others: they
+    are drawn anew, on purpose.
+    """
+
+    engine: str
+    python: str
+    platform: str
+    packages: dict[str, str]
+    command: str
+
+
+def origin_of(plan: Plan) -> RunOrigin:
+    """The origin of a release of ``plan`` that is made in this process."""
+    window = plan.facts.release_window
+    command = "cloakwork apply plan.json LOG --out NEW_FOLDER"
+    return RunOrigin(
+        engine=f"cloakwork {plan.engine}, in memory",
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        platform=platform.platform(),
+        packages=dict(_versions()),
+        command=command if window is None else f"{command} --window {window}",
+    )
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for name in _PACKAGES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            continue
+
+
+class BookAtRelease(Frozen):
+    """One book of the dataset when the release was made: spent before it, by it, what may be spent
+    and what was left after it. ``total`` and ``left`` are None where no total is declared.
+    """
+
+    book: str
+    currency: str
+    before: PublishedCost
+    release: PublishedCost
+    total: PublishedCost | None
+    left: PublishedCost | None
+    shift: Duration | None = None
+    window: str | None = None
+
+
+class StatedApproval(Frozen):
+    """Who approved the policy of a release, when and why, as the ledger's entry says."""
+
+    policy: str
+    author: str
+    approver: str
+    approved_at: AwareDatetime
+    reason: str
+    author_keyid: str | None = None
+    approver_keyid: str | None = None
+
+
+class LedgerView(Frozen):
+    """What the ledger knew of a release: ``earlier`` releases of the dataset, and how many
+    comparisons of settings were noted before it.
+    """
+
+    books: tuple[BookAtRelease, ...]
+    earlier: int
+    comparisons: tuple[AwareDatetime, ...] = ()
+    approval: StatedApproval | None = None
+
+
+def ledger_view(ledger: Ledger | None, plan: Plan, release: str) -> LedgerView | None:
+    """What ``ledger`` knows of the release with that identity; None where it does not know it, or
+    cannot be read.
+    """
+    if ledger is None:
+        return None
+    dataset = plan.policy.metadata.dataset
+    try:
+        records = ledger.history(dataset) if ledger.exists() else ()
+        place = next((row for row, item in enumerate(records) if item.id == release), None)
+        if place is None:
+            return None
+        return _view(ledger, plan, records[:place], records[place])
+    except CloakworkError:
+        return None
+
+
+def _view(ledger: Ledger, plan: Plan, before: tuple[Record, ...], own: Record) -> LedgerView:
+    terms = ledger_terms(plan.policy, plan.facts.release_window)
+    declared = declaration_of(_earlier(ledger, "dataset-declared", own), own.dataset, ledger.url)
+    account = declared.bind(Account.of(before), own.charges)
+    outlook = forecast_budget(before, account, own.charges, own.totals, terms)
+    balances = zip(outlook.before, outlook.cost, outlook.after, strict=True)
+    return LedgerView(
+        books=tuple(
+            BookAtRelease(
+                book=after.book.name,
+                currency=after.currency,
+                before=PublishedCost.of(earlier.spent),
+                release=PublishedCost.of(cost),
+                total=None if after.total is None else PublishedCost.of(after.total),
+                left=None if after.left is None else PublishedCost.of(after.left),
+                shift=after.shift,
+                window=after.window,
+            )
+            for earlier, cost, after in balances
+        ),
+        earlier=outlook.earlier,
+        comparisons=_comparisons(ledger, own),
+        approval=_approval(own),
+    )
+
+
+def _comparisons(ledger: Ledger, own: Record) -> tuple[datetime, ...]:
+    """When comparisons of settings on this dataset were noted, before the release was reserved."""
+    return tuple(datetime.fromisoformat(each.at) for each in _earlier(ledger, "compared", own))
+
+
+def _earlier(ledger: Ledger, kind: EventKind, own: Record) -> list[Entry]:
+    """Entries about the dataset from before the release was reserved."""
+    entries = ledger.events(kind, dataset=own.dataset)
+    return [entry for entry in entries if datetime.fromisoformat(entry.at) <= own.created_at]
+
+
+_APPROVAL: Final = "approval"
+
+
+def _approval(own: Record) -> StatedApproval | None:
+    """The approval that the release's entry names among its details."""
+    said: Any = own.details.get(_APPROVAL)
+    if not isinstance(said, dict):
+        return None
+    known = {name: said[name] for name in StatedApproval.model_fields if said.get(name)}
+    try:
+        return StatedApproval.model_validate(known)
+    except ValueError:
+        return None
+
+
+_DRAWN: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
+
+
+class ReleasedPictures(Frozen):
+    """The released log's most frequent steps, how long its cases take and when its events happen;
+    nothing of the source: counts and shares of a source are absent or 0.
+    """
+
+    flow: FlowGraph
+    curves: tuple[ShareCurve, ...]
+
+
+def released_pictures(folder: Path, statement: Statement, plan: Plan) -> ReleasedPictures | None:
+    """Pictures of the signed log in ``folder``; None where it is not there, or cannot be read. Of
+    several files one is in memory at a time: times are then those of a sample of the cases.
+    """
+    from cloakwork.base.errors import CloakworkError
+    from cloakwork.evaluation.control_flow import flow_graph
+    from cloakwork.evaluation.release_comparison import days_from
+    from cloakwork.evaluation.utility import SeenLog
+    from cloakwork.evaluation.whole_log import time_curves
+    from cloakwork.log.formats import read_log
+    from cloakwork.log.formats.file_parts import FileParts
+
+    signed = signed_log(folder, statement)
+    if any(file.is_symlink() or not file.is_file() for file in signed.files):
+        return None
+    timeless = TIMESTAMPS not in plan.released
+    read = partial(read_log, timeless=timeless, keep=_DRAWN.__contains__)
+    try:
+        files = signed.files
+        seen = SeenLog.of(read(files[0]) if len(files) == 1 else FileParts(files, read))
+        log = seen.sample.log
+        graph = flow_graph(log, log, variants=(seen.variants, seen.variants))
+        curves = time_curves(log, log, days_from(plan.facts))
+    except CloakworkError:
+        return None
+    steps = tuple(
+        step.model_copy(update={"source": 0, "source_median": None}) for step in graph.steps
+    )
+    return ReleasedPictures(
+        flow=graph.model_copy(update={"steps": steps, "source_share": None}),
+        curves=tuple(curve.model_copy(update={"source": ()}) for curve in curves),
+    )
+
 
 INTERNAL_BANNER: Final = "INTERNAL: holds figures from the raw log. Never publish."
 

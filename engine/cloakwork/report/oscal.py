@@ -12,7 +12,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.statement import PrivacyStatement
-from cloakwork.report.examined import Examination
+from cloakwork.report.model import Examination
 
 OSCAL_VERSION: Final = "1.1.2"
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:cloakwork:oscal:v1")

@@ -1,13 +1,13 @@
 """What ``apply`` says when it is done: what was released, what holds, and, inside, what is left."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.base.quantities import hours
 from cloakwork.evaluation.utility import Utility
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.plan.model import Plan
-from cloakwork.plan.sentences import unproven_cost, unproven_sentence
+from cloakwork.plan.sentences import caveat_in_words, unproven_cost, unproven_sentence
 from cloakwork.publishing.from_plan import absent_attributes
 from cloakwork.report.ledger_text import charge_text
 from cloakwork.report.plan_screen import change_line
@@ -52,6 +52,28 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
         ScreenSection("Public", (_public_files(published),)),
         ScreenSection("Never publish", tuple(_internal_files(release.internal))),
     )
+
+
+def outcome_json(published: "Published") -> dict[str, Any]:
+    """What was released, as JSON values; nothing here was counted on the raw log."""
+    release = published.release
+    plan, window = release.plan, release.plan.facts.release_window
+    unproven = [item.model_dump(mode="json") for item in plan.unproven]
+    return ({"unproven": unproven} if unproven else {}) | {
+        "release": str(published.folder),
+        "release_id": release.release_id,
+        **({} if window is None else {"window": window}),
+        "log": {"cases": release.log.case_count, "events": release.log.event_count},
+        "guarantees": [claim.model_dump(mode="json") for claim in plan.claims],
+        "exposed": [item.model_dump(mode="json") for item in plan.exposed],
+        "charges": [charge.model_dump(mode="json") for charge in plan.charges],
+        "warnings": [
+            *purpose_lines(plan.policy.metadata.purpose),
+            *map(caveat_in_words, plan.warnings),
+        ],
+        "statement": published.statement_digest,
+        "signed_by": published.keyid,
+    }
 
 
 def _unproven(plan: Plan) -> Iterator[ScreenSection]:

@@ -1,6 +1,7 @@
-"""Rendering the report of a published release, for insiders or for everybody."""
+"""Making the report of a release, for insiders or for everybody, and writing it to a file."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -8,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from cloakwork.base.errors import OutputError, VerificationFailed
+from cloakwork.base.files import new_file, require_new
 from cloakwork.base.quantities import Frozen
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.ledger.ledger import Ledger
@@ -18,26 +20,29 @@ from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FI
 from cloakwork.publishing.from_plan import reworded_statement
 from cloakwork.publishing.keys import keyid_of, trusted_key
 from cloakwork.publishing.keys import public_key as read_key
-from cloakwork.publishing.statement import Statement, file_digest
+from cloakwork.publishing.statement import PrivacyStatement, Statement, file_digest
 from cloakwork.publishing.verify import read_statement
 from cloakwork.report.dpv import dpv_terms
-from cloakwork.report.examined import Examination, examined
-from cloakwork.report.history import ledger_view
 from cloakwork.report.html import dpia_html, internal_html, public_html
-from cloakwork.report.markdown import markdown_of
 from cloakwork.report.model import (
     INTERNAL_BANNER,
     Audience,
+    Examination,
     Format,
     InternalReport,
+    examined,
+    internal_report,
+    ledger_view,
     other_unbounded_releases,
     public_report,
+    released_pictures,
 )
 from cloakwork.report.oscal import assessment_results
-from cloakwork.report.pictures import released_pictures
-from cloakwork.report.risk_file import require_internal, require_of_release
+from cloakwork.report.page_tree import markdown_of
+from cloakwork.report.risk import require_internal, require_of_release
 from cloakwork.report.texts import warning_lines
 from cloakwork.report.unprotected import unprotected_groups
+from cloakwork.run.release import Release
 
 M = TypeVar("M", bound=Frozen)
 
@@ -95,7 +100,7 @@ def render_pdf(
     """The report as a PDF with tags, after PDF/UA-1; arguments and errors as for ``render``.
     Needs the extra ``pdf``.
     """
-    from cloakwork.report.pdf import pdf_of
+    from cloakwork.report.page_tree import pdf_of
 
     page = render(folder, audience, "html", public_key=public_key, ledger=ledger, risk=risk)
     statement = read_statement(read_envelope(_content(folder / STATEMENT_FILE))).predicate
@@ -239,3 +244,50 @@ def _as_json(document: dict[str, Any]) -> str:
 
 def _json(report: Frozen) -> str:
     return report.model_dump_json(by_alias=True, indent=2)
+
+
+def internal_files(
+    release: Release, statement: PrivacyStatement, writing: float
+) -> dict[str, bytes]:
+    """The report in the formats that the policy asks for, by file name; none where it asks for
+    none.
+
+    ``writing``: seconds that writing the log took.
+    """
+    formats = release.plan.policy.spec.output.report
+    if not formats:
+        return {}
+    ledger = None if release.reservation is None else release.reservation.ledger
+    others = other_unbounded_releases(ledger, statement)
+    report = internal_report(release, statement, writing, others)
+    banner = f"{INTERNAL_BANNER}\nRemove this folder before the release is passed on.\n"
+    files = {"README.txt": banner.encode()}
+    if "json" in formats:
+        files["report.json"] = report.model_dump_json(by_alias=True, indent=2).encode() + b"\n"
+    if "html" in formats:
+        files["report.html"] = internal_html(report, others).encode()
+    return files
+
+
+def check_file(out: Path) -> None:
+    """Refuse a file that exists, or that would lie among the signed files of a release, before
+    anything is computed. Raises OutputError.
+    """
+    require_new(out)
+    place = out.resolve()
+    for folder in place.parents:
+        if (folder / STATEMENT_FILE).exists() and folder / INTERNAL_FOLDER not in place.parents:
+            raise OutputError(
+                f"{out}: lies in a release, whose files are signed; name a file outside it"
+            )
+
+
+def write_file(out: Path, content: bytes, *, private: bool) -> None:
+    """Write ``content`` to the new file ``out``; ``private``: readable by its owner only. Raises
+    OutputError; then there is no file.
+    """
+    mode = 0o600 if private else 0o666
+    with new_file(out) as draft:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)

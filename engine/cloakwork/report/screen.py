@@ -1,16 +1,22 @@
 """How commands lay out what people read: a label on the left, its lines on the right, wrapped.
 
 A screen is a sequence of sections. ``fitted`` shortens the longest ones until the screen has at
-most so many lines, and says under which option the rest is shown.
+most so many lines, and says under which option the rest is shown. ``NO_COLOR``, ``--no-color`` and
+what is no terminal get no colours.
 """
 
+import os
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 LABEL: Final = 16
 """Columns of the labels."""
@@ -167,3 +173,25 @@ def printable(text: str) -> str:
     a\\u202eb\\x1b
     """
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def colours_are_off() -> bool:
+    """Whether the user asked for no colours (https://no-color.org, or ``--no-color``)."""
+    context = click.get_current_context(silent=True)
+    refused = context is not None and context.color is False
+    return refused or bool(os.environ.get("NO_COLOR"))
+
+
+def console(*, stderr: bool = False, width: int | None = None) -> "Console":
+    """A console of rich that keeps to the user's wish for colours."""
+    from rich.console import Console
+
+    return Console(
+        stderr=stderr, width=width, highlight=False, soft_wrap=False, no_color=colours_are_off()
+    )
+
+
+def switch_colours_off(context: click.Context, _: click.Parameter, requested: bool) -> None:
+    """The callback of ``--no-color``: for this command, and what it calls."""
+    if requested or os.environ.get("NO_COLOR"):
+        context.color = False

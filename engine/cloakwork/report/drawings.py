@@ -1,13 +1,150 @@
-"""The directly-follows graph of a log as a drawing that a page can hold."""
+"""Share curves and directly-follows graphs as lines and boxes that a page can hold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import hypot
 from textwrap import wrap
 from typing import Final, Literal
+from xml.sax.saxutils import escape
 
 from cloakwork.evaluation.control_flow import FlowGraph
-from cloakwork.report.flow_layout import BEGIN, END, Link, layers_of, links_of
+from cloakwork.evaluation.curves import ShareCurve
+
+_WIDTH: Final = 360
+_BASE: Final = 100
+_HEIGHT: Final = _BASE + 24
+
+INK, GRID = "#1d2733", "#dbe2e9"
+DASHED: Final = "stroke-dasharray='5 4'"
+
+
+def svg_text(
+    x: float | str, y: float | str, words: str, attributes: str = "", colour: str = INK
+) -> str:
+    """Words in a drawing that stands alone; ``attributes`` end in a blank."""
+    sans = "font-family='system-ui, sans-serif' font-size='13'"
+    return f"<text x='{x}' y='{y}' {sans} {attributes}fill='{colour}'>{escape(words)}</text>"
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnCurve:
+    """A curve in pixels: path data of both lines, and words with their places from the left.
+
+    ``base``: where the share 0 lies; ``highest``: the largest share of either line.
+    """
+
+    title: str
+    source: str
+    released: str
+    marks: tuple[tuple[float, str], ...]
+    highest: float
+    width: int = _WIDTH
+    base: int = _BASE
+    height: int = _HEIGHT
+
+
+def drawn(curve: ShareCurve) -> DrawnCurve:
+    """The drawing: steps from the left to the right, the largest share near the upper edge."""
+    highest = max((*curve.source, *curve.released), default=0.0)
+    return DrawnCurve(
+        title=curve.title,
+        source=_path_of_shares(curve.source, highest),
+        released=_path_of_shares(curve.released, highest),
+        marks=tuple((round(place * _WIDTH, 1), words) for place, words in curve.marks),
+        highest=highest,
+    )
+
+
+def _path_of_shares(shares: Sequence[float], highest: float) -> str:
+    step = _WIDTH / max(len(shares), 1)
+    lines = [f"M0 {_BASE}"]
+    for place, share in enumerate(shares):
+        y = _BASE - (_BASE - 8) * share / highest if highest else _BASE
+        lines.append(f"V{y:.1f}H{(place + 1) * step:.1f}")
+    return "".join(lines)
+
+
+BEGIN: Final = "begin\x00"
+END: Final = "end\x00"
+"""Where cases begin and end; no activity has such a name in a log of XML."""
+
+WIDEST: Final = 3
+"""Activities in a layer, at most."""
+
+Link = tuple[str, str]
+
+
+def links_of(graph: FlowGraph) -> list[Link]:
+    """The steps of a graph, beginnings and ends by their names here, in the graph's order."""
+    return [
+        (BEGIN if s.first is None else s.first, END if s.second is None else s.second)
+        for s in graph.steps
+    ]
+
+
+def layers_of(links: Sequence[Link]) -> list[list[str]]:
+    """The activities layer by layer: each link leads downwards but for those that close a circle,
+    the rarest of it (``links`` begin with the most frequent).
+    """
+    parents = _without_circles(links)
+    layer: dict[str, int] = {BEGIN: 0}
+    taken: dict[int, list[str]] = {0: [BEGIN]}
+    for name in _parents_first(parents):
+        if name in (BEGIN, END):
+            continue
+        place = 1 + max((layer[each] for each in parents[name]), default=0)
+        while len(taken.get(place, ())) == WIDEST:
+            place += 1
+        layer[name] = place
+        taken.setdefault(place, []).append(name)
+    found = [
+        _by_parents(taken[place], parents, taken.get(place - 1, [])) for place in sorted(taken)
+    ]
+    return [*found, [END]]
+
+
+def _without_circles(links: Sequence[Link]) -> dict[str, list[str]]:
+    """From what each activity comes, by links that close no circle."""
+    parents: dict[str, list[str]] = {name: [] for name in (BEGIN, *chain(*links))}
+    for first, second in links:
+        if first != second and second not in _ancestors(first, parents):
+            parents[second].append(first)
+    return parents
+
+
+def _ancestors(name: str, parents: Mapping[str, Iterable[str]]) -> set[str]:
+    found, left = set[str](), [name]
+    while left:
+        each = left.pop()
+        if each not in found:
+            found.add(each)
+            left.extend(parents[each])
+    return found
+
+
+def _parents_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
+    found: list[str] = []
+    left = list(parents)
+    while left:
+        ready = [name for name in left if all(each in found for each in parents[name])]
+        found.extend(ready)
+        left = [name for name in left if name not in ready]
+    return found
+
+
+def _by_parents(
+    names: list[str], parents: Mapping[str, Sequence[str]], above: Sequence[str]
+) -> list[str]:
+    """From left to right as the activities above that they come from."""
+    place = {name: row for row, name in enumerate(above)}
+
+    def mean_place(name: str) -> float:
+        known = [place[each] for each in parents[name] if each in place]
+        return sum(known) / len(known) if known else len(above) / 2
+
+    return sorted(names, key=mean_place)
+
 
 Side = Literal["source", "released"]
 Point = tuple[float, float]

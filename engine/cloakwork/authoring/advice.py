@@ -1,0 +1,211 @@
+"""Advice on a policy for one log, for the file that holds it, and for the dataset that a ledger
+keeps: where the two do not fit together."""
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from cloakwork.authoring.classify import Nature, classify
+from cloakwork.authoring.figures import figures_of
+from cloakwork.base.costs import Charge, Cost
+from cloakwork.base.errors import PlanImpossible
+from cloakwork.base.facts import unit_name
+from cloakwork.base.globs import is_glob
+from cloakwork.ledger.account import Account, BudgetTerms, require_same_period
+from cloakwork.ledger.books import NOTHING, DeclaredTotal, shifts_covering
+from cloakwork.ledger.declarations import DatasetDeclaration
+from cloakwork.ledger.ledger import Ledger
+from cloakwork.ledger.records import Record
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.formats.detect import detect_input
+from cloakwork.log.formats.options import InputOptions
+from cloakwork.plan.budget import ledger_terms
+from cloakwork.policy.advice import Advice, named_advice
+from cloakwork.policy.document import Steps
+from cloakwork.policy.explain import covered_columns, is_released
+from cloakwork.policy.model import Policy
+from cloakwork.policy.validation_messages import did_you_mean
+
+_STANDARD: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
+
+_REVEALING: Final[frozenset[Nature]] = frozenset(
+    {"identifier", "staff", "free text", "time", "copy"}
+)
+
+
+def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
+    """What a careful reader would ask who has seen ``log``; internal, as it comes from the log."""
+    return (
+        *named_advice("attribute-not-in-log", _missing(policy, log)),
+        *named_advice("glob-releases-attribute", _not_named(policy, log)),
+        *named_advice("revealing-attribute", _revealing(policy, log)),
+    )
+
+
+def _missing(policy: Policy, log: EventLog) -> Iterator[Advice]:
+    """A rule for an attribute that the log lacks does nothing, and its author thinks it does."""
+    for name in policy.spec.attributes:
+        if is_glob(name) or name in log.columns or name == policy.attribute_with("case-id"):
+            continue
+        free = set(log.columns) - _STANDARD - set(policy.spec.attributes)
+        message = f"the log has no attribute '{name}'{_meant(name, free)}"
+        yield Advice(("spec", "attributes", name), message)
+
+
+def _meant(name: str, free: Collection[str]) -> str:
+    """Which of the names that the policy does not use was probably meant."""
+    other = name.removeprefix(CASE_PREFIX)
+    if other == name:
+        other = CASE_PREFIX + name
+    if other in free:
+        return f", did you mean '{other}'?"
+    return did_you_mean(name, free)
+
+
+def _not_named(policy: Policy, log: EventLog) -> Iterator[Advice]:
+    """What a glob releases, nobody has decided about."""
+    for name in log.columns:
+        glob = policy.rule_name(name)
+        if name in _STANDARD or glob is None or not is_glob(glob):
+            continue
+        if is_released(policy, glob):
+            message = f"it releases '{name}' of the log, which nobody named; give it a rule"
+            yield Advice(("spec", "attributes", glob), message)
+
+
+def _revealing(policy: Policy, log: EventLog) -> Iterator[Advice]:
+    """What singles cases or people out, and is released without a guarantee that covers it."""
+    covered = covered_columns(policy)
+    for figures in figures_of(log):
+        rule = policy.rule_name(figures.name)
+        if rule is None or not is_released(policy, rule) or policy.column(rule) in covered:
+            continue
+        proposal = classify(figures)
+        if proposal.nature in _REVEALING:
+            message = (
+                f"'{figures.name}' is released and covered by no guarantee, and in this log it "
+                f"{proposal.reason}; drop it"
+            )
+            yield Advice(("spec", "attributes", rule), message)
+
+
+_COMPARED: Final = ("encoding", "delimiter", "time_format", "decimal")
+_ALIKE: Final = ({"latin-1", "cp1252"}, {"utf-16", "utf-16-le"}, {"utf-16", "utf-16-be"})
+"""Encodings that the bytes of most files do not tell apart."""
+
+
+def lint_input(policy: Policy, path: str | Path) -> tuple[Advice, ...]:
+    """Where ``spec.input`` does not seem to fit the file at ``path``; internal, as it comes from
+    the log. LogError for what is no readable file.
+    """
+    stated = policy.spec.input or InputOptions()
+    column = stated.columns.get(TIMESTAMP, policy.attribute_with("timestamp"))
+    known = dict(stated.columns)
+    if column is not None and column not in (TIMESTAMP, *known.values()):
+        known[TIMESTAMP] = column
+    part = stated.model_copy(update=dict.fromkeys(_COMPARED) | {"columns": known})
+    seems = detect_input(path, part)
+    found: list[Advice] = []
+    if column == TIMESTAMP and TIMESTAMP in seems.columns:
+        meant = seems.columns[TIMESTAMP]
+        message = f"columns.timestamp is not stated, and this log seems to need {meant!r}"
+        found.append(Advice(("spec", "input"), message))
+        seems = seems.model_copy(update={"time_format": None})
+    elif column is None:
+        seems = seems.model_copy(update={"time_format": None})
+    for name in _COMPARED:
+        said, seen = getattr(stated, name), getattr(seems, name)
+        if seen is None or said == seen or {said, seen} in _ALIKE:
+            continue
+        given = "is not stated" if said is None else f"is {said!r}"
+        message = f"{given}, and this log seems to need {seen!r}"
+        found.append(Advice(("spec", "input", name), message))
+    return tuple(named_advice("input-of-log", found))
+
+
+_WINDOWS: Final[Steps] = ("spec", "budget", "windows")
+
+
+def lint_dataset(policy: Policy, ledger: Ledger) -> tuple[Advice, ...]:
+    """Where ``policy`` is otherwise than its dataset is declared in ``ledger``, or declares totals
+    above those that bind. Raises LedgerError where the ledger cannot be read.
+    """
+    dataset, terms = policy.metadata.dataset, ledger_terms(policy)
+    declaration, records = ledger.declaration(dataset), ledger.history(dataset)
+    said = dict(declaration.contradictions(terms))
+    units = (Advice(("spec", "unit"), said["unit"]),) if "unit" in said else ()
+    return (
+        *named_advice("dataset-unit", units),
+        *named_advice("dataset-windows", _windows(policy, terms, said, records)),
+        *named_advice("dataset-total", _totals(policy, terms, declaration, records)),
+    )
+
+
+def _windows(
+    policy: Policy, terms: BudgetTerms, said: Mapping[Any, str], records: tuple[Record, ...]
+) -> Iterator[Advice]:
+    """Other windows than declared; else than those of earlier releases."""
+    if "budget.windows" in said:
+        yield Advice(_WINDOWS, said["budget.windows"])
+        return
+    try:
+        require_same_period(policy.metadata.dataset, records, terms.every, policy.metadata.name)
+    except PlanImpossible as error:
+        yield from (Advice(_WINDOWS, cause.reason) for cause in error.causes)
+
+
+def _totals(
+    policy: Policy,
+    terms: BudgetTerms,
+    declaration: DatasetDeclaration,
+    records: tuple[Record, ...],
+) -> Iterator[Advice]:
+    """The smallest total ever declared binds, so a larger one of the policy promises too much."""
+    charges = _asked(policy)
+    account = declaration.bind(Account.of(records), charges)
+    said = set[tuple[Steps, bool]]()
+    for own in terms.declared(charges, records):
+        for bound in account.bounds(own.book):
+            least = NOTHING.left_of(bound.cost, shifts_covering(bound.shift, own.shift))
+            key = _place(policy, own), bound.of_dataset
+            if key in said or (own.cost.epsilon <= least.epsilon and own.cost.delta <= least.delta):
+                continue
+            said.add(key)
+            by = (
+                "the dataset is declared with" if bound.of_dataset else "an earlier policy declared"
+            )
+            message = (
+                f"the policy allows {_text(own.cost)} in the book '{own.book.name}'; {by} "
+                f"{_text(least)}, and that binds: releases above it are refused"
+            )
+            yield Advice(key[0], message)
+
+
+def _asked(policy: Policy) -> tuple[Charge, ...]:
+    """What the guarantees would cost: for which shift of times, and in which books."""
+    prices = [price for goal in policy.goals() if (price := goal.price()) is not None]
+    return tuple(
+        Charge(
+            currency=price.currency,
+            cost=price.cost,
+            shift=price.shift,
+            unit=unit_name(policy.spec.unit) if price.currency == "unit" else price.per,
+        )
+        for price in prices
+    )
+
+
+def _place(policy: Policy, total: DeclaredTotal) -> Steps:
+    """Where the policy says a total: a unit's book, one of its own for single values, the total."""
+    book, budget = total.book, policy.spec.budget
+    if book.currency == "unit" and book.unit in budget.books:
+        return ("spec", "budget", "books", str(book.unit))
+    place = ("spec", "budget", "total")
+    if book.currency != "unit" and getattr(budget.total, book.currency, None) is not None:
+        return (*place, book.currency)
+    return place
+
+
+def _text(cost: Cost) -> str:
+    delta = f", delta {cost.delta:g}" if cost.delta else ""
+    return f"epsilon {cost.epsilon:g}{delta}"

@@ -1,0 +1,367 @@
+"""``cloakwork compare``, ``audit`` and ``risk``: settings beside each other, whether a mechanism
+keeps its claim, what a release keeps of its source, and what somebody who knows a little finds.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from cloakwork.base.errors import LogError
+from cloakwork.base.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
+from cloakwork.cli.options import (
+    PATH,
+    cannot_write,
+    column_mapping,
+    column_option,
+    device_option,
+    json_option,
+    ledger_option,
+    open_ledger,
+    print_json,
+    print_lines,
+    quiet_option,
+    require_log,
+    window_option,
+)
+from cloakwork.cli.progress import progress_of
+from cloakwork.report.screen import columns as screen_columns
+
+EXCEEDED: Final = 5
+
+
+@click.command()
+@click.argument("log", type=PATH)
+@click.argument("policies", nargs=-1, required=True, metavar="POLICY...")
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Values of a guarantee's number, e.g. k=5,10,20 or epsilon=.5,1,2; several options give "
+    "every combination.",
+)
+@click.option(
+    "--cases",
+    type=click.IntRange(min=1),
+    help="How many cases LOG has, where that is public: for a stand-in.",
+)
+@click.option(
+    "--profile",
+    type=PATH,
+    help="Noisy figures of LOG that 'cloakwork profile' wrote: for a stand-in.",
+)
+@click.option("--html", type=PATH, help="Write the comparison here as a page, too.")
+@column_option
+@window_option
+@ledger_option
+@device_option
+@click.option("--all", "show_all", is_flag=True, help="Show everything that is taken for granted.")
+@quiet_option
+@json_option
+def compare(
+    log: Path,
+    policies: tuple[str, ...],
+    sweeps: tuple[str, ...],
+    cases: int | None,
+    profile: Path | None,
+    html: Path | None,
+    columns: tuple[str, ...],
+    window: str | None,
+    ledger: str | None,
+    device: str,
+    show_all: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Compare settings of each POLICY: what they guarantee, and what they leave of LOG.
+
+    Nothing is released or charged; the ledger notes that settings were compared. Where one of them
+    asks for differential privacy of whole units, or for local privacy, all are tried on a stand-in,
+    a log invented from what the policies declare, and LOG is not opened: choosing by noisy runs of
+    LOG would void the guarantee. Otherwise they are tried on LOG, with invented times where noise
+    is to protect these; such figures are internal.
+    """
+    from cloakwork import api
+    from cloakwork.authoring.sources import read_profile
+    from cloakwork.evaluation.compare import compare as compare_settings
+    from cloakwork.mechanisms.devices import computed_on
+    from cloakwork.report.comparison import comparison_html, print_comparison
+    from cloakwork.report.render import check_file, write_file
+
+    if log.suffix in (".yaml", ".yml"):
+        raise click.UsageError(f"{log} looks like a policy; the log comes first, then the policies")
+    mapping = column_mapping(columns, log) or None
+    book = open_ledger(ledger)
+    read = [api.load_policy(each, ledger=book) for each in policies]
+    paid_for = None if profile is None else read_profile(profile)
+    require_log(log)
+    if html is not None:
+        check_file(html)
+    training = computed_on(device)
+    with progress_of(quiet=quiet) as reporter, training:
+        found = compare_settings(
+            log,
+            read,
+            sweep=sweeps,
+            ledger=book,
+            columns=mapping,
+            profile=paid_for,
+            cases=cases,
+            window=window,
+            reporter=reporter,
+        )
+    if html is not None:
+        write_file(html, comparison_html(found, log.name).encode(), private=True)
+    if as_json:
+        click.echo(found.model_dump_json(indent=2))
+        return
+    print_comparison(found, log.name, screen_columns(), show_all=show_all)
+    if html is not None:
+        click.echo(f"\nPage written to {html}")
+
+
+@click.group()
+def audit() -> None:
+    """Test a mechanism's claim by running it many times, or compare a release with its source."""
+
+
+@audit.command(short_help="Compare RELEASE with SOURCE: how much of the log is left.")
+@click.argument("source", type=PATH)
+@click.argument("release", type=PATH)
+@column_option
+@quiet_option
+@json_option
+def utility(
+    source: Path, release: Path, columns: tuple[str, ...], quiet: bool, as_json: bool
+) -> None:
+    """Compare RELEASE, a release folder, a packed release or a log, with the log SOURCE, which it
+    was made from: how much is left.
+
+    The figures of the internal report, without a plan; times and attributes as distributions.
+    --column is for SOURCE. They read the raw log: never publish them, and choose no release by
+    them.
+    """
+    from cloakwork.evaluation.release_comparison import utility_of_logs
+    from cloakwork.log.formats import read_log
+    from cloakwork.publishing.opened import opened_log
+    from cloakwork.report.comparison import utility_lines
+
+    require_log(source)
+    if not release.exists():
+        raise LogError(release, "there is no such file or folder")
+    mapping = column_mapping(columns, source)
+    with progress_of(quiet=quiet) as reporter:
+        reporter("reading both logs")
+        before, after = read_log(source, columns=mapping), opened_log(release).log
+        reporter("comparing them")
+        found = utility_of_logs(before, after)
+    if as_json:
+        click.echo(found.model_dump_json(indent=2))
+    else:
+        print_lines(utility_lines(found, screen_columns()))
+
+
+@audit.command(short_help="Audit the differential privacy of MECHANISM.")
+@click.argument("mechanism")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="The claim to test.")
+@click.option(
+    "--delta",
+    type=float,
+    default=1e-3,
+    show_default=True,
+    help="The claim's delta; times have none. Small ones cannot be told from 0 by few runs.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(min=10),
+    default=1000,
+    show_default=True,
+    help="Runs on each log of each pair.",
+)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the mechanism, as under a policy's parameters; VALUE is JSON or a word.",
+)
+@device_option
+@click.option("--out", type=PATH, help="Draw the bounds against the claim here (SVG).")
+@quiet_option
+@json_option
+@click.pass_context
+def dp(
+    context: click.Context,
+    mechanism: str,
+    epsilon: float,
+    delta: float,
+    runs: int,
+    options: tuple[str, ...],
+    device: str,
+    out: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Audit the differential privacy of MECHANISM on the worst neighbouring logs that we can name.
+
+    Runs it on made-up logs, never on yours, and shows how large epsilon must be, given what it put
+    out. Exit code 5: the claim is exceeded. An audit that passes proves nothing; how many runs see
+    what, is in the documentation (audit).
+    """
+    from cloakwork.base.progress import heard_by
+    from cloakwork.evaluation.audits import audit_mechanism, auditable
+    from cloakwork.mechanisms.devices import computed_on
+    from cloakwork.mechanisms.registry import catalogue
+    from cloakwork.plan.sentences import proof_in_words
+    from cloakwork.report.audits import audit_json, audit_lines, audit_svg
+
+    if mechanism not in catalogue():
+        raise click.UsageError(
+            f"there is no mechanism '{mechanism}'; to audit there are {', '.join(auditable())}"
+        )
+    if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and (delta == 0 or LEAST_DELTA <= delta < 1)):
+        raise click.UsageError(
+            f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, "
+            f"delta 0, or at least {LEAST_DELTA:g} and below 1"
+        )
+    chosen, training = _options(options), computed_on(device)
+    with progress_of(quiet=quiet) as reporter, heard_by(reporter), training:
+        found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen)
+    if out is not None:
+        title = f"{mechanism}: what runs on neighbouring logs show"
+        try:
+            out.write_text(audit_svg(title, epsilon, found), "utf-8")
+        except OSError as error:
+            raise cannot_write(out, error) from error
+    passed = all(item.result.passed for item in found)
+    proof = catalogue()[mechanism].proof
+    if as_json:
+        claim = {"mechanism": mechanism, "options": chosen, "proof": proof, "epsilon": epsilon}
+        pairs = [audit_json(item) for item in found]
+        print_json(claim | {"runs": runs, "passed": passed, "pairs": pairs})
+    else:
+        click.echo(f"{mechanism} ({proof_in_words(proof)})")
+        print_lines(audit_lines(found, screen_columns()))
+    if not passed:
+        known = "; only its paper claims so" if proof == "published" else ""
+        click.echo(
+            f"{mechanism}: audit failed: it does not keep epsilon {epsilon:g}{known}", err=True
+        )
+        context.exit(EXCEEDED)
+
+
+def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """``NAME=VALUE`` pairs; a value that is no JSON is a text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not (name and sign and value) or name in found:
+            raise click.BadParameter(
+                f"'{pair}' is not NAME=VALUE, each name once", param_hint="--option"
+            )
+        try:
+            found[name] = json.loads(value)
+        except (ValueError, RecursionError):
+            found[name] = value
+    return found
+
+
+@click.command(short_help="Attack a log, and a release of it.")
+@click.argument("original", type=PATH)
+@click.argument("release", type=PATH, required=False)
+@click.option("--other", type=PATH, help="A second release of ORIGINAL: link RELEASE with it.")
+@click.option(
+    "--control",
+    type=PATH,
+    help="Cases of the same process that are not in ORIGINAL: the control group of singling out, "
+    "linkability and inference.",
+)
+@click.option(
+    "--policy",
+    metavar="POLICY",
+    help="How ORIGINAL is read: a file, a shipped policy or NAME@VERSION; by default the policy of "
+    "RELEASE.",
+)
+@column_option
+@click.option(
+    "--targets",
+    type=click.IntRange(min=10),
+    default=1000,
+    show_default=True,
+    help="Cases that are looked for; of more cases, so many at random.",
+)
+@click.option(
+    "--membership",
+    type=click.IntRange(min=20),
+    metavar="RUNS",
+    help="Attack who is in ORIGINAL, too: by RUNS releases of random halves of it, made by the "
+    "plan of RELEASE, else of --policy.",
+)
+@click.option("--plot", type=PATH, help="Draw that attack beside the claim here (SVG).")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--html", type=PATH, help="Write all attacks, with drawings, to this file.")
+@click.option("--all", "show_all", is_flag=True, help="Show every attack.")
+@quiet_option
+@ledger_option
+@json_option
+def risk(
+    original: Path,
+    release: Path | None,
+    other: Path | None,
+    control: Path | None,
+    policy: str | None,
+    columns: tuple[str, ...],
+    targets: int,
+    membership: int | None,
+    plot: Path | None,
+    seed: int,
+    html: Path | None,
+    show_all: bool,
+    quiet: bool,
+    ledger: str | None,
+    as_json: bool,
+) -> None:
+    """Attack the log ORIGINAL, and RELEASE of it: a release folder, a packed release, or a log.
+
+    How often is a case found, or more learned about it, by somebody who knows some of its events,
+    when it started, or some attributes? Before and after, with bounds at 95 %. ORIGINAL is read as
+    the policy of RELEASE says, or --policy; --column goes before it. The figures read the raw log:
+    never publish them.
+    """
+    if other is not None and release is None:
+        raise click.UsageError("--other names a second release: name the first, RELEASE, too")
+    if plot is not None and membership is None:
+        raise click.UsageError("--plot draws an attack on membership: add --membership RUNS")
+    require_log(original)
+    mapping = column_mapping(columns, original)
+    from cloakwork.evaluation.assess import risk as assess
+    from cloakwork.report.render import check_file, write_file
+    from cloakwork.report.risk import membership_svg, risk_page, risk_screen
+
+    for file in (html, plot):
+        if file is not None:
+            check_file(file)
+    with progress_of(quiet=quiet) as reporter:
+        found = assess(
+            original,
+            release,
+            other=other,
+            control=control,
+            columns=mapping,
+            policy=policy,
+            ledger=ledger,
+            targets=targets,
+            seed=seed,
+            membership=membership or 0,
+            reporter=reporter,
+        )
+    if html is not None:
+        write_file(html, risk_page(found).encode(), private=True)
+    if plot is not None and found.membership is not None:
+        write_file(plot, membership_svg(found.membership).encode(), private=True)
+    if as_json:
+        click.echo(found.model_dump_json(indent=2))
+    else:
+        print_lines(risk_screen(found, screen_columns(), show_all=show_all))

@@ -1,0 +1,223 @@
+"""``cloakwork verify``, ``pack`` and ``report``: what is done with a release that was made."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cloakwork.base.errors import VerificationFailed
+from cloakwork.base.progress import heard_by
+from cloakwork.cli.options import PATH, json_option, ledger_option, print_json, print_lines
+from cloakwork.cli.progress import progress_of
+
+if TYPE_CHECKING:
+    from cloakwork.report.model import Audience, Format
+
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+public_key_option = click.option(
+    "--public-key",
+    type=_FILE,
+    help="The signer's public key (PEM). Without it: your own, and those of 'cloakwork keys list'.",
+)
+
+
+def release_argument(context: click.Context, _: click.Parameter, path: Path) -> Path:
+    """A folder, or a file that ``cloakwork pack`` made."""
+    if path.is_file() and path.suffix.lower() != ".zip":
+        raise click.BadParameter(
+            f"'{path}' is neither a release folder nor a .zip file of 'cloakwork pack'", context
+        )
+    return path
+
+
+def expectations(
+    context: click.Context, _: click.Parameter, given: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """``WHAT=VALUE`` as pairs."""
+    from cloakwork.publishing.verify import EXPECTABLE
+
+    pairs = [text.partition("=") for text in given]
+    for name, sign, value in pairs:
+        if name not in EXPECTABLE or not sign or not value:
+            raise click.BadParameter(
+                f"'{name}{sign}{value}' is not policy=NAME@VERSION, dataset=D or release=ID",
+                context,
+            )
+        if name == "policy" and not all(value.rpartition("@")[::2]):
+            raise click.BadParameter(
+                f"'{value}' names no version; write policy=NAME@VERSION", context
+            )
+    return tuple((name, value) for name, _, value in pairs)
+
+
+@click.command()
+@click.argument(
+    "path",
+    metavar="DIR_OR_ZIP",
+    type=click.Path(exists=True, path_type=Path),
+    callback=release_argument,
+)
+@public_key_option
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="WHAT=VALUE",
+    callback=expectations,
+    help="policy=NAME@VERSION, dataset=D or release=ID: exit 5 unless the release is that one. "
+    "May be repeated.",
+)
+@click.option(
+    "--all",
+    "--why",
+    "show_all",
+    is_flag=True,
+    help="Every check, every column, every advisory in full.",
+)
+@json_option
+def verify(
+    path: Path,
+    public_key: Path | None,
+    expect: tuple[tuple[str, str], ...],
+    show_all: bool,
+    as_json: bool,
+) -> None:
+    """Check signature, digests and stamp of a release, and measure again what can be measured.
+
+    DIR_OR_ZIP is a release folder or a file that 'cloakwork pack' made. Exit code 5: it is not what
+    it says, it is not the one expected, or a guarantee of it was found void since (an advisory).
+    """
+    from cloakwork.publishing.verify import Demands, Verification
+    from cloakwork.publishing.verify import verify as verify_release
+    from cloakwork.report.verification import (
+        refusal_line,
+        verdict_line,
+        verification_json,
+        verification_screen,
+    )
+
+    try:
+        with progress_of(quiet=as_json) as reporter, heard_by(reporter):
+            verified = verify_release(path, public_key=public_key, demands=Demands(expect))
+    except VerificationFailed as failure:
+        found = failure.found if isinstance(failure.found, Verification) else None
+        more = {} if found is None else verification_json(found)
+        failure.beside = {"verified": False, "mismatches": failure.mismatches} | more
+        if found is not None and not as_json:
+            print_lines(verification_screen(found, refusal_line(found), show_all=show_all))
+        raise
+    if as_json:
+        print_json({"verified": True} | verification_json(verified), only_ascii=True)
+    else:
+        print_lines(verification_screen(verified, verdict_line(verified), show_all=show_all))
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.option(
+    "--out", required=True, metavar="FILE.zip", type=PATH, help="The file; it must not exist."
+)
+@public_key_option
+def pack(folder: Path, out: Path, public_key: Path | None) -> None:
+    """Put the public parts of the release in DIR into one ZIP file, once they are verified.
+
+    The same parts give the same bytes. 'cloakwork verify FILE.zip' checks it on the other side.
+    """
+    from cloakwork.publishing.publish import pack as pack_release
+
+    if out.suffix.lower() != ".zip":
+        raise click.BadParameter(f"'{out}' does not end in .zip", param_hint="--out")
+    verified = pack_release(folder, out, public_key=public_key)
+    release = verified.statement.release
+    click.echo(f"{out}: log, plan.json and statement.json of release {release}, verified")
+    if verified.internal:
+        click.echo("  the internal folder was left out")
+    click.echo(
+        "  whoever receives it needs the signer's public key: "
+        f"cloakwork verify {out.name} --public-key FILE"
+    )
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--audience",
+    type=click.Choice(["internal", "public"]),
+    default="public",
+    show_default=True,
+    help="internal: with figures from the raw log, never to be published.",
+)
+@click.option(
+    "--public-key",
+    type=_FILE,
+    help="The signer's public key (PEM). Without it: the keys that are trusted here.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["html", "json", "pdf", "dpv", "oscal", "dpia"]),
+    default="html",
+    show_default=True,
+    help="pdf needs the extra 'pdf'. dpv: terms of the Data Privacy Vocabulary (JSON-LD). oscal: "
+    "assessment results. dpia: an impact assessment to be completed (Markdown, internal).",
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=PATH,
+    help="A new file to write to, instead of standard output.",
+)
+@click.option(
+    "--risk",
+    "risk_file",
+    metavar="FILE",
+    type=_FILE,
+    help="What 'cloakwork risk LOG DIR --json' printed: its figures, for the internal report and "
+    "the impact assessment.",
+)
+@ledger_option
+def report(
+    folder: Path,
+    audience: "Audience",
+    format_: "Format",
+    public_key: Path | None,
+    out: Path | None,
+    risk_file: Path | None,
+    ledger: str | None,
+) -> None:
+    """Print the audit report of the release in DIR, or write it to a file.
+
+    The report says whether the release was verified. Exit code 5: the statement is not signed by a
+    trusted key, or a file is not the one that was signed. Where the ledger knows the release, the
+    report warns of other releases only if there are any.
+    """
+    from cloakwork import api
+    from cloakwork.report.render import check_file, write_file
+
+    if not folder.is_dir():
+        raise click.BadParameter(
+            f"'{folder}' is a file, and a report is made of a release's folder; "
+            "unpack the file first, then name the folder",
+            param_hint="DIR",
+        )
+    if out is not None:
+        check_file(out)
+    elif format_ == "pdf" and is_terminal():
+        raise click.UsageError("a PDF is not for a terminal: name a file with --out FILE")
+    made = api.make_report(
+        folder, audience, format_, public_key=public_key, ledger=ledger, risk=risk_file
+    )
+    if format_ != "pdf":
+        made = made.rstrip(b"\n") + b"\n"
+    if out is None:
+        click.echo(made if format_ == "pdf" else made.decode(), nl=False)
+        return
+    write_file(out, made, private=audience == "internal")
+    click.echo(f"wrote {out}", err=True)
+
+
+def is_terminal() -> bool:
+    """Whether a person sees what is printed."""
+    return sys.stdout.isatty()

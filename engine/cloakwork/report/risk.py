@@ -1,0 +1,336 @@
+"""What attacks found: as a screen, as a page, as a drawing, and as the document that a report takes
+in.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import escape
+
+import numpy as np
+from pydantic import ValidationError
+
+from cloakwork.base.errors import OutputError
+from cloakwork.evaluation.risk_figures import (
+    Attack,
+    MembershipFigures,
+    MembershipGroup,
+    RiskReport,
+    Share,
+)
+from cloakwork.report.drawings import DASHED, GRID, INK, svg_text
+from cloakwork.report.html import page
+from cloakwork.report.model import Audience, Format
+from cloakwork.report.screen import block, printable
+
+# --- the screen
+
+
+_MOST_LINES: Final = 25
+_SHARE: Final = 12
+"""Columns of a share."""
+
+
+def risk_screen(found: RiskReport, width: int, *, show_all: bool) -> list[str]:
+    """The table, then remarks: on the first screen as many as there is room for."""
+    wide = width - 2 * _SHARE
+    heading = "Share of cases found by who knows"
+    lines = [
+        *block("", [f"{found.internal[:1].upper()}{found.internal[1:]}."], width, indent=0),
+        "",
+        f"{heading:<{wide}}{'before':>{_SHARE}}{'after':>{_SHARE}}",
+    ]
+    for attack in found.attacks if show_all else found.chosen:
+        words = printable(attack.in_words)
+        if len(words) > wide - 2:
+            words = words[: wide - 5] + "..."
+        shares = f"{_range(attack.before):>{_SHARE}}{_range(attack.after):>{_SHARE}}"
+        lines.append(f"{words:<{wide}}{shares}")
+    lines.append("")
+    remarks = list(_remarks(found))
+    if show_all:
+        return [*lines, *block("", remarks, width, indent=0)]
+    last = "All attacks and notes: --all, --json or --html FILE."
+    while True:
+        below = list(block("", [*remarks, last], width, indent=0))
+        if len(lines) + len(below) <= _MOST_LINES or len(remarks) == 1:
+            return [*lines, *below]
+        remarks.pop()
+
+
+def _range(share: Share | None) -> str:
+    """The bounds in percent; one figure where they are the same.
+
+    >>> _range(Share(share=0.5, low=0.45, high=0.55)), _range(None)
+    ('45-55 %', '-')
+    """
+    if share is None:
+        return "-"
+    low, high = f"{100 * share.low:.0f}", f"{100 * share.high:.0f}"
+    return f"{low} %" if low == high else f"{low}-{high} %"
+
+
+def _remarks(found: RiskReport) -> Iterator[str]:
+    """What the figures rest on, the most important first."""
+    if found.membership is not None:
+        yield from membership_lines(found.membership)
+    targets = "every case" if found.targets == found.cases else f"{found.targets:,} at random"
+    yield (
+        f"{found.cases:,} cases, {targets} looked for; bounds at 95 % confidence. "
+        "Whose case is whose in a release is estimated (docs: risk)."
+    )
+    yield from (f"{note[:1].upper()}{note[1:]}." for note in found.notes)
+    by_sequence = found.attack("uniqueness/sequence").groups_before
+    if by_sequence is not None:
+        yield (
+            f"Groups with one sequence: {by_sequence.alone:.0%} of the cases are alone, "
+            f"{by_sequence.two_to_four:.0%} in groups of 2 to 4, "
+            f"{by_sequence.five_to_nine:.0%} of 5 to 9."
+        )
+
+
+_USUAL_LEVEL: Final = 0.01
+"""Of the shares of false alarms, the one that is said first."""
+
+
+def membership_lines(found: MembershipFigures) -> list[str]:
+    """One sentence on all targets beside the claim, one on those alone, one where the claim is
+    exceeded; this one first.
+    """
+    lines = []
+    if found.claimed is not None and found.exceeded:
+        lines.append(
+            f"The attack on membership EXCEEDS the claim of epsilon {found.claimed.epsilon:g}: "
+            f"epsilon is at least {found.epsilon_at_least:.2f}."
+        )
+    return lines + [_group_line(found, group) for group in found.groups]
+
+
+def _group_line(found: MembershipFigures, group: MembershipGroup) -> str:
+    words = f"Membership by {found.judged:,} releases of {found.mechanism}, {group.in_words}: "
+    area = f"area {group.area.share:.3f} (guessing: .5)"
+    if not group.levels:
+        return f"{words}{area}, too few to say more."
+    level = min(group.levels, key=lambda each: abs(each.at_most - _USUAL_LEVEL))
+    false, true = level.false_positives, level.true_positives
+    recognised = (
+        f"{true.share:.1%} of members recognised ({true.low:.1%} to {true.high:.1%}) at "
+        f"{false.share:.1%} false alarms"
+    )
+    if found.claimed is None:
+        return f"{words}{recognised}; {area}."
+    allowed = found.claimed.limit(false.share)
+    bound = f"epsilon {found.claimed.epsilon:g} allows {allowed:.1%}"
+    if found.claimed.basis == "published":
+        bound = f"the published epsilon {found.claimed.epsilon:g} would allow {allowed:.1%}"
+    return f"{words}{recognised}, where {bound}; {area}."
+
+
+# --- the page
+
+
+_BAR: Final = 240
+"""Pixels of a share of 1."""
+
+_HEADINGS: Final = {
+    "linking": "Is the case found? The best guess of somebody who knows",
+    "linking-releases": "Two releases",
+    "uniqueness": "Is the case alone? Cases that nobody else is like, by what is known",
+    "singling-out": "Singling out",
+    "linkability": "Linkability",
+    "inference": "Attribute inference",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnShare:
+    """A share as a bar, and its bounds as a line: pixels from the left, and words."""
+
+    share: float
+    low: float
+    high: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnAttack:
+    """One row of a table; None where there is no figure."""
+
+    attack: Attack
+    before: DrawnShare | None
+    after: DrawnShare | None
+
+
+def risk_page(report: RiskReport) -> str:
+    """The page as HTML; what comes from the logs is escaped by the template."""
+    from markupsafe import Markup
+
+    kinds: dict[str, list[DrawnAttack]] = {}
+    for attack in report.attacks:
+        kind = attack.name.partition("/")[0]
+        row = DrawnAttack(attack, _drawn_share(attack.before), _drawn_share(attack.after))
+        kinds.setdefault(kind, []).append(row)
+    drawing = None
+    if report.membership is not None:
+        # The drawing escapes what it is given.
+        drawing = Markup(membership_svg(report.membership))  # noqa: S704
+    return page(
+        "risk.html",
+        report=report,
+        tables=[(_HEADINGS[kind], kinds[kind]) for kind in _HEADINGS if kind in kinds],
+        groups=[each for each in report.attacks if each.groups_before is not None],
+        width=_BAR,
+        drawing=drawing,
+    )
+
+
+def _drawn_share(share: Share | None) -> DrawnShare | None:
+    if share is None:
+        return None
+    middle, low, high = (round(_BAR * each, 1) for each in (share.share, share.low, share.high))
+    return DrawnShare(middle, low, high, str(share))
+
+
+# --- the drawing of an attack on membership
+
+
+_LEFT, _TOP, _SIDE, _RIGHT = 70, 50, 380, 330
+_WIDTH, _HEIGHT = _LEFT + _SIDE + _RIGHT, _TOP + _SIDE + 60
+_LEAST: Final = 1e-3
+"""Where both axes begin; they are logarithmic, since few false alarms are what tells."""
+
+_COLOURS: Final = {"all": "#17507a", "alone": "#9a3412"}
+
+
+def membership_svg(found: MembershipFigures) -> str:
+    """Members recognised against false alarms: a line for each group of targets, one for guessing,
+    and, dashed, the most that the claim allows to any attack.
+    """
+    title = f"{found.mechanism}: members recognised"
+    quoted = escape(title, {"'": "&apos;"})
+    view = f"viewBox='0 0 {_WIDTH} {_HEIGHT}' width='{_WIDTH}' height='{_HEIGHT}'"
+    lines = [
+        f"<svg xmlns='http://www.w3.org/2000/svg' {view} role='img' aria-label='{quoted}'>",
+        f"<rect width='{_WIDTH}' height='{_HEIGHT}' fill='#fff'/>",
+        _text(_LEFT, 28, title, "font-weight='600' "),
+        *_axes(),
+    ]
+    guessing = f"stroke='{INK}' stroke-width='.7'"
+    lines.append(_line(((_LEAST, _LEAST), (1.0, 1.0)), guessing))
+    legend = [("guessing", guessing)]
+    if found.claimed is not None:
+        limit = [(each, found.claimed.limit(each)) for each in np.geomspace(_LEAST, 1, 120)]
+        style = f"stroke='{INK}' stroke-width='1.5' {DASHED}"
+        lines.append(_line(limit, style))
+        published = " (as published)" if found.claimed.basis == "published" else ""
+        bound = f"most at epsilon {found.claimed.epsilon:g}, delta {found.claimed.delta:g}"
+        legend.append((bound + published, style))
+    for group in found.groups:
+        style = f"stroke='{_COLOURS[group.name]}' stroke-width='2'"
+        lines.append(_line(group.curve, style))
+        legend.append((f"{group.in_words} ({group.targets:,})", style))
+    beside = _LEFT + _SIDE + 20
+    for row, (words, style) in enumerate(legend):
+        y = _TOP + 16 + 26 * row
+        lines.append(f"<path d='M{beside} {y}h26' fill='none' {style}/>")
+        lines.append(_text(beside + 34, y + 4, words))
+    return "\n".join([*lines, "</svg>\n"])
+
+
+def _axes() -> list[str]:
+    bottom, right = _TOP + _SIDE, _LEFT + _SIDE
+    lines = []
+    for power in range(round(math.log10(_LEAST)), 1):
+        x, y = _place(10.0**power, 10.0**power)
+        words = f"{10.0**power:.{max(0, -power - 2)}%}"
+        lines += [
+            f"<path d='M{x} {_TOP}V{bottom}M{_LEFT} {y}H{right}' stroke='{GRID}'/>",
+            _text(x, bottom + 20, words, "text-anchor='middle' "),
+            _text(_LEFT - 8, y + 4, words, "text-anchor='end' "),
+        ]
+    below = "false alarms: cases that were not in the log, taken for members"
+    middle = _TOP + _SIDE / 2
+    turned = f"text-anchor='middle' transform='rotate(-90 18 {middle:g})' "
+    return [
+        *lines,
+        _text(_LEFT, bottom + 44, below),
+        _text(18, middle, "members recognised", turned),
+    ]
+
+
+def _line(points: Iterable[tuple[float, float]], style: str) -> str:
+    places = [_place(x, y) for x, y in points]
+    path = "L".join(f"{x} {y}" for x, y in places)
+    return f"<path d='M{path}' fill='none' {style}/>"
+
+
+def _place(false: float, true: float) -> tuple[float, float]:
+    """Pixels from the left and from above; what lies below the axes is drawn at their edge."""
+    span = -math.log10(_LEAST)
+    x, y = (1 + math.log10(min(1.0, max(_LEAST, each))) / span for each in (false, true))
+    return round(_LEFT + _SIDE * x, 1), round(_TOP + _SIDE * (1 - y), 1)
+
+
+def _text(x: float, y: float, words: str, attributes: str = "") -> str:
+    return svg_text(f"{x:g}", f"{y:g}", words, attributes)
+
+
+# --- the document
+
+
+WITH_RISK: Final[tuple[Format, ...]] = ("html", "pdf", "json", "dpia")
+"""The formats that hold the figures of an attack."""
+
+_LARGEST: Final = 64 * 2**20
+"""Bytes: an attack is a few hundred of them."""
+_AGAIN: Final = "write it with: cloakwork risk LOG DIR --json > FILE"
+
+
+def read_risk(path: Path) -> RiskReport:
+    """The document in ``path``, as ``cloakwork risk --json`` printed it; raises OutputError where
+    it is none.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be read ({error.strerror})") from error
+    if len(content) > _LARGEST:
+        raise OutputError(f"{path}: is too large for what cloakwork risk prints")
+    try:
+        return RiskReport.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = " ".join(".".join(str(part) for part in first["loc"]).split())
+        fault = f"{place}: {first['msg']}" if place else first["msg"]
+        raise OutputError(
+            f"{path}: is not what cloakwork risk --json prints ({fault}); {_AGAIN}"
+        ) from error
+
+
+def require_internal(audience: Audience, format_: Format) -> None:
+    """Raise OutputError where a report for this audience, or of this format, holds no figures of
+    an attack.
+    """
+    if audience != "internal":
+        raise OutputError(
+            "figures of an attack are read off the raw log: use --risk with --audience internal"
+        )
+    if format_ not in WITH_RISK:
+        raise OutputError(
+            f"{format_} holds no figures of an attack: use --risk with --format "
+            f"{', '.join(WITH_RISK[:-1])} or {WITH_RISK[-1]}"
+        )
+
+
+def require_of_release(risk: RiskReport, release: str) -> None:
+    """Raise OutputError unless the attacked release states the id ``release``."""
+    if risk.release == release:
+        return
+    if risk.release is None:
+        what = "does not say which release was attacked: name the release's folder, no log file"
+    else:
+        what = f"is of the release {risk.release}, and this one is {release}"
+    raise OutputError(f"the risk document {what}; {_AGAIN}")

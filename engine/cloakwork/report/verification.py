@@ -1,0 +1,172 @@
+"""What ``verify`` says of a release: in sections of a screen, and as JSON values."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from cloakwork.ledger.advisories import AdvisoryMatch
+from cloakwork.publishing.verify import Verification
+from cloakwork.report.ledger_text import CURRENCY_NAMES
+from cloakwork.report.screen import ScreenSection, block, columns, fitted, printable
+from cloakwork.report.texts import NOTHING_EXPOSED, duration
+
+MOST_LINES: Final = 25
+"""Lines of the screen without ``--all``."""
+
+ALL: Final = "--all"
+
+_MOST_EXPOSED: Final = 4
+"""How many exposed columns the first screen names."""
+
+_STATUS: Final = {
+    "void": "VOID",
+    "open": "may be void",
+    "weakened": "weakened",
+    "corrected": "wording only",
+}
+_CURRENCIES: Final = CURRENCY_NAMES | {"none": "no bound by differential privacy"}
+
+
+def verdict_line(verified: Verification) -> str:
+    """That a release was verified, in one line."""
+    nothing = "" if verified.guarantees else "; it is what it says, and it guarantees nothing"
+    return f"verified, {len(verified.checks)} checks{nothing}"
+
+
+def refusal_line(found: Verification) -> str:
+    """What is wrong with a release that is authentic."""
+    if any(finding.number is None for finding in found.void):
+        return "authentic, but VOID as a whole: see Advisories"
+    if found.void:
+        count = len({finding.number for finding in found.void})
+        verb = "is" if count == 1 else "are"
+        return f"authentic, but {count} of its guarantees {verb} VOID: see Advisories"
+    return "authentic, but not the release that was expected"
+
+
+def verification_screen(verified: Verification, verdict: str, *, show_all: bool) -> Iterator[str]:
+    """What was verified, in plain words: what it is, what it gives, what it does not, and how each
+    is known; at most ``MOST_LINES`` lines where the sentences that were signed leave room.
+    """
+    width = columns()
+    unproven = list(block("UNPROVEN", verified.unproven, width))
+    sections = tuple(verification_sections(verified, show_all=show_all))
+    if not show_all:
+        sections = fitted(sections, MOST_LINES - len(unproven) - 1, width)
+    yield from unproven
+    yield f"{printable(str(verified.path))}: {verdict}"
+    for section in sections:
+        yield from section.lines(width)
+    if show_all:
+        yield from (f"ok  {printable(line)}" for line in verified.checks)
+
+
+def verification_sections(verified: Verification, *, show_all: bool) -> Iterator[ScreenSection]:
+    """The sections; checks may be hidden, and never what is claimed, or found wrong."""
+    said = verified.statement
+    policy = said.policy
+    made = f"{said.release}, made {said.issued:%Y-%m-%d %H:%M} UTC by Cloakwork {said.engine}"
+    dataset = policy.dataset + (f", window {said.window.name}" if said.window else "")
+    asked = f"{policy.name} {policy.version}; dataset {dataset}; protected: each {said.unit}"
+    signer = f"key {verified.keyid[:16]}, {verified.trusted}"
+    void = {finding.number for finding in verified.void}
+    marked = tuple(
+        ("VOID: " if number in void else "") + sentence
+        for number, (_, sentence) in enumerate(verified.guarantees)
+    )
+    # What was measured or derived of the guarantees comes last; it is what must stay.
+    measured, derived = (
+        tuple(check.says.removeprefix("measured again: ") for check in reversed(checks))
+        for checks in (verified.measured, verified.derived)
+    )
+    entry = said.ledger_entry or ""
+    shown_entry = entry if show_all else entry[:16]
+    in_ledger = f"that this release is in the ledger, as entry {shown_entry}"
+    yield ScreenSection("Release", (made,))
+    yield ScreenSection("Policy", (asked,))
+    yield ScreenSection("Signed by", (signer, verified.keyid) if show_all else (signer,))
+    yield ScreenSection("Guarantees", marked or ("none",))
+    yield ScreenSection("Cost", tuple(_costs(verified)))
+    yield ScreenSection("Not protected", tuple(_exposed(verified, show_all=show_all)))
+    yield ScreenSection("Measured", measured, ALL)
+    yield ScreenSection("Derived again", derived, ALL)
+    yield ScreenSection("Signer's word", (*verified.unverifiable_claims, in_ledger))
+    advisories = tuple(_advisories(verified.advisories, show_all=show_all))
+    yield ScreenSection("Advisories", advisories or ("none concern this release",))
+    if verified.internal:
+        note = "it came with the internal folder: never pass it on (cloakwork pack leaves it out)"
+        yield ScreenSection("Note", (note,))
+
+
+def _costs(verified: Verification) -> Iterator[str]:
+    for spent in verified.statement.budget:
+        epsilon = "no bound" if spent.cost.epsilon is None else f"epsilon {spent.cost.epsilon:g}"
+        delta = f", delta {spent.cost.delta:g}" if spent.cost.delta else ""
+        shift = f", per {duration(spent.shift)}" if spent.shift else ""
+        name = _CURRENCIES.get(spent.currency, spent.currency)
+        yield f"{name}{shift}: {epsilon}{delta}"
+
+
+def _exposed(verified: Verification, *, show_all: bool) -> list[str]:
+    lines = [f"{column}: {says}" for column, says in verified.exposed]
+    if not lines and verified.guarantees:
+        return [NOTHING_EXPOSED]
+    if show_all or len(lines) <= _MOST_EXPOSED:
+        return lines
+    return [*lines[:_MOST_EXPOSED], f"and {len(lines) - _MOST_EXPOSED} more columns (--all)"]
+
+
+def _advisories(findings: tuple[AdvisoryMatch, ...], *, show_all: bool) -> Iterator[str]:
+    """The findings; what they say and what to do for each that matters, or for all."""
+    for finding in findings:
+        advisory = finding.advisory
+        yield f"{_STATUS[finding.status]}  {finding}"
+        if show_all:
+            depends = f" It depends on {advisory.depends}." if advisory.depends else ""
+            yield f"  {advisory.says}{depends}"
+        if show_all or finding.status == "void":
+            yield f"  {advisory.remedy}"
+
+
+def verification_json(verified: Verification) -> dict[str, Any]:
+    """What was verified, as JSON values."""
+    said = verified.statement
+    unproven = {"unproven": list(verified.unproven)} if verified.unproven else {}
+    return unproven | {
+        "release": said.release,
+        "issued": said.issued.isoformat(),
+        "engine": said.engine,
+        "ledger_entry": said.ledger_entry,
+        "policy": {
+            "name": said.policy.name,
+            "version": said.policy.version,
+            "dataset": said.policy.dataset,
+        },
+        **({"window": said.window.model_dump(mode="json")} if said.window else {}),
+        "unit": str(said.unit),
+        "guarantees": [
+            {"kind": kind, "sentence": sentence} for kind, sentence in verified.guarantees
+        ],
+        "budget": [each.model_dump(mode="json") for each in said.budget],
+        "exposed": [{"column": column, "tells": says} for column, says in verified.exposed],
+        "keyid": verified.keyid,
+        "trusted": verified.trusted,
+        "checks": list(verified.checks),
+        "measured": [check.says for check in verified.measured],
+        "derived_again": [check.says for check in verified.derived],
+        "signers_word": list(verified.unverifiable_claims),
+        "advisories": [_finding_json(finding) for finding in verified.advisories],
+        "internal_folder": verified.internal,
+    }
+
+
+def _finding_json(finding: AdvisoryMatch) -> dict[str, Any]:
+    advisory = finding.advisory
+    return {
+        "id": advisory.id,
+        "title": advisory.title,
+        "status": finding.status,
+        "concerns": finding.kind,
+        "says": advisory.says,
+        "depends": advisory.depends,
+        "remedy": advisory.remedy,
+    }
