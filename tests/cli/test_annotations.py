@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft4Validator, FormatChecker
 
-from cloakwork.cli.policy_checks import CHANGE_RULES, Annotation, github_command, sarif
 from cloakwork.policy.advice import ADVICE_RULES
+from cloakwork.report.policy_findings import CHANGE_RULES, Annotation, github_command, sarif
 
 SCHEMA = Path(__file__).with_name("sarif-schema-2.1.0.json")
 """Of OASIS (2.1.0-rtm.5, as @microsoft/jest-sarif has it)."""

@@ -17,12 +17,13 @@ def shown(name: str) -> str:
 
 
 def listed(names: Iterable[str], conjunction: str = "and") -> str:
-    """Names as people list them, in their order.
+    """Names as people list them, in their order; commas inside a name stay where they are.
 
     >>> listed(["a", "b", "c"]), listed(["a", "b"], "or"), listed([])
     ('a, b and c', 'a or b', '')
     """
-    return f" {conjunction} ".join(", ".join(names).rsplit(", ", 1))
+    *others, last = [*names] or [""]
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
 def quoted(names: Iterable[str]) -> tuple[str, ...]:
