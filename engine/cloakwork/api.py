@@ -111,7 +111,8 @@ def apply(
         raise CloakworkError(
             f"apply: needs a plan (got {what}); make one: make_plan(load_policy(...))"
         )
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    # Resolve: whether it is allowed, where networks are trained, and how the log is read.
+    book = Ledger.of(ledger)
     approval = required_approval(
         book, plan.policy, plan.policy_digest, columns=columns, require=require_approval
     )
@@ -136,6 +137,7 @@ def apply(
             require=require_approval or approval is not None,
         ),
     )
+    # Run: the ledger is charged before the first step reads the log.
     run = Run(
         plan=plan,
         engine=chosen.engine,
@@ -174,11 +176,18 @@ def release(
     arguments as for ``apply`` and ``publish``. Raises CloakworkError, or one of its kinds; whatever
     fails after the first look at the log is recorded as failed, and stays spent.
     """
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    plan = _planned(policy, window, book)
+    # Resolve: what is released, where to, under whose key, and whether that is allowed.
+    book = Ledger.of(ledger)
+    if isinstance(policy, Plan):
+        require_window(policy, window)
+        plan = policy
+    elif isinstance(policy, Policy):
+        plan = make_plan(policy, window=window)
+    else:
+        plan = _source(policy, book).plan(window=window)
     folder = Path(out)
     check_destination(folder)
-    key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
+    key = _signing_key(signing_key)
     required_approval(
         book, plan.policy, plan.policy_digest, columns=columns, require=require_approval
     )
@@ -187,7 +196,7 @@ def release(
         reporter(f"warning: {warning}")
     if still_open := open_window_line(plan):
         reporter(f"warning: {still_open}")
-    target = folder.resolve()
+    # Run: from here on what fails is recorded as failed, and stays spent.
     made = apply(
         plan,
         log,
@@ -196,29 +205,20 @@ def release(
         stopwatch=stopwatch,
         columns=columns,
         mining_seconds=mining_seconds,
-        folder=target,
+        folder=folder.resolve(),
         require_approval=require_approval,
         engine=engine,
         device=device,
     )
+    # Publish: the folder stands, or nothing does.
     return publish(made, folder, signing_key=key, reporter=reporter)
-
-
-def _planned(policy: Policy | Plan | str | Path, window: str | None, ledger: Ledger) -> Plan:
-    """A plan as it is; of a policy, or of its file, the plan that it gives."""
-    if isinstance(policy, Plan):
-        require_window(policy, window)
-        return policy
-    if isinstance(policy, Policy):
-        return make_plan(policy, window=window)
-    return _source(policy, ledger).plan(window=window)
 
 
 def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:
     """What a release of ``plan`` would mean for its dataset's budget; raises where ``apply`` would
     refuse. Writes nothing.
     """
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    book = Ledger.of(ledger)
     return book.check(reservation_request(plan))
 
 
@@ -236,7 +236,7 @@ def profile(
     log is read, where the policy buys none, and NotApproved where it lacks a required approval.
     """
     require_profile_params(policy)
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    book = Ledger.of(ledger)
     required_approval(book, policy, digest(policy), columns=columns)
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")
@@ -244,6 +244,7 @@ def profile(
             policy.attribute_with("control-flow"),
             policy.attribute_with("timestamp"),
         )
+        # A profile counts variants and times: no other column is read.
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
         log = read_under(policy, log, columns=columns, keep=needed.__contains__, on_excess="drop")
@@ -265,6 +266,7 @@ def preview(
     Internal: never publish them. Empty, and the log is not read, where the plan's claims leave
     nothing to look at. What a search finds is kept for ``apply``.
     """
+    # Nothing is read where nothing may be looked at.
     if not previewable(plan):
         return ()
     chosen = choice_for(None, log, plan, columns, required_attributes(plan), reporter)
@@ -304,11 +306,15 @@ def publish(
     ``signing_key``: a key, or the path of one (PEM); by default ``CLOAKWORK_SIGNING_KEY``, else
     your own.
     """
-    key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
+    key = _signing_key(signing_key)
     with heard_by(reporter):
         return publish_release(
             release, Path(out), signing_key=key, reporter=reporter, internal=internal_files
         )
+
+
+def _signing_key(named: SigningKey | str | Path | None) -> SigningKey:
+    return named if isinstance(named, SigningKey) else find_key(named)
 
 
 def verify(
@@ -325,9 +331,8 @@ def verify(
     Raises VerificationFailed with every mismatch; also where a guarantee was found void since, or
     another release was expected.
     """
-    key = None if public_key is None else Path(public_key)
     demands = Demands(tuple((expect or {}).items()))
-    return verify_release(Path(path), public_key=key, demands=demands)
+    return verify_release(Path(path), public_key=_path(public_key), demands=demands)
 
 
 def pack(
@@ -336,8 +341,11 @@ def pack(
     """Put the public parts of the release in ``folder`` into the new ZIP file ``out``, once they
     are verified; arguments and errors as for ``verify``.
     """
-    key = None if public_key is None else Path(public_key)
-    return pack_release(Path(folder), Path(out), public_key=key)
+    return pack_release(Path(folder), Path(out), public_key=_path(public_key))
+
+
+def _path(named: str | Path | None) -> Path | None:
+    return None if named is None else Path(named)
 
 
 def make_report(
@@ -356,8 +364,8 @@ def make_report(
     Raises VerificationFailed unless the release is signed by the key in ``public_key``, else by one
     that is trusted here; OutputError where a file is missing.
     """
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    key = None if public_key is None else Path(public_key)
+    book = Ledger.of(ledger)
+    key = _path(public_key)
     found = read_risk(Path(risk)) if isinstance(risk, str | Path) else risk
     if format == "pdf":
         return render_pdf(Path(folder), audience, public_key=key, ledger=book, risk=found)

@@ -55,7 +55,7 @@ class Registry:
     """
 
     def __init__(self, ledger: Ledger | str | None = None) -> None:
-        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        self.ledger = Ledger.of(ledger)
 
     def versions(self, name: str | None = None) -> tuple[PolicyVersion, ...]:
         """Every version, in the order in which they were added; only of ``name`` if given."""

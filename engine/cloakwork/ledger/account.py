@@ -65,6 +65,7 @@ class BudgetTerms:
         """The totals, each with its book; that of ``metric`` is meant per the largest shift which
         this release charges, or else that any release of the dataset charged.
         """
+        # Books that are listed stand each for itself; the others follow from the totals.
         found = [
             DeclaredTotal(Book("unit", unit), cost, apart_from=self.apart_from(unit))
             for unit, cost in self.books.items()
@@ -78,6 +79,7 @@ class BudgetTerms:
             if currency == "unit":
                 found.append(DeclaredTotal(Book("unit", self.unit), cost))
             elif currency == "local":
+                # One book for whatever unit is charged; per value where nothing is.
                 units = {charge.unit for charge in charges if charge.currency == "local"}
                 for unit_of_local in sorted(units or {"value"}, key=str):
                     found.append(DeclaredTotal(Book("local", unit_of_local), cost))
@@ -140,6 +142,7 @@ class Account:
         self, charges: Iterable[Charge], totals: Iterable[DeclaredTotal], cases: Mapping[str, int]
     ) -> "Account":
         """The account after one more release."""
+        # A bound that was declared once is never taken back by a smaller one.
         most = dict(self.cases)
         for unit, count in cases.items():
             most[unit] = max(most.get(unit, 1), count)
@@ -161,6 +164,7 @@ class Account:
     def bounds(self, book: Book) -> tuple[DeclaredTotal, ...]:
         """The totals that bind ``book``: its own, and what a dataset declares for whatever unit."""
         shift = largest_shift(self.charges) if book == METRIC else None
+        # What a dataset declares for whatever unit stands in a book without one.
         own_books = {book}
         if book.currency == "unit":
             own_books.add(Book("unit"))
@@ -257,6 +261,7 @@ def require_fit(
     Raises PlanImpossible where a charge cannot be converted into another unit's book and the policy
     does not keep the two apart, BudgetExceeded where a total is exceeded.
     """
+    # First whether it can be added up at all, then whether it fits.
     after = account.with_release(charges, totals, terms.cases_per_unit)
     causes = tuple(_unconvertible_causes(dataset, account, charges, terms, after))
     if causes:
@@ -266,6 +271,7 @@ def require_fit(
             own = _counted_in(charges, book, window)
             if not own:
                 continue
+            # What costs nothing in this book is not refused for what others spent in it.
             before, spending = account.within(book, window), after.within(book, window)
             for bound in after.bounds(book):
                 asked, _ = sum_against(own, bound, after.cases)
@@ -293,6 +299,7 @@ def _budget_exceeded(
         for each in after.bounds(book)
     ]
     left = _least_cost(remainders)
+    # The policy's own total may fit while an earlier, tighter one does not.
     own = [total for total in totals if total.book == book]
     fits_own = all(
         sum_against(after.charges, total, after.cases)[0].within(total.cost) for total in own
@@ -340,6 +347,7 @@ def _unconvertible_causes(
     for charge, book in dict.fromkeys(pairs):
         if cost_in_book(charge, book, after.cases) is not None:
             continue
+        # Kept apart only where every total of the book leaves that unit out.
         apart = book.currency == "unit" and charge.unit in terms.apart_from(book.unit)
         if apart and all(charge.unit in bound.apart_from for bound in after.bounds(book)):
             continue
@@ -355,6 +363,7 @@ def _explain_unconvertible(charge: Charge, book: Book, apart: bool) -> str:
         return f"{opening}: how many values a case has is not declared"
     if apart:
         opening += f", and an earlier release declared a total per '{book.unit}' that counts it"
+    # What the policy may declare for the two to be added up, or kept apart.
     ways = []
     if charge.unit == CASE:
         ways.append(

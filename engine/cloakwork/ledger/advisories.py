@@ -103,16 +103,13 @@ def _matches_of(
     if not advisory.guarantees:
         yield AdvisoryMatch(advisory, None, None, status)
     for number, guarantee in enumerate(guarantees):
-        if guarantee["kind"] in advisory.guarantees and _has_parameters(advisory, guarantee):
+        # A parameter that is not known counts as one that is meant.
+        has_parameters = all(
+            name not in guarantee or guarantee[name] in values
+            for name, values in advisory.parameters.items()
+        )
+        if guarantee["kind"] in advisory.guarantees and has_parameters:
             yield AdvisoryMatch(advisory, guarantee, number, status)
-
-
-def _has_parameters(advisory: Advisory, guarantee: GuaranteeFields) -> bool:
-    """A parameter that is not known counts as one that is meant."""
-    return all(
-        name not in guarantee or guarantee[name] in values
-        for name, values in advisory.parameters.items()
-    )
 
 
 def _matches_any(name: str, globs: Sequence[str]) -> bool:

@@ -49,7 +49,7 @@ def back_up(ledger: Ledger | str | None, out: Path) -> LedgerCopy:
     Raises OutputError where the file cannot be written or stands already, LedgerError where the
     ledger cannot be read, is none, or was altered.
     """
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    book = Ledger.of(ledger)
     require_new(out)
     held = _read_whole(book.journal)
     if held is None:
@@ -77,7 +77,7 @@ def restore(backup: Path, ledger: Ledger | str | None) -> LedgerCopy:
     Raises LedgerError, and writes nothing, where ``backup`` is no sound ledger, or where the ledger
     has an entry that the backup lacks: its budget would be handed back.
     """
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    book = Ledger.of(ledger)
     if not backup.is_file():
         raise LedgerError(str(backup), "there is no such file")
     source = Journal(str(backup))
@@ -86,8 +86,17 @@ def restore(backup: Path, ledger: Ledger | str | None) -> LedgerCopy:
         raise LedgerError(source.name, "is no ledger")
     with book.journal.transaction() as connection:
         known = read_entries(connection)
-        if known != held.entries[: len(known)]:
-            raise LedgerError(book.url, _more_than(known, held.entries))
+        common = 0
+        for own, other in zip(known, held.entries, strict=False):
+            if own != other:
+                break
+            common += 1
+        if common < len(known):
+            raise LedgerError(
+                book.url,
+                f"has entries that the backup lacks, from entry {common + 1} of {len(known)} on: "
+                "restoring it would hand back what was spent; nothing was changed",
+            )
         new = held.entries[len(known) :]
         _insert(connection, tables().entries, [asdict(entry) for entry in new])
         for table, rows in held.others.items():
@@ -121,17 +130,6 @@ def _read_whole(journal: Journal) -> _Held | None:
             raise LedgerError(journal.name, reason)
         beside = (tables().fingerprints, tables().windows)
         return _Held(entries, {table: _rows_of(connection, table) for table in beside})
-
-
-def _more_than(known: tuple[Entry, ...], entries: tuple[Entry, ...]) -> str:
-    pairs = zip(known, entries, strict=False)
-    common = next((at for at, (own, other) in enumerate(pairs) if own != other), None)
-    if common is None:
-        common = min(len(known), len(entries))
-    return (
-        f"has entries that the backup lacks, from entry {common + 1} of {len(known)} on: "
-        "restoring it would hand back what was spent; nothing was changed"
-    )
 
 
 def _rows_of(connection: "Connection", table: "Table") -> list[dict[str, Any]]:

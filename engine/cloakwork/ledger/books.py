@@ -214,6 +214,7 @@ def cost_in_book(
     """What ``charge`` counts in ``book``; None where it cannot be converted. ``shift``: for metric
     privacy.
     """
+    # Rows not listed count nothing: differential privacy has no part in books of single values.
     amount = Amount.of(charge.cost)
     match book.currency, charge.currency:
         case "unit", "unit":
@@ -233,6 +234,7 @@ def _for_unit(
 ) -> Amount | None:
     if charged == unit:
         return amount
+    # From a person to a case as a replacement, and from a case to a person as a group.
     if charged != CASE:
         if unit not in (CASE, None):
             return None  # two attributes that identify persons, in ways that cannot be compared

@@ -162,6 +162,7 @@ def keep_window(
     table = tables().windows
     with journal.transaction() as connection:
         rows = connection.execute(table.select().where(table.c.dataset == dataset)).all()
+        # Nothing is decided on records of another key, or that were removed or changed.
         if any(row.key_check != _key_check(key) for row in rows):
             raise LedgerError(
                 journal.name,
@@ -172,6 +173,7 @@ def keep_window(
             raise LedgerError(journal.name, f"{_lost(min(lost))}; {_REMEDY}")
         if changed := [row.release for row in rows if _is_changed(row, key)]:
             raise LedgerError(journal.name, f"{_changed(min(changed))}; {_REMEDY}")
+        # A case belongs to the window of its first release.
         known = [(row.window, _split(row.hashes) & hashes) for row in rows]
         elsewhere = frozenset[bytes]().union(*(own for name, own in known if name != window))
         new = b"".join(sorted(hashes.difference(*(own for _, own in known))))

@@ -22,7 +22,7 @@ from cloakwork.ledger.declarations import (
     declared_cost,
     is_one_line,
 )
-from cloakwork.ledger.journal import Entry
+from cloakwork.ledger.journal import Entry, EventKind
 from cloakwork.ledger.ledger import Ledger, Summary
 from cloakwork.ledger.records import records_of
 
@@ -57,22 +57,22 @@ def datasets(ledger: Ledger | str | None = None) -> tuple[DatasetOverview, ...]:
     """Every dataset that was declared or released from, in order of its first entry; raises
     LedgerError where the ledger cannot be read.
     """
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    book = Ledger.of(ledger)
     samples = book.fingerprints()
     events = book.events("dataset-declared", "compared")
-    found = []
-    for summary in book.summary():
-        own = [event for event in events if event.dataset == summary.dataset]
-        overlaps = None if samples is None else _overlaps(summary.dataset, samples)
-        found.append(
-            DatasetOverview(
-                summary=summary,
-                overlaps=overlaps,
-                declared=tuple(event for event in own if event.kind == "dataset-declared"),
-                comparisons=tuple(event for event in own if event.kind == "compared"),
-            )
+
+    def own(kind: EventKind, dataset: str) -> tuple[Entry, ...]:
+        return tuple(each for each in events if (each.kind, each.dataset) == (kind, dataset))
+
+    return tuple(
+        DatasetOverview(
+            summary=summary,
+            overlaps=None if samples is None else _overlaps(summary.dataset, samples),
+            declared=own("dataset-declared", summary.dataset),
+            comparisons=own("compared", summary.dataset),
         )
-    return tuple(found)
+        for summary in book.summary()
+    )
 
 
 def _overlaps(dataset: str, samples: list[tuple[str, str, str]]) -> tuple[Resemblance, ...]:
@@ -107,8 +107,9 @@ def declare_dataset(
     what was declared or does not fit the windows of earlier releases; CloakworkError for values
     that are none; LedgerError where the ledger cannot be used.
     """
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    book = Ledger.of(ledger)
     later = _checked(dataset, owner, unit, totals or {}, windows, require_approval)
+    # Somebody must answer for a dataset.
     if owner is None and not book.events("dataset-declared", dataset=dataset):
         raise CloakworkError(f"dataset '{dataset}': its first declaration names its owner")
     held: list[DatasetDeclaration] = []
@@ -126,6 +127,7 @@ def declare_dataset(
         if combined == earlier:
             raise _DeclaredAlready
 
+    # The transaction that writes also decides, so two declarations never loosen each other.
     try:
         book.record_event("dataset-declared", dataset, body, require=require_tighter)
     except _DeclaredAlready:

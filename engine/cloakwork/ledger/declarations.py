@@ -104,6 +104,7 @@ class DatasetDeclaration(Frozen):
         for_unit = self.totals.get("unit")
         if for_unit is not None:
             found.append(DeclaredTotal(Book("unit", self.unit), for_unit, of_dataset=True))
+        # Of single values: a total of its own, else the unit's.
         for_values = self.totals.get("local", for_unit)
         local_units = {charge.unit for charge in known if charge.currency == "local"}
         if "local" in self.totals:
@@ -111,6 +112,7 @@ class DatasetDeclaration(Frozen):
         if for_values is not None:
             for unit in sorted(local_units, key=str):
                 found.append(DeclaredTotal(Book("local", unit), for_values, of_dataset=True))
+        # Of times the same, over the largest shift that is known.
         for_times = self.totals.get("metric", for_unit)
         about_times = any(charge.currency == "metric" for charge in known)
         if for_times is not None and ("metric" in self.totals or about_times):
@@ -130,6 +132,9 @@ class DatasetDeclaration(Frozen):
             said["require_approval"] = True
         return said
 
+
+_SAID: Final = ("owner", "unit", "windows", "require_approval")
+"""What an entry's body says beside the totals, where it is said."""
 
 NOTHING_DECLARED: Final = DatasetDeclaration()
 
@@ -178,18 +183,14 @@ def declarations(entries: Iterable[Entry], url: str = "") -> dict[str, DatasetDe
         if entry.kind != "dataset-declared":
             continue
         try:
-            later = _declaration_from_fields(entry.fields())
+            fields = entry.fields()
+            totals = fields.get("totals", {})
+            later = DatasetDeclaration(
+                totals={currency: cost_from_fields(cost) for currency, cost in totals.items()},
+                **{name: fields[name] for name in _SAID if name in fields},
+            )
             earlier = found.get(entry.dataset, NOTHING_DECLARED)
             found[entry.dataset] = earlier.tightened_by(later, entry.dataset)
         except (ValueError, KeyError, TypeError, AttributeError, PlanImpossible):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
     return found
-
-
-def _declaration_from_fields(fields: Mapping[str, Any]) -> DatasetDeclaration:
-    totals = {
-        currency: cost_from_fields(cost) for currency, cost in fields.get("totals", {}).items()
-    }
-    said = ("owner", "unit", "windows", "require_approval")
-    values = {name: fields[name] for name in said if name in fields}
-    return DatasetDeclaration(totals=totals, **values)

@@ -39,10 +39,12 @@ def forecast_budget(
     """What a release with these charges would mean; ``records``: the dataset's earlier
     ones, ``account``: what they spent, and what the dataset is declared with.
     """
+    # The policy's totals bind already before its release.
     before = account.with_release((), totals, terms.cases_per_unit)
     after = before.with_release(charges, (), {})
     shift = largest_shift(charges)
     currencies = {charge.currency for charge in charges}
+    # Of a window that is released only its own account is shown, else all.
     accounts = [
         (book, window)
         for book in after.books()

@@ -32,7 +32,6 @@ from cloakwork.base.files import Lock, lock_file, lock_if_abandoned
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, Table
-    from sqlalchemy.exc import DBAPIError
 
 ReleaseKind = Literal["reserve", "intent", "commit", "fail"]
 """What happens to a release."""
@@ -143,6 +142,7 @@ class WriteTransaction:
         body: Mapping[str, Any],
     ) -> Entry:
         """Add one entry; it stands once the transaction ends without an error."""
+        # The digest covers all other fields, and so the whole chain before it.
         undigested = Entry(
             seq=len(self.entries) + 1,
             release=release,
@@ -276,6 +276,7 @@ def parse_address(address: str) -> "URL":
         backend = url.get_backend_name()
     except (ArgumentError, ValueError):
         raise LedgerError(shown, "is not a database URL") from None
+    # A slip must not begin a new ledger somewhere else.
     if backend not in ("sqlite", "postgresql"):
         hint = "; write postgresql://..." if backend == "postgres" else ""
         raise LedgerError(shown, f"a ledger lives in SQLite or Postgres, not in '{backend}'{hint}")
@@ -372,6 +373,7 @@ class Journal:
             yield None
             return
         with self._as_ledger_errors(), self._sql_engine().connect() as connection:
+            # SQLite reads of one moment within a transaction, Postgres at this level.
             if snapshot and self.file is not None:
                 connection.exec_driver_sql("BEGIN")
             elif snapshot:
@@ -544,7 +546,13 @@ class Journal:
         try:
             yield
         except DBAPIError as error:
-            raise LedgerError(self.name, _what_it_says(error)) from error
+            said = _one_line(error.orig or error)
+            timed_out = getattr(error.orig, "sqlstate", None) == _LOCK_TIMEOUT
+            if timed_out or "database is locked" in said:
+                said = f"others were writing to it for {PATIENCE} s ({said}); try again"
+            elif error.connection_invalidated:
+                said = f"{said}; {_CONNECTION_LOST}"
+            raise LedgerError(self.name, said) from error
         except ImportError as error:
             package = (error.name or _DRIVER).partition(".")[0]
             # Without its extra psycopg needs a C library of the system.
@@ -571,14 +579,6 @@ class ReleaseLock:
             self._held.remove()
         else:
             self._held.close()
-
-
-def _what_it_says(error: "DBAPIError") -> str:
-    """An error of a database in one line, with what it means where that is known."""
-    said = _one_line(error.orig or error)
-    if getattr(error.orig, "sqlstate", None) == _LOCK_TIMEOUT or "database is locked" in said:
-        return f"others were writing to it for {PATIENCE} s ({said}); try again"
-    return f"{said}; {_CONNECTION_LOST}" if error.connection_invalidated else said
 
 
 def _one_line(error: BaseException) -> str:

@@ -166,6 +166,11 @@ class Ledger:
         self._locks: dict[str, ReleaseLock] = {}
         self._reserved: list[Reservation] = []
 
+    @classmethod
+    def of(cls, ledger: "Ledger | str | None") -> "Ledger":
+        """A ledger as it is, or the one at this address; None: the user's."""
+        return ledger if isinstance(ledger, Ledger) else cls(ledger)
+
     @property
     def url(self) -> str:
         """Where the ledger lives, without a password."""
@@ -187,6 +192,7 @@ class Ledger:
         LedgerError where an entry was altered; writes nothing.
         """
         entries = self.journal.read()
+        # What was altered says nothing about what is spent.
         if found := first_break(entries):
             raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
         records, account, declared = self._granted(request, entries)
@@ -214,6 +220,7 @@ class Ledger:
         try:
             with self.journal.writing() as writing:
                 _, _, declared = self._granted(request, writing.entries)
+                # Locked before the entry stands: nobody finds it unlocked while we live.
                 if request.folder is not None:
                     self.lock(release)
                 entry = writing.append("reserve", release, request.dataset, request.body(declared))
@@ -406,6 +413,7 @@ class Ledger:
         entries = self.journal.read()
         if altered := first_break(entries):
             return altered
+        # A chain that is whole may still lack its end.
         held = {entry.digest for entry in entries}
         lost = sum(1 for witness in witnesses if witness not in held)
         if not lost:
@@ -481,6 +489,7 @@ class Reservation:
         body = {} if statement_digest is None else {"statement_digest": statement_digest}
         with self.ledger.journal.writing() as writing:
             record = self.ledger.record_in(writing, self.id)
+            # Twice the same is no fault: ``reconcile`` may have been first.
             is_intended = statement_digest == record.statement_digest
             if record.state == "committed":
                 may_commit = statement_digest is None or is_intended

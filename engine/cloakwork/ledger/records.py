@@ -101,6 +101,7 @@ class Record:
 
 def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple[Record, ...]:
     """What the entries, oldest first, say about each release."""
+    # A release is what its entries say of it, one after another.
     records: dict[str, Record] = {}
     for entry in entries:
         if entry.kind in EVENT_KINDS or dataset not in (None, entry.dataset):
@@ -133,6 +134,7 @@ def _with_voided_charges(record: Record) -> Record:
     What was charged stays spent: budget is never handed back.
     """
     void = [match for match in advisories_of(record) if match.status == "void"]
+    # A claim as a whole that is void voids what was paid in any currency.
     void_currencies = {_CURRENCY_OF.get(match.kind) for match in void}
     if any(match.guarantee is None for match in void):
         void_currencies.update(_CURRENCY_OF.values())
@@ -202,6 +204,7 @@ def _record_from_entry(entry: Entry, fields: Mapping[str, Any]) -> Record:
 
 def charge_fields(charge: Charge) -> dict[str, Any]:
     """A charge as an entry's body holds it."""
+    # Only what is said is written, so that entries of earlier versions read the same.
     fields = {"currency": charge.currency, **_amount_fields(charge.cost, charge.shift)}
     if charge.currency in ("unit", "local"):
         fields["unit"] = charge.unit

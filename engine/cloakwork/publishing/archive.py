@@ -7,6 +7,7 @@ only where it is, byte for byte, what ``pack`` makes of its parts: that admits n
 entry of a name, a path, a link, an extra field, or anything hidden between entries.
 """
 
+import filecmp
 import shutil
 import stat
 import struct
@@ -31,6 +32,8 @@ _END_RECORD: Final = struct.Struct("<4s4H2LH")
 """The last record of a ZIP file: signature, disks, entries, size and place of the list, comment."""
 _LISTED_AT_MOST: Final = 128
 """Bytes that the list has for each entry at most: names are short."""
+_UNREADABLE: Final = (zipfile.BadZipFile, NotImplementedError, struct.error, EOFError, ValueError)
+"""What ``zipfile`` raises for what is no ZIP file, or one that it does not know."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _PIECE: Final = 1 << 20
 
@@ -42,11 +45,23 @@ def pack_folder(folder: Path, out: Path) -> list[str]:
     Raises VerificationFailed where a part is missing or is no plain file, OutputError where ``out``
     cannot be written.
     """
-    names = _public_files(list(_plain_files(folder)))
+    found = []
+    for path in folder.iterdir():
+        if path.name in (PLAN_FILE, STATEMENT_FILE) or LOG_NAME.fullmatch(path.name):
+            for file in files_of(path):
+                if file.is_file() and not file.is_symlink():
+                    found.append(file.relative_to(folder).as_posix())
+    names = _public_files(found)
     try:
         with zipfile.ZipFile(out, "x", zipfile.ZIP_STORED) as archive:
             for name in names:
-                _add_file(archive, folder / name, name)
+                # Nothing of the entry depends on when or by whom it was packed.
+                entry = zipfile.ZipInfo(name, _EPOCH)
+                entry.create_system = 3  # Unix, so that the mode counts
+                entry.external_attr = (stat.S_IFREG | 0o644) << 16
+                entry.file_size = (folder / name).stat().st_size
+                with (folder / name).open("rb") as part, archive.open(entry, "w") as copy:
+                    shutil.copyfileobj(part, copy, _PIECE)
     except FileExistsError:
         raise OutputError(
             f"{out}: exists already, and nothing is overwritten; name a new file"
@@ -70,26 +85,16 @@ def unpacked(file: Path) -> Iterator[Path]:
             _unpack_parts(file, folder)
             again = Path(name, "again.zip")
             pack_folder(folder, again)
-            same = _same_bytes(file, again)
+            same = filecmp.cmp(file, again, shallow=False)
             again.unlink()
-        except (
-            zipfile.BadZipFile,
-            NotImplementedError,
-            struct.error,
-            EOFError,
-            ValueError,
-        ) as error:
-            raise VerificationFailed(
-                [_not_packed_by_us(file, "it is not a ZIP file that can be read")]
-            ) from error
+        except _UNREADABLE as error:
+            raise _refusal(file, "it is not a ZIP file that can be read") from error
         except OSError as error:
             raise VerificationFailed(
                 [f"{file.name}: cannot be unpacked ({error.strerror or error})"]
             ) from error
         if not same:
-            raise VerificationFailed(
-                [_not_packed_by_us(file, "it holds more than the parts of a release")]
-            )
+            raise _refusal(file, "it holds more than the parts of a release")
         yield folder
 
 
@@ -100,7 +105,14 @@ def _unpack_parts(file: Path, folder: Path) -> None:
             members = archive.infolist()
             _public_files([member.filename for member in members])
             for member in members:
-                _refuse_other_members(file, member)
+                is_stored = member.compress_type == zipfile.ZIP_STORED
+                if not is_stored or member.file_size != member.compress_size:
+                    raise _refusal(file, "its parts are compressed")
+                # The upper 16 bits hold the mode of a Unix file; the lowest flag marks encryption.
+                is_plain = stat.S_IFMT(member.external_attr >> 16) == stat.S_IFREG
+                if not is_plain or member.flag_bits & 1:
+                    raise _refusal(file, "it holds what is not a plain file")
+            # Nothing is written before all are known to be what they should.
             for member in members:
                 copied = folder / member.filename
                 copied.parent.mkdir(exist_ok=True)
@@ -108,45 +120,21 @@ def _unpack_parts(file: Path, folder: Path) -> None:
                     shutil.copyfileobj(part, copy, _PIECE)
 
 
-def _refuse_other_members(file: Path, member: zipfile.ZipInfo) -> None:
-    """Refuse what is compressed, encrypted, or no plain file."""
-    is_stored = member.compress_type == zipfile.ZIP_STORED
-    if not is_stored or member.file_size != member.compress_size:
-        raise VerificationFailed([_not_packed_by_us(file, "its parts are compressed")])
-    # The upper 16 bits hold the mode of a Unix file; the lowest flag marks encryption.
-    is_plain = stat.S_IFMT(member.external_attr >> 16) == stat.S_IFREG
-    if not is_plain or member.flag_bits & 1:
-        raise VerificationFailed([_not_packed_by_us(file, "it holds what is not a plain file")])
-
-
 def _check_end(file: Path, source: BinaryIO) -> None:
     """Refuse a list of millions of entries before anything reads it."""
     size = source.seek(0, 2)
     if size < _END_RECORD.size:
-        raise VerificationFailed([_not_packed_by_us(file, "it is not a ZIP file")])
+        raise _refusal(file, "it is not a ZIP file")
     source.seek(size - _END_RECORD.size)
     signature, *_, entries, listed, _, comment = _END_RECORD.unpack(source.read(_END_RECORD.size))
     if signature != b"PK\x05\x06" or comment:
-        raise VerificationFailed(
-            [_not_packed_by_us(file, "it is not a ZIP file, or has a comment")]
-        )
+        raise _refusal(file, "it is not a ZIP file, or has a comment")
     source.seek(max(0, size - _END_RECORD.size - 20))
     large = source.read(4) == b"PK\x06\x07"  # sizes then stand in a record of their own
     is_too_long = entries > MOST_PARTS + 2 or listed > entries * _LISTED_AT_MOST
     if entries < 3 or is_too_long or (large and size < zipfile.ZIP64_LIMIT):
-        raise VerificationFailed(
-            [_not_packed_by_us(file, "it does not hold the files of a release")]
-        )
+        raise _refusal(file, "it does not hold the files of a release")
     source.seek(0)
-
-
-def _plain_files(folder: Path) -> Iterator[str]:
-    """What stands in a release folder and is plain, by its path in the release."""
-    for path in folder.iterdir():
-        if path.name in (PLAN_FILE, STATEMENT_FILE) or LOG_NAME.fullmatch(path.name):
-            for file in files_of(path):
-                if file.is_file() and not file.is_symlink():
-                    yield file.relative_to(folder).as_posix()
 
 
 def _public_files(names: list[str]) -> list[str]:
@@ -164,26 +152,5 @@ def _public_files(names: list[str]) -> list[str]:
     return sorted(names)
 
 
-def _add_file(archive: zipfile.ZipFile, path: Path, name: str) -> None:
-    entry = zipfile.ZipInfo(name, _EPOCH)
-    entry.create_system = 3  # Unix, so that the mode counts
-    entry.external_attr = (stat.S_IFREG | 0o644) << 16
-    entry.file_size = path.stat().st_size
-    with path.open("rb") as part, archive.open(entry, "w") as copy:
-        shutil.copyfileobj(part, copy, _PIECE)
-
-
-def _same_bytes(one: Path, other: Path) -> bool:
-    if one.stat().st_size != other.stat().st_size:
-        return False
-    with one.open("rb") as left, other.open("rb") as right:
-        piece = left.read(_PIECE)
-        while piece:
-            if piece != right.read(_PIECE):
-                return False
-            piece = left.read(_PIECE)
-    return True
-
-
-def _not_packed_by_us(file: Path, why: str) -> str:
-    return f"{file.name}: is not a file that 'cloakwork pack' made: {why}"
+def _refusal(file: Path, why: str) -> VerificationFailed:
+    return VerificationFailed([f"{file.name}: is not a file that 'cloakwork pack' made: {why}"])

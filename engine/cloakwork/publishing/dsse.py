@@ -57,10 +57,18 @@ def read_json(content: bytes) -> JsonValue:
     """Parse JSON strictly; raises ValueError on anything else, on a repeated key, and on numbers
     JSON does not know.
     """
+
+    def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(pairs)
+        if len(values) != len(pairs):
+            raise ValueError("a key stands twice")
+        return values
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is not JSON")
+
     try:
-        value: JsonValue = json.loads(
-            content, object_pairs_hook=_keys_once, parse_constant=_refuse_constant
-        )
+        value: JsonValue = json.loads(content, object_pairs_hook=keys_once, parse_constant=refuse)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return value
@@ -127,14 +135,3 @@ def _bytes_of(text: str) -> bytes:
     if base64.b64encode(content).decode() != text:
         raise VerificationFailed(["statement.json: payload and signature must be canonical base64"])
     return content
-
-
-def _keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise ValueError("a key stands twice")
-    return values
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")

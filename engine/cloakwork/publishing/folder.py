@@ -82,6 +82,7 @@ def names_of_log(names: Collection[str]) -> tuple[str, ...] | None:
     """The paths of the log's files among those of a release, in the order of the parts; None unless
     they are one log, whole or in at least two parts numbered from 1.
     """
+    # Whole and in parts at once is no log.
     if single := [name for name in names if LOG_NAME.fullmatch(name)]:
         in_parts = any(_PART_NAME.fullmatch(name) for name in names)
         return None if in_parts or len(single) > 1 else (single[0],)
@@ -138,6 +139,7 @@ def files_of(path: Path) -> Iterator[Path]:
     if path.is_symlink() or not path.is_dir():
         yield path
         return
+    # One more than a log may have, so that too many show.
     with os.scandir(path) as entries:
         names = sorted(entry.name for entry in islice(entries, MOST_PARTS + 1))
     yield from (path / name for name in names)

@@ -108,6 +108,7 @@ def _released_column(scope: Scope, name: str, plan: Plan) -> ReleasedColumn:
         has_rule = any(item.attribute == CASE_ID for item in plan.attributes)
         own_rule = CASE_ID if has_rule else None
         return ReleasedColumn(name=name, scope=scope, treatment="replace", rule=own_rule)
+    # Standard columns follow the rule of their role, whatever the source called them.
     if name in _ROLES:
         of_role = (item for item in plan.attributes if item.column == _ROLES[name])
         rule = next(of_role, None)
@@ -126,6 +127,7 @@ def column_mismatches(
     """Why the attributes of a released log are not those that its statement lists, or do not follow
     from the plan.
     """
+    # First what no rule releases, then what is listed on one side only.
     found = set()
     for scope, name in names_in(held, plan):
         try:

@@ -94,12 +94,25 @@ def signing_key(path: str | Path | None = None) -> SigningKey:
     key cannot be read, is encrypted, is not PEM or not Ed25519, and when others may read your own.
     """
     chosen = str(path) if path else os.environ.get(KEY_VARIABLE)
-    content, origin, new = _private_pem(chosen or None)
+    own = str(_own_key_file())
+    origin, new = chosen or own, False
+    if not chosen:
+        content, new = _own_private_pem()
+    elif _PEM_HEADER in chosen:
+        content, origin = chosen.encode(), f"${KEY_VARIABLE}"
+    else:
+        try:
+            content = Path(chosen).read_bytes()
+        except OSError as error:
+            reason = f"the signing key cannot be read ({error.strerror})"
+            raise OutputError(f"{chosen}: {reason}") from error
     private = _load_private(content, origin)
-    if origin != str(_own_key_file()):
+    if origin != own:
         return SigningKey(private=private, origin=origin)
-    _write_once(_own_public_file(), _pem_of(private.public_key()))
-    return SigningKey(private=private, origin=origin, public_file=_own_public_file(), new=new)
+    # Whoever verifies is given the public half.
+    public_file = _own_key_file().with_suffix(".pub.pem")
+    _write_once(public_file, _pem_of(private.public_key()))
+    return SigningKey(private=private, origin=origin, public_file=public_file, new=new)
 
 
 def trusted_key(keyid: str) -> "Ed25519PublicKey | None":
@@ -107,26 +120,23 @@ def trusted_key(keyid: str) -> "Ed25519PublicKey | None":
 
     Raises OutputError when a file holds no Ed25519 public key, or another one than its name says.
     """
-    own = _own_public_key()
-    if own is not None and keyid_of(own) == keyid:
-        return own
-    path = _trusted_file(keyid)
-    if not path.exists():
+    if _is_own(keyid):
+        return _own_public_key()
+    record = _trusted(keyid)
+    if record is None:
         return None
-    return _parse_public_key(_read_trusted(path).public_key.encode(), path)
+    return _parse_public_key(record.public_key.encode(), _trusted_file(keyid))
 
 
 def why_trusted(keyid: str) -> str:
     """Why signatures of the key ``keyid`` count, as the end of a sentence; "not trusted here" where
     they do not.
     """
-    own = _own_public_key()
-    if own is not None and keyid_of(own) == keyid:
+    if _is_own(keyid):
         return "your own"
-    path = _trusted_file(keyid)
-    if not path.exists():
+    record = _trusted(keyid)
+    if record is None:
         return "not trusted here"
-    record = _read_trusted(path)
     return f"trusted on {record.since:%Y-%m-%d} under the name {record.name}"
 
 
@@ -152,11 +162,10 @@ def may_approve(keyid: str) -> bool:
     """Whether approvals of policies by the key ``keyid`` count: your own, or one that was trusted
     here to approve.
     """
-    own = _own_public_key()
-    if own is not None and keyid_of(own) == keyid:
+    if _is_own(keyid):
         return True
-    path = _trusted_file(keyid)
-    return path.exists() and _read_trusted(path).approves
+    record = _trusted(keyid)
+    return record is not None and record.approves
 
 
 def trust(path: Path, name: str, *, approves: bool = False) -> TrustedKey:
@@ -169,6 +178,7 @@ def trust(path: Path, name: str, *, approves: bool = False) -> TrustedKey:
     public = public_key(path)
     keyid = keyid_of(public)
     known = known_keys()
+    # A name stands for one key, and your own needs none.
     if keyid == known.own:
         raise OutputError(f"{path}: is your own key, whose signatures count anyway")
     if any(each.name == name and each.keyid != keyid for each in known.trusted):
@@ -200,6 +210,7 @@ def untrust(which: str) -> TrustedKey | Path:
         raise OutputError(
             f"{which}: is your own key; it counts as long as it is in {_own_key_file().parent}"
         )
+    # A name goes before the digits of an id.
     named = [each for each in known.trusted if each.name == which]
     meant: list[TrustedKey | Path] = [*named]
     if not named and len(which) >= _SHORTEST_ID:
@@ -250,10 +261,6 @@ def _own_key_file() -> Path:
     return home() / "signing-key.pem"
 
 
-def _own_public_file() -> Path:
-    return _own_key_file().with_suffix(".pub.pem")
-
-
 def _own_public_key() -> "Ed25519PublicKey | None":
     """The public half of the key that was made here: from the private one, since a public file
     proves nothing.
@@ -265,6 +272,16 @@ def _own_public_key() -> "Ed25519PublicKey | None":
 
 def _trusted_file(keyid: str) -> Path:
     return home() / "trusted" / f"{keyid}.json"
+
+
+def _is_own(keyid: str) -> bool:
+    own = _own_public_key()
+    return own is not None and keyid_of(own) == keyid
+
+
+def _trusted(keyid: str) -> TrustedKey | None:
+    path = _trusted_file(keyid)
+    return _read_trusted(path) if path.exists() else None
 
 
 def _read_trusted(path: Path) -> TrustedKey:
@@ -285,38 +302,21 @@ def _read_trusted(path: Path) -> TrustedKey:
     return record
 
 
-def _private_pem(chosen: str | None) -> tuple[bytes, str, bool]:
-    """The private key's PEM, where it came from, and whether it was made just now."""
-    if chosen is None:
-        return _own_private_pem()
-    if _PEM_HEADER in chosen:
-        return chosen.encode(), f"${KEY_VARIABLE}", False
-    try:
-        return Path(chosen).read_bytes(), chosen, False
-    except OSError as error:
-        raise OutputError(f"{chosen}: the signing key cannot be read ({error.strerror})") from error
+def _own_private_pem() -> tuple[bytes, bool]:
+    """The private key that is made once in ``home()``, and whether it was made just now."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-
-def _own_private_pem() -> tuple[bytes, str, bool]:
-    """``_private_pem`` of the key that is made once in ``home()``."""
     # Of several processes that make one, the first one's stays: then ours is only a draft.
     drafts: list[bytes] = []
 
     def make() -> bytes:
-        drafts.append(_new_private_pem())
+        made = Ed25519PrivateKey.generate()
+        drafts.append(made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return drafts[-1]
 
     content = secret_made_once(_own_key_file(), make)
-    return content, str(_own_key_file()), content in drafts
-
-
-def _new_private_pem() -> bytes:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    return Ed25519PrivateKey.generate().private_bytes(
-        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
-    )
+    return content, content in drafts
 
 
 def _load_private(content: bytes, origin: str) -> "Ed25519PrivateKey":
@@ -353,6 +353,7 @@ def _write_once(path: Path, text: str) -> None:
         if path.exists() and path.read_text() == text:
             return
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Replacing a file is one step, whoever reads it meanwhile.
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "w") as file:
             file.write(text)

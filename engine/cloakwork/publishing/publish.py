@@ -95,6 +95,7 @@ def check_destination(out: Path) -> None:
 
     A new folder or an empty one will do. Raises OutputError; never overwrites.
     """
+    # What is named must be a folder that can be replaced as a whole.
     if out.is_symlink() and not out.exists():
         raise OutputError(f"{out}: is a link that leads nowhere; name a new folder")
     if out.exists() and not out.is_dir():
@@ -109,6 +110,7 @@ def check_destination(out: Path) -> None:
             raise OutputError(f"{out}: {reason}")
         if out.is_mount() or out.resolve() == Path.cwd():
             raise OutputError(f"{out}: cannot be replaced as a whole; name a new folder inside it")
+    # Something can be written where the folder will stand.
     existing = next(folder for folder in out.resolve().parents if folder.exists())
     if not existing.is_dir():
         raise OutputError(f"{out}: cannot be made, {existing} is not a folder")
@@ -356,6 +358,7 @@ def write_parts(
             f"log.{output}: {len(kept):,} parts are more than a release may have ({MOST_PARTS:,}); "
             "make the release with fewer, larger batches"
         )
+    # One part is a file, several a folder of that name.
     names = [f"log.{output}"]
     if len(kept) > 1:
         (folder / names[0]).mkdir()
@@ -415,6 +418,7 @@ def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verifica
         raise OutputError(f"{out}: lies in the release itself; name a file outside it")
     draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
+        # What is verified is the file that is sent.
         names = pack_folder(folder, draft)
         checks = check_entries(folder, names)
         wrong = [check.says for check in checks if not check.holds]

@@ -67,7 +67,7 @@ def read_files(
     key = secrets.randbits(64)
     glances = []
     with IdHashes() as ids:
-        for glance in parts.results(lambda _, batch: _glance(batch, key)):
+        for glance in parts.results(lambda _, batch: _Glance.at(batch, key)):
             glances.append(glance)
             ids.add(glance.ids)
         suspects = ids.twice()
@@ -101,9 +101,9 @@ class _Glance:
     kinds: ColumnKinds
     ids: Words
 
-
-def _glance(batch: EventLog, key: int) -> _Glance:
-    return _Glance(attributes_of(batch), kinds_of(batch), _hashed_ids(batch, key))
+    @classmethod
+    def at(cls, batch: EventLog, key: int) -> "_Glance":
+        return cls(attributes_of(batch), kinds_of(batch), _hashed_ids(batch, key))
 
 
 def _hashed_ids(batch: EventLog, key: int) -> Words:

@@ -8,7 +8,7 @@ that stands there and that the ledger does not know is named.
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -67,13 +67,6 @@ class _StatedRelease:
     digest: str
     files: dict[str, str]
 
-    def differences(self, folder: Path) -> tuple[str, ...]:
-        """Which of the files that it signs are not in ``folder`` as they were signed, one line
-        each.
-        """
-        checks = [check_file(folder, name, digest) for name, digest in sorted(self.files.items())]
-        return tuple(check.says for check in checks if not check.holds)
-
 
 def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
     """Bring ``ledger`` and the releases below ``folders`` to agreement. Nothing spent is handed
@@ -89,11 +82,13 @@ def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
     standing = list(dict.fromkeys(found_below))
     records = {record.id: record for record in ledger.history()}
     found = [_reconcile_folder(ledger, records, folder) for folder in standing]
+    # Then the entries that were to stand below these folders, and do not.
     releases = {finding.release for finding in found}
     for record in records.values():
         if record.id in releases or record.place is None:
             continue
-        if _is_below(record.place.folder, roots):
+        place = Path(os.path.realpath(record.place.folder))
+        if any(root in (place, *place.parents) for root in roots):
             found += _reconcile_entry(ledger, record, record.place)
     removed = sum(_remove_drafts(root) for root in roots)
     ledger.journal.remove_stale_locks()
@@ -124,6 +119,7 @@ def _reconcile_folder(
     stated = _read_statement(folder)
     if isinstance(stated, str):
         return ReconciledRelease("unknown", "", str(folder), stated)
+    # What the ledger recorded decides; the folder only says of which release it is.
     record = records.get(stated.release)
     if record is None:
         return ReconciledRelease(
@@ -142,20 +138,17 @@ def _reconcile_folder(
     # What stood was released, whatever became of its files since.
     if record.state != "committed":
         ledger.complete(record.id, stated.digest)
-    wrong = stated.differences(folder)
-    if wrong:
-        return ReconciledRelease("differs", record.id, str(folder), _damage_text(wrong))
+    checks = [check_file(folder, name, digest) for name, digest in sorted(stated.files.items())]
+    if wrong := [check.says for check in checks if not check.holds]:
+        says = (
+            f"its statement stands, its files do not: {'; '.join(wrong)}; committed, and its cost "
+            "stays spent: restore the files from a copy, or withdraw the release"
+        )
+        return ReconciledRelease("differs", record.id, str(folder), says)
     if record.state == "committed":
         return ReconciledRelease("agrees", record.id, str(folder), "")
     says = f"was {record.state}, and is complete: committed"
     return ReconciledRelease("completed", record.id, str(folder), says)
-
-
-def _damage_text(wrong: Sequence[str]) -> str:
-    return (
-        f"its statement stands, its files do not: {'; '.join(wrong)}; committed, and its cost "
-        "stays spent: restore the files from a copy, or withdraw the release"
-    )
 
 
 def _reconcile_entry(
@@ -173,20 +166,16 @@ def _reconcile_entry(
     if here.host != place.host:
         says = f"was to be written to this folder on host '{place.host}': reconcile there"
         yield ReconciledRelease("elsewhere", record.id, place.folder, says)
-    elif ledger.close(record.id):
+    elif ledger.close(record.id):  # no live process holds it
         yield ReconciledRelease(
             "closed", record.id, place.folder, "ended before its folder stood; its cost stays spent"
         )
-    elif _is_open(ledger, record):
-        yield ReconciledRelease(
-            "in progress", record.id, place.folder, "a running process works on it"
-        )
-
-
-def _is_open(ledger: Ledger, record: Record) -> bool:
-    """Whether the entry is neither committed nor failed, as the ledger has it now."""
-    now = next(each for each in ledger.history() if each.id == record.id)
-    return now.state in ("reserved", "publishing")
+    else:
+        # It may have ended while this was looked at.
+        now = next(each for each in ledger.history() if each.id == record.id)
+        if now.state in ("reserved", "publishing"):
+            says = "a running process works on it"
+            yield ReconciledRelease("in progress", record.id, place.folder, says)
 
 
 def _read_statement(folder: Path) -> _StatedRelease | str:
@@ -204,11 +193,6 @@ def _read_statement(folder: Path) -> _StatedRelease | str:
     except (VerificationFailed, ValueError, KeyError, TypeError, AttributeError):
         pass
     return "its statement cannot be read as one of Cloakwork"
-
-
-def _is_below(folder: str, roots: Iterable[Path]) -> bool:
-    path = Path(os.path.realpath(folder))
-    return any(path == root or root in path.parents for root in roots)
 
 
 def _remove_drafts(root: Path) -> int:

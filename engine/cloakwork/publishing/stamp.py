@@ -8,14 +8,14 @@ as pm4py's drop attributes nested below a text.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from cloakwork.base.errors import LogError, first_line
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.log.formats import Attribute, Extension, read_annotations
-from cloakwork.plan.model import Plan, Step
+from cloakwork.plan.model import Plan
 from cloakwork.publishing.statement import (
     ExposedColumn,
     PrivacyStatement,
@@ -71,15 +71,21 @@ def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
     guarantees = [_guarantee_attributes(claim, statement) for claim in statement.guarantees]
     lists = (
         _numbered_list("cloakwork:UNPROVEN", "cloakwork:unproven", unproven),
-        _numbered_list("privacy:anonymizations", "privacy:anonymizer", _anonymizers(plan)),
+        _numbered_list("privacy:anonymizations", "privacy:anonymizer", [*_anonymizers(plan)]),
         _numbered_list("cloakwork:exposed", "cloakwork:exposed", exposed),
         _numbered_list("cloakwork:guarantees", "cloakwork:guarantee", guarantees),
     )
-    return (
-        *(each for each in lists if each.children),
-        _text_attribute("statement", predicate_digest(statement)),
-        *_origin_attributes(statement),
-    )
+    policy = statement.policy
+    origin = {
+        "statement": predicate_digest(statement),
+        "policy": policy.name,
+        "policy version": policy.version,
+        "policy digest": policy.digest,
+        "engine": statement.engine,
+    }
+    if statement.mark:
+        origin["mark"] = statement.mark
+    return (*(each for each in lists if each.children), *_text_attributes(origin))
 
 
 def _numbered_list(key: str, entry: str, entries: list[tuple[Attribute, ...]]) -> Attribute:
@@ -88,26 +94,95 @@ def _numbered_list(key: str, entry: str, entries: list[tuple[Attribute, ...]]) -
     return Attribute(key, None, tuple(numbered))
 
 
-def _anonymizers(plan: Plan) -> list[tuple[Attribute, ...]]:
+def _anonymizers(plan: Plan) -> Iterator[tuple[Attribute, ...]]:
     """Every operation of every step, in the words of the extension *Privacy*."""
-    found = []
+    treatments = {item.column: item.treatment for item in plan.attributes}
     for step in plan.steps:
-        for word, targets in _operations_of(step, plan).items():
-            said = _operation_attributes(step, word, targets)
-            found.append((*said, _text_attribute("mechanism", step.mechanism)))
-    return found
+        by_lineage = "addition" if step.lineage.measures else "substitution"
+        own_words = [word for word, names in _OPERATIONS.items() if step.mechanism in names]
+        default_word = own_words[0] if own_words else by_lineage
+        # A step may treat each of its columns otherwise.
+        operations: dict[str, list[str]] = {}
+        for column in sorted(step.lineage.writes) or [_ALL]:
+            word = default_word
+            if column != _ALL:
+                word = _TREATMENTS.get(treatments.get(column, ""), default_word)
+            operations.setdefault(word, []).append(column)
+        for word, targets in operations.items():
+            rewrites_cases = bool({CONTROL_FLOW, _ALL} & set(targets))
+            if step.mechanism == _OF_ATTRIBUTES:
+                rewrites_cases = False
+            yield (
+                Attribute("privacy:operation type", word),
+                Attribute("privacy:level", "case" if rewrites_cases else "attribute"),
+                Attribute("privacy:target", _writable_text(", ".join(targets))),
+                *_text_attributes({"mechanism": step.mechanism}),
+            )
+
+
+def _unproven_attributes(item: UnprovenGoal) -> tuple[Attribute, ...]:
+    derived = "no bound"
+    if item.cost.epsilon is not None:
+        derived = f"epsilon {item.cost.epsilon!r}, delta {item.cost.delta!r}"
+    return _text_attributes(
+        {
+            "mechanism": item.mechanism,
+            "sentence": item.sentence,
+            "published": item.published,
+            "derived": derived,
+            "because": "; ".join(item.why),
+        }
+    )
 
 
 def _exposed_attributes(column: ExposedColumn) -> tuple[Attribute, ...]:
-    said = [_text_attribute("column", column.column)]
-    if column.names:
-        said.append(_text_attribute("names", ", ".join(column.names)))
-    said.append(_text_attribute("why", column.why.kind))
-    said.append(_text_attribute("tells", column.says))
+    names = {"names": ", ".join(column.names)} if column.names else {}
     # The reason is the policy's own text, or follows from the record and may be reworded.
     reason_key = "reason" if column.why.kind == "policy" else "because"
-    said.append(_text_attribute(reason_key, column.reason))
-    return tuple(said)
+    return _text_attributes(
+        {
+            "column": column.column,
+            **names,
+            "why": column.why.kind,
+            "tells": column.says,
+            reason_key: column.reason,
+        }
+    )
+
+
+def _guarantee_attributes(
+    claim: StatedGuarantee, statement: PrivacyStatement
+) -> tuple[Attribute, ...]:
+    """The guarantee's parameters, figures as figures, columns in one line; then what it takes as
+    known.
+    """
+    values = claim.guarantee.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
+    if claim.given is not None:
+        values["given"] = claim.given.columns
+    figures = {
+        name: ", ".join(value) if isinstance(value, list | tuple) else value
+        for name, value in values.items()
+    }
+    return (
+        *_text_attributes({"kind": claim.guarantee.kind, "unit": str(statement.unit)}),
+        *_text_attributes(figures),
+        *_text_attributes({"sentence": claim.sentence}),
+    )
+
+
+def _text_attributes(values: Mapping[str, str | int | float]) -> tuple[Attribute, ...]:
+    """Attributes of our own extension; the texts as XML can hold them."""
+    return tuple(
+        Attribute(
+            f"cloakwork:{name}",
+            _writable_text(value) if isinstance(value, str) else value,
+        )
+        for name, value in values.items()
+    )
+
+
+def _writable_text(text: str) -> str:
+    return _UNWRITABLE.sub("\ufffd", text)
 
 
 def read_stamp(log: Path) -> dict[str, str]:
@@ -153,7 +228,9 @@ def differences(expected: dict[str, str], found: dict[str, str]) -> tuple[str, .
 
     Sentences are not compared: they follow from the parameters beside them.
     """
-    compared = {place: text for place, text in expected.items() if not _is_prose(place)}
+    compared = {
+        place: text for place, text in expected.items() if place.rpartition("/")[2] not in _PROSE
+    }
     missing = [f"{place} is missing" for place in compared if place not in found]
     unknown = [f"{place!a} does not belong there" for place in found if place not in expected]
     changed = [
@@ -166,89 +243,3 @@ def differences(expected: dict[str, str], found: dict[str, str]) -> tuple[str, .
 
 def _is_prose(place: str) -> bool:
     return place.rpartition("/")[2] in _PROSE
-
-
-def _operations_of(step: Step, plan: Plan) -> dict[str, list[str]]:
-    """What a step does, in the extension's words, and to which columns; it may treat each of them
-    otherwise.
-    """
-    by_lineage = "addition" if step.lineage.measures else "substitution"
-    own_words = [word for word, names in _OPERATIONS.items() if step.mechanism in names]
-    default_word = own_words[0] if own_words else by_lineage
-    treatments = {item.column: item.treatment for item in plan.attributes}
-    operations: dict[str, list[str]] = {}
-    for column in sorted(step.lineage.writes) or [_ALL]:
-        word = default_word
-        if column != _ALL:
-            word = _TREATMENTS.get(treatments.get(column, ""), default_word)
-        operations.setdefault(word, []).append(column)
-    return operations
-
-
-def _operation_attributes(step: Step, word: str, targets: Sequence[str]) -> tuple[Attribute, ...]:
-    rewrites_cases = bool({CONTROL_FLOW, _ALL} & set(targets))
-    if step.mechanism == _OF_ATTRIBUTES:
-        rewrites_cases = False
-    return (
-        Attribute("privacy:operation type", word),
-        Attribute("privacy:level", "case" if rewrites_cases else "attribute"),
-        Attribute("privacy:target", _writable_text(", ".join(targets))),
-    )
-
-
-def _guarantee_attributes(
-    claim: StatedGuarantee, statement: PrivacyStatement
-) -> tuple[Attribute, ...]:
-    """The guarantee's parameters, figures as figures, columns in one line; then what it takes as
-    known.
-    """
-    values = claim.guarantee.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
-    if claim.given is not None:
-        values["given"] = claim.given.columns
-    said = [
-        _text_attribute("kind", claim.guarantee.kind),
-        _text_attribute("unit", str(statement.unit)),
-    ]
-    for name, value in values.items():
-        text = ", ".join(value) if isinstance(value, list | tuple) else value
-        said.append(_text_attribute(name, text))
-    said.append(_text_attribute("sentence", claim.sentence))
-    return tuple(said)
-
-
-def _unproven_attributes(item: UnprovenGoal) -> tuple[Attribute, ...]:
-    derived = "no bound"
-    if item.cost.epsilon is not None:
-        derived = f"epsilon {item.cost.epsilon!r}, delta {item.cost.delta!r}"
-    values = {
-        "mechanism": item.mechanism,
-        "sentence": item.sentence,
-        "published": item.published,
-        "derived": derived,
-        "because": "; ".join(item.why),
-    }
-    return tuple(_text_attribute(name, text) for name, text in values.items())
-
-
-def _origin_attributes(statement: PrivacyStatement) -> tuple[Attribute, ...]:
-    policy = statement.policy
-    values = {
-        "policy": policy.name,
-        "policy version": policy.version,
-        "policy digest": policy.digest,
-        "engine": statement.engine,
-    }
-    if statement.mark:
-        values["mark"] = statement.mark
-    return tuple(_text_attribute(name, text) for name, text in values.items())
-
-
-def _text_attribute(name: str, value: str | int | float) -> Attribute:
-    return Attribute(
-        f"cloakwork:{name}", _writable_text(value) if isinstance(value, str) else value
-    )
-
-
-def _writable_text(text: str) -> str:
-    """Text as XML can hold it."""
-    return _UNWRITABLE.sub("\ufffd", text)

@@ -27,6 +27,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.guarantees.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
 from cloakwork.publishing.dsse import canonical, read_json
 
+# What in-toto and readers of the JSON know the statement by.
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "urn:cloakwork:privacy-statement:v2"
 NOT_PRIVATE: Final = "reproducible: NOT PRIVATE"
