@@ -67,6 +67,13 @@ class _StatedRelease:
     digest: str
     files: dict[str, str]
 
+    def differences(self, folder: Path) -> tuple[str, ...]:
+        """Which of the files that it signs are not in ``folder`` as they were signed, one line
+        each.
+        """
+        checks = [check_file(folder, name, digest) for name, digest in sorted(self.files.items())]
+        return tuple(check.says for check in checks if not check.holds)
+
 
 def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
     """Bring ``ledger`` and the releases below ``folders`` to agreement. Nothing spent is handed
@@ -138,8 +145,7 @@ def _reconcile_folder(
     # What stood was released, whatever became of its files since.
     if record.state != "committed":
         ledger.complete(record.id, stated.digest)
-    checks = [check_file(folder, name, digest) for name, digest in sorted(stated.files.items())]
-    if wrong := [check.says for check in checks if not check.holds]:
+    if wrong := stated.differences(folder):
         says = (
             f"its statement stands, its files do not: {'; '.join(wrong)}; committed, and its cost "
             "stays spent: restore the files from a copy, or withdraw the release"
