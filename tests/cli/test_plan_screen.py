@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from cloakwork.api import budget, load_policy, make_plan
+from cloakwork.base.quantities import duration_text
 from cloakwork.ledger.forecast import BudgetForecast
 from cloakwork.policy.model import Policy
 from cloakwork.report.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
 from cloakwork.report.screen import ScreenSection, fitted
-from cloakwork.report.texts import duration, guarantee_line, step_line, warning_lines
+from cloakwork.report.texts import guarantee_line, step_line, warning_lines
 from cloakwork.run.release import StepRecord
 from conftest import EXAMPLES, ROOT, SHARED, Said
 
@@ -194,7 +195,7 @@ def test_durations_are_written_as_people_do(value: int, text: str) -> None:
     """With a space and no plural where there is one."""
     from datetime import timedelta
 
-    assert duration(timedelta(seconds=value)) == text
+    assert duration_text(timedelta(seconds=value)) == text
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)

@@ -11,10 +11,9 @@ import cloakwork
 from cloakwork.base.facts import Unit
 from cloakwork.errors import Infeasible
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
-from cloakwork.guarantees.confidence_bound_check import worst_knowledge
-from cloakwork.guarantees.k_anonymity_check import smallest_group
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import assumptions_in_words
+from guarantees.measuring import smallest_group, worst_knowledge
 
 UNIT = "case:patient"
 META = {

@@ -4,11 +4,11 @@ from bisect import bisect_right
 
 from cloakwork.base.facts import Unit
 from cloakwork.guarantees import TCloseness
-from cloakwork.guarantees.measure import measure
 from cloakwork.log.eventlog import EventLog
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of
 from contracts.value_logs import with_values
+from guarantees.measuring import measure
 
 AGES = [age for age in range(1, 101) for _ in range(20)]
 OUTLIER = with_values(

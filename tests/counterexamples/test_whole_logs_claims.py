@@ -9,12 +9,12 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.errors import PlanImpossible
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
-from cloakwork.guarantees.derive import derive
 from cloakwork.mechanisms.base import Gives, Offer
 from cloakwork.mechanisms.registry import OfPackage, Package
 from cloakwork.mechanisms.timestamps.histogram import TimestampHistogram
 from cloakwork.mechanisms.timestamps.tables import offered_params
 from cloakwork.plan.choose import step_of
+from cloakwork.plan.derive import derive
 from cloakwork.plan.planner import make_plan
 from plan.conftest import policy_of
 from plan.toy_parts import NORM, PartParams, ToyTimes, with_toys

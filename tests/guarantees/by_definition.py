@@ -10,7 +10,7 @@ from ot import emd2
 from scipy.stats import wasserstein_distance
 
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
-from cloakwork.guarantees.confidence_bound_check import WorstKnowledge
+from cloakwork.guarantees.confidence_bound import WorstKnowledge
 from cloakwork.log.eventlog import EventLog
 from contracts.sample_logs import courses_of, times_of_cases
 

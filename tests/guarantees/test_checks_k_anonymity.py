@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from cloakwork.base.facts import Unit
 from cloakwork.errors import GuaranteeBroken
 from cloakwork.guarantees import KAnonymity
-from cloakwork.guarantees.k_anonymity_check import check, smallest_group
 from cloakwork.log.eventlog import EventLog
 from contracts.sample_logs import courses_of, log_of
+from guarantees.measuring import require, smallest_group
 
 VARIANTS = KAnonymity(kind="k-anonymity", k=2)
 PREFIXES = KAnonymity(kind="k-anonymity", k=2, scope="prefixes")
@@ -40,15 +40,17 @@ def test_a_short_variant_may_hide_behind_a_longer_one_as_a_prefix() -> None:
 
 def test_empty_log_holds() -> None:
     """There is nobody to single out."""
-    check(log_of([]), VARIANTS)
+    require(log_of([]), VARIANTS)
     assert smallest_group(log_of([]), PREFIXES) is None
 
 
 def test_a_broken_guarantee_says_what_was_seen() -> None:
     """The guarantee's sentence, and the observed size."""
-    with pytest.raises(GuaranteeBroken, match=r"the smallest group holds 1 cases.*2-anonymity"):
-        check(log_of(["a", "b", "b"]), VARIANTS)
-    check(log_of(["b", "b"]), VARIANTS)
+    with pytest.raises(
+        GuaranteeBroken, match=r"the smallest group holds 1 released cases.*2-anonymity"
+    ):
+        require(log_of(["a", "b", "b"]), VARIANTS)
+    require(log_of(["b", "b"]), VARIANTS)
 
 
 def test_attributes_tell_classes_apart() -> None:

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from cloakwork.base.facts import Unit
 from cloakwork.errors import GuaranteeBroken
-from cloakwork.guarantees import ConfidenceBound
-from cloakwork.guarantees import confidence_bound_check as confidence_bound
-from cloakwork.guarantees.confidence_bound_check import WorstKnowledge, check, worst_knowledge
+from cloakwork.guarantees import ConfidenceBound, confidence_bound
+from cloakwork.guarantees.confidence_bound import WorstKnowledge
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from contracts.sample_logs import BEGIN, log_of
 from guarantees.by_definition import ILLNESS, PERSON, plainly
+from guarantees.measuring import require, worst_knowledge
 
 BACKGROUNDS = ("set", "multiset", "sequence", "relative")
 SEQUENCES = st.lists(st.text("abc", max_size=5), max_size=14)
@@ -100,18 +100,18 @@ def test_released_times_are_taken_as_they_stand() -> None:
 
 def test_an_empty_log_holds() -> None:
     """There is nobody to be known."""
-    check(log_of([]), bound())
+    require(log_of([]), bound())
     assert worst_knowledge(log_of([]), bound()) is None
 
 
 def test_a_broken_guarantee_says_what_was_seen() -> None:
     """Too few who fit, or too much told."""
     log = log_with(["ab", "ab", "b"], ["p"] * 3, ["flu", "flu", "cold"])
-    with pytest.raises(GuaranteeBroken, match=r"some knowledge fits 2 units only.*up to 2 events"):
-        check(log, bound(K=3))
-    with pytest.raises(GuaranteeBroken, match=r"with 100.0% confidence.*the same value"):
-        check(log, bound(attribute=ILLNESS, C=0.9))
-    check(log, bound(K=2))
+    with pytest.raises(GuaranteeBroken, match="up to 2 events fits at least 2 released cases"):
+        require(log, bound(K=3))
+    with pytest.raises(GuaranteeBroken, match=r"confidence in a value is 100\.0%.*the same value"):
+        require(log, bound(attribute=ILLNESS, C=0.9))
+    require(log, bound(K=2))
 
 
 def test_what_is_needed_and_missing_is_said() -> None:
@@ -129,7 +129,7 @@ def test_what_is_needed_and_missing_is_said() -> None:
 
 def test_too_much_knowledge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line, before memory is short."""
-    monkeypatch.setattr(confidence_bound, "MOST_ROWS", 50)
+    monkeypatch.setattr(confidence_bound, "MOST_PAIRS", 50)
     monkeypatch.setattr(confidence_bound, "_SLICE", 7)
     with pytest.raises(
         GuaranteeBroken, match=r"cannot be measured: there is too much knowledge of up to 5 events"

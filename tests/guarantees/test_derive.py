@@ -16,8 +16,8 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.guarantees.claims import ConditionedOn
-from cloakwork.guarantees.derive import derive
-from cloakwork.guarantees.flow import trace_columns
+from cloakwork.guarantees.flow import follow_columns
+from cloakwork.plan.derive import derive, flow_step
 from cloakwork.plan.model import Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
@@ -207,7 +207,7 @@ def test_columns_are_measured_as_the_source_has_them() -> None:
     """Two steps that enrich do not read each other: the second one measures the log."""
     steps = [counts(), enriched("Age", reads=set()), enriched("timestamps", measures={"Age"})]
     (claim,) = derive([WHOLE], steps, {"timestamps", "Age"}, Facts()).claims
-    flow = trace_columns(steps, {"timestamps", "Age"})
+    flow = follow_columns([*map(flow_step, steps)], {"timestamps", "Age"}, Facts())
     assert flow.columns["timestamps"].measured == {0, 2}
     assert flow.columns["Age"].measured == {0, 1}
     assert claim.cost.epsilon == pytest.approx(1.5, rel=1e-4)

@@ -8,7 +8,7 @@ from cloakwork.base.costs import FREE, EpsilonDelta
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import Lineage
 from cloakwork.guarantees import LocalDP
-from cloakwork.guarantees.derive import derive
+from cloakwork.plan.derive import derive
 from cloakwork.plan.model import Step
 
 

@@ -25,15 +25,10 @@ from cloakwork.guarantees import (
     MetricPrivacy,
     TCloseness,
 )
-from cloakwork.guarantees import k_anonymity_check as k_anonymity
-from cloakwork.guarantees import l_diversity_check as l_diversity
-from cloakwork.guarantees import t_closeness_check as t_closeness
-from cloakwork.guarantees.checked_values import GroupedValues
-from cloakwork.guarantees.confidence_bound_check import worst_knowledge
+from cloakwork.guarantees.classes import GroupedValues
+from cloakwork.guarantees.confidence_bound import SequenceEvidence
 from cloakwork.guarantees.evidence import Evidence, Observation, gathered
-from cloakwork.guarantees.k_anonymity_check import ClassSizes
-from cloakwork.guarantees.known_sequences import SequenceEvidence
-from cloakwork.guarantees.measure import check_of, measure
+from cloakwork.guarantees.k_anonymity import ClassSizes
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import read_log
 from conftest import EXAMPLES, runs
@@ -47,6 +42,13 @@ from guarantees.by_definition import (
     plain_smallest,
     plainly,
     plainly_shown,
+)
+from guarantees.measuring import (
+    largest_distance,
+    least_diversity,
+    measure,
+    smallest_group,
+    worst_knowledge,
 )
 from log_in_parts import LogInParts
 
@@ -113,7 +115,7 @@ def test_k_anonymity(scope: str, count: str, log: EventLog, data: st.DataObject)
     """Classes and their sizes."""
     others = data.draw(st.sampled_from([(), (ILLNESS, "ward", "cost")]))
     goal = k_anonymity_over(*others, scope=scope, count=count)
-    found = k_anonymity.smallest_group(parted(log, data), goal, UNIT)
+    found = smallest_group(parted(log, data), goal, UNIT)
     assert found == plain_smallest(log, goal)
 
 
@@ -139,8 +141,8 @@ def test_values(classes: Any, attribute: str, log: EventLog, data: st.DataObject
     varied = LDiversity(kind="l-diversity", l=2, attribute=attribute, classes=classes)
     present = [{value for value in part if value is not None} for part, _ in groups]
     least = min((len(values) for values in present if values), default=None)
-    assert l_diversity.least_diversity(parts, varied) == least
-    far = t_closeness.largest_distance(parts, near)
+    assert least_diversity(parts, varied) == least
+    far = largest_distance(parts, near)
     if not any(value is not None for _, every in groups for value in every):
         assert far is None
         return
@@ -165,7 +167,7 @@ def test_inserted_events(log: EventLog, data: st.DataObject, by_time: bool) -> N
     kept_alone = log.events["ward"].set(pl.Series(marks, dtype=pl.Boolean), None)
     of_kept = replace(log, events=log.events.with_columns(kept_alone))
     varied = LDiversity(kind="l-diversity", l=2, attribute="ward")
-    least = [l_diversity.least_diversity(each, varied) for each in (log, of_kept)]
+    least = [least_diversity(each, varied) for each in (log, of_kept)]
     found = measure(parts, varied, Unit())
     assert found is not None
     assert found.holds == all(each is None or each >= 2 for each in least)
@@ -195,7 +197,7 @@ def test_shipped_logs(name: str, count: int) -> None:
     for scope in SCOPES:
         for counted in ("cases", "units"):
             goal = k_anonymity_over(scope=scope, count=counted)
-            found = k_anonymity.smallest_group(parts, goal, UNIT)
+            found = smallest_group(parts, goal, UNIT)
             assert found == plain_smallest(log, goal)
     resource = "org:resource"
     for other in (
@@ -285,7 +287,7 @@ def test_broken_twins_see_something_else(
 ) -> None:
     """The comparison with the whole log finds each of these faults, over three parts."""
     parts = LogInParts.of(TWO_PERSONS, np.arange(18) % 9 // 4, 3)
-    check = check_of(goal, unit)
+    check = goal.check(unit)
     assert check is not None
     whole = measure(TWO_PERSONS, goal, unit)
     assert check.measured_on(parts) == whole
@@ -293,7 +295,7 @@ def test_broken_twins_see_something_else(
 
 
 EVIDENCE: list[Evidence] = [
-    ClassSizes(k_anonymity_over("ward", scope="prefixes")),
+    ClassSizes(k_anonymity_over("ward", scope="prefixes"), Unit()),
     ClassSizes(k_anonymity_over(count="units"), UNIT),
     SequenceEvidence(bound(), UNIT),
     GroupedValues("cost", "variants"),
@@ -328,9 +330,9 @@ def rows_of(table: pl.DataFrame) -> list[str]:
 
 def test_each_check_has_a_key_of_its_own() -> None:
     """Nobody can prepare a log whose classes collide."""
-    one, other = (ClassSizes(k_anonymity_over()).of(TWO_PERSONS) for _ in range(2))
+    one, other = (ClassSizes(k_anonymity_over(), Unit()).of(TWO_PERSONS) for _ in range(2))
     assert set(one["class_1"]).isdisjoint(other["class_1"])
-    assert "text" not in repr(ClassSizes(k_anonymity_over()).key)
+    assert "text" not in repr(ClassSizes(k_anonymity_over(), Unit()).key)
 
 
 def test_what_is_needed_and_missing_is_said() -> None:
@@ -367,4 +369,4 @@ def test_no_case_and_no_check() -> None:
     assert measure(parts, k_anonymity_over(), UNIT) == Observation(True, "the log holds no case")
     assert measure(parts, bound(), UNIT) == Observation(True, "the log holds no case")
     goal = MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1))
-    assert check_of(goal, UNIT) is None
+    assert goal.check(UNIT) is None

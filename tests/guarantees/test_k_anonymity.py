@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from cloakwork.base.facts import Unit
 from cloakwork.guarantees import KAnonymity
-from cloakwork.guarantees.k_anonymity_check import smallest_group
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.diff import diff
+from guarantees.measuring import smallest_group
 
 POLICY = """apiVersion: cloakwork/v1
 kind: PrivacyPolicy

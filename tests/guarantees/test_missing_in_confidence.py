@@ -7,13 +7,13 @@ import pytest
 from cloakwork.base.facts import Facts
 from cloakwork.errors import GuaranteeBroken, MechanismError
 from cloakwork.guarantees import ConfidenceBound
-from cloakwork.guarantees import confidence_bound_check as confidence_bound
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of
 from contracts.value_logs import with_values
+from guarantees.measuring import require, worst_knowledge
 
 LOG = with_values(
     log_of([["a", "b"]] * 10 + [["a"]] * 30),
@@ -34,7 +34,7 @@ def released(**more: Any) -> EventLog:
 
 def test_missing_counts_in_the_denominator_only() -> None:
     """Nine of ten lack a value, and one in ten holds one: nothing has to go."""
-    found = confidence_bound.worst_knowledge(LOG, bound())
+    found = worst_knowledge(LOG, bound())
     assert found is not None
     assert found.confidence == 11 / 40
     assert sorted(courses_of(released())) == sorted(courses_of(LOG))
@@ -43,14 +43,14 @@ def test_missing_counts_in_the_denominator_only() -> None:
 def test_missing_is_bounded_where_it_is_sensitive() -> None:
     """Whoever knows b knows with 90 % confidence that there is no value, until b goes."""
     goal = bound(missing="sensitive")
-    found = confidence_bound.worst_knowledge(LOG, goal)
+    found = worst_knowledge(LOG, goal)
     assert found is not None
     assert found.confidence == 0.9
-    with pytest.raises(GuaranteeBroken, match=r"90\.0% confidence"):
-        confidence_bound.check(LOG, goal)
+    with pytest.raises(GuaranteeBroken, match=r"confidence in a value is 90\.0%"):
+        require(LOG, goal)
     result = released(missing="sensitive")
     assert {*courses_of(result)} == {("a",)}
-    confidence_bound.check(result, goal)
+    require(result, goal)
 
 
 def test_a_text_that_looks_like_nothing_is_a_value() -> None:
@@ -83,7 +83,7 @@ def test_missing_values_need_an_attribute_of_cases(attribute: str | None) -> Non
 def test_values_are_equal_by_what_they_are() -> None:
     """-0.0 and 0.0 are one value with two spellings: as two, each is held by half of all."""
     log = with_values(log_of([["a"]] * 4), "case:hiv", [0.0, -0.0, 0.0, -0.0])
-    found = confidence_bound.worst_knowledge(log, bound())
+    found = worst_knowledge(log, bound())
     assert found is not None
     assert found.confidence == 1
     with pytest.raises(MechanismError, match="hold one value"):

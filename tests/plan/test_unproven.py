@@ -11,15 +11,17 @@ import pytest
 from click.testing import CliRunner
 
 from cloakwork.base.costs import Cost, DiscreteLaplace
+from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.cli import cloakwork_command
 from cloakwork.errors import PlanImpossible, PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.guarantees.flow import trace_columns
+from cloakwork.guarantees.flow import follow_columns
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import read_annotations, write_log
 from cloakwork.mechanisms import registry
+from cloakwork.plan.derive import flow_step
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove, replan
@@ -135,7 +137,10 @@ def test_what_an_unproven_step_measures_is_raw() -> None:
     }
     for proof, raw in (("proved", frozenset()), ("published", frozenset({"timestamps"}))):
         step = Step.model_validate(fields | {"proof": proof})
-        assert trace_columns([step], ["timestamps", "Age"]).columns["Age"].raw == raw
+        assert (
+            follow_columns([flow_step(step)], ["timestamps", "Age"], Facts()).columns["Age"].raw
+            == raw
+        )
 
 
 def test_prove_recomputes_it() -> None:

@@ -18,7 +18,6 @@ from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import LDiversity, TCloseness
-from cloakwork.guarantees.measure import measure
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.kanon.closeness import Closeness
@@ -28,6 +27,7 @@ from cloakwork.noise import secret
 from cloakwork.testing.contract_logs import assert_is_a_log
 from contracts.sample_logs import courses_of
 from contracts.value_logs import CLASSES, KINDS, logs_with_values
+from guarantees.measuring import measure
 
 Goal = TCloseness | LDiversity
 CLOSENESS = Closeness()

@@ -14,7 +14,6 @@ from cloakwork.base.facts import Facts, Unit
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import KAnonymity
-from cloakwork.guarantees.k_anonymity_check import smallest_group
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.kanon.auto import FAMILY
@@ -23,6 +22,7 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import secret
 from conftest import runs
 from contracts.sample_logs import log_of
+from guarantees.measuring import smallest_group
 
 OWNER = "case:owner"
 EVERY = (

@@ -10,7 +10,6 @@ from rapidfuzz.distance import Levenshtein
 
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import KAnonymity
-from cloakwork.guarantees.k_anonymity_check import check
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.sequences import EditDistances
 from cloakwork.mechanisms.aggregates import VariantCounts
@@ -20,6 +19,7 @@ from cloakwork.noise import secret
 from cloakwork.testing.contract_logs import assert_is_a_log
 from conftest import runs
 from contracts.sample_logs import RESOURCE, courses_of, log_of
+from guarantees.measuring import require
 
 PRETSA = Pretsa()
 COURSES = st.lists(st.text("abcd", max_size=6), max_size=40)
@@ -44,7 +44,7 @@ def test_pretsa_releases_k_anonymous_logs_of_known_variants(
     assert isinstance(action, MapCases)
     released = action.apply(log)
 
-    check(released, KAnonymity(kind="k-anonymity", k=k, scope=scope))
+    require(released, KAnonymity(kind="k-anonymity", k=k, scope=scope))
     assert_is_a_log(released)
     assert set(courses_of(released)) <= set(courses_of(log))
     assert log.cases.equals(released.cases)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from cloakwork.base.facts import Facts
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import KAnonymity
-from cloakwork.guarantees.k_anonymity_check import check
 from cloakwork.log.sequences import EditDistances, Metric
 from cloakwork.mechanisms.kanon import relaxation
 from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
@@ -27,6 +26,7 @@ from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, nearest_classes
 from cloakwork.noise import secret
 from conftest import runs
 from contracts.sample_logs import courses_of, log_of
+from guarantees.measuring import require
 from properties.oracle import least_cost
 
 SCOPES = pytest.mark.parametrize("scope", ["variants", "prefixes"])
@@ -170,7 +170,7 @@ def test_releases_are_k_anonymous(
     decision = mechanism.decide(params, summary, secret())  # type: ignore[arg-type]
     action = mechanism.rewrite(params, decision, secret().stream())  # type: ignore[arg-type]
     released = MemoryEngine().rewrite(log, action)
-    check(released, KAnonymity(kind="k-anonymity", k=k, scope=scope))
+    require(released, KAnonymity(kind="k-anonymity", k=k, scope=scope))
     assert log.cases.equals(released.cases)
     assert set(courses_of(released)) <= set(courses_of(log))
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import ConfidenceBound
-from cloakwork.guarantees.confidence_bound_check import check
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
@@ -20,6 +19,7 @@ from cloakwork.noise import secret
 from cloakwork.testing.contract_logs import assert_is_a_log
 from conftest import runs
 from contracts.sample_logs import BEGIN, RESOURCE, courses_of, log_of
+from guarantees.measuring import require
 
 TLKC = Tlkc()
 PERSON, ILLNESS = "case:Person", "case:Illness"
@@ -90,8 +90,8 @@ def test_releases_keep_the_bound(person: str | None, log: EventLog, goal: Confid
     assert isinstance(action, MapCases)
     released = action.apply(log)
 
-    check(released, goal, unit)
-    check(released, goal.model_copy(update={"attribute": None}))
+    require(released, goal, unit)
+    require(released, goal.model_copy(update={"attribute": None}))
     assert_is_a_log(released)
     assert all(courses_of(released))
     assert set(released.cases[CASE_ID]) <= set(log.cases[CASE_ID])

@@ -17,15 +17,16 @@ from cloakwork.api import publish
 from cloakwork.base.costs import FREE, Charge, Cost, DiscreteLaplace, PrivacyEvent
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.guarantees import KAnonymity, MetricPrivacy
-from cloakwork.guarantees.caveats import Intersection
-from cloakwork.guarantees.claims import ConditionedOn
-from cloakwork.guarantees.claims.assumptions import ProtectsOneTime, WellFormed
-from cloakwork.guarantees.claims.exposures import PolicyReason
-from cloakwork.guarantees.claims.reasons import (
+from cloakwork.guarantees.claims import (
+    ConditionedOn,
+    Intersection,
     MeasuredOnRelease,
     MovesWholeCases,
     OthersReadNoTimes,
+    PolicyReason,
+    ProtectsOneTime,
     TimesOnlyThroughNoise,
+    WellFormed,
 )
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.columns import exposure

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cloakwork.base.lineage import Lineage
-from cloakwork.guarantees.claims.exposures import PolicyReason
+from cloakwork.guarantees.claims import PolicyReason
 from cloakwork.log.formats import Attribute, read_annotations
 from cloakwork.plan.model import TreatedAttribute
 from cloakwork.publishing.from_plan import statement_of

@@ -11,7 +11,7 @@ import pytest
 
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.guarantees.claims.exposures import PolicyReason
+from cloakwork.guarantees.claims import PolicyReason
 from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import TreatedAttribute, UnprovenClaim
 from cloakwork.plan.sentences import column_in_words

@@ -13,8 +13,7 @@ import pytest
 
 from cloakwork.base.costs import Charge, Cost
 from cloakwork.errors import OutputError, VerificationFailed
-from cloakwork.guarantees.caveats import Homogeneity, SingleTimesOnly
-from cloakwork.guarantees.claims.caveats import NoTotal
+from cloakwork.guarantees.claims import Homogeneity, NoTotal, SingleTimesOnly
 from cloakwork.plan.model import UnprovenClaim
 from cloakwork.plan.sentences import reasons_in_words
 from cloakwork.publishing.from_plan import statement_of

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cloakwork.base.facts import Unit
-from cloakwork.guarantees.claims.caveats import HoldsWindow
+from cloakwork.guarantees.claims import HoldsWindow
 from cloakwork.publishing.statement import NOT_PRIVATE, PrivacyStatement, ReleasedColumn
 from cloakwork.report.unprotected import unprotected_groups
 from publishing.conftest import a_plan

@@ -95,6 +95,22 @@ def format_duration(value: timedelta) -> str:
     return f"{milliseconds}ms"
 
 
+def duration_text(value: timedelta) -> str:
+    """A duration as people read it.
+
+    >>> duration_text(timedelta(hours=2)), duration_text(timedelta(minutes=1))
+    ('2 h', '1 min')
+    >>> duration_text(timedelta(days=1)), duration_text(timedelta(days=14))
+    ('1 day', '2 weeks')
+    """
+    written = format_duration(value)
+    number = written.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = written.removeprefix(number)
+    plural = "" if number == "1" else "s"
+    names = {"m": "min", "w": f"week{plural}", "d": f"day{plural}"}
+    return f"{number} {names.get(unit, unit)}"
+
+
 def rounded(value: float) -> str:
     """A measured figure with three significant digits and without an exponent; a whole number, such
     as a count, with all of its digits.

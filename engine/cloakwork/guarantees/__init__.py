@@ -1,8 +1,8 @@
 """The closed set of guarantees that a policy may ask for and a release may claim.
 
-One file a kind holds its model, its sentence, its price, which logs it compares and what it leaves
-open. A new kind is one such file and its name in ``Guarantee``. How it is derived
-(``plan.derive``) and measured (``checks.measure``) is asked for by the type checker.
+One file a kind holds all of it: its model, its words, its price, how it is derived from the steps
+of a plan, how it is measured on a log, and what it leaves open. A new kind is one such file and its
+line in ``Guarantee``; the import fails over a part that is left out.
 """
 
 from collections.abc import Mapping
@@ -11,13 +11,15 @@ from typing import Annotated, Final, get_args
 from pydantic import Field
 
 from cloakwork.base.text import listed
-from cloakwork.guarantees.base import CountedGuarantee, GuaranteePrice, LeastGroup, PrivacyGuarantee
-from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
-from cloakwork.guarantees.confidence_bound import (
-    Background,
-    ConfidenceBound,
-    background_in_words,
+from cloakwork.guarantees.base import (
+    CountedGuarantee,
+    GuaranteePrice,
+    LeastGroup,
+    PrivacyGuarantee,
+    ReleaseOutline,
 )
+from cloakwork.guarantees.claims import Background, GuaranteeCaveat
+from cloakwork.guarantees.confidence_bound import ConfidenceBound, background_in_words
 from cloakwork.guarantees.differential_privacy import DifferentialPrivacy
 from cloakwork.guarantees.k_anonymity import KAnonymity
 from cloakwork.guarantees.l_diversity import LDiversity

@@ -4,17 +4,57 @@ There are two families: guarantees that are counted on a release, and guarantees
 A kind that leaves out a part cannot be defined: the import fails, and names what is missing.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import Field
 
 from cloakwork.base.costs import Cost, Currency
-from cloakwork.base.quantities import Frozen
-from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
+from cloakwork.base.facts import Unit
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.quantities import LEAST_EPSILON, MOST_EPSILON, Frozen, Number, Probability
+from cloakwork.base.text import listed
+from cloakwork.guarantees.claims import GuaranteeCaveat
+from cloakwork.guarantees.evidence import GuaranteeCheck
+from cloakwork.guarantees.flow import Derived, Flow, FlowStep, Underived
 
 Direction = Literal["more", "less"]
+
+
+# Fields that several kinds share, each with the sentence that an author reads.
+
+Columns = Annotated[
+    tuple[str, ...],
+    Field(
+        min_length=1,
+        description=(
+            "Columns that are covered: control-flow, timestamps, metadata or attributes by name"
+        ),
+    ),
+]
+Epsilon = Annotated[
+    Number,
+    Field(
+        ge=LEAST_EPSILON,
+        le=MOST_EPSILON,
+        description="How much one may learn at most; smaller is more private",
+    ),
+]
+Delta = Annotated[
+    Probability,
+    Field(
+        ge=0,
+        lt=1,
+        description=(
+            "Probability that may escape the bound of epsilon, for example 1.0e-6; "
+            "0, or at least 1e-20"
+        ),
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +81,20 @@ class GuaranteePrice:
     cost: Cost
     shift: timedelta | None = None
     per: Literal["value", "case"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOutline:
+    """What a kind needs to know of a release in order to say what it leaves open.
+
+    ``unit_attribute``: the attribute that identifies units of privacy; None where each case is one.
+    ``sensitive``: released sensitive attributes whose values no guarantee bounds.
+    ``beside_times``: released columns other than control flow, times and form.
+    """
+
+    unit_attribute: str | None = None
+    sensitive: tuple[str, ...] = ()
+    beside_times: tuple[str, ...] = ()
 
 
 class PrivacyGuarantee(Frozen, ABC):
@@ -84,6 +138,28 @@ class PrivacyGuarantee(Frozen, ABC):
         """Say it to a person."""
 
     @abstractmethod
+    def in_short(self, who: str = "case") -> str:
+        """Its line on a screen: shorter, and claims no more. ``who``: what a protected unit is
+        called.
+        """
+
+    @abstractmethod
+    def derive(self, flow: Flow) -> Derived | Underived:
+        """Why it follows from the steps of ``flow``, or why not; no step states a claim itself.
+
+        The rules are those of ``docs/guarantees.md``.
+        """
+
+    @abstractmethod
+    def check(self, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck | None:
+        """How it is measured on a log alone, by code that shares nothing with the mechanisms; None
+        where no single release shows it.
+
+        ``raw_times``: times are released as they are, so that inserted events may show by the
+        precision of theirs.
+        """
+
+    @abstractmethod
     def compared_logs(self) -> str | None:
         """Which two logs an attacker can hardly distinguish, in words; None where none are
         compared.
@@ -116,6 +192,10 @@ class PrivacyGuarantee(Frozen, ABC):
     @abstractmethod
     def caveats(self, release: ReleaseOutline) -> Iterator[GuaranteeCaveat]:
         """What it leaves open on such a release."""
+
+    def cited(self) -> str:
+        """It as people cite it: ``k-anonymity over control-flow``."""
+        return f"{self.kind} over {', '.join(self.over)}"
 
     @classmethod
     def default_columns(cls) -> tuple[str, ...]:
@@ -166,6 +246,34 @@ class CountedGuarantee(PrivacyGuarantee):
         """No: it speaks of its own columns alone."""
         return False
 
+    def why_not_served(self, flow: Flow, columns: Sequence[str]) -> Iterator[str]:
+        """Why the last steps to write ``columns`` do not make it true of real cases."""
+        for column in columns:
+            writer = flow.writer_of(column)
+            if writer is None or flow.goal not in writer.goals:
+                yield self._last_written_otherwise(flow, column, writer)
+            elif not writer.proved:
+                yield f"{writer.mechanism} is only published, not proved"
+            elif flow.columns[column].measured:
+                group = self.least_group()
+                counted = "k" if group is not None and group.symbol == "k" else self.kind
+                yield (
+                    f"{writer.mechanism} runs after a noisy release: "
+                    f"{counted} would count released rows, not the cases of the source log"
+                )
+
+    def _last_written_otherwise(self, flow: Flow, column: str, writer: FlowStep | None) -> str:
+        """That another step than its own writes ``column`` last."""
+        by = "no step" if writer is None else writer.mechanism
+        cause = f"{column} is last written by {by}, which does not bring about {self.kind}"
+        for step in flow.steps:
+            if flow.goal in step.goals and column in step.lineage.writes:
+                return (
+                    f"{cause}, and undoes what {step.mechanism} does for it: "
+                    "ask for one of the two guarantees"
+                )
+        return cause
+
 
 class NoiseGuarantee(PrivacyGuarantee):
     """A guarantee that rests on noise: it bounds probabilities and draws on the budget."""
@@ -182,6 +290,10 @@ class NoiseGuarantee(PrivacyGuarantee):
     def price(self) -> GuaranteePrice:
         """What it may cost at most."""
 
+    def check(self, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck | None:
+        """None: it speaks of probabilities, and a release is one outcome."""
+        return None
+
     def least_group(self) -> LeastGroup | None:
         """None: it counts no groups."""
         return None
@@ -189,3 +301,47 @@ class NoiseGuarantee(PrivacyGuarantee):
     def quasi_identifiers(self) -> tuple[str, ...]:
         """None: it groups no cases."""
         return ()
+
+
+# Phrases that the sentences of several kinds share.
+
+MOST_NAMED: Final = 6
+"""Of more attributes their number is said."""
+
+
+def listed_briefly(columns: tuple[str, ...]) -> str:
+    """Columns as people list them; of many attributes, their number.
+
+    >>> listed_briefly(("control-flow", "timestamps", *map(str, range(9))))
+    'control-flow, timestamps and 9 attributes'
+    """
+    columns = tuple(dict.fromkeys(columns))
+    attributes = [name for name in columns if name not in (CONTROL_FLOW, TIMESTAMPS, METADATA)]
+    if len(attributes) <= MOST_NAMED:
+        return listed(columns)
+    others = tuple(name for name in columns if name not in attributes)
+    return listed((*others, f"{len(attributes):,} attributes"))
+
+
+def rounded_up(figure: float) -> float:
+    """A figure that something is at most, rounded up to three digits."""
+    step = 10.0 ** (math.floor(math.log10(figure)) - 2)
+    return math.ceil(round(figure / step, 9)) * step
+
+
+LARGEST_WRITTEN_OUT: Final = 20
+"""From this epsilon on e^epsilon tells more than its digits would."""
+
+
+def factor_text(epsilon: float) -> str:
+    """The factor by which a probability may change."""
+    if epsilon < LARGEST_WRITTEN_OUT:
+        return f"a factor {rounded_up(math.exp(epsilon)):.4g} (epsilon = {epsilon:g})"
+    return f"a factor e^{epsilon:g}"
+
+
+def times_text(epsilon: float) -> str:
+    """By how much an outcome may be likelier, in short: ``2.72 times``."""
+    if epsilon < LARGEST_WRITTEN_OUT:
+        return f"{rounded_up(math.exp(epsilon)):.4g} times"
+    return f"e^{epsilon:g} times"

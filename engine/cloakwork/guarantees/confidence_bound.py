@@ -1,12 +1,32 @@
-"""The confidence bound of TLKC: what partial background knowledge can find out."""
+"""The confidence bound of TLKC: what partial background knowledge can find out.
+
+It is measured by a chain of joins. A *sequence* is what can be known of a case; a *candidate* is a
+subsequence of it that an attacker may know. A table holds every pair of a candidate and a sequence
+that it occurs in, with the earliest place at which it ends there. Joined with the places of the
+sequence behind that one, it gives all candidates of one event more. What a group of matching
+sequences holds is then added up. Which candidates there are follows from the distinct sequences of
+all batches, which TLKC leaves few of: so what merges is these, with what their cases hold.
+
+For background ``relative``, released times are taken as they are: the release has rounded them, and
+counted them from one origin. What this cannot see: whether the cases of the log are distinct
+real ones, which the release's lineage says.
+"""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Literal
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Literal
 
+import numpy as np
+import polars as pl
 from pydantic import Field
 
-from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.arrays import Ints
+from cloakwork.base.errors import GuaranteeBroken
+from cloakwork.base.facts import Unit
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.naming import named, values_of
 from cloakwork.base.quantities import (
     LONGEST,
     MOST_ROWS,
@@ -15,13 +35,44 @@ from cloakwork.base.quantities import (
     Number,
     format_duration,
 )
-from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup
-from cloakwork.guarantees.caveats import GuaranteeCaveat, Intersection, ReleaseOutline
+from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup, ReleaseOutline
+from cloakwork.guarantees.claims import (
+    Assumption,
+    Background,
+    GuaranteeCaveat,
+    Intersection,
+    KnowsAtMost,
+    LeavesOutEvents,
+    MeasuredOnRelease,
+    NobodyKnows,
+    Reason,
+    ReleasedAsItIs,
+    TimesSinceFirstEvent,
+)
+from cloakwork.guarantees.classes import (
+    CLASS,
+    NumberedRows,
+    in_lists,
+    numbered_rows,
+    prefixes_of,
+)
+from cloakwork.guarantees.evidence import (
+    EvidenceOfView,
+    GuaranteeCheck,
+    Observation,
+    require_column,
+)
+from cloakwork.guarantees.flow import Derived, Flow, Underived, unit_assumptions
+from cloakwork.guarantees.hashing import HashKey, with_one_zero
+from cloakwork.guarantees.inserted import without_their_values
+from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 
-Background = Literal["set", "multiset", "sequence", "relative"]
-"""What is known of some events of a case: which activities; how often each; in which order; and how
-long after the case's first event each took place.
-"""
+MOST_PAIRS: Final = 30_000_000
+"""How many pairs of candidate and sequence are held at once: about 3 GB."""
+MOST_JOINED: Final = 1_000_000_000
+"""How many pairs of candidate and unit are counted, some at a time: a quarter of an hour."""
+_SLICE: Final = 1_000_000
+"""How many rows a join makes at a time."""
 
 
 class ConfidenceBound(CountedGuarantee):
@@ -91,6 +142,7 @@ class ConfidenceBound(CountedGuarantee):
     def sentence(self) -> str:
         """Say it to a person."""
         events = "one event" if self.L == 1 else f"up to {self.L} events"
+        known = background_in_words(self.background, self.precision)
         tells = ""
         if self.attribute:
             tells = (
@@ -99,15 +151,81 @@ class ConfidenceBound(CountedGuarantee):
         if self.missing == "sensitive":
             tells += f", and at most {100 * self.C:g}% hold none"
         return (
-            f"Somebody who knows {events} of a case ({self.known()}) finds no released case that "
+            f"Somebody who knows {events} of a case ({known}) finds no released case that "
             f"fits, or fitting cases of at least {self.K} different units{tells}. "
             f"Events were left out for it: a released activity sequence may be one that no case "
             f"had (TLKC confidence bound, background {self.background})."
         )
 
-    def known(self) -> str:
-        """What is known of the events, in words."""
-        return background_in_words(self.background, self.precision)
+    def in_short(self, who: str = "case") -> str:
+        """Its line on a screen."""
+        known = "one event" if self.L == 1 else f"{self.L} events"
+        line = f"whoever knows up to {known} of a case finds no case that fits, or {self.K} units"
+        if self.attribute is not None and self.C < 1:
+            line += f", of which at most {100 * self.C:g}% share one value of '{self.attribute}'"
+        return line
+
+    def derive(self, flow: Flow) -> Derived | Underived:
+        """The last step to write what is known was chosen for it; the sensitive attribute is
+        released as it came.
+        """
+        columns = tuple(sorted({CONTROL_FLOW, TIMESTAMPS} & set(self.over)))
+        causes = list(self.why_not_served(flow, columns))
+        changing = flow.writer_of(self.attribute) if self.attribute else None
+        if changing is not None:
+            causes.append(
+                f"{changing.mechanism} changes {self.attribute}, "
+                "and the confidence is measured in its values as they are"
+            )
+        if causes:
+            return Underived(tuple(causes))
+        by = flow.mechanism_writing(CONTROL_FLOW)
+        derivation: list[Reason] = [LeavesOutEvents(mechanism=by, columns=columns)]
+        if self.precision is not None:
+            times = TimesSinceFirstEvent(precision=self.precision, epoch=flow.facts.epoch)
+            derivation.append(times)
+        if self.attribute is not None:
+            derivation.append(ReleasedAsItIs(column=self.attribute))
+        derivation.append(MeasuredOnRelease(what="knowledge"))
+        return Derived(
+            derivation=tuple(derivation),
+            assumptions=(
+                *self._known_and_unknown(flow),
+                *unit_assumptions(flow.facts, counted=True),
+            ),
+            basis="derived and measured",
+        )
+
+    def _known_and_unknown(self, flow: Flow) -> Iterator[Assumption]:
+        """What an attacker is taken to know."""
+        yield KnowsAtMost(events=self.L, background=self.background, precision=self.precision)
+        # The sensitive attribute is what an attacker wants to learn: it counts as unknown.
+        known = set(self.over) - {self.attribute}
+        unknown = flow.released - {CONTROL_FLOW, METADATA} - known
+        if unknown:
+            yield NobodyKnows(columns=tuple(sorted(unknown)))
+
+    def check(self, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck:
+        """The worst knowledge. Whoever recognises inserted events leaves out the values that they
+        hold.
+        """
+        known = SequenceEvidence(self, unit)
+        counted = "released cases" if unit.attribute is None else "units"
+
+        def judge(merged: pl.DataFrame) -> Observation:
+            worst = worst_knowledge(merged, self, unit)
+            if worst is None:
+                return Observation(True, "the log holds no case")
+            holds = worst.smallest >= self.K and (worst.confidence or 0.0) <= self.C
+            seen = f"knowledge of up to {self.L} events fits at least {worst.smallest} {counted}"
+            if worst.confidence is not None:
+                seen += f", and the largest confidence in a value is {worst.confidence:.1%}"
+            return Observation(holds, seen)
+
+        without_values = partial(without_their_values, attribute=self.attribute)
+        return GuaranteeCheck(
+            known, judge, for_recogniser=lambda _: EvidenceOfView(known, without_values)
+        )
 
     def least_group(self) -> LeastGroup:
         """K units."""
@@ -146,3 +264,391 @@ def background_in_words(background: Background, precision: timedelta | None) -> 
         return f"which activities, in which order{since}"
     more = {"set": "", "multiset": ", and how often", "sequence": ", in which order"}
     return f"which activities{more[background]}"
+
+
+_COUNTS: Final = ("cases", "alone", "units")
+_SCHEMA: Final = pl.Schema(
+    {
+        "class_1": pl.UInt64(),
+        "class_2": pl.UInt64(),
+        "activity": pl.List(pl.String()),
+        "time": pl.List(pl.Int64()),
+        "holds": pl.Boolean(),
+        "value": pl.String(),
+        "cases": pl.Int64(),
+        "alone": pl.Int64(),
+        "units": pl.List(pl.UInt64()),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceEvidence:
+    """What can be known of the cases of a log, and what they hold.
+
+    - One row for each distinct sequence: ``class_1``, ``class_2`` (UInt64, its hash), ``activity``
+      (List[String]) and ``time`` (List[Int64], microseconds; null where times are not known).
+    - One row for each sequence, where ``holds`` is false, and for each ``value`` (String) besides
+      that its cases hold, where it is true; null for none, where that is sensitive, and ``holds``
+      is null where the batch lacks the column: ``cases`` and ``alone`` (Int64), how many of these
+      cases there are, and how many without a unit; ``units`` (List[UInt64], hashes), of the others.
+    """
+
+    guarantee: ConfidenceBound
+    unit: Unit
+    key: HashKey = field(default_factory=HashKey.drawn)
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """The cases of one batch."""
+        empty = pl.DataFrame(schema=_SCHEMA)
+        if batch.cases.height == 0:
+            return empty
+        known = _known_events(batch, self.guarantee, self.key)
+        found = prefixes_of(known.offsets, known.symbols, self.key)
+        hashes = dict(zip(CLASS, found.hashes, strict=True))
+        cases = pl.DataFrame({"class": found.of_case, "unit": self._units(batch)})
+        holders = _value_holders(
+            batch,
+            self.guarantee.attribute,
+            cases,
+            missing_is_value=self.guarantee.missing == "sensitive",
+        )
+        unit = pl.col("unit")
+        counts = [
+            pl.len().cast(pl.Int64).alias("cases"),
+            unit.null_count().cast(pl.Int64).alias("alone"),
+            unit.drop_nulls().unique().alias("units"),
+        ]
+        counted = pl.concat(
+            [
+                cases.group_by("class").agg(counts).with_columns(holds=False),
+                holders.group_by("class", "value", "holds").agg(counts),
+            ],
+            how="diagonal",
+        )
+        distinct, example = np.unique(found.of_case, return_index=True)
+        sequences = known.sequences_of(example).with_columns(pl.Series("class", distinct))
+        rows = pl.concat([sequences, counted], how="diagonal")
+        by_class = [
+            pl.Series(name, words[rows["class"].to_numpy()]) for name, words in hashes.items()
+        ]
+        return pl.concat([empty, rows.with_columns(by_class).drop("class")], how="diagonal")
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Each sequence once; cases are added up."""
+        is_sequence = pl.col("cases").is_null()
+        sequences = summaries.filter(is_sequence).unique(CLASS, keep="any")
+        counts = [
+            pl.col("cases").sum(),
+            pl.col("alone").sum(),
+            pl.col("units").explode(empty_as_null=False).unique(),
+        ]
+        counted = summaries.filter(~is_sequence).group_by(*CLASS, "holds", "value").agg(counts)
+        return pl.concat([sequences, counted], how="diagonal")
+
+    def _units(self, batch: EventLog) -> pl.Series:
+        """The hash of each case's unit; null where it has none, or where cases count."""
+        name = self.unit.attribute
+        if name is None:
+            return pl.Series([None], dtype=pl.UInt64).new_from_index(0, batch.cases.height)
+        require_column(batch.cases, name, self.guarantee.sentence())
+        numbered = numbered_rows(batch.cases, [name], self.key)
+        hashes = pl.Series(numbered.hashes[0][numbered.of_row])
+        return hashes.set(values_of(batch.cases, name).is_null(), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownEvents:
+    """What can be known of each case: the rows ``symbols[offsets[i]:offsets[i + 1]]``, by number.
+
+    ``symbols``: numbers ascend with activity and time. ``names``: these of each number.
+    """
+
+    symbols: NumberedRows
+    names: pl.DataFrame
+    offsets: Ints
+
+    def sequences_of(self, cases: Ints) -> pl.DataFrame:
+        """What is known of some cases: ``activity`` and ``time``, in lists."""
+        lengths = np.diff(self.offsets)[cases]
+        begin = np.repeat(self.offsets[cases] - (np.cumsum(lengths) - lengths), lengths)
+        known = self.names[self.symbols.of_row[np.arange(lengths.sum()) + begin]]
+        return pl.DataFrame({name: in_lists(known[name], lengths) for name in known.columns})
+
+
+def _known_events(log: EventLog, guarantee: ConfidenceBound, key: HashKey) -> _KnownEvents:
+    is_timed = guarantee.background == "relative"
+    for name in [ACTIVITY, TIMESTAMP] if is_timed else [ACTIVITY]:
+        require_column(log.events, name, guarantee.sentence())
+    names = {"activity": values_of(log.events, ACTIVITY).cast(pl.String)}
+    if is_timed:
+        names["time"] = values_of(log.events, TIMESTAMP).cast(TIME_TYPE).to_physical()
+    events = pl.DataFrame(names)
+    symbols = events.unique().sort(named(*events.columns)).with_row_index("number")
+    joined = events.join(
+        symbols, on=named(*events.columns), how="left", nulls_equal=True, maintain_order="left"
+    )
+    number, offsets = joined["number"].to_numpy().astype(np.int64), log.offsets
+    if guarantee.background in ("set", "multiset"):
+        # One number for a case and a symbol.
+        width = max(symbols.height, 1)
+        pairs = np.sort(log.case_of * width + number)
+        if guarantee.background == "set":
+            pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+        case, number = np.divmod(pairs, width)
+        lengths = np.bincount(case, minlength=log.cases.height)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+    hashes = key.of_rows([key.of_values(symbols[name]) for name in names], symbols.height)
+    return _KnownEvents(NumberedRows(number, hashes), symbols.drop("number"), offsets)
+
+
+def sequence_tables(merged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """The places of each sequence (``sequence``, ``place``, ``symbol``); its ``cases``, those that
+    are ``alone``, and the ``units`` of the others; and the same by ``value`` of those who hold it.
+    """
+    is_sequence = pl.col("cases").is_null()
+    sequences = merged.filter(is_sequence).with_row_index("sequence")
+    known = ["activity", "time"]
+    if sequences["time"].null_count():
+        known = ["activity"]
+    place = pl.int_ranges(pl.col("activity").list.len()).alias("place")
+    events = sequences.select("sequence", *known, place)
+    events = events.explode(*known, "place", empty_as_null=False)
+    symbols = events.select(known).unique(maintain_order=True).with_row_index("symbol")
+    places = events.join(symbols, on=known, nulls_equal=True).select("sequence", "place", "symbol")
+    counted = merged.filter(~is_sequence).join(
+        sequences.select("sequence", *CLASS), on=CLASS, how="left"
+    )
+    cases = counted.filter(pl.col("holds").eq_missing(False))
+    holders = counted.filter(pl.col("holds").ne_missing(False))
+    if not holders["holds"].any():
+        # No batch has the column: nobody holds a value, or lacks one.
+        holders = holders.clear()
+    held = holders.select("sequence", "value", *_COUNTS)
+    return places, cases.select("sequence", *_COUNTS), held
+
+
+def _value_holders(
+    log: EventLog, attribute: str | None, cases: pl.DataFrame, *, missing_is_value: bool
+) -> pl.DataFrame:
+    """Which cases hold which values: the columns of ``cases``, ``value`` and ``holds``, one row for
+    each value of each case.
+
+    ``missing_is_value``: a case without any has one row, whose value is null. ``holds``: True; null
+    in all rows where the log lacks the column.
+    """
+    every_case = np.arange(log.cases.height)
+    table, case = log.events, log.case_of
+    if attribute is not None and attribute.startswith(CASE_PREFIX):
+        table, case = log.cases, every_case
+    has_column = attribute in table.columns
+    rows = pl.DataFrame(schema={"case": pl.Int64, "value": pl.String})
+    if attribute is not None and has_column:
+        values = with_one_zero(values_of(table, attribute)).cast(pl.String)
+        rows = pl.DataFrame({"case": case, "value": values}).drop_nulls()
+        if table is log.events:
+            rows = rows.unique()
+    if attribute is not None and missing_is_value:
+        without_any = np.setdiff1d(every_case, rows["case"].to_numpy())
+        missing = pl.DataFrame({"case": without_any}).with_columns(value=pl.lit(None, pl.String))
+        rows = pl.concat([rows, missing])
+    holds = pl.lit(True if has_column else None, pl.Boolean).alias("holds")
+    held = cases[rows["case"]].with_columns(holds)
+    return pl.concat([held, rows.select("value")], how="horizontal")
+
+
+@dataclass(frozen=True, slots=True)
+class WorstKnowledge:
+    """The worst that an attacker finds: the fewest units that match some knowledge, and the most
+    confidence.
+
+    ``confidence``: the largest share of those who match that holds one value of the attribute; None
+    where the guarantee speaks of none. Of cases or, where units own several, of units with a case
+    that matches and holds it, whichever is more; there, cases without a unit are left out, or taken
+    for one unit each, whichever is more. A missing value is none.
+    """
+
+    smallest: int
+    confidence: float | None
+
+
+class _TooManyMatches(Exception):
+    """There is more knowledge than can be counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """All candidates of one size that occur in some sequence.
+
+    ``rows``: one for each candidate and sequence; the columns ``by`` identify the candidate, beside
+    ``sequence`` and ``end``, the earliest place at which the candidate ends there.
+    """
+
+    rows: pl.DataFrame
+    by: list[str]
+
+
+def worst_knowledge(
+    merged: pl.DataFrame, guarantee: ConfidenceBound, unit: Unit
+) -> WorstKnowledge | None:
+    """What the worst knowledge of at most ``guarantee.L`` events, none included, finds, of the
+    merged ``SequenceEvidence`` of a log; None for a log without cases.
+
+    Counts distinct ``unit``s; a case without one adds none. Time goes with the pairs of candidate
+    and sequence, at most (distinct activities)^L for each distinct sequence, times its length;
+    memory with the pairs. Raises ``GuaranteeBroken`` when there are more than ``MOST_PAIRS`` pairs:
+    nothing is then known about the guarantee.
+    """
+    if merged.height == 0:
+        return None
+    places, cases, holders = sequence_tables(merged)
+    smallest, confidence = int(cases["cases"].sum()), 0.0
+    try:
+        for candidates in _known_subsequences(places, cases, guarantee.L):
+            found = [_worst_by_case(candidates, cases, holders)]
+            if unit.attribute:
+                found.append(_worst_by_unit(candidates, cases, holders))
+            for fewest, share in found:
+                smallest = min(smallest, fewest)
+                confidence = max(confidence, share)
+    except _TooManyMatches:
+        raise GuaranteeBroken(
+            guarantee.sentence(),
+            "it cannot be measured: "
+            f"there is too much knowledge of up to {guarantee.L} events to be counted",
+        ) from None
+    return WorstKnowledge(smallest, confidence if guarantee.attribute else None)
+
+
+def _known_subsequences(
+    places: pl.DataFrame, cases: pl.DataFrame, longest: int
+) -> Iterator[_Candidates]:
+    """All candidates of size 0, 1, ..., ``longest`` that occur in some sequence; ends early where
+    there is none.
+    """
+    # Who knows nothing matches every case, before its first place.
+    nothing = cases.select("sequence").unique()
+    nothing = nothing.with_columns(nothing=pl.lit(0), end=pl.lit(-1, pl.Int64))
+    candidates = _Candidates(nothing, ["nothing"])
+    yield candidates
+    for size in range(1, longest + 1):
+        candidates = _one_event_longer(candidates, places, f"event {size}")
+        if not candidates.rows.height:
+            return
+        yield candidates
+
+
+def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str) -> _Candidates:
+    """Each candidate with one symbol more, in the new column ``event``."""
+    by = [*candidates.by, event]
+    found: list[pl.DataFrame] = []
+    # A candidate and a sequence are one row, so that no slice divides what is grouped.
+    for rows in _joinable_slices(candidates.rows, places):
+        behind = rows.join(places, on="sequence").filter(pl.col("place") > pl.col("end"))
+        longer = behind.rename({"symbol": event}).group_by(named(*by, "sequence"))
+        found.append(longer.agg(pl.col("place").min().alias("end")))
+        if sum(table.height for table in found) > MOST_PAIRS:
+            raise _TooManyMatches
+    return _Candidates(pl.concat(found), by)
+
+
+def _joinable_slices(rows: pl.DataFrame, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """``rows`` in slices that make about ``_SLICE`` rows each when joined with ``places``; at least
+    one.
+    """
+    length = places.group_by("sequence").agg(pl.len().alias("length"))
+    joined = rows.select("sequence").join(length, on="sequence", how="left", maintain_order="left")
+    rows_made_so_far = joined["length"].fill_null(0).cast(pl.Int64).cum_sum()
+    slice_number = (rows_made_so_far // _SLICE).to_numpy()
+    # A slice ends where the number changes from one row to the next.
+    ends = [*np.flatnonzero(np.diff(slice_number)) + 1, rows.height]
+    begin = 0
+    for end in ends:
+        yield rows[begin:end]
+        begin = int(end)
+
+
+def _candidate_slices(
+    candidates: _Candidates, *tables: pl.DataFrame
+) -> Iterator[tuple[pl.DataFrame, ...]]:
+    """``tables`` joined with the candidates by ``sequence``, for some candidates at a time: those
+    that make about ``_SLICE`` rows, at least one.
+
+    Raises ``_TooManyMatches`` before joins that take too long.
+    """
+    sequences = pl.concat([table.select("sequence") for table in tables])
+    width = sequences.group_by("sequence").agg(pl.len().cast(pl.Int64).alias("width"))
+    by = candidates.by
+    rows = candidates.rows.select(named(*by, "sequence")).sort(named(*by))
+    widths = rows.join(width, on="sequence", how="left", maintain_order="left")["width"]
+    rows_made = np.cumsum(widths.to_numpy())
+    if rows_made[-1] > MOST_JOINED:
+        raise _TooManyMatches
+    # All rows of a candidate are in the slice of its first one.
+    candidate = rows.select(pl.struct(named(*by)).rle_id()).to_series().to_numpy()
+    first_row = np.searchsorted(candidate, candidate)
+    slice_number = rows_made[first_row] // _SLICE
+    begin = 0
+    for end in [*np.flatnonzero(np.diff(slice_number)) + 1, rows.height]:
+        some = rows[begin:end]
+        yield tuple(some.join(table, on="sequence") for table in tables)
+        begin = int(end)
+
+
+def _worst_by_case(
+    candidates: _Candidates, cases: pl.DataFrame, holders: pl.DataFrame
+) -> tuple[int, float]:
+    """The fewest cases that match some candidate, and the largest share of them that holds one
+    value.
+    """
+    by, fewest, confidence = candidates.by, int(cases["cases"].sum()), 0.0
+    count = pl.col("cases").sum()
+    of_value = holders.select("sequence", "value", "cases")
+    of_all = cases.select("sequence", "cases")
+    for matching, holding in _candidate_slices(candidates, of_all, of_value):
+        total = matching.group_by(named(*by)).agg(count.alias("total"))
+        most = holding.group_by(named(*by, "value")).agg(count.alias("holders"))
+        fewest = min(fewest, int(total["total"].to_numpy().min()))
+        confidence = max(confidence, _largest_share(most, total, by))
+    return fewest, confidence
+
+
+def _worst_by_unit(
+    candidates: _Candidates, cases: pl.DataFrame, holders: pl.DataFrame
+) -> tuple[int, float]:
+    """The same for distinct units: those that match, and those of which a matching case holds the
+    value.
+    """
+    by, fewest, confidence = candidates.by, int(cases["cases"].sum()), 0.0
+    units = pl.col("unit").drop_nulls().n_unique().cast(pl.Int64)
+    counts = [units.alias("units"), (units + pl.col("alone").sum()).alias("owners")]
+    for matching, holding in _candidate_slices(candidates, _unit_rows(cases), _unit_rows(holders)):
+        total = matching.group_by(named(*by)).agg(counts)
+        most = holding.group_by(named(*by, "value")).agg(counts)
+        fewest = min(fewest, int(total["units"].to_numpy().min()))
+        # Without the cases that have no unit, and with each of them as a unit of its own.
+        for counted in ("units", "owners"):
+            share = _largest_share(
+                most.select(named(*by, "value"), named(counted).as_expr().alias("holders")),
+                total.select(named(*by), named(counted).as_expr().alias("total")),
+                by,
+            )
+            confidence = max(confidence, share)
+    return fewest, confidence
+
+
+def _unit_rows(counted: pl.DataFrame) -> pl.DataFrame:
+    """A row for each ``unit``, and one, whose unit is null, for the cases that are ``alone``."""
+    others = counted.drop("cases", "units").with_columns(unit=pl.lit(None, pl.UInt64))
+    units = counted.drop("cases", "alone").explode("units", empty_as_null=False)
+    units = units.rename({"units": "unit"}).with_columns(alone=pl.lit(0, pl.Int64))
+    return pl.concat([others, units], how="diagonal")
+
+
+def _largest_share(most: pl.DataFrame, total: pl.DataFrame, by: list[str]) -> float:
+    """The largest quotient of ``holders`` and ``total``; 0 where nobody holds a value."""
+    both = most.filter(pl.col("holders") > 0).join(total, on=named(*by))
+    # By numpy, which rounds correctly: polars multiplies by a reciprocal here and there, and 3/10
+    # is then above 0.3.
+    shares = both["holders"].to_numpy() / both["total"].to_numpy()
+    return float(shares.max(initial=0.0))

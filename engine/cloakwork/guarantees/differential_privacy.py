@@ -1,18 +1,48 @@
 """Differential privacy: one unit's data changes no probability by more than a factor."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
 from cloakwork.base.costs import RARE, Cost, Currency, epsilon_of_advantage, guessing_advantage
+from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.quantities import LEAST_EPSILON, MOST_EPSILON, as_number
 from cloakwork.base.text import listed
-from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
-from cloakwork.guarantees.caveats import GuaranteeCaveat, MayRevealTimes, ReleaseOutline
-from cloakwork.guarantees.fields import Columns, Delta, Epsilon
-from cloakwork.guarantees.phrases import factor_text, listed_briefly, rounded_up
+from cloakwork.guarantees.base import (
+    Columns,
+    Delta,
+    Direction,
+    Epsilon,
+    GuaranteePrice,
+    NoiseGuarantee,
+    ReleaseOutline,
+    factor_text,
+    listed_briefly,
+    rounded_up,
+    times_text,
+)
+from cloakwork.guarantees.claims import (
+    Assumption,
+    DomainsDeclared,
+    GuaranteeCaveat,
+    IndependentPresence,
+    MayRevealTimes,
+    NothingElseObservable,
+    ProfileIsCharged,
+    Reason,
+    ValuesOnlyThroughNoise,
+)
+from cloakwork.guarantees.flow import Derived, Flow, Underived, unit_assumptions
+from cloakwork.guarantees.noise import (
+    budget_causes,
+    derive_given_columns,
+    derived_at_cost,
+    time_assumptions,
+    unproved_causes,
+)
 
 
 def _epsilon_or_advantage(schema: dict[str, Any]) -> None:
@@ -114,6 +144,93 @@ class DifferentialPrivacy(NoiseGuarantee):
             f"(differential privacy over {self._covered()})."
         ) + (f" {_STILL_TOLD}" if self.covers_whole_log() else "")
 
+    def in_short(self, who: str = "case") -> str:
+        """Its line on a screen."""
+        strength = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
+        if self.neighbours == "bounded":
+            return (
+                f"when the events of one {who} happened can hardly be told: no outcome is more "
+                f"than {times_text(self.epsilon)} as likely ({strength})"
+            )
+        # Rounded up to a tenth of a point: the line may not claim more than the guarantee.
+        points = math.ceil(round(1000 * guessing_advantage(self.epsilon, self.delta), 6)) / 10
+        rarely = f", except for outcomes of probability {RARE * self.delta:g}" if self.delta else ""
+        guess = f"a guess whether one {who} is in the log"
+        if self.covers_whole_log():
+            guess = f"for the log as a whole, a guess whether one {who} is in it"
+        return f"{guess} gains at most {points:g} percentage points{rarely} ({strength})"
+
+    def derive(self, flow: Flow) -> Derived | Underived:
+        """Between unbounded neighbours, no raw value reaches any released column except through
+        charged noise (rules 1 to 3); between bounded ones, no raw time does (rule 4).
+        """
+        if self.neighbours == "bounded":
+            return derive_given_columns(self, flow)
+        columns = flow.columns
+        existing = [columns[column] for column in self.over if column in columns]
+        used = frozenset().union(*(state.measured for state in existing))
+        seen = used.union(*(columns[name].measured for name in flow.released & columns.keys()))
+        causes = (
+            *self._raw_values(flow),
+            *_charged_otherwise(seen, flow),
+            *unproved_causes(seen, flow),
+            *budget_causes(self, flow),
+        )
+        if causes:
+            return Underived(causes)
+        through_noise = ValuesOnlyThroughNoise(mechanisms=flow.names_of(used))
+        derivation: tuple[Reason, ...] = (through_noise, NothingElseObservable())
+        if flow.profiled is not None:
+            derivation = (ProfileIsCharged(), *derivation)
+        assumptions = (
+            *unit_assumptions(flow.facts),
+            *self._public_values(flow.facts),
+            IndependentPresence(),
+        )
+        return derived_at_cost(self, flow, derivation, assumptions)
+
+    def _raw_values(self, flow: Flow) -> Iterator[str]:
+        """What would be seen of the log without noise: in the columns that are covered, and in
+        others that may give them away.
+        """
+        columns = flow.columns
+        for column in self.over:
+            if column not in columns:
+                yield f"{column} does not exist in the release: a step makes new cases without it"
+            elif columns[column].raw:
+                raw = " and ".join(sorted(columns[column].raw))
+                yield f"raw {raw} would reach the released {column} without noise"
+            elif not columns[column].measured:
+                yield f"no step measures {column} through noise"
+        for column in sorted(flow.released - set(self.over)):
+            if column not in columns:
+                yield (
+                    f"{column} cannot be released beside it: a step makes new cases without it; "
+                    "drop it"
+                )
+            elif columns[column].raw:
+                yield (
+                    f"{column} would be released raw beside it, and can give the protected columns "
+                    "away"
+                )
+
+    def _public_values(self, facts: Facts) -> Iterator[Assumption]:
+        """What is taken as public of times and attributes that come with the control flow."""
+        if not self.covers_whole_log():
+            return
+        if TIMESTAMPS in self.over:
+            yield from time_assumptions("unit", facts)
+        known = facts.domains.keys() | facts.ranges.keys()
+        attributes = tuple(name for name in dict.fromkeys(self.over) if name in known)
+        if attributes:
+            yield DomainsDeclared(attributes=attributes)
+
+    def cited(self) -> str:
+        """As every guarantee is; of many attributes, their number."""
+        if self.covers_whole_log():
+            return f"{self.kind} over {listed_briefly(self.over)}"
+        return super().cited()
+
     def covers_whole_log(self) -> bool:
         """Whether it is over the order of events and other columns, of whole units: it is derived
         where nothing else of the log is released without noise that it counts.
@@ -156,3 +273,14 @@ class DifferentialPrivacy(NoiseGuarantee):
         """Between bounded neighbours, what other columns reveal of times."""
         if self.takes_columns_as_known() and release.beside_times:
             yield MayRevealTimes(columns=release.beside_times)
+
+
+def _charged_otherwise(seen: Iterable[int], flow: Flow) -> Iterator[str]:
+    """The noise that protects no unit, of the steps ``seen`` that what is released came through."""
+    for index in sorted(seen):
+        step = flow.steps[index]
+        if step.currency != "unit":
+            yield (
+                f"{step.mechanism} is charged for {step.currency} privacy: its noise hides single "
+                "values, not whether somebody is in the log"
+            )

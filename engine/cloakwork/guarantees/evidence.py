@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import polars as pl
 
+from cloakwork.base.errors import GuaranteeBroken
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.handle import LogHandle
 
@@ -124,3 +125,9 @@ def _look(evidence: Evidence, index: int, batch: EventLog) -> tuple[pl.DataFrame
 def _merged(evidence: Evidence, tables: list[pl.DataFrame]) -> pl.DataFrame:
     # A column that a batch lacks has the type of nothing there.
     return evidence.merge(pl.concat(tables, how="vertical_relaxed"))
+
+
+def require_column(frame: pl.DataFrame, name: str, guarantee: str) -> None:
+    """Raise ``GuaranteeBroken`` where ``frame`` lacks a column; ``guarantee``: in its words."""
+    if name not in frame.columns:
+        raise GuaranteeBroken(guarantee, f"the log has no column '{name}' to count by")

@@ -1,12 +1,45 @@
-"""Follow the columns of a log through the steps of a plan: what raw value reaches where, and
-through whose noise.
+"""What a rule of derivation reads: the steps of a plan as records, and the columns of a log,
+followed through them: what raw value reaches where, and through whose noise.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from cloakwork.base.lineage import CONTROL_FLOW, METADATA
-from cloakwork.plan.model import Step
+from pydantic import JsonValue
+
+from cloakwork.base.costs import Composed, Cost, Currency, PrivacyEvent
+from cloakwork.base.facts import CASE, Facts, unit_name
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.guarantees.claims import (
+    Assumption,
+    CasesOfWindow,
+    CasesTruncated,
+    ConditionedOn,
+    KnownActivities,
+    ProtectsEachCase,
+    ProtectsEachUnit,
+    Reason,
+    UnitsAtMost,
+    WellFormed,
+    WithinLimits,
+)
+from cloakwork.log.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStep:
+    """What rules read of a step: ``goals`` index the guarantees that it serves, ``proved`` is False
+    where its guarantee is only published.
+    """
+
+    mechanism: str
+    params: Mapping[str, JsonValue]
+    goals: tuple[int, ...]
+    proved: bool
+    event: PrivacyEvent
+    currency: Currency
+    lineage: Lineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,56 +59,130 @@ class ColumnState:
     unstable: int | None = None
 
 
+Columns = Mapping[str, ColumnState]
+
+
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The state of every column that exists after the last step.
+    """What rules of derivation read.
 
-    ``unproven_measurements``: the steps whose noise bounds nothing about the source log, by their
-    indexes, each with the reason. ``source``: the columns of the log that new cases were made of,
-    once they are made.
+    ``released``: the columns that are released. ``columns``: the state of every column that exists
+    after the last step. ``unproven``: the steps whose noise bounds nothing about the source log, by
+    their indexes, each with the reason. ``profiled``: the noise by which some facts were measured;
+    it is part of the cost. ``goal``: the index of the guarantee that is derived.
     """
 
-    columns: Mapping[str, ColumnState]
-    unproven_measurements: Mapping[int, str] = field(default_factory=dict)
-    source: Mapping[str, ColumnState] | None = None
+    steps: tuple[FlowStep, ...]
+    released: frozenset[str]
+    facts: Facts
+    columns: Columns
+    unproven: Mapping[int, str]
+    profiled: PrivacyEvent | None = None
+    goal: int = 0
+
+    def events(self, currency: Currency) -> PrivacyEvent:
+        """All that is charged to ``currency``, as one event."""
+        events = [step.event for step in self.steps if step.currency == currency]
+        if self.profiled is not None and currency == "unit":
+            events = [self.profiled, *events]
+        return Composed(events=tuple(events))
+
+    @property
+    def inserts(self) -> bool:
+        """Whether a step inserts events."""
+        return any(step.lineage.inserts for step in self.steps)
+
+    def writer_of(self, column: str) -> FlowStep | None:
+        """The step that wrote ``column`` last; None for the source itself, and what is gone."""
+        writer = self.columns[column].writer if column in self.columns else None
+        return None if writer is None else self.steps[writer]
+
+    def mechanism_writing(self, column: str) -> str:
+        """The mechanism of the step that wrote ``column`` last; asked only where one did."""
+        writer = self.writer_of(column)
+        assert writer is not None  # noqa: S101 - see above
+        return writer.mechanism
+
+    def names_of(self, indexes: Iterable[int]) -> tuple[str, ...]:
+        """The mechanisms of the steps ``indexes``, in alphabetical order."""
+        return tuple(sorted({self.steps[index].mechanism for index in indexes}))
 
 
-def trace_columns(steps: Sequence[Step], columns: Iterable[str]) -> Flow:
-    """Follow the columns of the source log through ``steps``."""
-    sources = {*columns, CONTROL_FLOW, METADATA}
-    flow = Flow({column: ColumnState(frozenset({column})) for column in sources})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """Why a guarantee follows: what a plan's claim says of it beside the guarantee itself.
+
+    ``basis``: *derived* from lineage and privacy events, or *derived and measured* again on the
+    released log. ``cost``: what the accountant charges, beside the plain sum of all events
+    (``naive``). ``given``: what is taken as known; None where it holds whatever else is released.
+    """
+
+    derivation: tuple[Reason, ...]
+    assumptions: tuple[Assumption, ...] = ()
+    basis: Literal["derived", "derived and measured"] = "derived"
+    cost: Cost | None = None
+    naive: Cost | None = None
+    given: ConditionedOn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Underived:
+    """Why a guarantee does not follow; at least one cause."""
+
+    causes: tuple[str, ...]
+
+
+def follow_columns(
+    steps: Sequence[FlowStep],
+    released: Iterable[str],
+    facts: Facts,
+    profiled: PrivacyEvent | None = None,
+) -> Flow:
+    """Follow the columns of the source log through ``steps``; ``released``: those that are released
+    besides control flow and metadata, which always are.
+    """
+    everything = frozenset({*released, CONTROL_FLOW, METADATA})
+    columns: Columns = {name: ColumnState(frozenset({name})) for name in everything}
+    # The columns of the log that new cases were made of, once they are made.
+    source: Columns | None = None
+    unproven: dict[int, str] = {}
     for index, step in enumerate(steps):
-        flow = _flow_after(flow, index, step, steps)
-    return flow
+        lineage = step.lineage
+        if _only_fills(step):
+            columns = {**columns, **_filled_columns(columns, index, lineage)}
+            continue
+        # Who adds columns to cases that were made anew measures those of the source.
+        measurable = source if lineage.enriches and source is not None else columns
+        written = _written_state(columns, measurable, index, step)
+        # Noise bounds nothing where it is on what one case can change without bound.
+        for column in lineage.measures & measurable.keys():
+            unstable = measurable[column].unstable
+            if unstable is not None:
+                unproven[index] = (
+                    f"{step.mechanism} measures {column} after {steps[unstable].mechanism} "
+                    "changed it: one case more or less can change any number of others there, "
+                    "so its noise bounds nothing about the source log"
+                )
+        if lineage.generates and source is None:
+            source = columns
+        # A step that generates makes new cases: only what it writes exists after it.
+        kept = {} if lineage.generates else columns
+        columns = {**kept, **dict.fromkeys(lineage.writes, written)}
+    return Flow(tuple(steps), everything, facts, columns, unproven, profiled)
 
 
-def _flow_after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Flow:
-    """The state of all columns once ``step`` has run."""
-    before = flow.columns
-    if _moves_inside_columns(step):
-        filled = _filled_columns(before, index, step)
-        return replace(flow, columns={**before, **filled})
-    measurable = flow.source if step.lineage.enriches and flow.source else before
-    written = _written_state(before, measurable, index, step)
-    # A step that generates makes new cases: only what it writes exists after it.
-    kept = {} if step.lineage.generates else dict(before)
-    unbounded = _unbounded_measurement(measurable, index, step, steps)
-    unproven = {**flow.unproven_measurements, **unbounded}
-    source = before if step.lineage.generates and flow.source is None else flow.source
-    return Flow({**kept, **dict.fromkeys(step.lineage.writes, written)}, unproven, source)
+def _state_of(columns: Columns, column: str) -> ColumnState:
+    """A column that no step has written and that is not released is the source's own: raw."""
+    return columns.get(column, ColumnState(frozenset({column})))
 
 
 def _written_state(
-    before: Mapping[str, ColumnState],
-    measurable: Mapping[str, ColumnState],
+    before: Columns,
+    measurable: Columns,
     index: int,
-    step: Step,
+    step: FlowStep,
 ) -> ColumnState:
-    """What is known of the columns that a step writes: it may put all that it reads into each.
-
-    ``measurable``: the columns that it measures, which are those of the source where cases have
-    been made anew.
-    """
+    """What is known of the columns that a step writes: it may put all that it reads into each."""
     lineage = step.lineage
     measured = [_state_of(measurable, column) for column in sorted(lineage.measures)]
     # What is added to cases has as many values as they have events, whatever else is read.
@@ -83,7 +190,7 @@ def _written_state(
     read = [_state_of(before, column) for column in sorted(lineage.reads | shape)]
     looked_at = read + measured
     # Noise that nobody proved hides nothing: what it measures reaches the release raw.
-    raw_from = looked_at if step.proof == "published" else read
+    raw_from = read if step.proved else looked_at
     by_own_noise = {index} if lineage.measures else set()
     unstable = next((state.unstable for state in looked_at if state.unstable is not None), None)
     return ColumnState(
@@ -94,37 +201,20 @@ def _written_state(
     )
 
 
-def _unbounded_measurement(
-    before: Mapping[str, ColumnState], index: int, step: Step, steps: Sequence[Step]
-) -> dict[int, str]:
-    """Why a step's noise bounds nothing: it measures what one case can change without bound."""
-    reasons = {}
-    for column in step.lineage.measures & before.keys():
-        unstable_step = before[column].unstable
-        if unstable_step is not None:
-            reasons[index] = (
-                f"{step.mechanism} measures {column} after {steps[unstable_step].mechanism} "
-                "changed it: one case more or less can change any number of others there, "
-                "so its noise bounds nothing about the source log"
-            )
-    return reasons
-
-
-def _moves_inside_columns(step: Step) -> bool:
-    """Whether a step only fills; one that declares more besides, or is not proved, is followed like
-    any other.
+def _only_fills(step: FlowStep) -> bool:
+    """Whether a step moves values inside their columns and no more; one that declares more besides,
+    or is not proved, is followed like any other.
     """
     lineage = step.lineage
     reads_only_what_it_fills = lineage.reads <= lineage.writes | {CONTROL_FLOW}
     keeps_order = CONTROL_FLOW not in lineage.writes
     does_more = lineage.measures or lineage.generates
-    proved = step.proof != "published"
-    return lineage.fills and reads_only_what_it_fills and keeps_order and proved and not does_more
+    return (
+        lineage.fills and reads_only_what_it_fills and keeps_order and step.proved and not does_more
+    )
 
 
-def _filled_columns(
-    before: Mapping[str, ColumnState], index: int, step: Step
-) -> dict[str, ColumnState]:
+def _filled_columns(before: Columns, index: int, lineage: Lineage) -> Columns:
     """The columns that a step fills: each keeps its own history, and depends on the control flow
     besides.
 
@@ -134,7 +224,7 @@ def _filled_columns(
     """
     order = _state_of(before, CONTROL_FLOW)
     filled = {}
-    for column in step.lineage.writes:
+    for column in lineage.writes:
         state = _state_of(before, column)
         filled[column] = replace(
             state,
@@ -145,6 +235,40 @@ def _filled_columns(
     return filled
 
 
-def _state_of(columns: Mapping[str, ColumnState], column: str) -> ColumnState:
-    """A column that no step has written and that is not released is the source's own: raw."""
-    return columns.get(column, ColumnState(frozenset({column})))
+def unit_assumptions(facts: Facts, *, counted: bool = False) -> Iterator[Assumption]:
+    """Who is protected, and the declared bounds on what one unit contributes.
+
+    ``counted``: the claim says how many units there are, and a case without one adds none.
+    """
+    if facts.unit.attribute is None:
+        yield ProtectsEachCase()
+    else:
+        yield ProtectsEachUnit(
+            attribute=facts.unit.attribute,
+            max_cases=facts.unit.max_cases,
+            cases_without="no-unit" if counted else "own-unit",
+        )
+    if facts.units_at_most is not None:
+        source = "profile" if "units_at_most" in facts.measured else "declared"
+        yield UnitsAtMost(units=facts.units_at_most, source=source)
+    yield from form_assumptions(facts)
+
+
+def form_assumptions(facts: Facts) -> Iterator[Assumption]:
+    """What is taken as known of the log's form."""
+    yield WellFormed()
+    # The reader's limits on whole files, unless somebody raises them.
+    limits = Limits()
+    yield WithinLimits(
+        unpacked_size=limits.unpacked_size,
+        unpack_ratio=limits.unpack_ratio,
+        attributes=limits.attributes,
+    )
+    if facts.alphabet is not None:
+        source = "profile" if "alphabet" in facts.measured else "declared"
+        yield KnownActivities(count=len(facts.alphabet), source=source)
+    if facts.release_window is not None:
+        recorded = unit_name(facts.unit) == CASE
+        yield CasesOfWindow(window=facts.release_window, recorded=recorded)
+    if facts.longest_case is not None:
+        yield CasesTruncated(events=facts.longest_case)

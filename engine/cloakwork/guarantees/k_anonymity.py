@@ -1,23 +1,60 @@
-"""k-anonymity: whatever is released of the covered columns is shared by at least k cases."""
+"""k-anonymity: whatever is released of the covered columns is shared by at least k cases.
+
+It is measured by refining classes of cases event by event: two cases are in one class as long as
+everything seen of them so far is equal. The sizes of the classes that cases pass through are the
+prefix counts, the sizes of those in which they end the variant counts. Over several batches a class
+is known by its keyed hash (``hashing`` gives the probability of a collision, by which two classes
+would count as one), and sizes add up; memory goes with the classes, and with the pairs of a class
+and a unit where units are counted.
+
+What this cannot see: whether the cases of the log are distinct real ones, which the release's
+lineage has to say; and events of equal time have the order of the file (a reader who sorts them
+otherwise sees other variants).
+"""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Final, Literal
 
+import numpy as np
+import polars as pl
 from pydantic import Field
 
+from cloakwork.base.arrays import Ints, Words
+from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.naming import values_of
 from cloakwork.base.quantities import MOST_ROWS
 from cloakwork.base.text import listed
-from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup
-from cloakwork.guarantees.caveats import (
+from cloakwork.guarantees.base import (
+    Columns,
+    CountedGuarantee,
+    Direction,
+    LeastGroup,
+    ReleaseOutline,
+)
+from cloakwork.guarantees.claims import (
     CountsCases,
+    GivesGroupOneValue,
     GuaranteeCaveat,
     Homogeneity,
     Intersection,
-    ReleaseOutline,
+    MeasuredOnRelease,
+    MeasuredWithoutInserted,
+    MovesWholeCases,
+    Reason,
 )
-from cloakwork.guarantees.fields import Columns
-from cloakwork.guarantees.phrases import indefinite_article
+from cloakwork.guarantees.classes import CLASS, in_lists, numbered_rows, prefixes_of
+from cloakwork.guarantees.evidence import (
+    EvidenceOfView,
+    GuaranteeCheck,
+    Observation,
+    require_column,
+)
+from cloakwork.guarantees.flow import Derived, Flow, Underived, unit_assumptions
+from cloakwork.guarantees.hashing import HashKey
+from cloakwork.guarantees.inserted import KeptEvents, WithoutVisibleInsertions
+from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog
 
 
 class KAnonymity(CountedGuarantee):
@@ -60,13 +97,73 @@ class KAnonymity(CountedGuarantee):
             what = "beginning of an activity sequence"
         others = tuple(column for column in self.over if column != CONTROL_FLOW)
         if others:
-            what = f"combination of {indefinite_article(what)} {what} with {listed(others)}"
+            article = "an" if what[0] in "aeiou" else "a"
+            what = f"combination of {article} {what} with {listed(others)}"
         different = "case" if self.count == "cases" else "unit"
         return (
             f"Every released {what} is shared by at least {self.k} released cases, "
             f"each made from a different {different} of the source log; "
             f"some may have been changed to fit ({self.k}-anonymity over "
             f"{listed(self.over)}, counted over {self.scope})."
+        )
+
+    def in_short(self, who: str = "case") -> str:
+        """Its line on a screen."""
+        others = tuple(column for column in self.over if column != CONTROL_FLOW)
+        what = "activity sequence"
+        if self.scope == "prefixes":
+            what = "beginning of an activity sequence"
+        beside = f", with {listed(others)}" if others else ""
+        whom = f"at least {self.k} cases"
+        if self.count == "units":
+            whom = f"cases of at least {self.k} different units"
+        # The number stands first: the end of a line may be cut.
+        return f"{whom} share each {what}{beside}"
+
+    def derive(self, flow: Flow) -> Derived | Underived:
+        """The last step to write each covered column was chosen for it, on real cases."""
+        causes = tuple(self.why_not_served(flow, self.over))
+        if causes:
+            return Underived(causes)
+        derivation: list[Reason] = [
+            MovesWholeCases(mechanism=flow.mechanism_writing(CONTROL_FLOW)),
+            *(
+                GivesGroupOneValue(mechanism=flow.mechanism_writing(column), column=column)
+                for column in self.over
+                if column != CONTROL_FLOW
+            ),
+            MeasuredOnRelease(what="groups"),
+        ]
+        if flow.inserts:
+            derivation.append(MeasuredWithoutInserted(what="groups"))
+        in_units = self.count == "units"
+        return Derived(
+            derivation=tuple(derivation),
+            assumptions=tuple(unit_assumptions(flow.facts, counted=True)) if in_units else (),
+            basis="derived and measured",
+        )
+
+    def check(self, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck:
+        """The size of the smallest class. Whoever recognises inserted events takes away those that
+        show.
+        """
+        sizes = ClassSizes(self, unit)
+        counted = "units" if sizes.counts_units else "released cases"
+
+        def judge(merged: pl.DataFrame) -> Observation:
+            smallest = sizes.smallest(merged)
+            if smallest is None:
+                return Observation(True, "the log holds no case")
+            seen = f"the smallest group holds {smallest} {counted}"
+            return Observation(smallest >= self.k, seen)
+
+        return GuaranteeCheck(
+            sizes,
+            judge,
+            marks=KeptEvents(raw_times),
+            for_recogniser=lambda kept: EvidenceOfView(
+                sizes, WithoutVisibleInsertions(kept, raw_times)
+            ),
         )
 
     def least_group(self) -> LeastGroup:
@@ -85,3 +182,92 @@ class KAnonymity(CountedGuarantee):
         yield Intersection(of="k-anonymity")
         if self.count == "cases" and release.unit_attribute is not None:
             yield CountsCases(attribute=release.unit_attribute)
+
+
+_HASHES: Final = [(name, pl.UInt64()) for name in CLASS]
+_CLASS_SIZES: Final = pl.Schema([*_HASHES, ("size", pl.Int64())])
+_CLASS_UNITS: Final = pl.Schema([*_HASHES, ("units", pl.List(pl.UInt64()))])
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSizes:
+    """How many cases, or which units, the classes of a guarantee hold.
+
+    One row a class: ``class_1``, ``class_2`` (UInt64, its hash) and ``size`` (Int64, cases). Where
+    units count, which may have cases in several batches, ``units`` (List[UInt64], hashes) in place
+    of the size; cases without one add none, and of two whose hashes collide one is counted.
+    """
+
+    guarantee: KAnonymity
+    unit: Unit
+    key: HashKey = field(default_factory=HashKey.drawn)
+
+    @property
+    def counts_units(self) -> bool:
+        """Whether rows are of units."""
+        return self.guarantee.count == "units" and self.unit.attribute is not None
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """The classes of one batch."""
+        if batch.cases.height == 0:
+            return pl.DataFrame(schema=_CLASS_UNITS if self.counts_units else _CLASS_SIZES)
+        over = [ACTIVITY if name == CONTROL_FLOW else name for name in self.guarantee.over]
+        of_cases = [name for name in over if name.startswith(CASE_PREFIX)]
+        of_events = [name for name in over if name not in of_cases]
+        for name in of_events:
+            if name in (ACTIVITY, TIMESTAMPS, METADATA):
+                require_column(batch.events, name, self.guarantee.sentence())
+        found = prefixes_of(
+            batch.offsets,
+            numbered_rows(batch.events, of_events, self.key),
+            self.key,
+            numbered_rows(batch.cases, of_cases, self.key),
+        )
+        class_, case = found.of_case, np.arange(batch.cases.height)
+        if self.guarantee.scope == "prefixes":
+            # A case is in the class of each of its beginnings, that of no event included.
+            class_ = np.concatenate([found.at_start, found.of_event])
+            case = np.concatenate([case, batch.case_of])
+        if self.counts_units:
+            classes, units = self._distinct_units(batch, class_, case)
+            columns = [*_hash_columns(found.hashes[:, classes]), units.alias("units")]
+            return pl.DataFrame(columns, _CLASS_UNITS)
+        sizes = np.bincount(class_, minlength=found.hashes.shape[1])
+        classes = np.flatnonzero(sizes)
+        counted = pl.Series("size", sizes[classes], pl.Int64)
+        return pl.DataFrame([*_hash_columns(found.hashes[:, classes]), counted])
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Sizes of one class are added up; a unit counts once in a class."""
+        if self.counts_units:
+            units = pl.col("units").explode(empty_as_null=False).unique()
+            return summaries.group_by(CLASS).agg(units)
+        return summaries.group_by(CLASS).agg(pl.col("size").sum())
+
+    def smallest(self, merged: pl.DataFrame) -> int | None:
+        """Size of the smallest class; None where there is none."""
+        if merged.height == 0:
+            return None
+        sizes = merged["units"].list.len() if self.counts_units else merged["size"]
+        return int(sizes.to_numpy().min())
+
+    def _distinct_units(self, batch: EventLog, class_: Ints, case: Ints) -> tuple[Ints, pl.Series]:
+        """The classes that occur, and the distinct units of each."""
+        attribute = self.unit.attribute or ""
+        require_column(batch.cases, attribute, self.guarantee.sentence())
+        numbered = numbered_rows(batch.cases, [attribute], self.key)
+        width = numbered.hashes.shape[1]
+        # Sorting is faster than numpy's table of distinct numbers.
+        pairs = np.sort(class_ * width + numbered.of_row[case])
+        is_first = np.diff(pairs, prepend=-1) > 0
+        classes, units = np.divmod(pairs[is_first], width)
+        is_missing = values_of(batch.cases, attribute).is_null().to_numpy()
+        has_unit = ~np.isin(units, numbered.of_row[is_missing][:1])
+        occurring = np.flatnonzero(np.bincount(classes))
+        lengths = np.bincount(classes[has_unit], minlength=occurring[-1] + 1)[occurring]
+        hashes = pl.Series(numbered.hashes[0][units[has_unit]])
+        return occurring, in_lists(hashes, lengths)
+
+
+def _hash_columns(hashes: Words) -> list[pl.Series]:
+    return [pl.Series(name, words) for name, words in zip(CLASS, hashes, strict=True)]

@@ -1,16 +1,41 @@
-"""l-diversity: each class holds several values of an attribute."""
+"""l-diversity: each class holds several values of an attribute (Machanavajjhala et al., ICDE 2006).
+
+Distinct: how many different values a group holds. Entropy: exp(H), H being the entropy of the
+shares of its values in nats: what that many equally frequent values would come to.
+"""
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
+import numpy as np
+import polars as pl
 from pydantic import Field
 
+from cloakwork.base.facts import Unit
 from cloakwork.base.quantities import MOST_ROWS, Number
-from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup
-from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
-from cloakwork.guarantees.fields import Attribute, CaseClasses
-from cloakwork.guarantees.phrases import class_text, values_text
+from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup, ReleaseOutline
+from cloakwork.guarantees.claims import GuaranteeCaveat
+from cloakwork.guarantees.classes import (
+    GROUP,
+    Attribute,
+    CaseClasses,
+    GroupedValues,
+    class_in_short,
+    class_text,
+    derive_in_classes,
+    values_text,
+)
+from cloakwork.guarantees.evidence import (
+    EvidenceOfView,
+    GuaranteeCheck,
+    Observation,
+    as_everybody_sees,
+)
+from cloakwork.guarantees.flow import Derived, Flow, Underived
+
+_TOLERANCE: Final = 1e-9
+"""What floating-point sums may be off by, as a share."""
 
 
 class LDiversity(CountedGuarantee):
@@ -49,6 +74,36 @@ class LDiversity(CountedGuarantee):
             f"are any, {many} ({self.variety} l-diversity over {self.classes})."
         )
 
+    def in_short(self, who: str = "case") -> str:
+        """Its line on a screen."""
+        least = math.ceil(self.l) if self.variety == "distinct" else f"{self.l:g}"
+        varied = "different" if self.variety == "distinct" else "equally frequent"
+        return (
+            f"cases of one {class_in_short(self.classes)} with values of '{self.attribute}' hold "
+            f"as many as {least} {varied} ones, or more"
+        )
+
+    def derive(self, flow: Flow) -> Derived | Underived:
+        """The last step to write the attribute was chosen for it, and classes stay."""
+        return derive_in_classes(self, self.attribute, flow)
+
+    def check(self, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck:
+        """The least diversity. Whoever recognises inserted events leaves out the values that they
+        hold.
+        """
+        values = GroupedValues(self.attribute, self.classes)
+        counted = "different values" if self.variety == "distinct" else "values, by their entropy"
+
+        def judge(merged: pl.DataFrame) -> Observation:
+            least = least_diversity(merged, self)
+            if least is None:
+                return Observation(True, f"the log holds no value of '{self.attribute}'")
+            seen = f"the least varied group holds {least:.4g} {counted}"
+            return Observation(least >= self.l * (1 - _TOLERANCE), seen)
+
+        public = EvidenceOfView(values, as_everybody_sees)
+        return GuaranteeCheck(public, judge, for_recogniser=lambda _: values)
+
     def least_group(self) -> LeastGroup | None:
         """None: it counts values, not cases."""
         return None
@@ -60,3 +115,27 @@ class LDiversity(CountedGuarantee):
     def caveats(self, release: ReleaseOutline) -> Iterator[GuaranteeCaveat]:
         """None that a plan knows beforehand."""
         return iter(())
+
+
+def least_diversity(counts: pl.DataFrame, guarantee: LDiversity) -> float | None:
+    """The least diversity of values in any group, of the merged ``GroupedValues`` of a log; None
+    where no group has a value. A missing value is none.
+
+    Only the values of events that are not inserted count where the log says which are.
+    """
+    found = counts.filter(
+        pl.col("class_1").is_not_null(), pl.col("value").is_not_null(), pl.col("kept") > 0
+    )
+    if not found.height:
+        return None
+    found = found.sort(*GROUP, "value")
+    # Rows of one group follow one another, one for each value.
+    group = found.select(pl.struct(GROUP).rle_id()).to_series().to_numpy().astype(np.int64)
+    count = found["kept"].to_numpy()
+    if guarantee.variety == "distinct":
+        distinct_values = np.bincount(group)
+        return float(distinct_values.min())
+    # exp(H), where each value adds -p log p to the entropy H of its group.
+    share = count / np.bincount(group, count)[group]
+    entropy = np.bincount(group, -share * np.log(share))
+    return float(np.exp(entropy).min())

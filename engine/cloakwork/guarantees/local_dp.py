@@ -1,17 +1,26 @@
 """Local differential privacy: each value is randomised by itself."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from cloakwork.base.costs import Cost, Currency
+from cloakwork.accounting.events import cost, naive
+from cloakwork.base.costs import Composed, Cost, Currency, PrivacyEvent
 from cloakwork.base.text import listed
-from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
-from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
-from cloakwork.guarantees.fields import Columns, Epsilon
-from cloakwork.guarantees.phrases import rounded_up
+from cloakwork.guarantees.base import (
+    Columns,
+    Direction,
+    Epsilon,
+    GuaranteePrice,
+    NoiseGuarantee,
+    ReleaseOutline,
+    rounded_up,
+    times_text,
+)
+from cloakwork.guarantees.claims import GuaranteeCaveat, NoiseCosts, ValuesOnlyThroughNoise
+from cloakwork.guarantees.flow import Derived, Flow, FlowStep, Underived, form_assumptions
 
 
 class LocalDP(NoiseGuarantee):
@@ -37,6 +46,82 @@ class LocalDP(NoiseGuarantee):
             f"likelier under one true value than under another. How many there are shows."
         )
 
+    def in_short(self, who: str = "case") -> str:
+        """Its line on a screen."""
+        whose = "case's" if self.per == "case" else "value of"
+        return (
+            f"each {whose} {listed(self.over)} is randomised: no released value is more than "
+            f"{times_text(self.epsilon)} as likely (epsilon {self.epsilon:g})"
+        )
+
+    def derive(self, flow: Flow) -> Derived | Underived:
+        """No raw value of a covered attribute reaches any released column but through local noise,
+        which costs a value, or a case, no more than is allowed.
+
+        Of a claim about values each attribute is charged by itself: the guarantee is about one
+        value, and given all others. Of one about cases the costs of all attributes add up.
+        """
+        columns = flow.columns
+        used = [columns[name].measured for name in self.over if name in columns]
+        steps = frozenset[int]().union(*used)
+        causes = (
+            *self._raw_values(flow),
+            *self._without_local_noise([flow.steps[index] for index in sorted(steps)]),
+            *(reason for index, reason in flow.unproven.items() if index in steps),
+        )
+        if causes:
+            return Underived(causes)
+        charged = [
+            _composed(flow, indexes) for indexes in ([steps] if self.per == "case" else used)
+        ]
+        largest = max(charged, key=lambda event: cost(event, 0.0).epsilon)
+        spent, allowed = cost(largest, 0.0), self.price().cost
+        if spent.epsilon > allowed.epsilon or spent.delta > allowed.delta:
+            cause = (
+                f"the noise costs epsilon {spent.epsilon:.6g} a {self.per}: "
+                f"more than {allowed.epsilon:g}"
+            )
+            return Underived((cause,))
+        return Derived(
+            derivation=(
+                ValuesOnlyThroughNoise(mechanisms=flow.names_of(steps)),
+                NoiseCosts(cost=spent),
+            ),
+            assumptions=tuple(form_assumptions(flow.facts)),
+            cost=spent,
+            naive=naive(largest),
+        )
+
+    def _raw_values(self, flow: Flow) -> Iterator[str]:
+        """How raw values of the covered attributes would reach the release."""
+        columns, covered = flow.columns, set(self.over)
+        unit = flow.facts.unit.attribute
+        if unit in covered:
+            yield f"which cases are released follows from raw {unit}, the unit of privacy"
+        for column in self.over:
+            if column not in columns or column not in flow.released:
+                yield f"{column} is not in the release"
+            # Of other columns it may hold what it will: the claim is about these values.
+            elif covered & columns[column].raw:
+                yield f"raw {column} would reach the release without noise"
+            elif not columns[column].measured:
+                yield f"no step randomises {column}"
+        for column in sorted(flow.released - covered):
+            seen = covered & columns[column].raw if column in columns else set()
+            if seen:
+                raw = ", ".join(sorted(seen))
+                yield f"raw {raw} would reach the released {column} without noise"
+
+    def _without_local_noise(self, used: list[FlowStep]) -> Iterator[str]:
+        """The steps that do not randomise each value by itself, or count a case's values as one."""
+        for step in used:
+            if step.currency != "local":
+                yield f"{step.mechanism} does not randomise each value by itself"
+            elif not step.proved:
+                yield f"{step.mechanism} is only published, not proved"
+            elif self.per == "case" and step.params.get("per") != "case":
+                yield f"{step.mechanism} counts one value, and a case has several"
+
     def compared_logs(self) -> str:
         """Two logs that differ in what is randomised."""
         return f"two logs that differ in the contribution of one {self.per}"
@@ -60,3 +145,7 @@ class LocalDP(NoiseGuarantee):
     def caveats(self, release: ReleaseOutline) -> Iterator[GuaranteeCaveat]:
         """None beyond its sentence."""
         return iter(())
+
+
+def _composed(flow: Flow, indexes: Iterable[int]) -> PrivacyEvent:
+    return Composed(events=tuple(flow.steps[index].event for index in sorted(indexes)))

@@ -7,17 +7,21 @@ from pydantic import Field
 
 from cloakwork.base.costs import Cost, Currency
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.base.quantities import LONGEST, SHORTEST, Duration, format_duration
+from cloakwork.base.quantities import LONGEST, SHORTEST, Duration, duration_text, format_duration
 from cloakwork.base.text import listed
-from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
-from cloakwork.guarantees.caveats import (
-    GuaranteeCaveat,
-    MayRevealTimes,
+from cloakwork.guarantees.base import (
+    Columns,
+    Direction,
+    Epsilon,
+    GuaranteePrice,
+    NoiseGuarantee,
     ReleaseOutline,
-    SingleTimesOnly,
+    factor_text,
+    times_text,
 )
-from cloakwork.guarantees.fields import Columns, Epsilon
-from cloakwork.guarantees.phrases import factor_text
+from cloakwork.guarantees.claims import GuaranteeCaveat, MayRevealTimes, SingleTimesOnly
+from cloakwork.guarantees.flow import Derived, Flow, Underived
+from cloakwork.guarantees.noise import derive_given_columns
 
 
 class MetricPrivacy(NoiseGuarantee):
@@ -51,6 +55,18 @@ class MetricPrivacy(NoiseGuarantee):
             f"metric privacy over {listed(self.over)}, "
             f"given the order of events and every other released column."
         )
+
+    def in_short(self, who: str = "case") -> str:
+        """Its line on a screen."""
+        return (
+            f"one event's time can hardly be told from another within "
+            f"{duration_text(self.shift)}: no outcome is more than {times_text(self.epsilon)} as "
+            f"likely (epsilon {self.epsilon:g})"
+        )
+
+    def derive(self, flow: Flow) -> Derived | Underived:
+        """Raw times reach nothing but through charged noise; all else is taken as known."""
+        return derive_given_columns(self, flow)
 
     def compared_logs(self) -> str:
         """Two logs that lie ``shift`` apart."""

@@ -1,16 +1,55 @@
-"""t-closeness: within a class an attribute is distributed nearly as in the whole release."""
+"""t-closeness: within a class an attribute is distributed nearly as in the whole release.
 
+The distance of a group of values from all values of its activity (Li, Li and Venkatasubramanian,
+ICDE 2007). Scale ``rank``: two numbers lie ``|F(x) - F(y)|`` apart, where F(x) is the share of the
+activity's values that are smaller than x, and half of the share that equals x. Scale ``range``:
+``|x - y| / range`` apart, ``range`` being that of the attribute over the log as a whole. Any two
+different other values lie 1 apart, so that the distance is their total variation.
+
+A missing value is a value, 1 from every other. Let it have the share p in the group and q in all
+values. Moving ``|p - q|`` to or from it, and the values that remain in proportion, costs
+``|p - q| + min(1 - p, 1 - q) * D``, where D is the distance of the group's other values from all
+other values. For numbers this is an upper bound of the earth mover's distance (a cheaper choice of
+the values that remain may exist), and exact where p = q; it is what is measured. All distances lie
+in [0, 1].
+"""
+
+import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
+import numpy as np
+import polars as pl
 from pydantic import Field, model_validator
 
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.errors import GuaranteeBroken
+from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.quantities import Number
-from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup
-from cloakwork.guarantees.caveats import GuaranteeCaveat, LargeT, RangeScale, ReleaseOutline
-from cloakwork.guarantees.fields import Attribute, CaseClasses
-from cloakwork.guarantees.phrases import class_text, values_text
+from cloakwork.guarantees.base import CountedGuarantee, Direction, LeastGroup, ReleaseOutline
+from cloakwork.guarantees.claims import GuaranteeCaveat, LargeT, RangeScale
+from cloakwork.guarantees.classes import (
+    GROUP,
+    Attribute,
+    CaseClasses,
+    GroupedValues,
+    class_in_short,
+    class_text,
+    derive_in_classes,
+    values_text,
+)
+from cloakwork.guarantees.evidence import (
+    EvidenceOfView,
+    GuaranteeCheck,
+    Observation,
+    as_everybody_sees,
+)
+from cloakwork.guarantees.flow import Derived, Flow, Underived
+
+TOLERANCE: Final = 1e-9
+"""What floating-point sums may be off by."""
 
 VACUOUS_T: Final = 0.5
 """How far a class of continuous values lies from all values at most, about, where they are compared
@@ -90,6 +129,41 @@ class TCloseness(CountedGuarantee):
             f"({self.distance} t-closeness over {self.classes})."
         )
 
+    def in_short(self, who: str = "case") -> str:
+        """Its line on a screen."""
+        values = f"values of '{self.attribute}'"
+        if self.attribute == TIMESTAMPS:
+            values = "times between events"
+        within = f"within each {class_in_short(self.classes)}, {values}"
+        if self.distance == "stochastic":
+            return f"{within} are at most {self.t:g} times as likely or unlikely as elsewhere"
+        return f"{within} are distributed as in the whole release (distance at most {self.t:g})"
+
+    def derive(self, flow: Flow) -> Derived | Underived:
+        """The last step to write the attribute was chosen for it, and classes stay."""
+        by_noise = self.distance == "stochastic"
+        return derive_in_classes(self, self.attribute, flow, by_noise=by_noise)
+
+    def check(self, unit: Unit, *, raw_times: bool = False) -> GuaranteeCheck | None:
+        """The largest distance. Whoever recognises inserted events compares the values of the
+        others alone.
+        """
+        if self.distance == "stochastic":
+            return None
+        values = GroupedValues(self.attribute, self.classes)
+
+        def judge(merged: pl.DataFrame) -> Observation:
+            largest = largest_distance(merged, self)
+            if largest is None:
+                return Observation(True, f"the log holds no value of '{self.attribute}'")
+            # Rounded up: what is seen may not look better than it is.
+            shown = math.ceil((largest - TOLERANCE) * 1e4) / 1e4
+            seen = f"the farthest group lies {shown:g} from all values"
+            return Observation(largest <= self.t + TOLERANCE, seen)
+
+        public = EvidenceOfView(values, as_everybody_sees)
+        return GuaranteeCheck(public, judge, for_recogniser=lambda _: values)
+
     def least_group(self) -> LeastGroup | None:
         """None: it compares distributions, however many cases there are."""
         return None
@@ -106,3 +180,221 @@ class TCloseness(CountedGuarantee):
             yield RangeScale(attribute=self.attribute)
         elif self.t >= VACUOUS_T:
             yield LargeT(attribute=self.attribute, t=self.t)
+
+
+@dataclass(frozen=True, slots=True)
+class _WeightedPositions:
+    """Distinct positions in ascending order, and how often each occurs.
+
+    ``position``: float64, shape (n,), in [0, 1] for numbers, else any number for each different
+    value; ``weight``: int64, shape (n,), at least 1; ``missing``: how many values are missing.
+    """
+
+    position: Floats
+    weight: Ints
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The values of several groups: rows of a group, a position and how often it occurs there,
+    ascending by both; ``missing`` and ``size``: int64, shape (groups,), the latter of all values.
+    """
+
+    group: Ints
+    position: Floats
+    weight: Ints
+    missing: Ints
+    size: Ints
+
+
+def largest_distance(counts: pl.DataFrame, guarantee: TCloseness) -> float | None:
+    """The largest distance of any group from the values of its activity, of the merged
+    ``GroupedValues`` of a log; None where there is no value.
+
+    Where the log says which events are inserted, only the values of the others are compared; the
+    positions of numbers are always those of all values. Raises ``GuaranteeBroken`` for numbers that
+    are not finite: no distance is defined for them.
+    """
+    members = counts.filter(pl.col("class_1").is_not_null())
+    reference = counts.filter(pl.col("class_1").is_null())
+    if not reference.height:
+        # Each value stands in one group: together they are all values.
+        reference = counts
+    kept_values = reference.filter(pl.col("value").is_not_null(), pl.col("kept") > 0)
+    if not kept_values.height or not (members["kept"] > 0).any():
+        return None
+    is_numeric = counts["value"].dtype.is_numeric()
+    present = reference["value"].drop_nulls()
+    if is_numeric and not present.cast(pl.Float64).is_finite().all():
+        raise GuaranteeBroken(
+            guarantee.sentence(), f"'{guarantee.attribute}' holds numbers that are not finite"
+        )
+    largest = 0.0
+    for of_activity, all_values in _by_activity(members, reference):
+        if is_numeric:
+            places = _placed_numbers(all_values, present, guarantee.scale)
+            distances = _distances_of_numbers(*_compared(of_activity, all_values, places))
+        else:
+            places = _placed_texts(all_values)
+            distances = _total_variation(*_compared(of_activity, all_values, places))
+        largest = max(largest, float(distances.max(initial=0.0)))
+    return largest
+
+
+def _by_activity(
+    members: pl.DataFrame, reference: pl.DataFrame
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """For each activity the rows of its groups that hold kept values, and all values of it, each
+    once: ``value``, ``count``, ``kept``.
+    """
+    counts = [pl.col("count").sum(), pl.col("kept").sum()]
+    every = reference.group_by("activity", "value").agg(counts).sort("activity", "value")
+    values_of_activity = every.partition_by("activity", as_dict=True, include_key=False)
+    kept = members.filter(pl.col("kept") > 0)
+    for activity, rows in kept.partition_by("activity", as_dict=True).items():
+        yield rows.sort(*GROUP[1:], "value"), values_of_activity[activity]
+
+
+def _placed_texts(all_values: pl.DataFrame) -> pl.DataFrame:
+    """``all_values`` with a ``position``, a number for each different value."""
+    position = pl.int_range(pl.len()).cast(pl.Float64)
+    return all_values.with_columns(position=pl.when(pl.col("value").is_not_null()).then(position))
+
+
+def _placed_numbers(all_values: pl.DataFrame, present: pl.Series, scale: str) -> pl.DataFrame:
+    """``all_values`` with a ``position`` in [0, 1]; null for a missing one.
+
+    ``rank``: F(x), the share of the activity's values that are smaller, and half of the share that
+    equals x. ``range``: where it lies between the least (0) and the largest (1) of ``present``.
+    """
+    is_present = all_values["value"].is_not_null().to_numpy()
+    numbers = all_values["value"].drop_nulls()
+    if scale == "rank":
+        # Ascending, as they are sorted.
+        weight = all_values["count"].to_numpy()[is_present]
+        placed = (np.cumsum(weight) - weight / 2) / max(weight.sum(), 1)
+    else:
+        # Halves, as the range itself may exceed the largest float.
+        bounds = present.cast(pl.Float64).to_numpy()
+        low, high = bounds.min() / 2, bounds.max() / 2
+        placed = (numbers.cast(pl.Float64).to_numpy() / 2 - low) / ((high - low) or 1.0)
+    positions = np.zeros(len(is_present))
+    positions[is_present] = placed
+    column = pl.Series("position", positions).set(pl.Series(~is_present), None)
+    return all_values.with_columns(column)
+
+
+def _compared(
+    of_activity: pl.DataFrame, all_values: pl.DataFrame, places: pl.DataFrame
+) -> tuple[_WeightedPositions, _Groups]:
+    """The kept values of an activity, and those of its groups, by their positions.
+
+    Values of inserted events are neither compared nor compared with.
+    """
+    kept = places.filter(pl.col("kept") > 0)
+    placed = kept.filter(pl.col("position").is_not_null())
+    missing = kept.filter(pl.col("position").is_null())["kept"].sum()
+    reference = _WeightedPositions(
+        placed["position"].to_numpy(), _ints(placed["kept"]), int(missing)
+    )
+    rows = of_activity.join(
+        kept.select("value", "position"),
+        on="value",
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    # Rows of one group follow one another, ascending by value.
+    group = _ints(rows.select(pl.struct(GROUP[1:]).rle_id()).to_series())
+    weight, is_missing = _ints(rows["kept"]), rows["position"].is_null().to_numpy()
+    groups = _Groups(
+        group[~is_missing],
+        rows["position"].drop_nulls().to_numpy(),
+        weight[~is_missing],
+        np.bincount(group, weight * is_missing).astype(np.int64),
+        np.bincount(group, weight).astype(np.int64),
+    )
+    return reference, groups
+
+
+def _distances_of_numbers(reference: _WeightedPositions, groups: _Groups) -> Floats:
+    """For each group of numbers the distance from ``reference``, what is missing included."""
+    share_missing = groups.missing / groups.size
+    share_in_reference = reference.missing / (reference.missing + reference.weight.sum())
+    between_present = np.zeros(len(share_missing))
+    if len(groups.group):
+        # Groups without any value drop out: the others are numbered anew.
+        with_values, renumbered = np.unique(groups.group, return_inverse=True)
+        between_present[with_values] = _earth_mover_distance(
+            reference, groups.position, groups.weight, renumbered
+        )
+    # |p - q| + min(1 - p, 1 - q) D, as the module says.
+    present_in_both = np.minimum(1 - share_missing, 1 - share_in_reference)
+    difference = np.abs(share_missing - share_in_reference)
+    return np.asarray(difference + present_in_both * between_present, np.float64)
+
+
+def _earth_mover_distance(
+    reference: _WeightedPositions, values: Floats, weight: Ints, group: Ints
+) -> Floats:
+    """For each group the integral over u in [0, 1] of the distance between both quantile functions
+    at u.
+
+    A value that stands for the values i to j of n of a group is its quantile for u in [i/n, j/n].
+    There the quantiles of the reference lie below it up to the share of the reference that is at
+    most that value, and above it from there on. ``values``: ascending in each group.
+    """
+    size = np.bincount(group, weight)[group]
+    upto = np.cumsum(weight)
+    before_group = (upto - weight)[np.searchsorted(group, group)]
+    begin = (upto - weight - before_group) / size
+    end = (upto - before_group) / size
+    quantiles = _Quantiles(reference)
+    turn = np.clip(quantiles.share_at_most(values), begin, end)
+    # Up to the turn the reference's quantiles are the smaller ones, from there on the larger ones.
+    area_to_turn = quantiles.area(turn)
+    below = values * (turn - begin) - (area_to_turn - quantiles.area(begin))
+    above = (quantiles.area(end) - area_to_turn) - values * (end - turn)
+    return np.asarray(np.bincount(group, below + above), np.float64)
+
+
+class _Quantiles:
+    """The quantile function of weighted positions."""
+
+    def __init__(self, of: _WeightedPositions) -> None:
+        self._position = of.position
+        self._before = np.concatenate([[0], np.cumsum(of.weight)])
+        self._sums = np.concatenate([[0.0], np.cumsum(of.position * of.weight)])
+        self._total = self._before[-1]
+
+    def share_at_most(self, values: Floats) -> Floats:
+        """The share of the positions that are at most each of ``values``."""
+        place = np.searchsorted(self._position, values, "right")
+        return np.asarray(self._before[place] / self._total, np.float64)
+
+    def area(self, upto: Floats) -> Floats:
+        """The integral of the quantile function from 0 to each of ``upto``."""
+        # Whole steps of the quantile function, and a part of the next one.
+        place = upto * self._total
+        full = np.searchsorted(self._before, place, "right") - 1
+        full = np.minimum(full, len(self._position) - 1)
+        area = self._sums[full] + (place - self._before[full]) * self._position[full]
+        return np.asarray(area / self._total, np.float64)
+
+
+def _total_variation(reference: _WeightedPositions, groups: _Groups) -> Floats:
+    """For each group by how much its values' shares exceed those of ``reference``, in all; a
+    missing value is one value.
+    """
+    total = reference.missing + reference.weight.sum()
+    in_reference = reference.weight[np.searchsorted(reference.position, groups.position)]
+    share = groups.weight / groups.size[groups.group]
+    excess = np.maximum(share - in_reference / total, 0.0)
+    among_values = np.bincount(groups.group, excess, minlength=len(groups.size))
+    of_missing = np.maximum(groups.missing / groups.size - reference.missing / total, 0.0)
+    return np.asarray(among_values + of_missing, np.float64)
+
+
+def _ints(values: pl.Series) -> Ints:
+    return values.to_numpy().astype(np.int64)

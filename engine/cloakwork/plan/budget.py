@@ -12,9 +12,7 @@ from cloakwork.base.exact import exactly, rounded_down
 from cloakwork.base.facts import Facts, unit_name
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, short_description
-from cloakwork.guarantees.claims import Caveat
-from cloakwork.guarantees.claims.caveats import NoProfileGiven, NoTotal, SeparateBudgets
-from cloakwork.guarantees.derive import goal_name
+from cloakwork.guarantees.claims import Caveat, NoProfileGiven, NoTotal, SeparateBudgets
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.ledger import ReservationRequest
 from cloakwork.mechanisms.profile import Profile
@@ -61,7 +59,7 @@ def _profile_faults(draft: Draft) -> Iterator[Cause]:
     for goal in draft.goals:
         if goal_after_profile(profile, goal) is None:
             yield Cause(
-                goal_name(goal),
+                goal.cited(),
                 f"the profile costs epsilon {profile.cost().epsilon:g}, delta "
                 f"{profile.cost().delta:g}, and leaves nothing of it",
             )
@@ -277,5 +275,5 @@ def check_deltas(draft: Draft) -> Draft:
         if price is not None and price.cost.delta > limit:
             reason = f"delta {price.cost.delta:g} is more than {why}"
             where = ("spec", "guarantees", index, "delta")
-            causes.append(Cause(goal_name(goal), reason, where=where))
+            causes.append(Cause(goal.cited(), reason, where=where))
     return replace(draft, causes=tuple(causes))

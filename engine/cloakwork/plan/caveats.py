@@ -6,22 +6,20 @@ from typing import Final
 
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import ReleaseOutline
-from cloakwork.guarantees.caveats import (
+from cloakwork.guarantees.claims import (
+    Caveat,
     CountsCases,
+    FlattenedObjects,
+    FrequenciesKept,
     Homogeneity,
+    InsertedEventsCopy,
     Intersection,
     LargeT,
     MayRevealTimes,
-    RangeScale,
-    SingleTimesOnly,
-)
-from cloakwork.guarantees.claims import Caveat
-from cloakwork.guarantees.claims.caveats import (
-    FlattenedObjects,
-    FrequenciesKept,
-    InsertedEventsCopy,
     PreferenceUnused,
+    RangeScale,
     RunsUnproven,
+    SingleTimesOnly,
 )
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED

@@ -11,7 +11,6 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.globs import matches
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.guarantees import Guarantee, LocalDP
-from cloakwork.guarantees.derive import goal_name
 from cloakwork.mechanisms.base import Mechanism, Offer, Options, Prediction, Refusal
 from cloakwork.mechanisms.installed import installed_names
 from cloakwork.plan.model import ConsideredMechanism, Kind, Step
@@ -56,7 +55,7 @@ def choose_mechanism(
         return mechanism.offer(goal, facts, options)
 
     claiming = (each for each in in_preference_order(allowed, catalogue) if each.gives)
-    found = weigh(ask, goal_name(goal), facts, allowed, claiming)
+    found = weigh(ask, goal.cited(), facts, allowed, claiming)
     if not found.ranked:
         causes = _causes_of_none(goal, found.considered, allowed)
         return MechanismChoice((), found.considered, causes)
@@ -267,7 +266,7 @@ def _causes_of_none(
     """Why nothing was found: the near misses, what a later version brings, else what each allowed
     mechanism says.
     """
-    name, missing = goal_name(goal), tuple(_missing_mechanisms(goal))
+    name, missing = goal.cited(), tuple(_missing_mechanisms(goal))
     refused = list(near_misses(considered, allowed))
     if not missing and all(item.kind == "denied" for item in refused):
         of_other_kinds = (item for item in considered if item.kind == "never")

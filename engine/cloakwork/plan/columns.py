@@ -10,9 +10,7 @@ from cloakwork.base.errors import Cause
 from cloakwork.base.globs import clashes, is_glob
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import CountedGuarantee
-from cloakwork.guarantees.claims import ExposureReason
-from cloakwork.guarantees.claims.exposures import FormOfRelease, OnlyPublished, PolicyReason
-from cloakwork.guarantees.derive import goal_name
+from cloakwork.guarantees.claims import ExposureReason, FormOfRelease, OnlyPublished, PolicyReason
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED, PlannedExposure, TreatedAttribute
@@ -131,7 +129,7 @@ def _revealing_globs(draft: Draft) -> Iterator[Cause]:
                 "may tell: which names a log has is data; "
                 "spell out the names, or drop what matches"
             )
-            yield Cause(goal_name(hiding[0]), reason)
+            yield Cause(hiding[0].cited(), reason)
 
 
 def _treatment_by_glob(draft: Draft) -> dict[str, object]:
@@ -204,7 +202,7 @@ def _split_cases_counted(draft: Draft) -> Iterator[Cause]:
     )
     for goal in draft.goals:
         if isinstance(goal, CountedGuarantee):
-            yield Cause(goal_name(goal), reason)
+            yield Cause(goal.cited(), reason)
 
 
 _ROLE: Final[Mapping[str, Role]] = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "timestamp"}

@@ -19,7 +19,6 @@ from cloakwork.base.errors import Cause
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.guarantees.derive import goal_name
 from cloakwork.mechanisms.base import Mechanism, Offer, Options, PartOfGoal, Refusal
 from cloakwork.plan.choose import (
     Candidate,
@@ -162,7 +161,7 @@ def _joint_parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
     goal, columns = terms.goal, _columns_by_part(terms.goal)
     if goal.delta <= 0:
         reason = "noise that is calibrated together is Gaussian, and needs a delta above 0"
-        return Cause(goal_name(goal), f"{reason}; declare guarantees[].delta")
+        return Cause(goal.cited(), f"{reason}; declare guarantees[].delta")
     weights = terms.shares or SHARES
     missing = [name for name in columns if name not in weights]
     if missing:
@@ -276,7 +275,7 @@ def _largest_offers(found: list[_Weighed], terms: JointTerms) -> Offers | Cause:
         return best
     goal = terms.goal
     reason = f"no amount of noise meets epsilon {goal.epsilon:g}, delta {goal.delta:g}"
-    return refusals[-1] if refusals else Cause(goal_name(goal), reason)
+    return refusals[-1] if refusals else Cause(goal.cited(), reason)
 
 
 def _largest(offers_at: Callable[[float], Offers | None], first: float) -> Offers | None:

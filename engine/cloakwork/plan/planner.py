@@ -5,10 +5,10 @@ from pathlib import Path
 
 from cloakwork.base.errors import PlanImpossible
 from cloakwork.base.facts import Facts
-from cloakwork.guarantees.derive import derive
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.derive import derive
 from cloakwork.plan.draft import Draft, Pass
 from cloakwork.plan.model import Plan
 from cloakwork.plan.passes import PASSES

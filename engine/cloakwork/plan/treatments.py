@@ -9,7 +9,6 @@ from cloakwork.base.errors import Cause
 from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import Guarantee, KAnonymity
-from cloakwork.guarantees.derive import goal_name
 from cloakwork.log.eventlog import CASE_PREFIX
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.kanon.fill import FillParams
@@ -43,7 +42,7 @@ def generalise_quasi_identifiers(draft: Draft) -> Draft:
 def _generalisation_step(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
     """The step that makes the goal's attributes coarser, or why there can be none."""
     mechanism, policy = draft.catalogue["kanon/generalise"], draft.policy
-    name = goal_name(goal)
+    name = goal.cited()
     if not policy.spec.mechanisms.allows(mechanism.name):
         return Cause(name, "mechanisms.allow or mechanisms.deny rules it out", mechanism.name)
     others = [column for column in goal.over if column != CONTROL_FLOW]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from cloakwork.base.errors import Cause, PlanImpossible
 from cloakwork.base.facts import CASE, Facts, unit_name
-from cloakwork.guarantees.claims.caveats import HoldsWindow
+from cloakwork.guarantees.claims import HoldsWindow
 from cloakwork.plan.draft import Draft
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.policy.windows import SPELLINGS

@@ -550,12 +550,11 @@ def check_contents(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> It
     Of a log in parts one is in memory at a time. k-anonymity distinguishes values by their
     spelling, other guarantees by what they mean.
     """
-    # Loads what reads and counts: whoever only looks at statements needs none of it.
-    from cloakwork.guarantees.measure import check_of
+    # Loads what reads: whoever only looks at statements needs none of it.
     from cloakwork.publishing.read_files import read_files
 
     unit = plan.facts.unit
-    measurable = [claim.guarantee for claim in plan.claims if check_of(claim.guarantee, unit)]
+    measurable = [claim.guarantee for claim in plan.claims if claim.guarantee.check(unit)]
     spelled: set[str] = set()
     by_value: set[str] = set()
     for guarantee in measurable:
@@ -594,19 +593,18 @@ def check_guarantee(
     Where the files do not show units, cases count: a unit owns at least one, so fewer than k cases
     are fewer than k units.
     """
-    from cloakwork.guarantees.measure import measure
-
     unit, attribute = plan.facts.unit, plan.facts.unit.attribute
     visible = ("case", attribute) in held and any(
         item.attribute == attribute and item.treatment in _SHOWS_UNITS for item in plan.attributes
     )
     what = f"measured again: {short_description(guarantee)}"
+    check = guarantee.check(unit if visible else Unit())
+    if check is None:
+        return
     try:
-        found = measure(released, guarantee, unit if visible else Unit())
+        found = check.measured_on(released)
     except GuaranteeBroken as error:
         yield Check(False, f"{what}: {error.observed}")
-        return
-    if found is None:
         return
     group = guarantee.least_group()
     counts_units = attribute is not None and group is not None and group.counts == "units"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
-from cloakwork.base.quantities import rounded
+from cloakwork.base.quantities import duration_text, rounded
 from cloakwork.evaluation.times import PairTimes
 from cloakwork.evaluation.utility import Utility
 from cloakwork.plan.sentences import proof_in_words, treatment_in_words
@@ -19,7 +19,6 @@ from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.report.drawings import drawn, drawn_flows
 from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
 from cloakwork.report.texts import (
-    duration,
     guarantee_line,
     main_clause,
     purpose_text,
@@ -273,7 +272,7 @@ def _environment() -> "Environment":
     environment.filters |= {"rounded": rounded, "drawn": drawn, "flows": drawn_flows}
     environment.filters |= {"percent": percent, "seconds": seconds_text}
     environment.filters |= {"treatment": treatment_in_words, "proof": proof_in_words}
-    environment.filters |= {"plainly": guarantee_line, "whom": unit_text, "duration": duration}
+    environment.filters |= {"plainly": guarantee_line, "whom": unit_text, "duration": duration_text}
     environment.filters |= {"log_name": log_name, "clause": main_clause, "purpose": purpose_text}
     return environment
 

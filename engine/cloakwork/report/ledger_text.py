@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from cloakwork.base.quantities import format_duration
+from cloakwork.base.quantities import duration_text, format_duration
 from cloakwork.base.text import listed
 from cloakwork.report.screen import block, columns
-from cloakwork.report.texts import cost_text, counted, duration
+from cloakwork.report.texts import cost_text, counted
 
 if TYPE_CHECKING:
     from cloakwork.base.costs import Charge, Cost
@@ -268,7 +268,7 @@ def budget_name(balance: "Balance") -> str:
     where = f"window {balance.window}, " if balance.window else ""
     if balance.currency == "unit":
         return where + _name_per_unit(balance.book.unit)
-    per = f", per {duration(balance.shift)}" if balance.shift else ""
+    per = f", per {duration_text(balance.shift)}" if balance.shift else ""
     return where + CURRENCY_NAMES[balance.currency] + per
 
 
@@ -301,7 +301,7 @@ def charge_text(charge: "Charge") -> str:
     if charge.currency == "unit":
         name = _name_per_unit(charge.unit)
     elif charge.shift:
-        name += f", per {duration(charge.shift)}"
+        name += f", per {duration_text(charge.shift)}"
     if charge.window is not None:
         name = f"window {charge.window}, {name}"
     return f"{name}: {cost_text(charge.cost, digits=6)}"

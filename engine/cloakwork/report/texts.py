@@ -6,23 +6,15 @@ these lines are shorter, claim no more, and are printed on screens only.
 
 import math
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
-from cloakwork.base.costs import RARE, Cost, guessing_advantage
+from cloakwork.base.costs import Cost
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.base.quantities import format_duration
 from cloakwork.base.text import listed
 from cloakwork.guarantees import (
-    ConfidenceBound,
-    DifferentialPrivacy,
     Guarantee,
-    KAnonymity,
-    LDiversity,
-    LocalDP,
-    MetricPrivacy,
-    TCloseness,
 )
 from cloakwork.guarantees.claims import ConditionedOn
 from cloakwork.plan.model import Plan, PlannedExposure, Step, TreatedAttribute
@@ -48,9 +40,6 @@ UNPROVEN_CHARGED: Final = (
     "the ledger lists it as such"
 )
 
-_UNITS: Final = {"m": "min", "w": "weeks", "d": "days"}
-_SINGULAR: Final = {"weeks": "week", "days": "day"}
-
 _WEIGHTIEST: Final = (
     "runs-unproven",
     "single-times-only",
@@ -63,21 +52,6 @@ _WEIGHTIEST: Final = (
     "holds-window",
 )
 """Kinds of warnings in the order in which they are to be read; others follow."""
-
-
-def duration(value: timedelta) -> str:
-    """A duration as people write it.
-
-    >>> duration(timedelta(hours=2)), duration(timedelta(minutes=1)), duration(timedelta(days=1))
-    ('2 h', '1 min', '1 day')
-    """
-    written = format_duration(value)
-    number = written.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = written.removeprefix(number)
-    name = _UNITS.get(unit, unit)
-    if number == "1":
-        name = _SINGULAR.get(name, name)
-    return f"{number} {name}"
 
 
 def counted(count: int, noun: str) -> str:
@@ -113,114 +87,12 @@ class Claimed(Protocol):
         """What it takes as known."""
         ...
 
-    @property
-    def sentence(self) -> str:
-        """Its full sentence."""
-        ...
-
 
 def guarantee_line(claim: Claimed, unit: Unit) -> str:
-    """A claim in one plain line, its kind first; the claim's own sentence for kinds not listed."""
-    known = ", given everything else that is released" if claim.given is not None else ""
-    return f"{claim.guarantee.kind}: {_plain_sentence(claim, unit)}{known}"
-
-
-def _plain_sentence(claim: Claimed, unit: Unit) -> str:
+    """A claim in one plain line, its kind first."""
     who = "case" if unit.attribute is None else f"'{unit.attribute}'"
-    match claim.guarantee:
-        case KAnonymity() as goal:
-            return _k_anonymity(goal)
-        case TCloseness() as goal:
-            return _t_closeness(goal)
-        case LDiversity() as goal:
-            least = math.ceil(goal.l) if goal.variety == "distinct" else f"{goal.l:g}"
-            varied = "different" if goal.variety == "distinct" else "equally frequent"
-            return (
-                f"cases of one {_class(goal.classes)} with values of '{goal.attribute}' hold as "
-                f"many as {least} {varied} ones, or more"
-            )
-        case ConfidenceBound() as goal:
-            return _confidence_bound(goal)
-        case DifferentialPrivacy(neighbours="bounded") as goal:
-            return (
-                f"when the events of one {who} happened can hardly be told: no outcome is more "
-                f"than {_factor(goal.epsilon)} as likely ({_strength(goal)})"
-            )
-        case DifferentialPrivacy() as goal:
-            return _presence(goal, who)
-        case MetricPrivacy() as goal:
-            return (
-                f"one event's time can hardly be told from another within {duration(goal.shift)}: "
-                f"no outcome is more than {_factor(goal.epsilon)} as likely "
-                f"(epsilon {goal.epsilon:g})"
-            )
-        case LocalDP() as goal:
-            whose = "case's" if goal.per == "case" else "value of"
-            return (
-                f"each {whose} {listed(goal.over)} is randomised: no released value is more "
-                f"than {_factor(goal.epsilon)} as likely (epsilon {goal.epsilon:g})"
-            )
-        case _:
-            return claim.sentence
-
-
-def _k_anonymity(goal: KAnonymity) -> str:
-    others = tuple(column for column in goal.over if column != CONTROL_FLOW)
-    what = "activity sequence"
-    if goal.scope == "prefixes":
-        what = "beginning of an activity sequence"
-    beside = f", with {listed(others)}" if others else ""
-    whom = f"at least {goal.k} cases"
-    if goal.count == "units":
-        whom = f"cases of at least {goal.k} different units"
-    # The number stands first: the end of a line may be cut.
-    return f"{whom} share each {what}{beside}"
-
-
-def _t_closeness(goal: TCloseness) -> str:
-    values = f"values of '{goal.attribute}'"
-    if goal.attribute == TIMESTAMPS:
-        values = "times between events"
-    within = f"within each {_class(goal.classes)}, {values}"
-    if goal.distance == "stochastic":
-        return f"{within} are at most {goal.t:g} times as likely or unlikely as elsewhere"
-    return f"{within} are distributed as in the whole release (distance at most {goal.t:g})"
-
-
-def _class(classes: str) -> str:
-    return "activity sequence" if classes == "variants" else "beginning of an activity sequence"
-
-
-def _confidence_bound(goal: ConfidenceBound) -> str:
-    known = "one event" if goal.L == 1 else f"{goal.L} events"
-    line = f"whoever knows up to {known} of a case finds no case that fits, or {goal.K} units"
-    if goal.attribute is not None and goal.C < 1:
-        line += f", of which at most {100 * goal.C:g}% share one value of '{goal.attribute}'"
-    return line
-
-
-def _presence(goal: DifferentialPrivacy, who: str) -> str:
-    # Rounded up to a tenth of a point: the line may not claim more than the guarantee.
-    advantage = guessing_advantage(goal.epsilon, goal.delta)
-    points = math.ceil(round(1000 * advantage, 6)) / 10
-    rarely = f", except for outcomes of probability {RARE * goal.delta:g}" if goal.delta else ""
-    guess = f"a guess whether one {who} is in the log"
-    if goal.covers_whole_log():
-        guess = f"for the log as a whole, a guess whether one {who} is in it"
-    return f"{guess} gains at most {points:g} percentage points{rarely} ({_strength(goal)})"
-
-
-def _strength(goal: DifferentialPrivacy) -> str:
-    return f"epsilon {goal.epsilon:g}" + (f", delta {goal.delta:g}" if goal.delta else "")
-
-
-def _factor(epsilon: float) -> str:
-    """``e**epsilon`` times, rounded up to three digits."""
-    if epsilon >= 20:
-        return f"e^{epsilon:g} times"
-    factor = math.exp(epsilon)
-    step = 10.0 ** (math.floor(math.log10(factor)) - 2)
-    return f"{math.ceil(round(factor / step, 9)) * step:.4g} times"
+    known = ", given everything else that is released" if claim.given is not None else ""
+    return f"{claim.guarantee.kind}: {claim.guarantee.in_short(who)}{known}"
 
 
 def step_line(step: Step) -> str:

@@ -12,7 +12,7 @@ from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.quantities import Frozen
 from cloakwork.base.text import listed
-from cloakwork.guarantees.claims.caveats import HoldsWindow
+from cloakwork.guarantees.claims import HoldsWindow
 from cloakwork.plan.model import Plan
 from cloakwork.policy.attribute_words import NAMED, PERSON, STAFF, WHO, names_one_of, words_of
 from cloakwork.publishing.statement import PrivacyStatement

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from cloakwork.base.quantities import duration_text
 from cloakwork.ledger.advisories import AdvisoryMatch
 from cloakwork.publishing.verify import Verification
 from cloakwork.report.ledger_text import CURRENCY_NAMES
 from cloakwork.report.screen import ScreenSection, block, columns, fitted, printable
-from cloakwork.report.texts import NOTHING_EXPOSED, duration
+from cloakwork.report.texts import NOTHING_EXPOSED
 
 MOST_LINES: Final = 25
 """Lines of the screen without ``--all``."""
@@ -101,7 +102,7 @@ def _costs(verified: Verification) -> Iterator[str]:
     for spent in verified.statement.budget:
         epsilon = "no bound" if spent.cost.epsilon is None else f"epsilon {spent.cost.epsilon:g}"
         delta = f", delta {spent.cost.delta:g}" if spent.cost.delta else ""
-        shift = f", per {duration(spent.shift)}" if spent.shift else ""
+        shift = f", per {duration_text(spent.shift)}" if spent.shift else ""
         name = _CURRENCIES.get(spent.currency, spent.currency)
         yield f"{name}{shift}: {epsilon}{delta}"
 

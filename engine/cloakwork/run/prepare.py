@@ -17,7 +17,6 @@ from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import named, values_of
 from cloakwork.engines.base import Engine
-from cloakwork.guarantees.derive import goal_name
 from cloakwork.ledger.case_hashes import fingerprint, hashed_ids, merged_fingerprint
 from cloakwork.ledger.ledger import Reservation
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
@@ -459,7 +458,7 @@ def require_enough_cases(log: LogHandle, plan: Plan, engine: Engine) -> None:
             if unit is not None and held == 0:
                 advice = f": a case without '{unit}' counts as no unit"
             raise Infeasible(
-                goal_name(goal),
+                goal.cited(),
                 f"{symbol} = {least:,}, but the log holds {held:,} {noun}; "
                 f"no such release of it exists{advice}",
             )

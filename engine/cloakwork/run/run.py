@@ -25,7 +25,6 @@ from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import MetricPrivacy
-from cloakwork.guarantees.measure import measure as measured_on
 from cloakwork.ledger.ledger import Ledger, Require, Reservation, ReservationRequest
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats.round_trip import TypesReadBack
@@ -360,13 +359,14 @@ def without_hidden(log: EventLog, plan: Plan) -> EventLog:
 def _verdict(claim: Claim, log: LogHandle, plan: Plan) -> Verdict:
     """Measure what can be measured; a guarantee that fails stops the release."""
     raw = any(step.lineage.fills and TIMESTAMPS in step.lineage.writes for step in plan.steps)
-    found = measured_on(log, claim.guarantee, plan.facts.unit, raw_times=raw)
-    if found is None:
+    check = claim.guarantee.check(plan.facts.unit, raw_times=raw)
+    if check is None:
         return Verdict(
             claim,
             holds=True,
             observed="derived from lineage and privacy events; nothing to measure on one release",
         )
+    found = check.measured_on(log)
     if not found.holds:
         raise GuaranteeBroken(claim.sentence, found.seen)
     return Verdict(claim, holds=True, observed=found.seen)

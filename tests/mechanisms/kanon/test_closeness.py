@@ -13,13 +13,13 @@ from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import KAnonymity, LDiversity, TCloseness
-from cloakwork.guarantees import t_closeness_check as t_closeness
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon.closeness import Closeness
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import BEGIN, courses_of, log_of
 from contracts.value_logs import with_values
+from guarantees.measuring import largest_distance
 
 CLOSENESS = Closeness()
 
@@ -84,11 +84,11 @@ def test_prefixes_are_nested() -> None:
     """
     log = with_values(log_of([["a", "b"]] * 4 + [["a", "c"]] * 4), "case:Age", [20] * 4 + [80] * 4)
     goal = TCloseness(kind="t-closeness", t=0.1, attribute="case:Age", classes="prefixes")
-    assert t_closeness.largest_distance(log, goal) == pytest.approx(0.25)
+    assert largest_distance(log, goal) == pytest.approx(0.25)
     released = run_mechanism(
         "kanon/closeness", log, t=0.1, attribute="case:Age", classes="prefixes"
     )
-    assert t_closeness.largest_distance(released, goal) == pytest.approx(0)
+    assert largest_distance(released, goal) == pytest.approx(0)
     assert set(map(tuple, ages(released).values())) == {(20, 20, 80, 80)}
 
 

@@ -18,7 +18,6 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import ConfidenceBound, KAnonymity, LDiversity, TCloseness
 from cloakwork.guarantees.inserted import without_visible_insertions
-from cloakwork.guarantees.measure import measure
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.kanon.closeness import Closeness
 from cloakwork.mechanisms.kanon.fill import Fill, FillParams
@@ -27,6 +26,7 @@ from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import BEGIN, courses_of, log_of
 from contracts.value_logs import with_values
+from guarantees.measuring import measure
 
 NONE = Decision(pl.DataFrame())
 K = KAnonymity(kind="k-anonymity", k=3)

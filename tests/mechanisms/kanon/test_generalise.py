@@ -14,12 +14,12 @@ from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import KAnonymity
-from cloakwork.guarantees.k_anonymity_check import smallest_group
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.kanon.generalise import Generalise, GeneraliseParams, QuasiIdentifier
 from cloakwork.noise import secret
 from conftest import runs
 from contracts.sample_logs import log_of
+from guarantees.measuring import smallest_group
 
 GENERALISE = Generalise()
 AGE = QuasiIdentifier(attribute="case:age", bins=(0, 10, 20, 30, 40))

@@ -13,7 +13,6 @@ from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.progress import heard_by
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import KAnonymity
-from cloakwork.guarantees.k_anonymity_check import check
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.aggregates import CASES, VARIANT, VariantCounts
 from cloakwork.mechanisms.base import Offer, Refusal
@@ -27,6 +26,7 @@ from cloakwork.mechanisms.kanon.problem import (
 )
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
+from guarantees.measuring import require
 from mechanisms.kanon.problems import random_problem
 
 OPTIMAL = Optimal()
@@ -92,7 +92,7 @@ def test_split_cases_are_released(split_cases: bool) -> None:
     decision = OPTIMAL.decide(params, OPTIMAL.step(params, Facts()).summary.of(log), secret())
     action = OPTIMAL.rewrite(params, decision, secret().stream())
     released = MemoryEngine().rewrite(log, action)
-    check(released, KAnonymity(kind="k-anonymity", k=4))
+    require(released, KAnonymity(kind="k-anonymity", k=4))
     expected = Counter(ab=4, ac=4) if split_cases else Counter(ab=8)
     assert expected == Counter("".join(course) for course in courses_of(released))
     assert decision.internal["distance"] == (1 if split_cases else 3)

@@ -16,7 +16,7 @@ from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
-from cloakwork.guarantees.confidence_bound_check import WorstKnowledge, worst_knowledge
+from cloakwork.guarantees.confidence_bound import WorstKnowledge
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon import background_knowledge, tlkc
@@ -30,6 +30,7 @@ from cloakwork.mechanisms.kanon.tlkc_summary import TlkcParams
 from cloakwork.mechanisms.steps import Decision, MapCases
 from cloakwork.noise import secret
 from contracts.sample_logs import BEGIN, RESOURCE, courses_of, log_of, times_of_cases
+from guarantees.measuring import worst_knowledge
 
 TLKC = Tlkc()
 

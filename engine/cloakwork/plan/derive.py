@@ -1,14 +1,10 @@
-"""Derive what a sequence of steps guarantees, from lineage and privacy events alone. No step states
-a claim itself.
-
-The rules are those of ``docs/guarantees.md``; each is one function, in ``derive_counted`` or
-``derive_noise``. A goal that cannot be derived yields causes.
+"""Which claims follow from the steps of a plan: each guarantee judges by its own rule
+(``PrivacyGuarantee.derive``), from lineage and privacy events alone.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import assert_never
+from dataclasses import dataclass, replace
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.costs import (
@@ -20,29 +16,11 @@ from cloakwork.base.costs import (
 )
 from cloakwork.base.errors import Cause
 from cloakwork.base.facts import Facts
-from cloakwork.base.lineage import CONTROL_FLOW, METADATA
-from cloakwork.guarantees import (
-    ConfidenceBound,
-    DifferentialPrivacy,
-    Guarantee,
-    KAnonymity,
-    LDiversity,
-    LocalDP,
-    MetricPrivacy,
-    TCloseness,
-)
-from cloakwork.guarantees.derivation_context import DerivationContext
-from cloakwork.guarantees.derive_counted import (
-    derive_confidence_bound,
-    derive_k_anonymity,
-    derive_values_in_classes,
-)
-from cloakwork.guarantees.derive_local import derive_local
-from cloakwork.guarantees.derive_noise import derive_given_columns, derive_unconditional
-from cloakwork.guarantees.flow import trace_columns
-from cloakwork.guarantees.phrases import listed_briefly
+from cloakwork.guarantees import Guarantee
+from cloakwork.guarantees.flow import FlowStep, Underived, follow_columns
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Claim, Step, UnprovenClaim
+from cloakwork.plan.sentences import claim_sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +51,8 @@ def derive(
     never a claim. ``profile``: what some of the facts were measured by; it is published with the
     plan, so its noise is part of what a claim of differential privacy costs.
     """
-    columns = frozenset(released) | {CONTROL_FLOW, METADATA}
-    flow = trace_columns(steps, columns)
-    context = DerivationContext(tuple(steps), flow, columns, facts, profile)
+    profiled = None if profile is None else profile.params.event()
+    flow = follow_columns([flow_step(step) for step in steps], released, facts, profiled)
     published_steps = {
         index: step for step in steps for index in step.goals if step.proof == "published"
     }
@@ -84,12 +61,38 @@ def derive(
         if accept_unproven and index in published_steps:
             unproven.append(_unproven_entry(goal, published_steps[index]))
             continue
-        outcome = _by_rule_of_kind(index, goal, context)
-        if isinstance(outcome, Claim):
-            claims.append(outcome)
-        else:
-            causes += [Cause(goal_name(goal), reason) for reason in outcome]
+        found = goal.derive(replace(flow, goal=index))
+        if isinstance(found, Underived):
+            causes += [Cause(goal.cited(), reason) for reason in found.causes]
+            continue
+        price = goal.price()
+        claims.append(
+            Claim(
+                guarantee=goal,
+                sentence=claim_sentence(goal, found.given),
+                basis=found.basis,
+                currency=None if price is None else price.currency,
+                cost=found.cost,
+                naive=found.naive,
+                given=found.given,
+                derivation=found.derivation,
+                assumptions=found.assumptions,
+            )
+        )
     return Derivation(tuple(claims), tuple(causes), tuple(unproven))
+
+
+def flow_step(step: Step) -> FlowStep:
+    """What rules read of a step."""
+    return FlowStep(
+        mechanism=step.mechanism,
+        params=step.params,
+        goals=step.goals,
+        proved=step.proof != "published",
+        event=step.event,
+        currency=step.currency,
+        lineage=step.lineage,
+    )
 
 
 def _unproven_entry(goal: Guarantee, step: Step) -> UnprovenClaim:
@@ -119,31 +122,3 @@ def _unbounded_reasons(event: PrivacyEvent) -> Iterator[str]:
                 yield from _unbounded_reasons(each)
         case Repeated(event=inner) | PoissonSampled(event=inner):
             yield from _unbounded_reasons(inner)
-
-
-def _by_rule_of_kind(index: int, goal: Guarantee, context: DerivationContext) -> Claim | list[str]:
-    """Every kind has its rule here; without one this does not type-check."""
-    match goal:
-        case KAnonymity():
-            return derive_k_anonymity(index, goal, context)
-        case ConfidenceBound():
-            return derive_confidence_bound(index, goal, context)
-        case TCloseness() | LDiversity():
-            return derive_values_in_classes(index, goal, context)
-        case DifferentialPrivacy(neighbours="unbounded"):
-            return derive_unconditional(goal, context)
-        case DifferentialPrivacy() | MetricPrivacy():
-            return derive_given_columns(goal, context)
-        case LocalDP():
-            return derive_local(goal, context)
-        case _:
-            assert_never(goal)
-
-
-def goal_name(goal: Guarantee) -> str:
-    """A goal as people cite it: ``differential-privacy over control-flow``; of many attributes,
-    their number.
-    """
-    if isinstance(goal, DifferentialPrivacy) and goal.covers_whole_log():
-        return f"{goal.kind} over {listed_briefly(goal.over)}"
-    return f"{goal.kind} over {', '.join(goal.over)}"

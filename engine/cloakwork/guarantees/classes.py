@@ -1,0 +1,326 @@
+"""Classes of cases, and which attribute values each of them has: what is measured of k-anonymity,
+t-closeness, l-diversity and the confidence bound on a log alone, by code that shares nothing with
+the mechanisms.
+
+Cases of one class agree event by event. Classes are numbered inside a batch, and known by their
+hashes over all batches. A class is all cases of one complete variant (``variants``), or all cases
+with one prefix (``prefixes``). For an attribute of events, the values of a class are taken activity
+by activity; with ``prefixes``, at the last event of the prefix. For an attribute of cases
+(``case:...``), a class has one value a case. The attribute of times, ``timestamps``, stands for
+cycle times: the time since the case's previous event, which its first event does not have. A log
+without the column has no values.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from cloakwork.base.arrays import Bools, Ints, Words
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.naming import named, values_of
+from cloakwork.guarantees.base import CountedGuarantee
+from cloakwork.guarantees.claims import (
+    Assumption,
+    FollowsFromNoise,
+    KnowsActivitySequence,
+    MeasuredOnRelease,
+    MeasuredWithoutInserted,
+    Reason,
+    StartsAtEpoch,
+    ValuesDeclared,
+    WritesValuesLast,
+)
+from cloakwork.guarantees.flow import Derived, Flow, Underived
+from cloakwork.guarantees.hashing import HashKey
+from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
+
+Attribute = Annotated[str, Field(description="Attribute that is protected, by name")]
+CaseClasses = Annotated[
+    Literal["variants", "prefixes"], Field(description="Which cases form a class")
+]
+
+CLASS: Final = ("class_1", "class_2")
+"""The columns that tell classes apart: their hashes."""
+GROUP: Final = ("activity", *CLASS)
+"""The columns that tell groups of values apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedRows:
+    """Rows by what they agree in: ``of_row`` (int64, dense) and ``hashes`` of the numbers."""
+
+    of_row: Ints
+    hashes: Words
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """What cases agree in before their first event, and up to and with each of their events.
+
+    ``at_start``: int64, shape (cases,); ``of_event``: int64, shape (events,): numbers of classes,
+    equal for cases that agree so far; ``of_case``: those in which cases end. ``hashes``: uint64,
+    shape (2, classes).
+    """
+
+    at_start: Ints
+    of_event: Ints
+    of_case: Ints
+    hashes: Words
+
+
+def numbered_rows(frame: pl.DataFrame, columns: Sequence[str], key: HashKey) -> NumberedRows:
+    """The rows of ``frame`` by what they hold in ``columns``; a column that it lacks is missing in
+    all rows. A missing value is a value of its own.
+    """
+    present = [name for name in columns if name in frame.columns]
+    # Numbered names, as two of the columns may be the same.
+    rows = pl.DataFrame([values_of(frame, name).alias(str(i)) for i, name in enumerate(present)])
+    if present:
+        distinct = rows.unique(maintain_order=True)
+        numbers = distinct.with_row_index("number")
+        joined = rows.join(
+            numbers, on=named(*rows.columns), how="left", nulls_equal=True, maintain_order="left"
+        )
+        of_row = joined["number"].to_numpy().astype(np.int64)
+    else:
+        distinct, of_row = rows, np.zeros(frame.height, np.int64)
+    count = distinct.height if present else 1
+    known = iter(distinct.get_columns())
+    missing = np.zeros((2, count), np.uint64)
+    hashes = [key.of_values(next(known)) if name in present else missing for name in columns]
+    return NumberedRows(of_row, key.of_rows(hashes, count))
+
+
+def prefixes_of(
+    offsets: Ints, symbols: NumberedRows, key: HashKey, start: NumberedRows | None = None
+) -> Prefixes:
+    """The classes of cases whose events are ``symbols[offsets[i]:offsets[i + 1]]``; ``start``: what
+    cases agree in before the first of them.
+
+    Cases are followed event by event: those of one class stay in one where their next events agree.
+    """
+    lengths = np.diff(offsets)
+    if start is None:
+        start = NumberedRows(np.zeros(len(lengths), np.int64), np.ones((2, 1), np.uint64))
+    width = symbols.hashes.shape[1]
+    of_event = np.zeros(len(symbols.of_row), np.int64)
+    cases, class_, first_number = np.arange(len(lengths)), start.of_row, 0
+    level = key.longer(np.ones_like(start.hashes), start.hashes)
+    hashes = [level]
+    length = 0
+    while True:
+        goes_on = lengths[cases] > length
+        if not goes_on.all():
+            cases, class_ = cases[goes_on], class_[goes_on]
+        if not len(cases):
+            break
+        events = offsets[cases] + length
+        pairs, class_ = np.unique(class_ * width + symbols.of_row[events], return_inverse=True)
+        before, symbol = np.divmod(pairs, width)
+        first_number += level.shape[1]
+        level = key.longer(level[:, before], symbols.hashes[:, symbol])
+        hashes.append(level)
+        of_event[events] = first_number + class_
+        length += 1
+    # A case without events ends where it starts.
+    of_case = start.of_row.copy()
+    has_events = lengths > 0
+    of_case[has_events] = of_event[offsets[1:][has_events] - 1]
+    return Prefixes(start.of_row, of_event, of_case, np.concatenate(hashes, axis=1))
+
+
+def in_lists(values: pl.Series, lengths: Ints) -> pl.Series:
+    """``values`` in lists of these lengths, one after the other."""
+    every = pl.DataFrame({"row": np.arange(len(lengths))})
+    rows = pl.DataFrame({"row": np.repeat(np.arange(len(lengths)), lengths), "values": values})
+    lists = rows.group_by("row", maintain_order=True).agg("values")
+    # Empty lists have no rows, so that the join makes nulls of them.
+    joined = every.join(lists, on="row", how="left", maintain_order="left")["values"]
+    return joined.fill_null(pl.Series([[]], dtype=joined.dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedValues:
+    """How often each value of an attribute stands in each group, and in the log as a whole.
+
+    One row for each group and value:
+
+    - ``activity``, ``class_1``, ``class_2``: UInt64; hashes of the activity that a group is of (0
+      for an attribute of cases), and of its class;
+    - ``value``: null where there is none; numbers as the log has them (times as their number), or
+      anything else as String;
+    - ``count``, ``kept``: Int64; how many there are, and how many not of inserted events.
+
+    Each value stands in one group, but for values of cases under ``prefixes``, which stand in one
+    for every prefix of the case. So there each value has a row of its own besides, where the class
+    is null: how many cases hold it. Memory goes with the pairs of a group and a value.
+    """
+
+    attribute: str
+    classes: Literal["variants", "prefixes"]
+    key: HashKey = field(default_factory=HashKey.drawn)
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """Count the values of one batch."""
+        column = _comparable_values(_column_values(batch, self.attribute))
+        if self.attribute.startswith(CASE_PREFIX):
+            return self._of_cases(batch, column)
+        activities = _activities(batch, self.key)
+        found = prefixes_of(batch.offsets, activities, self.key)
+        class_ = found.of_event
+        if self.classes == "variants":
+            class_ = found.of_case[batch.case_of]
+        # One number for a class and an activity together.
+        width = activities.hashes.shape[1]
+        rows = pl.DataFrame(
+            {"group": class_ * width + activities.of_row, "value": column, "kept": batch.kept}
+        )
+        if self.attribute == TIMESTAMPS:
+            rows = rows.filter(pl.Series(_has_predecessor(batch)))
+        counted = _counted(rows)
+        classes, activity = np.divmod(counted["group"].to_numpy(), width)
+        return _table(counted, activities.hashes[0][activity], found.hashes[:, classes])
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Counts of one value in one group are added up."""
+        by = named(*GROUP, "value")
+        return summaries.group_by(by).agg(pl.col("count").sum(), pl.col("kept").sum())
+
+    def _of_cases(self, batch: EventLog, values: pl.Series) -> pl.DataFrame:
+        """The values of an attribute of cases, which are compared with one another all together."""
+        found = prefixes_of(batch.offsets, _activities(batch, self.key), self.key)
+        by_case = _all_kept(found.of_case, values)
+        if self.classes == "variants":
+            return _of_no_activity(_counted(by_case), found.hashes)
+        by_prefix = _all_kept(found.of_event, values.gather(batch.case_of))
+        every_case = _counted(by_case.with_columns(group=pl.lit(0, pl.Int64)))
+        reference = _of_no_activity(every_case, found.hashes)
+        no_class = [pl.lit(None, pl.UInt64).alias(name) for name in GROUP[1:]]
+        return pl.concat(
+            [_of_no_activity(_counted(by_prefix), found.hashes), reference.with_columns(no_class)]
+        )
+
+
+def _all_kept(group: Ints, values: pl.Series) -> pl.DataFrame:
+    rows = pl.DataFrame({"group": pl.Series(group, dtype=pl.Int64), "value": values})
+    return rows.with_columns(kept=pl.lit(True))
+
+
+def _counted(rows: pl.DataFrame) -> pl.DataFrame:
+    counts = [
+        pl.len().cast(pl.Int64).alias("count"),
+        pl.col("kept").sum().cast(pl.Int64).alias("kept"),
+    ]
+    return rows.group_by("group", "value").agg(counts)
+
+
+def _of_no_activity(counted: pl.DataFrame, hashes: Words) -> pl.DataFrame:
+    nothing = np.zeros(counted.height, np.uint64)
+    return _table(counted, nothing, hashes[:, counted["group"].to_numpy()])
+
+
+def _table(counted: pl.DataFrame, activity: Words, class_: Words) -> pl.DataFrame:
+    columns = zip(GROUP, (activity, *class_), strict=True)
+    hashes = [pl.Series(name, words, pl.UInt64) for name, words in columns]
+    return pl.DataFrame([*hashes, counted["value"], counted["count"], counted["kept"]])
+
+
+def _activities(log: EventLog, key: HashKey) -> NumberedRows:
+    """The activities of the events; a missing one is an empty text."""
+    labels = log.events[ACTIVITY].cast(pl.String).fill_null("")
+    return numbered_rows(pl.DataFrame({ACTIVITY: labels}), [ACTIVITY], key)
+
+
+def _has_predecessor(log: EventLog) -> Bools:
+    """The events that are not the first of their case: bool, shape (events,)."""
+    case = log.case_of
+    return np.concatenate([[False], case[1:] == case[:-1]])[: len(case)]
+
+
+def _column_values(log: EventLog, attribute: str) -> pl.Series:
+    """One value an event, or a case."""
+    if attribute == TIMESTAMPS:
+        return _cycle_times(log)
+    table = log.cases if attribute.startswith(CASE_PREFIX) else log.events
+    if attribute not in table.columns:
+        return pl.Series([None] * table.height, dtype=pl.Null)
+    return values_of(table, attribute)
+
+
+def _cycle_times(log: EventLog) -> pl.Series:
+    """Microseconds since the previous event of the case; null where either has no time."""
+    if TIMESTAMP not in log.events.columns:
+        return pl.Series([None] * log.events.height, dtype=pl.Int64)
+    gaps = log.events[TIMESTAMP].dt.timestamp("us").diff()
+    return gaps.set(pl.Series(~_has_predecessor(log)), None)
+
+
+def _comparable_values(values: pl.Series) -> pl.Series:
+    """Numbers as they are, times as their number, everything else (truth values, too) as String;
+    nothing where the log has no such column."""
+    if values.dtype.is_numeric() or values.dtype == pl.Null:
+        return values
+    if values.dtype.is_temporal():
+        return values.to_physical()
+    return values.cast(pl.String)
+
+
+def derive_in_classes(
+    goal: CountedGuarantee, attribute: str, flow: Flow, *, by_noise: bool = False
+) -> Derived | Underived:
+    """The rule of t-closeness and l-diversity: the last step to write ``attribute`` was chosen for
+    the goal, and the classes are no others afterwards.
+
+    ``by_noise``: the goal speaks of output probabilities, which no single release shows.
+    """
+    causes = tuple(goal.why_not_served(flow, (attribute,)))
+    if causes:
+        return Underived(causes)
+    by = flow.mechanism_writing(attribute)
+    written, classes_written = flow.columns[attribute].writer, flow.columns[CONTROL_FLOW].writer
+    if written is not None and classes_written is not None and classes_written > written:
+        changing = flow.mechanism_writing(CONTROL_FLOW)
+        return Underived((f"{changing} changes which cases form a class after {by}",))
+    derivation: list[Reason] = [WritesValuesLast(mechanism=by, column=attribute)]
+    assumptions: list[Assumption] = [KnowsActivitySequence()]
+    if attribute == TIMESTAMPS:
+        assumptions.append(StartsAtEpoch(epoch=flow.facts.epoch))
+    elif by_noise:
+        assumptions.append(ValuesDeclared(attribute=attribute))
+    if by_noise:
+        derivation.append(FollowsFromNoise(mechanism=by))
+    else:
+        derivation.append(MeasuredOnRelease(what="classes"))
+        # Inserted events may dilute the values of a class.
+        if flow.inserts and not attribute.startswith(CASE_PREFIX):
+            derivation.append(MeasuredWithoutInserted(what="classes"))
+    return Derived(
+        derivation=tuple(derivation),
+        assumptions=tuple(assumptions),
+        basis="derived" if by_noise else "derived and measured",
+    )
+
+
+def class_text(classes: str) -> str:
+    """Which released cases form a class, in plain words."""
+    if classes == "variants":
+        return "have the same complete activity sequence"
+    return "begin with the same events"
+
+
+def values_text(attribute: str, classes: str) -> tuple[str, str]:
+    """The values that a class holds, in plain words, and all values that they are compared with."""
+    if attribute.startswith("case:"):
+        return f"the values of '{attribute}'", "those of all released cases"
+    what = "times since the event before" if attribute == TIMESTAMPS else f"values of '{attribute}'"
+    where = "at the last of these events" if classes == "prefixes" else "at each activity"
+    return f"the {what} {where}", "those at all released events of that activity"
+
+
+def class_in_short(classes: str) -> str:
+    """The same on a screen."""
+    return "activity sequence" if classes == "variants" else "beginning of an activity sequence"
