@@ -119,7 +119,7 @@ def _distances(rows: list[str], columns: list[str]) -> Ints:
     from rapidfuzz import process
     from rapidfuzz.distance import Levenshtein
 
-    return np.asarray(process.cdist(rows, columns, scorer=Levenshtein.distance, dtype=np.int32))
+    return process.cdist(rows, columns, scorer=Levenshtein.distance, dtype=np.int32)
 
 
 def _pairs_of(new: DistinctCases, old: DistinctCases, taken: list[tuple[int, int, int]]) -> Ints:

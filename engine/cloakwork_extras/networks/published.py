@@ -88,7 +88,7 @@ def _renyi_divergence(rate: float, multiplier: float, order: int) -> float:
 def _log_factorials(most: int) -> Floats:
     """ln 0! to ln most!."""
     steps = np.log(np.maximum(np.arange(most + 1), 1))
-    return np.asarray(np.cumsum(steps))
+    return np.cumsum(steps)
 
 
 Epochs = Annotated[int, Field(ge=1, le=100_000)]

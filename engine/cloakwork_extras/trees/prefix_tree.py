@@ -200,7 +200,7 @@ class PrefixTree(VariantRelease[TreeParams]):
         thresholds = by_level(params.shape, params.thresholds)
 
         def keep(candidates: Candidates) -> Bools:
-            return np.asarray(candidates.noisy >= thresholds[candidates.depth])
+            return candidates.noisy >= thresholds[candidates.depth]
 
         return released(params, kernel, keep)
 

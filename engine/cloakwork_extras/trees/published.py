@@ -179,15 +179,15 @@ class ActivityOrder:
 
     def occurs(self, a: int) -> Bools:
         """Which sequences (n,) hold activity a."""
-        return np.asarray(self.first[:, a] < _ABSENT)
+        return self.first[:, a] < _ABSENT
 
     def after(self, a: int) -> Bools:
         """Which activities (n, A) come after the first a."""
-        return np.asarray(self.last > self.first[:, [a]])
+        return self.last > self.first[:, [a]]
 
     def before(self, a: int) -> Bools:
         """Which activities (n, A) come before the last a."""
-        return np.asarray(self.first < self.last[:, [a]])
+        return self.first < self.last[:, [a]]
 
 
 DEFAULT_THRESHOLD: Final = 20

@@ -131,7 +131,7 @@ class BehaviouralRules:
             # Ending here breaks the rule where b did not come after the last a.
             last_a, last_b = last_place[:, a], last_place[:, b]
             broken[:, end] += (last_a >= 0) & (last_a >= last_b)
-        return np.asarray(broken[candidates.parent, place[candidates.symbol]])
+        return broken[candidates.parent, place[candidates.symbol]]
 
 
 _BEGINS, _GOES_ON, _ENDS = range(3)
@@ -571,7 +571,7 @@ class ExtensionSelector:
             probability = min(MOST_PASS_PROBABILITY, allowed)
             scale = self._params.shape[stage].scale
             threshold = least_tail_value(scale, probability, self._params.noise)
-        return np.asarray(of_kind & (candidates.noisy >= threshold))
+        return of_kind & (candidates.noisy >= threshold)
 
     def _draw_harmful(self, violations: Ints) -> Ints:
         """At most ``most_harmful`` of the harmful ones, drawn one after another with weight

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from cloakwork.mechanisms.attributes.tables import Counted, fitted, totals_of
+from cloakwork.mechanisms.attributes.contributions import SIDE_WEIGHT, TableLayout
+from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
+from cloakwork.mechanisms.attributes.tables import Counted, NoisyTables, fitted
 
 
 def counted(values, mass, sigma=1.0):
     values = np.array(values, np.float64)
     side = 2 * sigma
-    totals = totals_of(values, sigma, None, side)
+    totals = values.sum(axis=1)
     error = sigma * np.sqrt(max(values.shape[1], 1))
     return Counted(values, sigma, totals, error, np.array(mass, np.float64), side)
 
@@ -64,7 +66,21 @@ def test_any_counts_give_a_distribution(shape, level):
 
 
 def test_totals_weigh_both_counts_by_their_precision():
-    values = np.full((1, 100), 1.0)
-    assert totals_of(values, 1.0, None, 2.0).tolist() == [100]
-    both = totals_of(values, 1.0, np.array([50.0]), 2.0)
-    assert both == pytest.approx([100 * 4 / 104 + 50 * 100 / 104])
+    """The total of values, whose noise adds up, and that which is counted by itself."""
+    for size, is_alone in ((5, False), (100, True)):
+        attribute = MeasuredAttribute(name="case:x", domain=tuple(range(size)))
+        layout = TableLayout((attribute,), ("a",))
+        weight = layout.weight(0)
+
+        class Answer:
+            def at(self, codes):
+                alone = (codes == layout.totals(0)) & is_alone
+                return np.where(alone, 50 * SIDE_WEIGHT, 1.0 * weight)
+
+        counted = NoisyTables(layout, [(Answer(), 1.0)], 1.0).counted(0)
+        added, side = size / weight**2, 1 / SIDE_WEIGHT**2
+        expected = (size * side + 50 * added) / (added + side) if is_alone else size
+        assert counted.totals == pytest.approx([expected])
+        assert counted.total_sigma**2 == pytest.approx(
+            1 / (1 / added + 1 / side) if is_alone else added
+        )

@@ -17,7 +17,7 @@ from cloakwork.mechanisms.timestamps.regressions import (
     OUTPUTS,
     DurationRegression,
     RegressionParams,
-    curves_over,
+    duration_curves,
     expected_durations,
     offered_regression,
 )
@@ -64,7 +64,7 @@ def test_what_is_expected_lies_around_what_was_found():
 @pytest.mark.parametrize("bins", [1, 2, 5, 64])
 def test_curves_are_as_many_whatever_the_bins(bins):
     """They are orthogonal, finer ones flatter; zeros where there are not enough bins."""
-    curves = curves_over(bins)
+    curves = duration_curves(bins)
     assert curves.shape == (bins, OUTPUTS)
     products = curves.T @ curves / bins
     assert np.allclose(products, np.diag(np.diag(products)))

@@ -17,7 +17,7 @@ from cloakwork.mechanisms.timestamps.tables import (
     StartTable,
     gaps_in,
     hours_of,
-    length_class,
+    totals_groups,
     totals_in,
 )
 
@@ -27,7 +27,7 @@ WINDOW = Window(start=UNIX_EPOCH, end=UNIX_EPOCH + timedelta(days=400))
 ROW_OF = np.array([[0, 1], [-1, 2]])
 QUERIES = {
     "window": StartTable.within(CLOCK, WINDOW, 40).period_query,
-    "gaps": gaps_in(CLOCK, BINS, np.zeros((2, 2), np.int64), evenly=False),
+    "gaps": gaps_in(CLOCK, BINS, None),
     "gaps-by-activity": gaps_in(CLOCK, BINS, np.array([[0, 1], [0, 1]])),
     "gaps-by-pair": gaps_in(CLOCK, BINS, ROW_OF),
     "starts": StartTable.within(CLOCK, WINDOW, 40).query,
@@ -133,7 +133,9 @@ def test_weekday_and_hour_of_a_start():
 
 
 def test_lengths_fall_into_classes():
-    assert length_class(np.array([2, 3, 4, 5, 64, 65])).tolist() == [0, 1, 1, 2, 5, 6]
+    lengths = np.array([2, 3, 4, 5, 64, 65])
+    classes = totals_groups(np.zeros(6, np.int64), lengths, 1)[2] - 2
+    assert classes.tolist() == [0, 1, 1, 2, 5, 6]
 
 
 def test_days_of_periods_share_their_weight():

@@ -14,6 +14,17 @@ from cloakwork.base.facts import RangeType
 DECADES: Final = 4
 """Powers of ten below the largest number that have bins of their own, on a scale by ratios."""
 
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+
+_DAY: Final = 86_400
+"""Seconds."""
+
+_WIDTHS: Final = (1, 10, 60, 600, 3600, 6 * 3600, _DAY, 7 * _DAY)
+"""Seconds of the bins of times that are shorter than a month."""
+
+_MONTHS: Final = (1, 3, 12, 60, 120, 240, 600)
+"""Months of the others."""
+
 LEADING: Final = (
     (1.0, 2.0, 5.0),
     (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0),
@@ -59,7 +70,7 @@ class Bins:
         digits = _digits(high - low)
         by_ratio = low >= 0 and high >= _BY_RATIO * low and high > 0
         if not by_ratio:
-            edges = _even_edges(low, high, fineness, digits)
+            edges = _even_edges(low, high, MOST_BINS[fineness], digits)
             return cls(edges, digits, zero=False, by_ratio=False)
         # Below two grains there is one number.
         least = max(low, high / 10**DECADES, 2 * 10.0**-digits)
@@ -75,12 +86,42 @@ class Bins:
     def of_whole_numbers(cls, low: float, high: float, fineness: int = 0) -> "Bins":
         """The same for whole numbers, of which each bin holds one at least."""
         if high - low < MOST_BINS[fineness]:
-            return cls(np.arange(low, high + 2), 0, zero=False, by_ratio=False, integer=True)
+            edges = np.arange(low, high + 2)
+            return cls(edges, 0, zero=False, by_ratio=False, integer=True)
         found = cls.of_range(low, high, fineness)
         edges = np.unique(np.append(np.ceil(found.edges[:-1]), high + 1))
         if found.zero and edges[0] == 0:
             edges = edges[(edges == 0) | (edges > 1)]
         return cls(edges, 0, zero=found.zero, by_ratio=found.by_ratio, integer=True)
+
+    @classmethod
+    def of_times(cls, low: float, high: float, unit: int, most: int) -> "Bins":
+        """The finest bins of round widths of which there are at most ``most``, both ends inside;
+        ``unit``: seconds in what ``low`` and ``high`` are counted in.
+        """
+        after = high + 1
+        for width in (width / unit for width in _WIDTHS if width >= unit):
+            if (after - low) / width <= most - 1:
+                # A Monday; weeks begin there, and days at midnight.
+                monday = 4 * _DAY / unit
+                first = np.floor((low - monday) / width) + 1
+                last = np.ceil((after - monday) / width)
+                return cls.between(low, monday + width * np.arange(first, last), after)
+        inner = np.zeros(0)
+        for months in _MONTHS:
+            inner = np.array([*_beginnings(low * unit, after * unit, months)], np.float64) / unit
+            if len(inner) < most:
+                break
+        return cls.between(low, inner, after)
+
+    @classmethod
+    def between(cls, low: float, inner: Floats, after: float) -> "Bins":
+        """Of whole numbers from ``low`` to before ``after``, with those of the edges ``inner`` that
+        lie between.
+        """
+        kept = inner[(inner > low) & (inner < after)]
+        edges = np.array([low, *kept, after])
+        return cls(edges, 0, zero=False, by_ratio=False, integer=True)
 
     @property
     def count(self) -> int:
@@ -106,12 +147,27 @@ class Bins:
         if self.by_ratio:
             ratio = high / np.where(low > 0, low, high)
             spread = np.where(low > 0, low * ratio**share, spread)
-        drawn = _on_grain(spread, self.digits)
-        drawn = np.where(inside < 0, 0.0, drawn)
+        drawn = np.where(inside < 0, 0.0, _on_grain(spread, self.digits))
         # Rounding may leave the bin; 0 where it has a bin of its own lies in no other.
         within = np.where(low > self.edges[0], low, (low + high) / 2)
-        within = np.floor(within) if self.integer else within
+        if self.integer:
+            within = np.floor(within)
         return np.where(self.of(drawn) == bins, drawn, within)
+
+
+def bins_of(low: float, high: float, type_: RangeType, fineness: int) -> Bins:
+    """Bins from ``low`` to ``high``, both of them inside; days count from 1970, and times in whole
+    seconds.
+    """
+    match type_:
+        case "number":
+            return Bins.of_range(low, high, fineness)
+        case "integer":
+            return Bins.of_whole_numbers(low, high, fineness)
+        case "date":
+            return Bins.of_times(low, high, _DAY, MOST_BINS[fineness])
+        case "time":
+            return Bins.of_times(low, high, 1, MOST_BINS[fineness])
 
 
 def _digits(span: float) -> int:
@@ -126,7 +182,7 @@ def _on_grain(numbers: Floats, digits: int) -> Floats:
     scale = 10.0**digits
     scaled = numbers * scale
     # What lies a rounding error below a step is on it.
-    return np.asarray(np.floor(scaled + np.abs(scaled) * 1e-12) / scale, np.float64)
+    return np.floor(scaled + np.abs(scaled) * 1e-12) / scale
 
 
 def _round_numbers(low: float, high: float, fineness: int) -> list[float]:
@@ -143,11 +199,11 @@ def _round_numbers(low: float, high: float, fineness: int) -> list[float]:
     return kept[-most:]
 
 
-def _even_edges(low: float, high: float, fineness: int, digits: int) -> Floats:
-    """Of bins of the smallest round width of which there are not too many, and which is no finer
-    than the grain.
+def _even_edges(low: float, high: float, most: int, digits: int) -> Floats:
+    """Of bins of the smallest round width of which there are at most ``most``, and which is no
+    finer than the grain.
     """
-    span, most = high - low, MOST_BINS[fineness]
+    span = high - low
     if span / most <= 0 or not math.isfinite(span):
         return np.array([low, high])
     power = math.floor(math.log10(span / most))
@@ -161,61 +217,10 @@ def _even_edges(low: float, high: float, fineness: int, digits: int) -> Floats:
     return np.array([low, *inner, high])
 
 
-_EPOCH: Final = date(1970, 1, 1).toordinal()
-
-_DAY: Final = 86_400
-"""Seconds."""
-
-_WIDTHS: Final = (1, 10, 60, 600, 3600, 6 * 3600, _DAY, 7 * _DAY)
-"""Seconds of the bins that are shorter than a month."""
-
-_MONTHS: Final = (1, 3, 12, 60, 120, 240, 600)
-"""Months of the others."""
-
-
-def bins_of(low: float, high: float, type_: RangeType, fineness: int) -> Bins:
-    """Bins from ``low`` to ``high``, both of them inside; days count from 1970, and times in whole
-    seconds.
-    """
-    match type_:
-        case "number":
-            return Bins.of_range(low, high, fineness)
-        case "integer":
-            return Bins.of_whole_numbers(low, high, fineness)
-        case "date":
-            return _of_time(low, high, _DAY, MOST_BINS[fineness])
-        case "time":
-            return _of_time(low, high, 1, MOST_BINS[fineness])
-
-
-def _of_time(low: float, high: float, unit: int, most: int) -> Bins:
-    """The finest bins of round widths of which there are at most ``most``; ``unit``: seconds in
-    what ``low`` and ``high`` are counted in.
-    """
-    after = high + 1
-    for width in (width / unit for width in _WIDTHS if width >= unit):
-        if (after - low) / width <= most - 1:
-            # A Monday; weeks begin there, and days at midnight.
-            monday = 4 * _DAY / unit
-            first = np.floor((low - monday) / width) + 1
-            inner = monday + width * np.arange(first, np.ceil((after - monday) / width))
-            return _bins(low, inner, after)
-    inner = np.zeros(0)
-    for months in _MONTHS:
-        inner = np.array([*_beginnings(low * unit, after * unit, months)], np.float64) / unit
-        if len(inner) < most:
-            break
-    return _bins(low, inner, after)
-
-
-def _bins(low: float, inner: Floats, after: float) -> Bins:
-    between = inner[(inner > low) & (inner < after)]
-    return Bins(np.array([low, *between, after]), 0, zero=False, by_ratio=False, integer=True)
-
-
 def _beginnings(low: float, after: float, months: int) -> Iterator[float]:
     """Seconds since 1970 at which months begin, of which every ``months``-th counts."""
-    first, last = (date.fromordinal(_EPOCH + int(end // _DAY)) for end in (low, after))
+    first = date.fromordinal(_EPOCH + int(low // _DAY))
+    last = date.fromordinal(_EPOCH + int(after // _DAY))
     for month in range(12 * first.year // months * months, 12 * last.year + 12, months):
         begin = date(month // 12, month % 12 + 1, 1)
         if first < begin <= last + timedelta(days=1):

@@ -10,13 +10,12 @@ has.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints
-from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.kernel import Cases, Clip, Entries, Query
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 
@@ -53,6 +52,10 @@ NORMS: Final = 14
 """Classes of norms: up to 1, and from each to the root of two times it."""
 
 
+NOISE_PRICE: Final = 30.0
+"""What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableLayout:
     """Where the keys of each table begin: ``attributes`` measured, per activity of ``labels`` where
@@ -64,14 +67,13 @@ class TableLayout:
 
     def finer(self, fineness: int) -> "TableLayout":
         """With bins of this fineness."""
-        finer = {"fineness": fineness}
-        return TableLayout(
-            tuple(each.model_copy(update=finer) for each in self.attributes), self.labels
-        )
+        update = {"fineness": fineness}
+        finer = [attribute.model_copy(update=update) for attribute in self.attributes]
+        return TableLayout(tuple(finer), self.labels)
 
     def groups(self, attribute: int) -> int:
         """Tables of an attribute: one an activity; one in all, where it is of cases."""
-        return 1 if is_of_cases(self.attributes[attribute]) else len(self.labels)
+        return 1 if self.attributes[attribute].is_of_cases else len(self.labels)
 
     @property
     def masses(self) -> int:
@@ -85,15 +87,13 @@ class TableLayout:
 
     def values(self, attribute: int) -> int:
         """Where its values are counted: group by group."""
-        sizes = [self.groups(i) * self.attributes[i].size for i in range(attribute)]
-        return self.totals(len(self.attributes)) + sum(sizes)
+        before = sum(self.groups(i) * self.attributes[i].size for i in range(attribute))
+        return self.totals(len(self.attributes)) + before
 
     def follows(self, attribute: int) -> int:
         """Where is counted which of its values follows which, row by row."""
-        sizes = [each.size for each in self.attributes[:attribute]]
-        return self.values(len(self.attributes)) + sum(
-            size**2 for size in sizes if size <= MOST_FOLLOWED
-        )
+        sizes = [self.attributes[i].size for i in range(attribute) if self.counts_follows(i)]
+        return self.values(len(self.attributes)) + sum(size**2 for size in sizes)
 
     def counts_follows(self, attribute: int) -> bool:
         """Whether that is counted; else, how often the same value follows."""
@@ -109,9 +109,35 @@ class TableLayout:
         return self.attributes[attribute].size > FEW_VALUES
 
 
-def is_of_cases(attribute: MeasuredAttribute) -> bool:
-    """Whether an attribute has one value a case."""
-    return attribute.name.startswith(CASE_PREFIX)
+@dataclass(slots=True)
+class Contributions:
+    """Entries of cases whose sizes are not rounded yet: ``case`` and ``code``, int64, and
+    ``weight``, float64, in parts.
+    """
+
+    case: list[Ints] = field(default_factory=list)
+    code: list[Ints] = field(default_factory=list)
+    weight: list[Floats] = field(default_factory=list)
+
+    def add(self, case: Ints, code: Ints, weight: Floats) -> None:
+        """Entries of one table."""
+        self.case.append(case)
+        self.code.append(code)
+        self.weight.append(weight)
+
+    def in_steps(self, steps: float) -> Entries:
+        """All entries in order, in grid steps towards zero, of which a case has ``steps``."""
+        size = np.trunc(np.concatenate(self.weight) * steps).astype(np.int64)
+        return Entries(np.concatenate(self.case), size, np.concatenate(self.code))
+
+    def norms(self, cases: int) -> Floats:
+        """The Euclidean norm of each case's vector."""
+        case, code = np.concatenate(self.case), np.concatenate(self.code)
+        width = int(code.max(initial=0)) + 1
+        cell, place = np.unique(case * width + code, return_inverse=True)
+        weight = np.concatenate(self.weight)
+        sums = np.bincount(place, weights=weight, minlength=len(cell))
+        return np.sqrt(np.bincount(cell // width, weights=sums * sums, minlength=cases))
 
 
 def spread_over_events(cases: Cases, labels: Sequence[str]) -> tuple[Ints, Floats]:
@@ -129,8 +155,7 @@ def norms_of(layout: TableLayout) -> Query:
     """The class of each case's norm, of ``NORMS``; none of a case that counts for nothing."""
 
     def norms(cases: Cases) -> Entries:
-        found = _contributions(cases, layout)
-        norm = _norms(found, len(cases))
+        norm = _contributions(cases, layout).norms(len(cases))
         rows = np.flatnonzero(norm > 0)
         # A norm that is a class's bound lies in it, whatever the last digit of a sum.
         place = np.ceil(2 * np.log2(norm[rows]) - 1e-9)
@@ -144,70 +169,60 @@ def tables_of(layout: TableLayout, norm: float) -> Query:
     """All tables, of vectors divided by ``norm``."""
 
     def tables(cases: Cases) -> Entries:
-        found = _contributions(cases, layout)
-        value = np.floor(found.weight * (UNIT_NORM / norm)).astype(np.int64)
-        return Entries(found.case, value, found.code)
+        # No weight is below 0, so towards zero is down.
+        return _contributions(cases, layout).in_steps(UNIT_NORM / norm)
 
     return tables
 
 
-@dataclass(frozen=True, slots=True)
-class _Weighted:
-    """Entries whose sizes are not rounded yet: ``case``, ``code`` int64, ``weight`` float64."""
-
-    case: Ints
-    code: Ints
-    weight: Floats
-
-
-def _contributions(cases: Cases, layout: TableLayout) -> _Weighted:
+def _contributions(cases: Cases, layout: TableLayout) -> Contributions:
     """Entries of all tables."""
+    found = Contributions()
     label, share = spread_over_events(cases, layout.labels)
     known = np.flatnonzero(label >= 0)
-    case_of = cases.case_of
-    every = np.arange(len(cases))
-    found = [
-        _Weighted(case_of[known], layout.masses + label[known], SIDE_WEIGHT * share[known]),
-        _Weighted(
-            every,
-            np.full(len(cases), layout.masses + len(layout.labels)),
-            np.full(len(cases), SIDE_WEIGHT),
-        ),
-    ]
+    every, zeros = np.arange(len(cases)), np.zeros(len(cases), np.int64)
+    # Cases with each activity, and all cases.
+    found.add(cases.case_of[known], layout.masses + label[known], SIDE_WEIGHT * share[known])
+    in_all = zeros + layout.masses + len(layout.labels)
+    found.add(every, in_all, np.full(len(cases), SIDE_WEIGHT))
     for place, attribute in enumerate(layout.attributes):
         column = cases.columns[attribute.name]
         codes = attribute.codes(column)
-        if is_of_cases(attribute):
-            found += _values(layout, place, every, np.zeros(len(cases), np.int64), codes, 1.0)
+        if attribute.is_of_cases:
+            _add_values(found, layout, place, every, zeros, codes, np.ones(len(cases)))
             continue
-        found += _values(layout, place, case_of, label, codes, share)
+        _add_values(found, layout, place, cases.case_of, label, codes, share)
         exact = attribute.exact(column, codes)
-        found += _followed(layout, place, case_of, codes, exact)
-    return _Weighted(
-        np.concatenate([each.case for each in found]),
-        np.concatenate([each.code for each in found]),
-        np.concatenate([each.weight for each in found]),
-    )
+        _add_followed(found, layout, place, cases.case_of, codes, exact)
+    return found
 
 
-def _values(
-    layout: TableLayout, place: int, case: Ints, group: Ints, codes: Ints, share: Floats | float
-) -> Sequence[_Weighted]:
+def _add_values(
+    found: Contributions,
+    layout: TableLayout,
+    place: int,
+    case: Ints,
+    group: Ints,
+    codes: Ints,
+    share: Floats,
+) -> None:
     """Entries of one attribute's values, and of their totals."""
     rows = np.flatnonzero((codes >= 0) & (group >= 0))
-    weight = np.broadcast_to(share, codes.shape)[rows]
-    size = layout.attributes[place].size
-    code = layout.values(place) + group[rows] * size + codes[rows]
-    values = _Weighted(case[rows], code, weight * layout.weight(place))
-    if not layout.counts_totals(place):
-        return [values]
-    total = layout.totals(place) + group[rows]
-    return [values, _Weighted(case[rows], total, SIDE_WEIGHT * weight)]
+    weight = share[rows]
+    key = layout.values(place) + group[rows] * layout.attributes[place].size + codes[rows]
+    found.add(case[rows], key, weight * layout.weight(place))
+    if layout.counts_totals(place):
+        found.add(case[rows], layout.totals(place) + group[rows], SIDE_WEIGHT * weight)
 
 
-def _followed(
-    layout: TableLayout, place: int, case: Ints, codes: Ints, exact: Floats
-) -> Sequence[_Weighted]:
+def _add_followed(
+    found: Contributions,
+    layout: TableLayout,
+    place: int,
+    case: Ints,
+    codes: Ints,
+    exact: Floats,
+) -> None:
     """Entries of one attribute of events: a case that has several values of it, and the share of
     these, but the first, that are the one before, or that follow each value.
     """
@@ -215,42 +230,33 @@ def _followed(
     later = np.flatnonzero(np.diff(case[rows]) == 0)
     before, after = rows[later], rows[later + 1]
     weight = SIDE_WEIGHT * _shares(case[after])
-    several = _Weighted(case[after], np.full(len(after), 2 * place), weight)
+    found.add(case[after], np.full(len(after), 2 * place), weight)
     if layout.counts_follows(place):
-        code = layout.follows(place) + codes[before] * layout.attributes[place].size + codes[after]
-        return [several, _Weighted(case[after], code, weight)]
+        pair = codes[before] * layout.attributes[place].size + codes[after]
+        found.add(case[after], layout.follows(place) + pair, weight)
+        return
     same = np.flatnonzero(exact[before] == exact[after])
-    code = np.full(len(same), 2 * place + 1)
-    return [several, _Weighted(case[after][same], code, weight[same])]
+    found.add(case[after][same], np.full(len(same), 2 * place + 1), weight[same])
 
 
 def _shares(group: Ints) -> Floats:
     """For each entry 1 over the number of entries of its group."""
     _, place, times = np.unique(group, return_inverse=True, return_counts=True)
-    return np.asarray(1 / times[place], np.float64)
-
-
-def _norms(found: _Weighted, cases: int) -> Floats:
-    """The Euclidean norm of each case's vector."""
-    width = int(found.code.max(initial=0)) + 1
-    cell, place = np.unique(found.case * width + found.code, return_inverse=True)
-    sums = np.bincount(place, weights=found.weight, minlength=len(cell))
-    return np.sqrt(np.bincount(cell // width, weights=sums * sums, minlength=cases))
-
-
-NOISE_PRICE: Final = 30.0
-"""What noise in a count, as a share of the cases, costs beside cases that are weighted unevenly."""
+    return 1 / times[place]
 
 
 def best_norm(norms: Floats, times: Floats, sigma: float) -> float:
-    """The norm to clip to, of powers of 2^(1/4) from 1 on: ``times`` cases (above 0 in all) have
-    each of ``norms``, and noise is ``sigma`` cases where it is 1.
+    """The norm to clip to, of powers of 2^(1/4) from 1 on, where less would distort more than it
+    saves noise: ``times`` cases (above 0 in all) have each of ``norms``, and noise is ``sigma``
+    cases where it is 1.
     """
-    cases, best = float(times.sum()), (np.inf, 1.0)
-    for candidate in 2.0 ** (np.arange(2 * NORMS - 1) / 4):
+    cases = float(times.sum())
+    best = np.inf, 1.0
+    for power in range(2 * NORMS - 1):
+        candidate = float(2.0 ** (power / 4))
         weight = np.minimum(1.0, candidate / norms)
         mean = float(times @ weight) / cases
-        noise = sigma * float(candidate) / (cases * mean)
+        noise = sigma * candidate / (cases * mean)
         uneven = float(times @ np.abs(weight / mean - 1)) / (2 * cases)
-        best = min(best, (NOISE_PRICE * noise + uneven, float(candidate)))
+        best = min(best, (NOISE_PRICE * noise + uneven, candidate))
     return best[1]

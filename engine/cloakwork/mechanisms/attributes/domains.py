@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.facts import FoundType, RangeType
+from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.quantities import Frozen
 from cloakwork.kernel import Column
 from cloakwork.mechanisms.attributes.bins import UNIT, Bins, bins_of
@@ -79,6 +80,11 @@ class MeasuredAttribute(Frozen):
         return None if self.range is None else bins_of(*self.range, self.type, self.fineness)
 
     @property
+    def is_of_cases(self) -> bool:
+        """Whether it has one value a case."""
+        return self.name.startswith(CASE_PREFIX)
+
+    @property
     def size(self) -> int:
         """How many values are distinguished: those of the domain, or the bins of the range."""
         bins = self.bins
@@ -104,16 +110,16 @@ class MeasuredAttribute(Frozen):
             numbers = read_numbers(column, self.type)
             is_missing = np.isnan(numbers)
             return np.where(is_missing, -1, bins.of(np.where(is_missing, 0.0, numbers)))
-        found = self._by_number(column)
+        by_number = self._by_number(column)
+        if not column.alphabet:
+            return by_number
         places: dict[str, int] = {}
         for place, value in enumerate(self.domain or ()):
             if isinstance(value, str | bool):
                 places.setdefault(_folded(str(value)), place)
         table = np.array([places.get(_folded(text), -1) for text in column.alphabet], np.int64)
-        if len(table):
-            by_text = np.where(column.codes >= 0, table[column.codes], -1)
-            found = np.where(by_text >= 0, by_text, found)
-        return found
+        by_text = np.where(column.codes >= 0, table[column.codes], -1)
+        return np.where(by_text >= 0, by_text, by_number)
 
     def exact(self, column: Column, codes: Ints) -> Floats:
         """What tells one value from another, float64: of a range the number itself."""
@@ -140,10 +146,11 @@ class MeasuredAttribute(Frozen):
         if not places or is_of_times(column):
             return missing
         numbers = np.array(sorted(places), np.float64)
-        first = np.array([places[number] for number in numbers.tolist()], np.int64)
-        place = np.minimum(np.searchsorted(numbers, column.values), len(numbers) - 1)
-        matches = ~column.is_missing & (numbers[place] == column.values)
-        return np.where(matches, first[place], missing)
+        place_of = np.array([places[number] for number in numbers.tolist()], np.int64)
+        # A search finds where a number would stand, whether or not it does.
+        nearest = np.minimum(np.searchsorted(numbers, column.values), len(numbers) - 1)
+        matches = ~column.is_missing & (numbers[nearest] == column.values)
+        return np.where(matches, place_of[nearest], missing)
 
 
 def _of_one_type(domain: tuple[JsonValue, ...]) -> tuple[JsonValue, ...]:

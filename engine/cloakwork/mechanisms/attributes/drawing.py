@@ -8,7 +8,7 @@ between cases, within the events of one activity, until pairs of the forest are 
 their tables say: no value's own frequency changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,11 +16,31 @@ import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.kernel import Cases, Entries, Query, Randomness
-from cloakwork.mechanisms.attributes.contributions import UNIT_NORM, is_of_cases
+from cloakwork.mechanisms.attributes.contributions import UNIT_NORM
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.tables import ValueShares, expected_beside, independent
 
 _FINE: Final = 1 << 53
+
+CLASSES: Final = 6
+"""Of an attribute's values: missing, and five more."""
+
+MOST_PAIRS: Final = 60
+"""Tables that are counted; of more, so many are drawn at random."""
+
+STANDS_OUT: Final = 1.5
+"""How many times what noise alone makes of a table it must differ from independence."""
+
+_NOISE_ALONE: Final = 0.8
+"""The mean size of a normal number of deviation 1 (rounded up)."""
+
+_MOST_APART: Final = 0.7
+"""The share of all cases by which tables of attributes that belong together closely differ from
+independence, about.
+"""
+
+_ROUNDS: Final = 20
+"""Of raking a table to its margins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +59,13 @@ def draw_values(found: ValueShares, group: Ints, randomness: Randomness) -> Draw
     order = randomness.permutation(len(group))
     order = order[np.argsort(group[order], kind="stable")]
     sizes = np.bincount(group[group >= 0], minlength=len(found.present))
+    values = np.append(np.arange(found.shape.shape[1]), -1)
     begin = int((group < 0).sum())
     for place, size in enumerate(sizes.tolist()):
-        rows = order[begin : begin + size]
-        shares = np.append(found.present[place] * found.shape[place], 1 - found.present[place])
+        present = found.present[place]
+        shares = np.append(present * found.shape[place], 1 - present)
         times = rounded_times(shares * size, randomness)
-        codes[rows] = np.repeat(np.append(np.arange(len(shares) - 1), -1), times)
+        codes[order[begin : begin + size]] = np.repeat(values, times)
         begin += size
     return Drawn(codes, np.arange(len(group)))
 
@@ -68,35 +89,53 @@ def with_copies(drawn: Drawn, cases: Cases) -> Drawn:
     case = cases.case_of[has_value]
     first = has_value[np.searchsorted(case, case)]
     codes, origin = drawn.codes.copy(), drawn.origin.copy()
-    codes[has_value], origin[has_value] = drawn.codes[first], first
+    codes[has_value] = drawn.codes[first]
+    origin[has_value] = first
     return Drawn(codes, origin)
 
 
 def with_repeats(
-    drawn: Drawn, cases: Cases, group: Ints, rate: float, randomness: Randomness
+    drawn: Drawn,
+    cases: Cases,
+    group: Ints,
+    rate: float,
+    randomness: Randomness,
 ) -> Drawn:
     """The same values of each group, exchanged between events at the same place of their cases so
     that about a share ``rate`` of them is the value before, as far as there are such.
     """
     codes, origin = drawn.codes.copy(), drawn.origin.copy()
     asking = randomness.coins(rate, len(codes))
-    rank = randomness.permutation(len(cases))
-    last = np.full(len(cases), -1)
-    case_of, place = cases.case_of, cases.place
-    rows = np.flatnonzero(codes >= 0)
-    rows = rows[np.lexsort((rank[case_of[rows]], place[rows]))]
-    bounds = np.flatnonzero(np.diff(place[rows])) + 1
-    for all_rows in np.split(rows, bounds):
-        # A case's first value stays: others may have been drawn to go with it.
-        block = all_rows[last[case_of[all_rows]] >= 0]
-        before = last[case_of[block]]
-        asks = asking[block]
-        values = codes[block][exchanged(codes[block], codes[before], group[block], asks)]
+    # Cases come in random order.
+    rank = randomness.permutation(len(cases))[cases.case_of]
+    for rows, before in _later_values(codes, cases, rank):
+        asks = asking[rows]
+        values = codes[rows][exchanged(codes[rows], codes[before], group[rows], asks)]
         is_copy = asks & (values == codes[before])
-        origin[block] = np.where(is_copy, origin[before], block)
-        codes[block] = values
-        last[case_of[all_rows]] = all_rows
+        origin[rows] = np.where(is_copy, origin[before], rows)
+        codes[rows] = values
     return Drawn(codes, origin)
+
+
+def _later_values(codes: Ints, cases: Cases, rank: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Place by place the events there that have a value, in the order of ``rank``, and the last one
+    before each in its case that has one; none of a case's first value, which stays: others may have
+    been drawn to go with it. What is changed at a place is seen at the next one.
+    """
+    place, case_of = cases.place, cases.case_of
+    last = np.full(len(cases), -1)
+    rows = np.flatnonzero(codes >= 0)
+    rows = rows[np.lexsort((rank[rows], place[rows]))]
+    for at_place in _runs(rows, place[rows]):
+        before = last[case_of[at_place]]
+        is_later = before >= 0
+        yield at_place[is_later], before[is_later]
+        last[case_of[at_place]] = at_place
+
+
+def _runs(rows: Ints, key: Ints) -> list[Ints]:
+    """``rows`` in parts of one ``key`` each, which ascends."""
+    return np.split(rows, np.flatnonzero(np.diff(key)) + 1)
 
 
 def exchanged(offered: Ints, before: Ints, group: Ints, asks: Bools) -> Ints:
@@ -112,11 +151,13 @@ def exchanged(offered: Ints, before: Ints, group: Ints, asks: Bools) -> Ints:
     rows = rows[np.argsort(demand[rows], kind="stable")]
     required = demand[rows]
     # The n-th row that asks for a value takes the n-th that is offered of it.
-    place = np.searchsorted(supply[order], required) + _ranks(required)
+    rank = np.arange(len(required)) - np.searchsorted(required, required)
+    place = np.searchsorted(supply[order], required) + rank
     inside = np.minimum(place, len(order) - 1)
     is_met = (place < len(order)) & (supply[order][inside] == required)
     taken = np.full(len(offered), -1)
     taken[rows[is_met]] = order[inside[is_met]]
+    # The others share what is left, group by group.
     is_left = np.ones(len(offered), np.bool_)
     is_left[taken[taken >= 0]] = False
     left, without = np.flatnonzero(is_left), np.flatnonzero(taken < 0)
@@ -124,32 +165,6 @@ def exchanged(offered: Ints, before: Ints, group: Ints, asks: Bools) -> Ints:
     without = without[np.argsort(group[without], kind="stable")]
     taken[without] = left
     return taken
-
-
-def _ranks(ascending: Ints) -> Ints:
-    """The how-manieth of its like each entry is, from 0."""
-    return np.arange(len(ascending)) - np.searchsorted(ascending, ascending)
-
-
-CLASSES: Final = 6
-"""Of an attribute's values: missing, and five more."""
-
-MOST_PAIRS: Final = 60
-"""Tables that are counted; of more, so many are drawn at random."""
-
-STANDS_OUT: Final = 1.5
-"""How many times what noise alone makes of a table it must differ from independence."""
-
-_NOISE_ALONE: Final = 0.8
-"""The mean size of a normal number of deviation 1 (rounded up)."""
-
-_MOST_APART: Final = 0.7
-"""The share of all cases by which tables of attributes that belong together closely differ from
-independence, about.
-"""
-
-_ROUNDS: Final = 20
-"""Of raking a table to its margins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,25 +192,23 @@ def class_table(attribute: MeasuredAttribute, shares: Floats) -> Ints:
     if attribute.is_of_numbers:
         total = max(float(shares.sum()), 1e-9)
         middle = np.cumsum(shares) - shares / 2
-        found = 1 + np.clip(most * middle / total, 0, most - 1).astype(np.int64)
+        found = np.clip(most * middle / total, 0, most - 1).astype(np.int64)
     else:
         rank = np.argsort(np.argsort(-shares, kind="stable"), kind="stable")
-        found = 1 + np.minimum(rank, most - 1)
-    return np.append(found, 0)
+        found = np.minimum(rank, most - 1)
+    return np.append(found + 1, 0)
 
 
 def first_rows(cases: Cases, codes: Ints) -> Ints:
     """The first event of each case that has a value: int64, ascending; none for other cases."""
     rows = np.flatnonzero(codes >= 0)
-    case = cases.case_of[rows]
-    is_first = np.ones(len(rows), np.bool_)
-    is_first[1:] = np.diff(case) != 0
-    return rows[is_first]
+    is_first = np.diff(cases.case_of[rows], prepend=-1) != 0
+    return np.asarray(rows[is_first])
 
 
 def first_values(attribute: MeasuredAttribute, cases: Cases, codes: Ints) -> Ints:
     """The first value of each case: int64, shape (cases,); -1 where it has none."""
-    if is_of_cases(attribute):
+    if attribute.is_of_cases:
         return codes
     found = np.full(len(cases), -1)
     rows = first_rows(cases, codes)
@@ -211,27 +224,23 @@ def pairs_of(classes: Classes, pairs: Sequence[tuple[int, int]]) -> Query:
         for place, attribute in enumerate(classes.attributes):
             codes = attribute.codes(cases.columns[attribute.name])
             found.append(classes.of(place, first_values(attribute, cases, codes)))
-        value = int(UNIT_NORM / np.sqrt(max(len(pairs), 1)))
         keys = [
             (pair * CLASSES + found[one]) * CLASSES + found[other]
             for pair, (one, other) in enumerate(pairs)
         ]
         case = np.tile(np.arange(len(cases)), len(pairs))
+        value = int(UNIT_NORM / np.sqrt(max(len(pairs), 1)))
         return Entries(case, np.full(len(case), value), np.concatenate(keys))
 
     return tables
-
-
-def pairs_of_places(attributes: int) -> int:
-    """How many tables of two attributes are counted."""
-    return min(attributes * (attributes - 1) // 2, MOST_PAIRS)
 
 
 def may_stand_out(attributes: int, cases: float, sigma: float) -> bool:
     """Whether the tables of two attributes could stand out of noise of deviation ``sigma`` on a
     case's whole vector, in a log of so many cases.
     """
-    of_a_count = sigma * np.sqrt(pairs_of_places(attributes))
+    tables = min(attributes * (attributes - 1) // 2, MOST_PAIRS)
+    of_a_count = sigma * np.sqrt(tables)
     return bool(_NOISE_ALONE * of_a_count * CLASSES**2 < _MOST_APART * cases)
 
 
@@ -252,28 +261,19 @@ def forest(pairs: Sequence[tuple[int, int]], noisy: Floats, sigma: float) -> lis
     ``noisy``: shape (pairs, CLASSES, CLASSES), in cases, with noise of deviation ``sigma``.
     """
     expected = [independent(table) for table in noisy]
-    apart = np.array(
-        [np.abs(table - guess).sum() for table, guess in zip(noisy, expected, strict=True)]
-    )
+    apart = np.array([np.abs(noisy[pair] - guess).sum() for pair, guess in enumerate(expected)])
     least = STANDS_OUT * _NOISE_ALONE * sigma * CLASSES**2
-    tree: dict[int, int] = {}
-    chosen: list[int] = []
+    # The tree that each place is in, by one of its places; the furthest apart are joined first.
+    tree_of = {place: place for pair in pairs for place in pair}
+    tables: dict[tuple[int, int], Floats] = {}
     for pair in np.argsort(-apart, kind="stable").tolist():
-        one, other = (_root(tree, place) for place in pairs[pair])
-        if apart[pair] > least and one != other:
-            tree[one] = other
-            chosen.append(pair)
-    tables = {
-        pairs[pair]: expected_beside(noisy[pair], np.maximum(expected[pair], 1e-6), sigma)
-        for pair in chosen
-    }
+        one, other = (tree_of[place] for place in pairs[pair])
+        if apart[pair] <= least or one == other:
+            continue
+        tree_of = {place: other if tree == one else tree for place, tree in tree_of.items()}
+        guess = np.maximum(expected[pair], 1e-6)
+        tables[pairs[pair]] = expected_beside(noisy[pair], guess, sigma)
     return _from_roots(tables)
-
-
-def _root(tree: dict[int, int], place: int) -> int:
-    while place in tree:
-        place = tree[place]
-    return place
 
 
 def _from_roots(tables: dict[tuple[int, int], Floats]) -> list[Edge]:
@@ -297,7 +297,7 @@ def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:
     for _ in range(_ROUNDS):
         found = found * (rows / np.maximum(found.sum(axis=1), 1e-12))[:, None]
         found = found * (columns / np.maximum(found.sum(axis=0), 1e-12))
-    return np.asarray(found, np.float64)
+    return found
 
 
 def with_pairs(
@@ -312,44 +312,50 @@ def with_pairs(
     """
     found = list(columns)
     for edge in edges:
-        parent, child = (classes.attributes[place] for place in (edge.parent, edge.child))
+        parent, child = classes.attributes[edge.parent], classes.attributes[edge.child]
+        of_parent = classes.of(edge.parent, first_values(parent, cases, found[edge.parent].codes))
         codes = found[edge.child].codes.copy()
-        own = classes.of(edge.parent, first_values(parent, cases, found[edge.parent].codes))
-        if is_of_cases(child):
+        if child.is_of_cases:
             rows = case = np.arange(len(cases))
             group = np.zeros(len(cases), np.int64)
         else:
-            rows, case, group = first_rows(cases, codes), cases.case_of, cases.codes
-        offered, group = classes.of(edge.child, codes[rows]), group[rows]
-        suited = _suited(edge.table, own[case[rows]], offered, group, randomness)
+            rows = first_rows(cases, codes)
+            case, group = cases.case_of[rows], cases.codes[rows]
+        offered = classes.of(edge.child, codes[rows])
+        suited = _suited(edge.table, of_parent[case], offered, group, randomness)
         every = np.ones(len(rows), np.bool_)
         codes[rows] = codes[rows][exchanged(offered, suited, group, every)]
         found[edge.child] = Drawn(codes, found[edge.child].origin)
     return found
 
 
-def with_transitions(drawn: Drawn, table: Floats, cases: Cases, randomness: Randomness) -> Drawn:
+def with_transitions(
+    drawn: Drawn,
+    table: Floats,
+    cases: Cases,
+    randomness: Randomness,
+) -> Drawn:
     """The same values of each activity, exchanged between events at the same place of their cases
     so that values follow each other as often as ``table`` (shape (values, values)) says.
     """
-    codes, last = drawn.codes.copy(), np.full(len(cases), -1)
-    case_of, place = cases.case_of, cases.place
+    codes = drawn.codes.copy()
     padded = np.zeros((CLASSES, CLASSES))
     padded[: len(table), : len(table)] = table
-    rows = np.flatnonzero(codes >= 0)
-    rows = rows[np.argsort(place[rows], kind="stable")]
-    for all_rows in np.split(rows, np.flatnonzero(np.diff(place[rows])) + 1):
-        block = all_rows[last[case_of[all_rows]] >= 0]
-        offered, before = codes[block], codes[last[case_of[block]]]
-        suited = _suited(padded, before, offered, cases.codes[block], randomness)
-        every = np.ones(len(block), np.bool_)
-        codes[block] = offered[exchanged(offered, suited, cases.codes[block], every)]
-        last[case_of[all_rows]] = all_rows
+    in_log_order = np.zeros(len(codes), np.int64)
+    for rows, before in _later_values(codes, cases, in_log_order):
+        offered, group = codes[rows], cases.codes[rows]
+        suited = _suited(padded, codes[before], offered, group, randomness)
+        every = np.ones(len(rows), np.bool_)
+        codes[rows] = offered[exchanged(offered, suited, group, every)]
     return Drawn(codes, drawn.origin)
 
 
 def _suited(
-    table: Floats, parent: Ints, offered: Ints, group: Ints, randomness: Randomness
+    table: Floats,
+    parent: Ints,
+    offered: Ints,
+    group: Ints,
+    randomness: Randomness,
 ) -> Ints:
     """For each row a class of the child that suits its parent's, as many of each as the table says
     of those that are offered in its group: int64.
@@ -359,14 +365,16 @@ def _suited(
         return suited
     order = randomness.permutation(len(group))
     order = order[np.lexsort((parent[order], group[order]))]
-    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
-        times = [np.bincount(each[rows], minlength=CLASSES) for each in (parent, offered)]
-        joint = raked(table, *(each.astype(np.float64) for each in times))
+    for rows in _runs(order, group[order]):
+        of_parent = np.bincount(parent[rows], minlength=CLASSES)
+        of_child = np.bincount(offered[rows], minlength=CLASSES)
+        joint = raked(table, of_parent.astype(np.float64), of_child.astype(np.float64))
         # Rows of a group come by their parent's class.
-        ends = np.cumsum(times[0])
-        for place, (end, size) in enumerate(zip(ends.tolist(), times[0].tolist(), strict=True)):
+        begin = 0
+        for shares, size in zip(joint, of_parent.tolist(), strict=True):
             if size:
-                shares = joint[place] / max(float(joint[place].sum()), 1e-12)
-                drawn = rounded_times(shares * size, randomness)
-                suited[rows[end - size : end]] = np.repeat(np.arange(CLASSES), drawn)
+                drawn = shares / max(float(shares.sum()), 1e-12) * size
+                times = rounded_times(drawn, randomness)
+                suited[rows[begin : begin + size]] = np.repeat(np.arange(CLASSES), times)
+            begin += size
     return suited

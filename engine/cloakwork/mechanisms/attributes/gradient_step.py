@@ -8,7 +8,7 @@ a smaller norm, so the same budget buys less noise. As values are shares, one st
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,12 +18,17 @@ from cloakwork.kernel import Cases, Entries, Gaussian, Kernel, NoisySums, Query
 from cloakwork.mechanisms.attributes.contributions import (
     SPREAD,
     UNIT_NORM,
+    Contributions,
     TableLayout,
     best_norm,
-    is_of_cases,
     spread_over_events,
 )
-from cloakwork.mechanisms.attributes.tables import STANDS_OUT, Counted, NoisyTables, ValueShares
+from cloakwork.mechanisms.attributes.tables import (
+    STANDS_OUT,
+    Counted,
+    NoisyTables,
+    ValueShares,
+)
 
 CENTRED: Final = 0.01
 """Shares below this are not taken off: they make gradients no shorter to speak of, and there may be
@@ -73,11 +78,11 @@ class GradientStep:
         squares = [
             (each - usual**2).sum(axis=1) for each, usual in zip(every, expected, strict=True)
         ]
-        norms = _expected_norms(layout, squares, released)
-        if not len(norms):
+        lengths = _expected_lengths(layout, squares, released)
+        if not len(lengths):
             return cls(layout, expected, LEAST_NORM, 1.0)
-        norms = np.maximum(np.outer(AROUND, norms).ravel(), LEAST_NORM)
-        # Each case comes once for each of these.
+        # Each case comes once for each of these parts, so noise counts so often, too.
+        norms = np.maximum(np.outer(AROUND, lengths).ravel(), LEAST_NORM)
         noise = sigma / UNIT_NORM * len(AROUND)
         best = best_norm(norms, np.ones(len(norms)), noise * DEARER)
         norm = min(max(best, float(np.median(norms))), float(norms.max()))
@@ -95,29 +100,43 @@ class GradientStep:
         """The gradient of each case, at the keys of the tables' values."""
 
         def gradients(cases: Cases) -> Entries:
-            own, expected = _ValueEntries(), _ValueEntries()
+            own, usual = Contributions(), Contributions()
             label, share = spread_over_events(cases, self.layout.labels)
-            labels, known = len(self.layout.labels), label >= 0
-            having = np.unique(cases.case_of[known] * labels + label[known])
-            of_events = having // max(labels, 1), having % max(labels, 1)
+            known = label >= 0
+            of_events = _having(cases.case_of[known], label[known], len(self.layout.labels))
             every, zeros = np.arange(len(cases)), np.zeros(len(cases), np.int64)
             for place, attribute in enumerate(self.layout.attributes):
                 codes = attribute.codes(cases.columns[attribute.name])
                 weight, first = self.layout.weight(place), self.layout.values(place)
-                if is_of_cases(attribute):
-                    case, group, times, present = every, zeros, np.ones(len(cases)), (every, zeros)
+                if attribute.is_of_cases:
+                    case, group, times = every, zeros, np.ones(len(cases))
+                    having, groups = every, zeros
                 else:
-                    case, group, times, present = cases.case_of, label, share, of_events
+                    case, group, times = cases.case_of, label, share
+                    having, groups = of_events
+                # How often the case has each value.
                 rows = np.flatnonzero((codes >= 0) & (group >= 0))
                 key = first + group[rows] * attribute.size + codes[rows]
                 own.add(case[rows], key, weight * times[rows])
-                row, cell, usual = _usual_values(self.expected[place], present[1])
-                expected.add(present[0][row], first + cell, -weight * usual)
-            return _entries([own, expected], UNIT_NORM / self.norm)
+                # Less how often the tables expect it.
+                row, cell, expected = _usual_values(self.expected[place], groups)
+                usual.add(having[row], first + cell, -weight * expected)
+            entries = Contributions(
+                own.case + usual.case,
+                own.code + usual.code,
+                own.weight + usual.weight,
+            )
+            return entries.in_steps(UNIT_NORM / self.norm)
 
         return gradients
 
-    def _corrected(self, place: int, counted: Counted, answer: NoisySums, sigma: float) -> Counted:
+    def _corrected(
+        self,
+        place: int,
+        counted: Counted,
+        answer: NoisySums,
+        sigma: float,
+    ) -> Counted:
         """The counts of one attribute, averaged with what was expected of them and the answer's
         correction, weighted by how precise both are.
         """
@@ -127,35 +146,26 @@ class GradientStep:
         moved = answer.at(codes).reshape(groups, size) * grain
         values = np.maximum(counted.mass, 0.0)[:, None] * self.expected[place] + moved
         noise = sigma * grain
-        both = _averaged((counted.values, counted.sigma), (values, noise))
-        added = values.sum(axis=1), noise * float(np.sqrt(max(size, 1)))
-        totals = _averaged((counted.totals, counted.total_sigma), added)
-        return Counted(*both, *totals, counted.mass, counted.mass_sigma)
+        found, deviation = _averaged(counted.values, counted.sigma, values, noise)
+        totals, total_sigma = _averaged(
+            counted.totals,
+            counted.total_sigma,
+            values.sum(axis=1),
+            noise * float(np.sqrt(max(size, 1))),
+        )
+        return replace(
+            counted,
+            values=found,
+            sigma=deviation,
+            totals=totals,
+            total_sigma=total_sigma,
+        )
 
 
-class _ValueEntries:
-    """Entries of cases before they are rounded."""
-
-    def __init__(self) -> None:
-        self.case: list[Ints] = []
-        self.code: list[Ints] = []
-        self.weight: list[Floats] = []
-
-    def add(self, case: Ints, code: Ints, weight: Floats) -> None:
-        """Entries of one attribute."""
-        self.case.append(case)
-        self.code.append(code)
-        self.weight.append(weight)
-
-
-def _entries(found: Sequence[_ValueEntries], steps: float) -> Entries:
-    """All entries in order, in grid steps, of which a case has ``steps``."""
-    weight = np.concatenate([each for entries in found for each in entries.weight])
-    return Entries(
-        np.concatenate([each for entries in found for each in entries.case]),
-        np.trunc(weight * steps).astype(np.int64),
-        np.concatenate([each for entries in found for each in entries.code]),
-    )
+def _having(case: Ints, label: Ints, labels: int) -> tuple[Ints, Ints]:
+    """Each case and each activity that it has, once: both int64, ascending by case."""
+    once = np.unique(case * labels + label)
+    return once // max(labels, 1), once % max(labels, 1)
 
 
 def _usual_values(expected: Floats, group: Ints) -> tuple[Ints, Ints, Floats]:
@@ -164,22 +174,33 @@ def _usual_values(expected: Floats, group: Ints) -> tuple[Ints, Ints, Floats]:
     """
     groups, size = expected.shape
     cells = np.flatnonzero(expected.ravel() > 0)
+    # Cells stand group by group: ``times`` of each, from ``first`` on.
     times = np.bincount(cells // max(size, 1), minlength=groups)
     first = np.cumsum(times) - times
-    row = np.repeat(np.arange(len(group)), times[group])
-    rank = np.arange(len(row)) - np.repeat(np.cumsum(times[group]) - times[group], times[group])
+    of_entry = times[group]
+    row = np.repeat(np.arange(len(group)), of_entry)
+    rank = np.arange(len(row)) - np.repeat(np.cumsum(of_entry) - of_entry, of_entry)
     cell = cells[first[group[row]] + rank]
     return row, cell, expected.ravel()[cell]
 
 
-def _averaged(one: tuple[Floats, float], other: tuple[Floats, float]) -> tuple[Floats, float]:
-    """Two answers to the same question, weighted by how precise they are."""
-    precision = one[1] ** -2, other[1] ** -2
-    both = sum(precision)
-    return (one[0] * precision[0] + other[0] * precision[1]) / both, both**-0.5
+def _averaged(
+    one: Floats,
+    one_sigma: float,
+    other: Floats,
+    other_sigma: float,
+) -> tuple[Floats, float]:
+    """Two answers to the same question, weighted by how precise they are; and its deviation."""
+    precision, other_precision = one_sigma**-2, other_sigma**-2
+    both = precision + other_precision
+    return (one * precision + other * other_precision) / both, both**-0.5
 
 
-def _expected_norms(layout: TableLayout, squares: Sequence[Floats], released: Cases) -> Floats:
+def _expected_lengths(
+    layout: TableLayout,
+    squares: Sequence[Floats],
+    released: Cases,
+) -> Floats:
     """How long the gradient of each of the ``released`` cases would be, about: shape (cases,).
     ``squares``: of each attribute the mean square of what is in a group, shape (groups,).
     """
@@ -187,12 +208,11 @@ def _expected_norms(layout: TableLayout, squares: Sequence[Floats], released: Ca
     of_events, of_cases = np.zeros(labels), 0.0
     for place, attribute in enumerate(layout.attributes):
         square = layout.weight(place) ** 2 * squares[place]
-        if is_of_cases(attribute):
+        if attribute.is_of_cases:
             of_cases += float(square[0])
         else:
             of_events += square
-    having = np.unique(released.case_of * labels + released.codes)
-    case, label = having // max(labels, 1), having % max(labels, 1)
+    case, label = _having(released.case_of, released.codes, labels)
     found = np.bincount(case, of_events[label], minlength=len(released))
     return np.asarray(np.sqrt(found + of_cases), np.float64)
 
@@ -202,9 +222,10 @@ def _share_counted(tables: NoisyTables, released: Cases) -> float:
     are about as many as the log's, and have the same activities. 1 where noise hides it.
     """
     labels = len(released.alphabet)
-    having = np.unique(released.case_of * labels + released.codes) % max(labels, 1)
-    real = np.append(np.bincount(having, minlength=labels), len(released)).astype(np.float64)
+    _, label = _having(released.case_of, released.codes, labels)
+    real = np.append(np.bincount(label, minlength=labels), len(released)).astype(np.float64)
     noisy, sigma = tables.masses()
+    # The noisy counts along the real ones (least squares).
     length = float(np.sqrt(real @ real))
     along = float(noisy @ real) / max(length, 1.0)
     if along < STANDS_OUT * sigma:

@@ -2,19 +2,18 @@
 the same with a regression's gradient step from them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 from pydantic import JsonValue, ValidationError
 
-from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.arrays import Floats
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.guarantees import Guarantee
-from cloakwork.kernel import Cases, Gaussian, Kernel, NoisySums, Randomness
+from cloakwork.kernel import Cases, Gaussian, Kernel, Randomness
 from cloakwork.mechanisms.attributes.bins import UNIT
 from cloakwork.mechanisms.attributes.contributions import (
     NORMS,
@@ -23,7 +22,6 @@ from cloakwork.mechanisms.attributes.contributions import (
     WHOLE,
     TableLayout,
     best_norm,
-    is_of_cases,
     norms_of,
     tables_of,
 )
@@ -69,7 +67,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Theorem,
 )
-from cloakwork.mechanisms.steps import Enrichment, EnrichStep
+from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Listed, Numbers, Times
 
 FINER: Final = (300.0, 3000.0)
 """How many deviations of a count's noise a log's cases must be, for finer bins of numbers."""
@@ -160,7 +158,8 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
                 f"'{facts.unit.attribute}' says who is protected: released cases are nobody's, and "
                 "have no value of it; leave it out of the guarantee",
             )
-        missing = [name for name in part.columns if not _is_declared(name, facts)]
+        declared = {name: _declared(name, facts) for name in part.columns}
+        missing = [name for name in part.columns if declared[name] is None]
         if missing:
             return Refusal(
                 "needs",
@@ -169,7 +168,7 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
                 "identifies people has none, and is left out of the guarantee",
                 tuple(f"domain or range of '{name}' under spec.attributes" for name in missing),
             )
-        measured = [_declared(name, facts) for name in dict.fromkeys(part.columns)]
+        measured = [attribute for attribute in declared.values() if attribute is not None]
         if part.delta <= 0 and any(attribute.found for attribute in measured):
             return Refusal("misconfigured", "to find values takes a delta above 0")
         params = calibrated(measured, facts.unit.max_cases, part.mu, chosen, part.delta)
@@ -194,38 +193,33 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
 
     def enrich(self, params: AttributesHistogramParams, kernel: Kernel, cases: Cases) -> Enrichment:
         """Find a norm, count all tables, then those of pairs, and draw from them."""
+        randomness = kernel.randomness
         layout = TableLayout(_with_found_values(params, kernel), cases.alphabet)
         norm, count = _find_norm(params, kernel, layout)
-        step = norm / UNIT_NORM
-        layout = layout.finer(_fineness(count, params.values_sigma * step))
-        spare, count_of = params.structure_sigma, len(layout.attributes)
-        finds_pairs = spare is not None and may_stand_out(count_of, count, spare / UNIT_NORM)
+        # Bins are as fine as so many cases allow.
+        deviation = params.values_sigma * (norm / UNIT_NORM)
+        layout = layout.finer(sum(count >= times * deviation for times in FINER))
+        attributes = layout.attributes
         # What noise would hide is not asked; the same noise tells more of the values.
+        spare = params.structure_sigma
+        finds_pairs = spare is not None and may_stand_out(len(attributes), count, spare / UNIT_NORM)
         again = None if finds_pairs else spare
-        tables = _asked_tables(params, kernel, layout, norm, again)
-        kept = [tables.kept(place) for place in range(count_of)]
-        shares, randomness = _Shares(layout, tuple(kept), _shares_before(cases)), kernel.randomness
-        counted: Iterable[Counted] = map(tables.counted, range(count_of))
-        for sigma in _steps_of(params, again):
-            known = list(counted)
-            start = GradientStep.starting_at(list(shares.of(known)), tables, cases, sigma)
-            counted = start.taken(kernel, known, sigma)
-        drawn, classes = [], []
-        for attribute, values in zip(layout.attributes, shares.of(counted), strict=True):
-            group = np.zeros(len(cases), np.int64) if is_of_cases(attribute) else cases.codes
-            drawn.append(draw_values(values, group, randomness))
-            classes.append(class_table(attribute, _frequencies(drawn[-1].codes, attribute.size)))
+        tables, values = _measured_values(params, kernel, layout, norm, again, cases)
+        # Each attribute by itself; then those exchange values that belong together.
+        drawn = []
+        for attribute, shares in zip(attributes, values, strict=True):
+            group = np.zeros(len(cases), np.int64) if attribute.is_of_cases else cases.codes
+            drawn.append(draw_values(shares, group, randomness))
         edges = []
         if spare is not None and finds_pairs:
-            shared = Classes(layout.attributes, tuple(classes))
-            edges = _find_forest(spare, kernel, shared)
-            drawn = with_pairs(drawn, edges, shared, cases, randomness)
-        columns: dict[str, Any] = {}
-        for place, attribute in enumerate(layout.attributes):
+            classes = _classes_of(attributes, drawn)
+            edges = _find_forest(spare, kernel, classes)
+            drawn = with_pairs(drawn, edges, classes, cases, randomness)
+        columns: dict[str, Listed | Numbers | Times] = {}
+        for place, attribute in enumerate(attributes):
             rows = drawn[place]
-            if not is_of_cases(attribute):
-                follows = tables.transitions(place)
-                rows = _kept_within_cases(rows, kept[place], follows, cases, randomness)
+            if not attribute.is_of_cases:
+                rows = _kept_within_cases(rows, tables, place, cases, randomness)
             chance = randomness.uniform(np.full(len(rows.codes), UNIT))
             columns[attribute.name] = attribute.released(rows.codes, chance[rows.origin])
         return Enrichment(columns, {"norm of a case": norm, "pairs of attributes": len(edges)})
@@ -242,6 +236,20 @@ def _why(params: AttributesHistogramParams) -> str:
     return f"{drawn}; of {names}, values that about {least:,} cases have are found through noise"
 
 
+def _declared(name: str, facts: Facts) -> MeasuredAttribute | None:
+    """The attribute, as far as it is declared, or its values are to be found."""
+    if name in facts.domains:
+        # None is to have no value, which every attribute may.
+        domain = tuple(value for value in facts.domains[name] if value is not None)
+        return MeasuredAttribute(name=name, domain=domain)
+    if name in facts.found:
+        return MeasuredAttribute(name=name, found=facts.found[name])
+    if name in facts.ranges:
+        type_ = facts.types.get(name, "number")
+        return MeasuredAttribute(name=name, range=facts.ranges[name], type=type_)
+    return None
+
+
 def _with_found_values(
     params: AttributesHistogramParams, kernel: Kernel
 ) -> tuple[MeasuredAttribute, ...]:
@@ -255,75 +263,10 @@ def _with_found_values(
     )
 
 
-def _tables(
-    kernel: Kernel, layout: TableLayout, norm: float, sigma: float
-) -> tuple[NoisySums, float]:
-    """The tables of all attributes, and the deviation of their noise."""
-    return kernel.sum(tables_of(layout, norm), Gaussian(sigma), SPREAD), sigma
-
-
-def _asked_tables(
+def _find_norm(
     params: AttributesHistogramParams,
     kernel: Kernel,
     layout: TableLayout,
-    norm: float,
-    again: float | None,
-) -> NoisyTables:
-    """The tables; twice where ``again`` is noise that nothing else is asked with, and no step."""
-    sigmas = [params.sigma]
-    if again is not None and params.step_sigma is None:
-        sigmas.append(again)
-    answers = [_tables(kernel, layout, norm, sigma) for sigma in sigmas]
-    return NoisyTables(layout, answers, norm / UNIT_NORM)
-
-
-def _steps_of(params: AttributesHistogramParams, again: float | None) -> list[float]:
-    """The noise of each gradient step; none where tables alone are asked for."""
-    if params.step_sigma is None:
-        return []
-    return [params.step_sigma] + ([] if again is None else [again])
-
-
-@dataclass(frozen=True, slots=True)
-class _Shares:
-    """How counts become shares: ``kept``, of each attribute the share of its values that are the
-    one before; ``before``: ``_shares_before`` of the released cases.
-    """
-
-    layout: TableLayout
-    kept: tuple[float, ...]
-    before: Floats
-
-    def of(self, counted: Iterable[Counted]) -> Iterator[ValueShares]:
-        """The values of each attribute, with the noise taken out."""
-        for place, (attribute, each) in enumerate(
-            zip(self.layout.attributes, counted, strict=True)
-        ):
-            of_cases = is_of_cases(attribute)
-            passed_on = np.zeros((1, 1)) if of_cases else self.kept[place] * self.before
-            yield fitted(each, passed_on)
-
-
-def _find_forest(sigma: float, kernel: Kernel, classes: Classes) -> list[Edge]:
-    """The pairs of attributes that belong together."""
-    count = len(classes.attributes)
-    pairs = [(one, other) for other in range(count) for one in range(other)]
-    if len(pairs) > MOST_PAIRS:
-        chosen = kernel.randomness.permutation(len(pairs))[:MOST_PAIRS]
-        pairs = [pairs[place] for place in chosen.tolist()]
-    answer = kernel.sum(pairs_of(classes, pairs), Gaussian(sigma), SPREAD)
-    step = np.sqrt(len(pairs)) / UNIT_NORM
-    noisy = answer.at(np.arange(len(pairs) * CLASSES**2)) * step
-    return forest(pairs, noisy.reshape(len(pairs), CLASSES, CLASSES), sigma * step)
-
-
-def _frequencies(codes: Ints, size: int) -> Floats:
-    """How often each value is, of those that were drawn: shape (size,)."""
-    return np.bincount(codes[codes >= 0], minlength=size).astype(np.float64)
-
-
-def _find_norm(
-    params: AttributesHistogramParams, kernel: Kernel, layout: TableLayout
 ) -> tuple[float, float]:
     """The norm that cases are clipped to: where less would distort more than it saves noise; and
     how many cases there are about, those that noise hides left out.
@@ -338,9 +281,43 @@ def _find_norm(
     return best_norm(inside, believed, params.sigma / UNIT_NORM), cases
 
 
-def _fineness(cases: float, sigma: float) -> int:
-    """Of bins: for a log of so many cases, with noise of deviation ``sigma`` on each count."""
-    return sum(cases >= times * sigma for times in FINER)
+def _measured_values(
+    params: AttributesHistogramParams,
+    kernel: Kernel,
+    layout: TableLayout,
+    norm: float,
+    again: float | None,
+    cases: Cases,
+) -> tuple[NoisyTables, Iterator[ValueShares]]:
+    """The tables, and the values of each attribute with the noise taken out: by tables alone, or by
+    gradient steps from them. ``again``: noise that nothing else is asked with, if any.
+    """
+    sigmas, steps = [params.sigma], []
+    if params.step_sigma is not None:
+        steps.append(params.step_sigma)
+    if again is not None:
+        (sigmas if params.step_sigma is None else steps).append(again)
+    query = tables_of(layout, norm)
+    answers = [(kernel.sum(query, Gaussian(sigma), SPREAD), sigma) for sigma in sigmas]
+    tables = NoisyTables(layout, answers, norm / UNIT_NORM)
+    places = range(len(layout.attributes))
+    # A group passes on to those behind it as many of its values as are kept.
+    before = _shares_before(cases)
+    passed_on = [
+        np.zeros((1, 1)) if layout.attributes[place].is_of_cases else tables.kept(place) * before
+        for place in places
+    ]
+
+    def values_of(counted: Iterable[Counted]) -> Iterator[ValueShares]:
+        return map(fitted, counted, passed_on)
+
+    # One after another, since an answer's noise is drawn when it is read.
+    counted: Iterable[Counted] = map(tables.counted, places)
+    for sigma in steps:
+        known = list(counted)
+        start = GradientStep.starting_at(list(values_of(known)), tables, cases, sigma)
+        counted = start.taken(kernel, known, sigma)
+    return tables, values_of(counted)
 
 
 def _shares_before(cases: Cases) -> Floats:
@@ -350,52 +327,59 @@ def _shares_before(cases: Cases) -> Floats:
     pairs = cases.codes[later] * labels + cases.codes[later - 1]
     follows = np.bincount(pairs, minlength=labels * labels).reshape(labels, labels)
     events = np.bincount(cases.codes, minlength=labels)
-    return np.asarray(follows / np.maximum(events, 1)[:, None], np.float64)
+    return follows / np.maximum(events, 1)[:, None]
 
 
-def _is_declared(name: str, facts: Facts) -> bool:
-    return name in facts.domains or name in facts.ranges or name in facts.found
+def _classes_of(attributes: tuple[MeasuredAttribute, ...], drawn: Sequence[Drawn]) -> Classes:
+    """Classes of the values, by how often each was drawn."""
+    tables = []
+    for attribute, rows in zip(attributes, drawn, strict=True):
+        known = rows.codes[rows.codes >= 0]
+        times = np.bincount(known, minlength=attribute.size).astype(np.float64)
+        tables.append(class_table(attribute, times))
+    return Classes(attributes, tuple(tables))
 
 
-def _declared(name: str, facts: Facts) -> MeasuredAttribute:
-    if name in facts.domains:
-        # None is to have no value, which every attribute may.
-        domain = tuple(value for value in facts.domains[name] if value is not None)
-        return MeasuredAttribute(name=name, domain=domain)
-    if name in facts.found:
-        return MeasuredAttribute(name=name, found=facts.found[name])
-    type_ = facts.types.get(name, "number")
-    return MeasuredAttribute(name=name, range=facts.ranges[name], type=type_)
+def _find_forest(sigma: float, kernel: Kernel, classes: Classes) -> list[Edge]:
+    """The pairs of attributes that belong together."""
+    count = len(classes.attributes)
+    pairs = [(one, other) for other in range(count) for one in range(other)]
+    if len(pairs) > MOST_PAIRS:
+        chosen = kernel.randomness.permutation(len(pairs))[:MOST_PAIRS]
+        pairs = [pairs[place] for place in chosen.tolist()]
+    answer = kernel.sum(pairs_of(classes, pairs), Gaussian(sigma), SPREAD)
+    # A case weighs one over the root of the number of tables in each.
+    step = np.sqrt(len(pairs)) / UNIT_NORM
+    noisy = answer.at(np.arange(len(pairs) * CLASSES**2)) * step
+    return forest(pairs, noisy.reshape(len(pairs), CLASSES, CLASSES), sigma * step)
 
 
 def _kept_within_cases(
     drawn: Drawn,
-    kept: float,
-    transitions: Floats | None,
+    tables: NoisyTables,
+    place: int,
     cases: Cases,
     randomness: Randomness,
 ) -> Drawn:
-    """Values of an attribute of events, of which a share ``kept`` are the one before, or follow it
-    as ``transitions`` says.
+    """Values of an attribute of events, of which as many are the one before, or follow it, as the
+    tables say.
     """
+    kept = tables.kept(place)
     if kept >= CONSTANT:
         return with_copies(drawn, cases)
+    transitions = tables.transitions(place)
     if transitions is not None:
         return with_transitions(drawn, transitions, cases, randomness)
-    by_chance = _by_chance(drawn.codes)
+    # How often two values are the same that do not know of each other.
+    known = drawn.codes[drawn.codes >= 0]
+    if not len(known):
+        return drawn
+    shares = np.bincount(known) / len(known)
+    by_chance = float((shares**2).sum())
     if kept <= by_chance:
         return drawn
     rate = (kept - by_chance) / (1 - by_chance)
     return with_repeats(drawn, cases, cases.codes, rate, randomness)
-
-
-def _by_chance(codes: Ints) -> float:
-    """How often two values are the same that do not know of each other."""
-    known = codes[codes >= 0]
-    if not len(known):
-        return 1.0
-    shares = np.bincount(known) / len(known)
-    return float((shares**2).sum())
 
 
 class AttributesRegression(AttributesHistogram):

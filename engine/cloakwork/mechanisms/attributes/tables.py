@@ -16,7 +16,7 @@ import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.kernel import NoisySums
-from cloakwork.mechanisms.attributes.contributions import SIDE_WEIGHT, TableLayout, is_of_cases
+from cloakwork.mechanisms.attributes.contributions import SIDE_WEIGHT, TableLayout
 
 GRID: Final = 60
 """Sizes that a count may have, beside next to none."""
@@ -59,22 +59,24 @@ def _means(counts: Floats, unit: Floats, sizes: Floats, sigma: float) -> Floats:
     flat, scale = counts.ravel(), unit.ravel()
     if not len(flat):
         return counts
-    some = slice(None, None, -(-len(flat) // _MOST_ROWS))
-    likelihood = _likelihood(flat[some], scale[some], sizes, sigma)
+
+    def likelihood(part: slice) -> Floats:
+        """Of each count (row) under each size (column), up to a factor a row."""
+        apart = flat[part, None] - scale[part, None] * sizes
+        square = (apart / sigma) ** 2
+        least = square.min(axis=1, keepdims=True)
+        return np.asarray(np.exp((least - square) / 2), np.float64)
+
+    # Which sizes there are, learnt from some of the counts (expectation and maximisation).
+    some = likelihood(slice(None, None, -(-len(flat) // _MOST_ROWS)))
     weight = np.full(len(sizes), 1 / len(sizes))
     for _ in range(STEPS):
-        weight = _posterior(likelihood, weight).mean(axis=0)
+        weight = _posterior(some, weight).mean(axis=0)
     found = np.empty(len(flat))
     for begin in range(0, len(flat), _MOST_ROWS):
         part = slice(begin, begin + _MOST_ROWS)
-        found[part] = _posterior(_likelihood(flat[part], scale[part], sizes, sigma), weight) @ sizes
+        found[part] = _posterior(likelihood(part), weight) @ sizes
     return found.reshape(counts.shape)
-
-
-def _likelihood(counts: Floats, unit: Floats, sizes: Floats, sigma: float) -> Floats:
-    """Of each count (row) under each size (column), up to a factor a row."""
-    square = ((counts[:, None] - unit[:, None] * sizes) / sigma) ** 2
-    return np.asarray(np.exp((square.min(axis=1, keepdims=True) - square) / 2), np.float64)
 
 
 def _posterior(likelihood: Floats, weight: Floats) -> Floats:
@@ -117,18 +119,6 @@ class ValueShares:
 
     present: Floats
     shape: Floats
-
-
-def totals_of(values: Floats, sigma: float, alone: Floats | None, alone_sigma: float) -> Floats:
-    """Each group's total, shape (groups,): what its values add up to, and its own count if any,
-    weighted by how precise they are.
-    """
-    added: Floats = values.sum(axis=1)
-    variance = sigma**2 * max(values.shape[1], 1)
-    if alone is None:
-        return added
-    weight = alone_sigma**2 / (variance + alone_sigma**2)
-    return np.asarray(weight * added + (1 - weight) * alone, np.float64)
 
 
 def fitted(counted: Counted, passed_on: Floats) -> ValueShares:
@@ -192,7 +182,7 @@ def _of_groups(counted: Counted, used: Bools, parents: Floats) -> Floats:
 def independent(table: Floats) -> Floats:
     """A table of the same margins without any structure."""
     rows, columns = np.maximum(table.sum(axis=1), 0), np.maximum(table.sum(axis=0), 0)
-    return np.asarray(np.outer(rows, columns) / max(float(rows.sum()), 1e-9), np.float64)
+    return np.outer(rows, columns) / max(float(rows.sum()), 1e-9)
 
 
 STANDS_OUT: Final = 3.0
@@ -207,40 +197,51 @@ class NoisyTables:
     """
 
     def __init__(
-        self, layout: TableLayout, answers: Sequence[tuple[NoisySums, float]], step: float
+        self,
+        layout: TableLayout,
+        answers: Sequence[tuple[NoisySums, float]],
+        step: float,
     ) -> None:
-        self.layout, self._step = layout, step
-        self._weighted = [(sums, 1 / sigma**2) for sums, sigma in answers]
-        self._precision = sum(weight for _, weight in self._weighted)
-        self._sigma = step / math.sqrt(self._precision)
+        weighted = [(sums, 1 / sigma**2) for sums, sigma in answers]
+        precision = sum(weight for _, weight in weighted)
+        self.layout = layout
+        self._step = step
+        self._parts = [(sums, weight / precision) for sums, weight in weighted]
+        self._sigma = step / math.sqrt(precision)
+        self._side_sigma = self._sigma / SIDE_WEIGHT
 
-    def _at(self, begin: int, count: int, weight: float = 1.0) -> Floats:
+    def _at(self, begin: int, count: int, weight: float = SIDE_WEIGHT) -> Floats:
+        """The counts from the key ``begin`` on, of what goes in with this weight."""
         codes: Ints = begin + np.arange(count)
         found = np.zeros(count)
-        for sums, precision in self._weighted:
-            found += sums.at(codes) * (precision / self._precision)
+        for sums, part in self._parts:
+            found += sums.at(codes) * part
         return found * (self._step / weight)
 
     def counted(self, place: int) -> Counted:
         """The counts of one attribute."""
-        layout, side = self.layout, self._sigma / SIDE_WEIGHT
+        layout, side = self.layout, self._side_sigma
         attribute, groups = layout.attributes[place], layout.groups(place)
         weight = layout.weight(place)
         values = self._at(layout.values(place), groups * attribute.size, weight)
         values = values.reshape(groups, attribute.size)
-        alone = None
         sigma = self._sigma / weight
+        # Each group's total: what its values add up to, and its own count if any, weighted by how
+        # precise they are.
+        totals: Floats = values.sum(axis=1)
         variance = sigma**2 * max(attribute.size, 1)
         if layout.counts_totals(place):
-            alone = self._at(layout.totals(place), groups, SIDE_WEIGHT)
+            alone = self._at(layout.totals(place), groups)
+            trust = side**2 / (variance + side**2)
+            totals = trust * totals + (1 - trust) * alone
             variance = 1 / (1 / variance + 1 / side**2)
-        first = layout.masses + (len(layout.labels) if is_of_cases(attribute) else 0)
+        first = layout.masses + (len(layout.labels) if attribute.is_of_cases else 0)
         return Counted(
             values=values,
             sigma=sigma,
-            totals=totals_of(values, sigma, alone, side),
+            totals=totals,
             total_sigma=float(np.sqrt(variance)),
-            mass=self._at(first, groups, SIDE_WEIGHT),
+            mass=self._at(first, groups),
             mass_sigma=side,
         )
 
@@ -248,34 +249,30 @@ class NoisyTables:
         """How many cases have each activity, and last how many there are: shape (labels + 1,); and
         the deviation of their noise.
         """
-        count = len(self.layout.labels) + 1
-        found = self._at(self.layout.masses, count, SIDE_WEIGHT)
-        return found, self._sigma / SIDE_WEIGHT
+        return self._at(self.layout.masses, len(self.layout.labels) + 1), self._side_sigma
 
     def kept(self, place: int) -> float:
         """The share of an attribute's values that are the one before; 0 where noise hides it."""
-        if is_of_cases(self.layout.attributes[place]):
+        if self.layout.attributes[place].is_of_cases:
             return 0.0
-        several, same = self._at(2 * place, 2, SIDE_WEIGHT).tolist()
+        several, same = self._at(2 * place, 2).tolist()
         if self.layout.counts_follows(place):
             same = float(np.trace(self.followed(place)))
-        least = STANDS_OUT * self._sigma / SIDE_WEIGHT
-        if several < least or same < least:
+        if min(several, same) < STANDS_OUT * self._side_sigma:
             return 0.0
         return min(float(same / several), 1.0)
 
     def followed(self, place: int) -> Floats:
         """How often each value (row) is followed by each, of an attribute of few."""
         size = self.layout.attributes[place].size
-        found = self._at(self.layout.follows(place), size**2, SIDE_WEIGHT)
-        return found.reshape(size, size)
+        return self._at(self.layout.follows(place), size**2).reshape(size, size)
 
     def transitions(self, place: int) -> Floats | None:
         """The same with the noise taken out; None where it is not counted, or noise hides it."""
-        layout, sigma = self.layout, self._sigma / SIDE_WEIGHT
-        if is_of_cases(layout.attributes[place]) or not layout.counts_follows(place):
+        attribute, sigma = self.layout.attributes[place], self._side_sigma
+        if attribute.is_of_cases or not self.layout.counts_follows(place):
             return None
         counts = self.followed(place)
-        if counts.sum() < STANDS_OUT * sigma * max(layout.attributes[place].size, 1):
+        if counts.sum() < STANDS_OUT * sigma * max(attribute.size, 1):
             return None
         return expected_beside(counts, np.maximum(independent(counts), 1e-6), sigma)

@@ -1,4 +1,4 @@
-"""Bins of spans of time on a log scale, and those of the hours of a week."""
+"""Bins of spans of time on a log scale, and local time by the hours of a week."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +14,11 @@ DAY: Final = 86_400_000_000
 """Microseconds."""
 
 HOUR: Final = DAY // 24
+
+WEEK: Final = 7 * DAY
+
+MONDAY: Final = 4 * DAY
+"""The first Monday, 0:00: 1970-01-01 was a Thursday."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class LogBins:
         """At most so many."""
         scale = np.expm1(np.linspace(0.0, np.log1p(longest + 1), bins + 1))
         inner = np.rint(scale[1:-1]).astype(np.int64)
+        # Of edges that are rounded to one, or out of the range, fewer bins are made.
         inner = np.unique(inner[(inner > 0) & (inner <= longest)])
         return cls(np.concatenate([[0], inner, [longest + 1]]).astype(np.int64))
 
@@ -41,13 +47,14 @@ class LogBins:
     def place(self, steps: Ints) -> Ints:
         """The bin of each span; those outside count at the edge."""
         inside = np.clip(steps, 0, self.edges[-1] - 1)
-        return np.asarray(np.searchsorted(self.edges, inside, side="right") - 1)
+        return np.searchsorted(self.edges, inside, side="right") - 1
 
     def inside(self, place: Ints, part: Floats) -> Ints:
         """A span of each bin at ``place``: that at ``part`` (0 to 1) of its width on the scale."""
-        low, high = np.log1p(self.edges[place]), np.log1p(self.edges[place + 1])
-        steps = np.floor(np.expm1(low + part * (high - low))).astype(np.int64)
-        return np.asarray(np.clip(steps, self.edges[place], self.edges[place + 1] - 1))
+        first, behind = self.edges[place], self.edges[place + 1]
+        low, high = np.log1p(first), np.log1p(behind)
+        steps = np.floor(np.expm1(low + part * (high - low)))
+        return np.asarray(np.clip(steps.astype(np.int64), first, behind - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ class Clock:
     @classmethod
     def of(cls, grid: Grid) -> "Clock":
         """Of a grid."""
-        return cls(grid, 24 if grid.step.total_seconds() < 86_400 else 1)
+        return cls(grid, 24 if grid.step < timedelta(days=1) else 1)
 
     @property
     def slots(self) -> int:
@@ -71,9 +78,20 @@ class Clock:
         return 7 * self.hours
 
     @property
+    def slot_width(self) -> int:
+        """Microseconds of a slot."""
+        return DAY // self.hours
+
+    @property
     def microseconds(self) -> int:
         """Of a step of the grid."""
         return self.grid.step // timedelta(microseconds=1)
+
+    @property
+    def ahead(self) -> int:
+        """Microseconds by which local time is ahead of UTC."""
+        offset = self.grid.epoch.utcoffset()
+        return 0 if offset is None else int(offset.total_seconds() * 1_000_000)
 
     def inside(self, window: Window) -> tuple[int, int]:
         """The first and the last step in a window; where it holds none, twice the first behind its
@@ -85,16 +103,13 @@ class Clock:
 
     def local(self, steps: Ints) -> Ints:
         """Microseconds since 1970-01-01 00:00, by the local clock."""
-        offset = self.grid.epoch.utcoffset()
-        shift = 0 if offset is None else int(offset.total_seconds() * 1_000_000)
-        return np.asarray(self.grid.microseconds(steps) + shift)
+        return self.grid.microseconds(steps) + self.ahead
 
     def steps(self, local: Ints) -> Ints:
         """The first step of the grid that is not before a local time."""
-        offset = self.grid.epoch.utcoffset()
-        shift = 0 if offset is None else int(offset.total_seconds() * 1_000_000)
         epoch = int(self.grid.microseconds(np.zeros(1, np.int64))[0])
-        return -((epoch - (np.asarray(local) - shift)) // self.microseconds)
+        # Rounded up: the quotient of the negative, rounded down.
+        return -((epoch - (np.asarray(local) - self.ahead)) // self.microseconds)
 
     def day(self, steps: Ints) -> Ints:
         """Days since 1970-01-01."""
@@ -102,7 +117,4 @@ class Clock:
 
     def slot(self, steps: Ints) -> Ints:
         """The hour of the week (or day, where the grid is a day or more), from Monday 0:00."""
-        local = self.local(steps)
-        # 1970-01-01 was a Thursday.
-        weekday = (local // DAY + 3) % 7
-        return weekday * self.hours + (local % DAY) * self.hours // DAY
+        return (self.local(steps) - MONDAY) % WEEK // self.slot_width

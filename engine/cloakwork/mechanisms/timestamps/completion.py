@@ -17,6 +17,7 @@ from cloakwork.base.facts import Window
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.perturb import StartsAndGaps
 from cloakwork.mechanisms.steps import Draws, NoisySample, NoisyTimes
+from cloakwork.mechanisms.timestamps.drawing import sums_in_cases
 
 READABLE: Final = Window(
     start=datetime(1678, 1, 1, tzinfo=UTC), end=datetime(2262, 1, 1, tzinfo=UTC)
@@ -27,6 +28,9 @@ unless declared otherwise.
 
 LONGEST_SUM: Final = 2**61
 """Gaps are bounded so that a case's sum of them stays below: int64 sums never wrap."""
+
+_NEAREST: Final = 0.45
+"""How much of the way to a neighbour a run may take: below a half, so that two runs never meet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ class Bounds:
 
 @dataclass(frozen=True)
 class UsualValues:
-    """A sample inside public bounds.
+    """What is usual in a log, by a sample of its noisy starts and gaps, moved inside public bounds:
+    what events without a time draw from, and which gap is typical of a directly-follows pair.
 
     ``pairs``: int64, ascending; directly-follows pairs as numbers, the place of one activity in the
     sample's alphabet times its size plus the place of the next. ``typical``: int64, a gap of each.
@@ -88,10 +93,10 @@ class UsualValues:
         """
         code = self.codes_of(cases)
         typical = np.ones(len(code), np.int64)
-        before = np.roll(code, 1)
-        follows = np.flatnonzero((cases.place > 0) & (code >= 0) & (before >= 0))
         if not len(self.pairs):
             return typical
+        before = np.roll(code, 1)
+        follows = np.flatnonzero((cases.place > 0) & (code >= 0) & (before >= 0))
         pair = before[follows] * len(self.sample.alphabet) + code[follows]
         place = np.minimum(np.searchsorted(self.pairs, pair), len(self.pairs) - 1)
         known = self.pairs[place] == pair
@@ -113,8 +118,167 @@ def median_bounds(group: Ints, values: Ints) -> tuple[Ints, Ints]:
     return groups, np.where(rank >= 0, bound, 1)
 
 
-_NEAREST: Final = 0.45
-"""How much of the way to a neighbour a run may take: below a half, so that two runs never meet."""
+def times_of(noisy: NoisyTimes, usual: UsualValues, bounds: Bounds) -> Ints:
+    """A time for every event of a batch, in grid steps, not decreasing inside a case.
+
+    An event that has no noisy time takes a gap drawn from what is ``usual`` of its activity; a case
+    without any takes a start drawn from all. Noisy values, and released ones, lie inside
+    ``bounds``.
+    """
+    cases = noisy.cases
+    noised = replace(
+        noisy.noised,
+        starts=bounds.starts_inside(noisy.noised.starts),
+        gaps=bounds.gaps_inside(noisy.noised.gaps),
+    )
+    # By each case's own length, so that it does not matter which cases lie beside it.
+    limit = np.repeat(LONGEST_SUM // (cases.lengths + 1), cases.lengths)
+    starts = _starts_of_cases(cases, noised, usual, bounds, noisy.draws.part("starts"))
+    since_start = _times_since_start(cases, noised, usual, limit, noisy.draws.part("gaps"))
+    # Noise has disturbed the order: what lies the wrong way round is pooled, then drawn apart.
+    pooled = isotonic_projection(since_start.astype(np.float64), cases.offsets)
+    spacing = np.minimum(usual.typical_gaps(cases), limit)
+    spread = spread_pooled(pooled, cases.offsets, spacing)
+    ordered = np.floor(spread + 0.5).astype(np.int64)
+    # Far from zero a float is coarser than a step, and rounding may cost the order one.
+    while True:
+        falls = np.diff(ordered, prepend=ordered[:1]) < 0
+        falls[_first_rows(cases.offsets)] = False
+        if not falls.any():
+            break
+        fallen = np.flatnonzero(falls)
+        ordered[fallen] = ordered[fallen - 1]
+    times = np.repeat(starts, cases.lengths) + ordered
+    return _moved_inside(times, cases.offsets, bounds.released)
+
+
+def _moved_inside(times: Ints, offsets: Ints, edges: tuple[int, int]) -> Ints:
+    """Move each case that reaches over an edge back inside as a whole; what is then still outside
+    lies at the edge.
+    """
+    earliest, latest = edges
+    has_events = np.diff(offsets) > 0
+    first = times[offsets[:-1][has_events]]
+    last = times[offsets[1:][has_events] - 1]
+    # Where a case is longer than the range, its first event is the one that stays inside.
+    moved = np.maximum(earliest - first, np.minimum(latest - last, 0))
+    of_events = np.repeat(moved, np.diff(offsets)[has_events])
+    return np.asarray(np.clip(times + of_events, earliest, latest), np.int64)
+
+
+def _first_rows(offsets: Ints) -> Ints:
+    """The row of the first event of each case that has any."""
+    return offsets[:-1][np.diff(offsets) > 0]
+
+
+def _starts_of_cases(
+    cases: Cases,
+    noised: StartsAndGaps,
+    usual: UsualValues,
+    bounds: Bounds,
+    draws: Draws,
+) -> Ints:
+    """The start of every case; one without a time draws between any two of the sample."""
+    starts = np.zeros(len(cases), np.int64)
+    lacks_start = np.ones(len(cases), np.bool_)
+    timed = cases.case_of[noised.start_rows]
+    starts[timed] = noised.starts
+    lacks_start[timed] = False
+    untimed = np.flatnonzero(lacks_start)
+
+    def uniform(purpose: str, below: Ints) -> Ints:
+        return draws.part(purpose).of_cases(below, untimed)
+
+    # All starts are one group.
+    pool = _Pool(usual.sample.starts, np.zeros_like(usual.sample.starts))
+    fallback = 0 if bounds.start is None else bounds.start[0]
+    starts[untimed] = pool.draw_between_two(np.zeros_like(untimed), uniform, fallback)
+    return starts
+
+
+def _times_since_start(
+    cases: Cases,
+    noised: StartsAndGaps,
+    usual: UsualValues,
+    limit: Ints,
+    draws: Draws,
+) -> Ints:
+    """For each event its time since the start of its case, before order is restored. ``limit``:
+    int64, shape (events,); a gap beyond it, either way, is cut.
+
+    An event with a time lies the noisy gaps up to it behind the start. One without lies the gaps
+    drawn for it and for those before it behind the nearest earlier event with a time, or so much
+    before the first one.
+    """
+    events = len(cases.codes)
+    measured = np.zeros(events, np.int64)
+    measured[noised.gap_rows] = noised.gaps
+    since_start = sums_in_cases(np.clip(measured, -limit, limit), cases.offsets)
+    known = noised.has_time(events)
+    if known.all():
+        return since_start
+    # The first event with a time, too, has no gap before it where others precede it.
+    lacks_gap = np.ones(events, np.bool_)
+    lacks_gap[noised.gap_rows] = False
+    lacks_gap[_first_rows(cases.offsets)] = False
+    rows = np.flatnonzero(lacks_gap)
+
+    def uniform(purpose: str, below: Ints) -> Ints:
+        return draws.part(purpose).of_events(below, rows)
+
+    pool = _Pool(usual.sample.gaps, usual.sample.activity)
+    drawn = np.zeros(events, np.int64)
+    drawn[rows] = pool.draw_between_two(usual.codes_of(cases)[rows], uniform, 0)
+    filled = sums_in_cases(np.clip(drawn, -limit, limit), cases.offsets)
+    # A difference of running sums: the drawn gaps between an event and its anchor.
+    return since_start + filled - filled[_last_timed_rows(known, cases.offsets)]
+
+
+def _last_timed_rows(known: Bools, offsets: Ints) -> Ints:
+    """For each event the row of the last one up to it that is ``known``; else the first known of
+    the case, else its first.
+    """
+    rows = np.arange(len(known))
+    lengths = np.diff(offsets)
+    first = np.repeat(offsets[:-1], lengths)
+    last = np.repeat(offsets[1:], lengths) - 1
+    # Running extremes over all cases; one that lies in another case is not taken.
+    earlier = np.maximum.accumulate(np.where(known, rows, -1))
+    later = np.minimum.accumulate(np.where(known, rows, len(known))[::-1])[::-1]
+    first_known = np.where(later <= last, later, first)
+    return np.where(earlier >= first, earlier, first_known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """Values to draw from, each of a group; int64, shape (values,)."""
+
+    values: Ints
+    group: Ints
+
+    def draw_between_two(
+        self, requested: Ints, uniform: Callable[[str, Ints], Ints], empty: int
+    ) -> Ints:
+        """For each requested group a value between two random members of it, uniformly, by draws of
+        ``uniform``: for a purpose and bounds (int64), integers in [0, bound).
+
+        A group without members draws from the whole pool; an empty pool gives ``empty``. Drawing
+        between two values rather than copying one leaves no exact coincidence by which a drawn
+        value could be distinguished from a noisy one.
+        """
+        if len(self.values) == 0:
+            return np.full(len(requested), empty, np.int64)
+        order = np.argsort(self.group, kind="stable")
+        grouped, members = self.group[order], self.values[order]
+        first = np.searchsorted(grouped, requested, side="left")
+        size = np.searchsorted(grouped, requested, side="right") - first
+        has_members = size > 0
+        first = np.where(has_members, first, 0)
+        size = np.where(has_members, size, len(members))
+        left = members[first + uniform("left", size)]
+        right = members[first + uniform("right", size)]
+        low, high = np.minimum(left, right), np.maximum(left, right)
+        return np.asarray(low + uniform("between", high - low + 1), np.int64)
 
 
 def isotonic_projection(values: Floats, offsets: Ints) -> Floats:
@@ -153,6 +317,21 @@ def isotonic_projection(values: Floats, offsets: Ints) -> Floats:
     return result
 
 
+def _write_block_means(
+    result: Floats,
+    row: Ints,
+    mean: Floats,
+    weight: Ints,
+    chosen: Bools,
+) -> None:
+    """Write the means of the ``chosen`` blocks into their rows, ``row:row + weight``."""
+    row, mean, weight = row[chosen], mean[chosen], weight[chosen]
+    before = np.concatenate([[0], np.cumsum(weight)])
+    # All ranges ``row:row + weight`` end to end, without a loop.
+    covered = np.arange(before[-1]) + np.repeat(row - before[:-1], weight)
+    result[covered] = np.repeat(mean, weight)
+
+
 def spread_pooled(values: Floats, offsets: Ints, spacing: Ints) -> Floats:
     """Draw apart what ``isotonic_projection`` pooled, around its value.
 
@@ -175,195 +354,14 @@ def spread_pooled(values: Floats, offsets: Ints, spacing: Ints) -> Floats:
     total = np.cumsum(np.where(begins, 0, spacing))
     shift = (total - np.repeat(total[first], size)).astype(np.float64)
     shift -= np.repeat(np.add.reduceat(shift, first) / size, size)
+    # How far it is to the runs before and behind.
     same_case = case[first][1:] == case[first][:-1]
     between = np.where(same_case, np.diff(values[first]), np.inf)
-    open_end = np.array([np.inf])
-    space_below = _NEAREST * np.concatenate([open_end, between])
-    space_above = _NEAREST * np.concatenate([between, open_end])
+    space_below = _NEAREST * np.append(np.inf, between)
+    space_above = _NEAREST * np.append(between, np.inf)
     # A run of one event reaches nowhere: any space is enough for it, and nothing is divided by 0.
     reach_below = np.maximum(-shift[first], 1e-200)
     reach_above = np.maximum(shift[first + size - 1], 1e-200)
     fits = np.minimum(space_below / reach_below, space_above / reach_above)
     share = np.minimum(1.0, fits)
     return np.asarray(values + shift * np.repeat(share, size), np.float64)
-
-
-def _write_block_means(
-    result: Floats,
-    row: Ints,
-    mean: Floats,
-    weight: Ints,
-    chosen: Bools,
-) -> None:
-    """Write the means of the ``chosen`` blocks into their rows, ``row:row + weight``."""
-    row, mean, weight = row[chosen], mean[chosen], weight[chosen]
-    before = np.concatenate([[0], np.cumsum(weight)])
-    # All ranges ``row:row + weight`` end to end, without a loop.
-    covered = np.arange(before[-1]) + np.repeat(row - before[:-1], weight)
-    result[covered] = np.repeat(mean, weight)
-
-
-def times_of(noisy: NoisyTimes, usual: UsualValues, bounds: Bounds) -> Ints:
-    """A time for every event of a batch, in grid steps, not decreasing inside a case.
-
-    An event that has no noisy time takes a gap drawn from what is ``usual`` of its activity; a case
-    without any takes a start drawn from all. Noisy values, and released ones, lie inside
-    ``bounds``.
-    """
-    cases, draws = noisy.cases, noisy.draws
-    noised = replace(
-        noisy.noised,
-        starts=bounds.starts_inside(noisy.noised.starts),
-        gaps=bounds.gaps_inside(noisy.noised.gaps),
-    )
-    lengths = cases.lengths
-    # By each case's own length, so that it does not matter which cases lie beside it.
-    limit = np.repeat(LONGEST_SUM // (lengths + 1), lengths)
-    starts = _starts_of_cases(cases, noised, usual, bounds, draws.part("starts"))
-    since_start = _times_since_start(cases, noised, usual, limit, draws.part("gaps"))
-    # Noise has disturbed the order: what lies the wrong way round is pooled, then drawn apart.
-    pooled = isotonic_projection(since_start.astype(np.float64), cases.offsets)
-    spacing = np.minimum(usual.typical_gaps(cases), limit)
-    spread = spread_pooled(pooled, cases.offsets, spacing)
-    ordered = np.floor(spread + 0.5).astype(np.int64)
-    # Far from zero a float is coarser than a step, and rounding may cost the order one.
-    while len(fallen := _out_of_order(ordered, cases.offsets)):
-        ordered[fallen] = ordered[fallen - 1]
-    times = np.repeat(starts, lengths) + ordered
-    return _moved_inside(times, cases.offsets, bounds.released)
-
-
-def _out_of_order(times: Ints, offsets: Ints) -> Ints:
-    """The events that lie before the one before them in their case."""
-    falls = np.diff(times, prepend=times[:1]) < 0
-    falls[_first_rows(offsets)] = False
-    return np.flatnonzero(falls)
-
-
-def _moved_inside(times: Ints, offsets: Ints, edges: tuple[int, int]) -> Ints:
-    """Move each case that reaches over an edge back inside as a whole; what is then still outside
-    lies at the edge.
-    """
-    earliest, latest = edges
-    cases = np.flatnonzero(np.diff(offsets))
-    lengths = np.diff(offsets)[cases]
-    first, last = times[offsets[cases]], times[offsets[cases + 1] - 1]
-    # Where a case is longer than the range, its first event is the one that stays inside.
-    moved = np.maximum(earliest - first, np.minimum(latest - last, 0))
-    return np.asarray(np.clip(times + np.repeat(moved, lengths), earliest, latest), np.int64)
-
-
-def _first_rows(offsets: Ints) -> Ints:
-    """The row of the first event of each case that has any."""
-    return offsets[:-1][np.diff(offsets) > 0]
-
-
-def _starts_of_cases(
-    cases: Cases, noised: StartsAndGaps, usual: UsualValues, bounds: Bounds, draws: Draws
-) -> Ints:
-    """The start of every case; one without a time draws between any two of the sample."""
-    starts = np.zeros(len(cases), np.int64)
-    has_start = np.zeros(len(cases), np.bool_)
-    timed = cases.case_of[noised.start_rows]
-    starts[timed] = noised.starts
-    has_start[timed] = True
-    untimed = np.flatnonzero(~has_start)
-    # All starts are one group.
-    pool = _Pool(usual.sample.starts, np.zeros(len(usual.sample.starts), np.int64))
-    fallback = 0 if bounds.start is None else bounds.start[0]
-    group = np.zeros(len(untimed), np.int64)
-
-    def uniform(purpose: str, below: Ints) -> Ints:
-        return draws.part(purpose).of_cases(below, untimed)
-
-    starts[untimed] = pool.draw_between_two(group, uniform, fallback)
-    return starts
-
-
-def _times_since_start(
-    cases: Cases, noised: StartsAndGaps, usual: UsualValues, limit: Ints, draws: Draws
-) -> Ints:
-    """For each event its time since the start of its case, before order is restored. ``limit``:
-    int64, shape (events,); a gap beyond it, either way, is cut.
-
-    An event with a time lies the noisy gaps up to it behind the start. One without lies the gaps
-    drawn for it and for those before it behind the nearest earlier event with a time, or so much
-    before the first one.
-    """
-    events = len(cases.codes)
-    measured = np.zeros(events, np.int64)
-    measured[noised.gap_rows] = noised.gaps
-    measured = np.clip(measured, -limit, limit)
-    known = noised.has_time(events)
-    if known.all():
-        return _sums_in_case(measured, cases.offsets)
-    # The first event with a time, too, has no gap before it where others precede it.
-    lacks_gap = np.ones(events, np.bool_)
-    lacks_gap[noised.gap_rows] = False
-    lacks_gap[_first_rows(cases.offsets)] = False
-    rows = np.flatnonzero(lacks_gap)
-
-    def uniform(purpose: str, below: Ints) -> Ints:
-        return draws.part(purpose).of_events(below, rows)
-
-    pool = _Pool(usual.sample.gaps, usual.sample.activity)
-    drawn = np.zeros(events, np.int64)
-    drawn[rows] = pool.draw_between_two(usual.codes_of(cases)[rows], uniform, 0)
-    filled = _sums_in_case(np.clip(drawn, -limit, limit), cases.offsets)
-    anchors = _last_timed_rows(known, cases.offsets)
-    # A difference of running sums: the drawn gaps between an event and its anchor.
-    return _sums_in_case(measured, cases.offsets) + filled - filled[anchors]
-
-
-def _last_timed_rows(known: Bools, offsets: Ints) -> Ints:
-    """For each event the row of the last one up to it that is ``known``; else the first known of
-    the case, else its first.
-    """
-    rows = np.arange(len(known))
-    lengths = np.diff(offsets)
-    first = np.repeat(offsets[:-1], lengths)
-    last = np.repeat(offsets[1:], lengths) - 1
-    # Running extremes over all cases; one that lies in another case is not taken.
-    earlier = np.maximum.accumulate(np.where(known, rows, -1))
-    later = np.minimum.accumulate(np.where(known, rows, len(known))[::-1])[::-1]
-    first_known = np.where(later <= last, later, first)
-    return np.where(earlier >= first, earlier, first_known)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pool:
-    """Values to draw from, each of a group; int64, shape (values,)."""
-
-    values: Ints
-    group: Ints
-
-    def draw_between_two(
-        self, requested: Ints, uniform: Callable[[str, Ints], Ints], empty: int
-    ) -> Ints:
-        """For each requested group a value between two random members of it, uniformly, by draws of
-        ``uniform``: for a purpose and bounds (int64), integers in [0, bound).
-
-        A group without members draws from the whole pool; an empty pool gives ``empty``. Drawing
-        between two values rather than copying one leaves no exact coincidence by which a drawn
-        value could be distinguished from a noisy one.
-        """
-        if len(self.values) == 0:
-            return np.full(len(requested), empty, np.int64)
-        order = np.argsort(self.group, kind="stable")
-        first = np.searchsorted(self.group[order], requested, side="left")
-        size = np.searchsorted(self.group[order], requested, side="right") - first
-        has_members = size > 0
-        first = np.where(has_members, first, 0)
-        size = np.where(has_members, size, len(self.values))
-        members = self.values[order]
-        left = members[first + uniform("left", size)]
-        right = members[first + uniform("right", size)]
-        low, high = np.minimum(left, right), np.maximum(left, right)
-        return np.asarray(low + uniform("between", high - low + 1), np.int64)
-
-
-def _sums_in_case(values: Ints, offsets: Ints) -> Ints:
-    """Running sums that begin anew with each case; the first value of each case must be 0."""
-    total = np.cumsum(values)
-    lengths = np.diff(offsets)
-    return total - np.repeat(total[_first_rows(offsets)], lengths[lengths > 0])

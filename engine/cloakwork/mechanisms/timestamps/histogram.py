@@ -1,9 +1,10 @@
 """Times for cases that were made of noisy answers, from noisy histograms of the log's times."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 from pydantic import JsonValue
@@ -15,7 +16,6 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Gaussian, Kernel, Query
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.base import (
-    Gives,
     Mechanism,
     Offer,
     Options,
@@ -37,19 +37,22 @@ from cloakwork.mechanisms.timestamps.drawing import (
     start_steps,
     sums_in_cases,
 )
-from cloakwork.mechanisms.timestamps.shrinkage import TOLERANCE, UNKNOWN, distributions
+from cloakwork.mechanisms.timestamps.shrinkage import TOLERANCE, distributions
 from cloakwork.mechanisms.timestamps.tables import (
     CLIPS,
     UNIT_NORM,
     HistogramParams,
     StartTable,
     TableName,
+    TimesParams,
     gaps_in,
     hours_of,
     offered_params,
     totals_groups,
     totals_in,
 )
+
+P = TypeVar("P", bound=TimesParams)
 
 BINS: Final = 16
 """Of a log scale, where there are ``CASES`` cases to a sigma; their number grows with the third
@@ -113,22 +116,26 @@ _THIRD: Final = float(1 / np.sqrt(3))
 
 @dataclass(frozen=True, slots=True)
 class ModelledTimes:
-    """``cases``: those that times are drawn for, in the same activities as those that ``kernel``
+    """Measures the tables, and draws times from them.
+
+    ``cases``: those that times are drawn for, in the same activities as those that ``kernel``
     asks. ``window``: in which cases start.
     """
 
     params: HistogramParams
     kernel: Kernel
     cases: Cases
-    clock: Clock
-    draws: ManyDraws
     window: Window
 
-    @classmethod
-    def of(cls, params: HistogramParams, kernel: Kernel, cases: Cases) -> "ModelledTimes":
-        """With the clock that the parameters say."""
-        clock = Clock.of(Grid(params.epoch, params.grid))
-        return cls(params, kernel, cases, clock, ManyDraws(kernel.randomness), params.window)
+    @property
+    def clock(self) -> Clock:
+        """That of the parameters' grid."""
+        return Clock.of(Grid(self.params.epoch, self.params.grid))
+
+    @property
+    def draws(self) -> ManyDraws:
+        """Randomness that hides nothing."""
+        return ManyDraws(self.kernel.randomness)
 
     @property
     def rows(self) -> Ints:
@@ -150,48 +157,65 @@ class ModelledTimes:
         """The longest gap, in steps of the grid."""
         return self.clock.grid.steps_in(self.params.longest_in(self.window))
 
+    @property
+    def longest_total(self) -> int:
+        """The longest duration of a case that is told from longer ones."""
+        window = self.clock.grid.steps_in(self.window.end - self.window.start)
+        return max(self.longest, window)
+
+    def pairs(self) -> tuple[Ints, Ints]:
+        """The directly-follows pairs of the cases (a first label times the number of labels plus a
+        second one), ascending, and which of them each of the ``followers`` is the second of.
+        """
+        codes, followers = self.cases.codes, self.followers
+        pair = codes[followers - 1] * len(self.cases.alphabet) + codes[followers]
+        pairs, row = np.unique(pair, return_inverse=True)
+        return pairs, row
+
     def draw_steps(self) -> Ints:
         """A time for each event, in steps of the grid."""
         if self.params.is_window_declared:
             return self.draw_in_window()
-        return replace(self, window=self._measured_window()).draw_in_window()
+        # About when the first and the last case start.
+        table = StartTable.within(self.clock, self.window, 10 * PERIODS)
+        noisy = self._ask("window", table.period_query, np.arange(table.periods))
+        window = table.window_of(noisy, self._sigma("window"))
+        return replace(self, window=window).draw_in_window()
 
     def draw_in_window(self) -> Ints:
         """The same, where the window is known."""
         drawn, pair = self._draw_gaps()
         gaps = self._meet_totals(drawn, pair)
-        starts, hours = self._draw_starts(), self._usual_hours()
+        starts = self._draw_starts()
+        hours = self._usual_hours()
         steps = self._steps_at_hours(starts, gaps, hours)
         for _ in range(AGAIN):
-            moved = by_rank(gaps, pair, np.diff(steps)[self.followers - 1], self.draws)
+            gaps_now = np.diff(steps)[self.followers - 1]
+            moved = by_rank(gaps, pair, gaps_now, self.draws)
             steps = self._steps_at_hours(steps[self.firsts], moved, hours)
         return self._as_declared(steps)
 
-    def _measured_window(self) -> Window:
-        """About when the first and the last case start."""
-        table = StartTable.within(self.clock, self.window, 10 * PERIODS)
-        noisy = self._ask("window", table.period_query, np.arange(table.periods))
-        return table.window_of(noisy, self._sigma("window"))
-
     def _steps_at_hours(self, starts: Ints, gaps: Ints, hours: Floats) -> Ints:
         """The times that starts and gaps say, moved to the usual ``hours``."""
-        steps = np.zeros(len(self.cases.codes), np.int64)
-        steps[self.firsts], steps[self.followers] = starts, gaps
-        moves = steps * (self.clock.grid.microseconds(np.arange(2)) @ [-1, 1]) >= SNAPPED
+        parts = np.zeros(len(self.cases.codes), np.int64)
+        parts[self.firsts] = starts
+        parts[self.followers] = gaps
+        # What lies some hours behind the event before it has hours of its own.
+        moves = parts * self.clock.microseconds >= SNAPPED
         moves[self.firsts] = True
-        steps = sums_in_cases(steps, self.cases.offsets)
+        steps = sums_in_cases(parts, self.cases.offsets)
         steps = at_usual_hours(steps, moves, hours, self.clock, self.draws)
         return in_order(steps, self.cases.offsets)
 
     def _as_declared(self, steps: Ints) -> Ints:
         """The times, moved such that cases start in the window and no gap is above the longest."""
-        clock, followers = self.clock, self.followers
+        clock, firsts, followers = self.clock, self.firsts, self.followers
         longest = self.params.longest_in(self.window) // clock.grid.step
-        gaps = np.diff(steps, prepend=0)
-        first, last = clock.inside(self.window)
-        gaps[self.firsts] = moved_by_weeks(steps[self.firsts], first, last, clock)
-        gaps[followers] = moved_by_weeks(gaps[followers], 0, longest, clock)
-        return np.clip(sums_in_cases(gaps, self.cases.offsets), *clock.inside(READABLE))
+        parts = np.diff(steps, prepend=0)
+        parts[firsts] = moved_by_weeks(steps[firsts], *clock.inside(self.window), clock)
+        parts[followers] = moved_by_weeks(parts[followers], 0, longest, clock)
+        moved = sums_in_cases(parts, self.cases.offsets)
+        return np.clip(moved, *clock.inside(READABLE))
 
     def _ask(self, name: TableName, query: Query, codes: Ints) -> Floats:
         """Noisy weights of cases at ``codes``."""
@@ -209,21 +233,31 @@ class ModelledTimes:
 
     def _draw_gaps(self) -> tuple[Ints, Ints]:
         """The gap before each of the ``followers``, and its pair."""
-        codes, labels = self.cases.codes, len(self.cases.alphabet)
+        labels = len(self.cases.alphabet)
         bins = self._bins("gaps", self.longest)
-        target = codes[self.followers]
-        pairs, row = np.unique(codes[self.followers - 1] * labels + target, return_inverse=True)
-        row_of = np.full(labels * labels, -1)
-        row_of[pairs] = np.arange(len(pairs))
-        rows = row_of.reshape(labels, labels)
-        targets = np.broadcast_to(np.arange(labels), rows.shape)
-        once = np.zeros_like(row)
-        of_all = self._gap_table("gaps", bins, np.zeros_like(rows), once, None)
+        target = self.cases.codes[self.followers]
+        pairs, row = self.pairs()
+        # Each table is expected to be as the coarser one before it.
+        of_all = self._all_gaps(bins)
+        by_target = np.broadcast_to(np.arange(labels), (labels, labels))
         of_target = self._gap_table(
-            "gaps-by-activity", bins, targets, target, np.repeat(of_all, labels, axis=0)
+            "gaps-by-activity", bins, by_target, target, np.repeat(of_all, labels, axis=0)
         )
-        of_pair = self._gap_table("gaps-by-pair", bins, rows, row, of_target[pairs % labels])
+        by_pair = np.full(labels * labels, -1)
+        by_pair[pairs] = np.arange(len(pairs))
+        of_pair = self._gap_table(
+            "gaps-by-pair", bins, by_pair.reshape(labels, labels), row, of_target[pairs % labels]
+        )
         return self.draws.spans(of_pair, row, bins), row
+
+    def _all_gaps(self, bins: LogBins) -> Floats:
+        """The distribution of all gaps: shape (1, bins)."""
+        noisy = self._ask("gaps", gaps_in(self.clock, bins, None), np.arange(len(bins)))
+        # What the released cases weigh there, as a case of the log would.
+        _, size = np.unique(self.cases.case_of[self.followers], return_counts=True)
+        weight = size / np.sqrt(size)
+        mass = np.bincount(np.zeros_like(size), weights=weight, minlength=1).astype(np.float64)
+        return distributions(noisy[None, :], self._sigma("gaps"), mass, tolerance=MIXED)
 
     def _gap_table(
         self,
@@ -231,31 +265,25 @@ class ModelledTimes:
         bins: LogBins,
         row_of: Ints,
         group: Ints,
-        expected: Floats | None,
+        expected: Floats,
     ) -> Floats:
         """The distribution of gaps of each group; ``group``: that of each of the ``followers``."""
-        groups = 1 if expected is None else len(expected)
+        groups = len(expected)
         codes = np.arange(groups * len(bins)).reshape(groups, len(bins))
-        is_root = expected is None
-        query = gaps_in(self.clock, bins, row_of, evenly=not is_root)
-        noisy = self._ask(name, query, codes)
+        noisy = self._ask(name, gaps_in(self.clock, bins, row_of), codes)
         # What the released cases weigh in each group, as a case of the log would.
-        case_of = self.cases.case_of[self.followers]
-        once, count = np.unique(case_of * groups + group, return_counts=True)
+        once = np.unique(self.cases.case_of[self.followers] * groups + group)
         case, of = np.divmod(once, groups)
-        size = np.bincount(case, weights=count if is_root else None)
-        weight = (count if is_root else 1) / np.sqrt(size[case])
+        weight = 1 / np.sqrt(np.bincount(case)[case])
         mass = np.bincount(of, weights=weight, minlength=groups).astype(np.float64)
-        tolerance = MIXED if is_root else TOLERANCE
-        differs = DIFFERS.get(name, UNKNOWN)
-        return distributions(noisy, self._sigma(name), mass, expected, differs, tolerance)
+        return distributions(noisy, self._sigma(name), mass, expected, DIFFERS[name], TOLERANCE)
 
     def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
         """The same gaps, scaled so that the durations of cases follow their own table."""
-        cases, window = self.cases, self.window
-        longest = max(self.longest, self.clock.grid.steps_in(window.end - window.start))
-        bins = self._bins("totals", longest)
+        cases = self.cases
+        bins = self._bins("totals", self.longest_total)
         rows = np.flatnonzero(cases.lengths > 1)
+        # All groups of the released cases are asked for, table by table.
         last = cases.codes[cases.offsets[1:][rows] - 1]
         groups = totals_groups(last, cases.lengths[rows], len(cases.alphabet))
         found = [np.unique(group, return_inverse=True) for group in groups]
@@ -264,13 +292,14 @@ class ModelledTimes:
         noisy = self._ask("totals", query, codes + np.arange(len(bins)))
         if not len(rows):
             return gaps
+        tables = np.split(noisy, np.cumsum([len(keys) for keys, _ in found])[:-1])
+        group_of = [row for _, row in found]
+        # The durations of a group follow its table, and what its own gaps add up to.
         case = np.searchsorted(rows, cases.case_of[self.followers])
         by_gaps = np.bincount(case, weights=gaps).astype(np.int64)
-        tables = np.split(noisy, np.cumsum([len(keys) for keys, _ in found])[:-1])
-        group = found[-1][1]
-        shape = self._totals(tables, [row for _, row in found], bins.place(by_gaps))
-        totals = self.draws.spans(shape, group, bins)
-        met = meet_totals(gaps, pair, case, totals, group, self.draws)
+        shape = self._totals(tables, group_of, bins.place(by_gaps))
+        totals = self.draws.spans(shape, group_of[-1], bins)
+        met = meet_totals(gaps, pair, case, totals, group_of[-1], self.draws)
         return np.clip(met, 0, self.longest)
 
     def _totals(self, tables: list[Floats], rows: list[Ints], place: Ints) -> Floats:
@@ -282,12 +311,19 @@ class ModelledTimes:
         it, as its own gaps add up, as far as such sums were right for all cases in the table
         before.
         """
-        bins = tables[0].shape[1]
+        bins, sigma = tables[0].shape[1], self._sigma("totals")
+
+        def shrunk(noisy: Floats, row: Ints, expected: Floats) -> Floats:
+            """Distributions of which ``expected`` is, up to a factor, expected."""
+            mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
+            usual = expected / expected.sum(axis=1, keepdims=True)
+            return distributions(noisy, sigma, mass, usual, DIFFERS["totals"])
+
         # Far beyond what any case's gaps add up to, noise alone would make durations.
         within = np.arange(bins) <= place.max() + REACH
         even = np.where(within, EVEN / within.sum(), NEVER)
         seen = (1 - EVEN) * np.bincount(place, minlength=bins) / len(place) + even
-        shape = self._totals_table(tables[0], rows[0], seen[None, :])
+        shape = shrunk(tables[0], rows[0], seen[None, :])
         for noisy, row, above in zip(tables[1:], rows[1:], rows[:-1], strict=True):
             parent = np.zeros(len(noisy), np.int64)
             parent[row] = above
@@ -296,52 +332,100 @@ class ModelledTimes:
             right = shape[above].mean(axis=0) / seen
             sums = (own + ALIKE * seen) * right
             sums /= sums.sum(axis=1, keepdims=True)
-            noise = HIDDEN * self._sigma("totals") / (np.bincount(row) * _THIRD)
+            noise = HIDDEN * sigma / (np.bincount(row) * _THIRD)
             hidden = (noise / (1 + noise))[:, None]
-            expected = hidden * sums + (1 - hidden) * shape[parent]
-            shape = self._totals_table(noisy, row, expected)
+            shape = shrunk(noisy, row, hidden * sums + (1 - hidden) * shape[parent])
         return shape
-
-    def _totals_table(self, noisy: Floats, row: Ints, expected: Floats) -> Floats:
-        """Distributions of durations, of which ``expected`` is, up to a factor, expected."""
-        mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
-        usual = expected / expected.sum(axis=1, keepdims=True)
-        return distributions(noisy, self._sigma("totals"), mass, usual, DIFFERS["totals"])
 
     def _draw_starts(self) -> Ints:
         """The start of each case that has events."""
-        clock = self.clock
-        table = StartTable.within(clock, self.window, PERIODS)
+        size, sigma = len(self.rows), self._sigma("starts")
+        table = StartTable.within(self.clock, self.window, PERIODS)
         noisy = self._ask("starts", table.query, np.arange(table.cells))
-        sigma, mass = self._sigma("starts"), np.array([len(self.rows) * _THIRD])
-        one_way = np.split(noisy, [table.periods, table.periods + 7])
+        mass = np.array([size * _THIRD])
         trend, weekdays, hours = (
-            distributions(cells[None, :], sigma, mass)[0] for cells in one_way
+            distributions(cells[None, :], sigma, mass)[0]
+            for cells in np.split(noisy, [table.periods, table.periods + 7])
         )
         weights = table.day_weights(trend, weekdays)
-        return start_steps(weights, table.first_day, hours, clock, len(self.rows), self.draws)
+        return start_steps(weights, table.first_day, hours, self.clock, size, self.draws)
 
     def _usual_hours(self) -> Floats:
         """The part of all events that takes place in each hour of the week (or day, where the
         clock knows no hours).
         """
-        clock = self.clock
+        clock, sigma = self.clock, self._sigma("hours")
         codes = np.arange(7 + clock.hours + clock.slots)
         noisy = self._ask("hours", hours_of(clock), codes)
-        sigma = self._sigma("hours")
         mass = np.array([np.sqrt(self.cases.lengths[self.rows]).sum() * _THIRD])
-        days, hours, slots = np.split(noisy, [7, 7 + clock.hours])
-        of_days, of_hours = (
-            distributions(part[None, :], sigma, mass, tolerance=SPREAD_OUT)
-            for part in (days, hours)
-        )
+        days, hours, slots = (part[None, :] for part in np.split(noisy, [7, 7 + clock.hours]))
+        # The hours of each day are expected to be those of all days.
+        of_days = distributions(days, sigma, mass, tolerance=SPREAD_OUT)
+        of_hours = distributions(hours, sigma, mass, tolerance=SPREAD_OUT)
         both = np.outer(of_days, of_hours).reshape(1, -1)
-        differs = DIFFERS["hours"]
-        found = distributions(slots[None, :], sigma, mass, both, differs, SPREAD_OUT)
+        found = distributions(slots, sigma, mass, both, DIFFERS["hours"], SPREAD_OUT)
         return np.asarray(found[0])
 
 
-class TimestampHistogram(Mechanism[HistogramParams]):
+class GivesTimes(Mechanism[P], Generic[P]):
+    """Gives times to cases that a step before made, by noisy answers about the times of the log."""
+
+    serves_parts: ClassVar[bool] = True
+    proof: ClassVar[Proof] = "proved"
+
+    @abstractmethod
+    def params_at(self, mu: float, facts: Facts, options: Options) -> P | Refusal:
+        """The least noise at ``mu``."""
+
+    @abstractmethod
+    def why(self, params: P) -> str:
+        """What it does, for the plan."""
+
+    @abstractmethod
+    def model(self, params: P, kernel: Kernel, cases: Cases) -> ModelledTimes:
+        """What draws times for ``cases``."""
+
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[P] | Refusal:
+        """No goal by itself."""
+        return Refusal(
+            "never",
+            "it gives times to cases that were made of noisy answers: a part of a guarantee over "
+            "control flow and timestamps together, and no guarantee by itself",
+        )
+
+    def offer_part(self, part: PartOfGoal, facts: Facts, options: Options) -> Offer[P] | Refusal:
+        """The times, at ``mu``; no delta is spent."""
+        if part.columns != (TIMESTAMPS,):
+            return Refusal("never", f"it writes timestamps only, not {', '.join(part.columns)}")
+        found = self.params_at(part.mu, facts, options)
+        return found if isinstance(found, Refusal) else Offer(found, self.why(found))
+
+    def step(self, params: P, facts: Facts) -> EnrichStep:
+        """Measures order and times of the log; reads the order of events that is released."""
+        return EnrichStep(
+            lineage=Lineage(
+                measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
+                reads=frozenset({CONTROL_FLOW}),
+                writes=frozenset({TIMESTAMPS}),
+                enriches=True,
+            ),
+            event=params.event(),
+            enrich=partial(self.enrich, params),
+        )
+
+    def enrich(self, params: P, kernel: Kernel, cases: Cases) -> Enrichment:
+        """Measure, and draw a time for each event of ``cases``."""
+        if not len(cases.codes):
+            return Enrichment({TIMESTAMPS: Times(np.zeros(0, np.int64))})
+        # Sorted: labels in another order would be other codes.
+        labels = tuple(sorted(cases.alphabet))
+        model = self.model(params, kernel.narrowed(labels), cases.within(labels))
+        return Enrichment({TIMESTAMPS: Times(model.clock.grid.microseconds(model.draw_steps()))})
+
+
+class TimestampHistogram(GivesTimes[HistogramParams]):
     """Give times to cases that a step before made, by noisy histograms of the times of the log.
 
     Six tables are measured, of cases without the events whose activity is not released. (1) Gaps
@@ -380,13 +464,10 @@ class TimestampHistogram(Mechanism[HistogramParams]):
         "(0.08, 0.17, 0.35, 0.12, 0.11, 0.17)",
     }
     action: ClassVar[str] = "draw times with noise"
-    serves_parts: ClassVar[bool] = True
-    gives: ClassVar[tuple[Gives, ...]] = ()
     summary: ClassVar[str] = (
         "Gives times to cases made of noisy answers, by noisy histograms of starts, gaps and "
         "durations."
     )
-    proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         "For units of at most m cases (unbounded neighbours): each table is a sum of "
         "vectors of cases, whose norm (L2) is at most 1, so one unit moves it by at most m; which "
@@ -398,55 +479,19 @@ class TimestampHistogram(Mechanism[HistogramParams]):
     )
     Params = HistogramParams
 
-    def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
-    ) -> Offer[HistogramParams] | Refusal:
-        """No goal by itself."""
-        return Refusal(
-            "never",
-            "it gives times to cases that were made of noisy answers: a part of a guarantee over "
-            "control flow and timestamps together, and no guarantee by itself",
-        )
+    def params_at(self, mu: float, facts: Facts, options: Options) -> HistogramParams | Refusal:
+        """With the tables' shares."""
+        return offered_params(mu, facts, options)
 
-    def offer_part(
-        self, part: PartOfGoal, facts: Facts, options: Options
-    ) -> Offer[HistogramParams] | Refusal:
-        """The times, at ``mu``; no delta is spent."""
-        if part.columns != (TIMESTAMPS,):
-            return Refusal("never", f"it writes timestamps only, not {', '.join(part.columns)}")
-        found = offered_params(part.mu, facts, options)
-        if isinstance(found, Refusal):
-            return found
-        return Offer(found, _why(found))
+    def why(self, params: HistogramParams) -> str:
+        """And which share of its budget (of mu squared) undeclared facts take."""
+        drawn = "draws times from noisy histograms of starts, gaps and durations"
+        if params.is_window_declared:
+            return drawn
+        squares = {name: 1 / sigma**2 for name, sigma in params.sigmas.items()}
+        share = squares["window"] / sum(squares.values())
+        return f"{drawn}; {share:.0%} of its budget finds the window, which is not declared"
 
-    def step(self, params: HistogramParams, facts: Facts) -> EnrichStep:
-        """Measures order and times of the log; reads the order of events that is released."""
-        return EnrichStep(
-            lineage=Lineage(
-                measures=frozenset({CONTROL_FLOW, TIMESTAMPS}),
-                reads=frozenset({CONTROL_FLOW}),
-                writes=frozenset({TIMESTAMPS}),
-                enriches=True,
-            ),
-            event=params.event(),
-            enrich=partial(self.enrich, params),
-        )
-
-    def enrich(self, params: HistogramParams, kernel: Kernel, cases: Cases) -> Enrichment:
-        """Measure the tables, and draw a time for each event of ``cases``."""
-        if not len(cases.codes):
-            return Enrichment({TIMESTAMPS: Times(np.zeros(0, np.int64))})
-        # Sorted: labels in another order would be other codes.
-        labels = tuple(sorted(cases.alphabet))
-        model = ModelledTimes.of(params, kernel.narrowed(labels), cases.within(labels))
-        return Enrichment({TIMESTAMPS: Times(model.clock.grid.microseconds(model.draw_steps()))})
-
-
-def _why(params: HistogramParams) -> str:
-    """What it does, and which share of its budget (of mu squared) undeclared facts take."""
-    drawn = "draws times from noisy histograms of starts, gaps and durations"
-    if params.is_window_declared:
-        return drawn
-    squares = {name: 1 / sigma**2 for name, sigma in params.sigmas.items()}
-    share = squares["window"] / sum(squares.values())
-    return f"{drawn}; {share:.0%} of its budget finds the window, which is not declared"
+    def model(self, params: HistogramParams, kernel: Kernel, cases: Cases) -> ModelledTimes:
+        """All tables."""
+        return ModelledTimes(params, kernel, cases, params.window)

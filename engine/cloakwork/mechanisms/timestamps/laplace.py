@@ -30,6 +30,12 @@ from cloakwork.mechanisms.timestamps.completion import READABLE, Bounds, UsualVa
 
 START_SHARE: Final = "start_share"
 NOISED: Final = "noised"
+TOO_WIDE: Final = Refusal(
+    "misconfigured",
+    "epsilon is too small, or the times too wide, for the grid: "
+    "the noise would exceed 2**53 grid steps",
+)
+
 _ABOVE: Final = 1 + Fraction(1, 10**12)
 """Scales are rounded up by this factor, so that costs added up in floating point stay within the
 budget.
@@ -122,7 +128,7 @@ def offer_event_scope(
     moved = 2 if noised == "gaps" else 1
     scale = _rounded_up(Fraction(moved * steps) / Fraction(goal.epsilon))
     if scale > LARGEST_SCALE:
-        return _refuse_wide_noise()
+        return TOO_WIDE
     params = LaplaceParams(
         scope="event",
         epsilon=goal.epsilon,
@@ -176,7 +182,7 @@ def offer_case_scope(
     if events > 1:
         gap_scale = _rounded_up((events - 1) * gap_steps * per_step / (1 - start_part))
     if max(start_scale, gap_scale) > LARGEST_SCALE:
-        return _refuse_wide_noise()
+        return TOO_WIDE
     params = LaplaceParams(
         scope="case",
         epsilon=goal.epsilon,
@@ -196,14 +202,6 @@ def offer_case_scope(
         params,
         f"adds noise of scale {_duration(start_scale, facts.grid)} to each case's start "
         f"and {_duration(gap_scale, facts.grid)} to each gap",
-    )
-
-
-def _refuse_wide_noise() -> Refusal:
-    return Refusal(
-        "misconfigured",
-        "epsilon is too small, or the times too wide, for the grid: "
-        "the noise would exceed 2**53 grid steps",
     )
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import numpy as np
 from pydantic import Field, JsonValue
 
-from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import Composed, PrivacyEvent, Repeated
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts
@@ -30,6 +30,7 @@ from cloakwork.mechanisms.timestamps.tables import (
     HistogramParams,
     KnownTimes,
     TableName,
+    TimesParams,
     event_of,
     norm_charged,
     offered_params,
@@ -108,7 +109,7 @@ class GradientSteps(Frozen):
         return Repeated(times=self.times, event=step)
 
 
-class RegressionParams(Frozen):
+class RegressionParams(TimesParams):
     """``tables``: those of timestamps/histogram that are measured. In place of the tables of gaps
     by activity and by pair, and of that of durations, there are gradient steps: ``gaps``,
     ``durations``.
@@ -143,8 +144,8 @@ def offered_regression(
     }
     found = RegressionParams(
         tables=tables.model_copy(update={"sigmas": kept}),
-        gaps=_steps("gaps-by-pair", tables, 48, 3.0, GAP_INPUTS, GAP_OUTPUTS),
-        durations=_steps("totals", tables, 64, 4.0, INPUTS, OUTPUTS),
+        gaps=_steps_for("gaps-by-pair", tables, 48, 3.0, GAP_INPUTS, GAP_OUTPUTS),
+        durations=_steps_for("totals", tables, 64, 4.0, INPUTS, OUTPUTS),
     )
     try:
         found.event()
@@ -154,8 +155,13 @@ def offered_regression(
     return found
 
 
-def _steps(
-    name: TableName, tables: HistogramParams, times: int, norm: float, inputs: int, outputs: int
+def _steps_for(
+    name: TableName,
+    tables: HistogramParams,
+    times: int,
+    norm: float,
+    inputs: int,
+    outputs: int,
 ) -> GradientSteps:
     """Steps that have the share of a table, in whose place they are."""
     sigma = tables.sigmas[name]
@@ -179,6 +185,26 @@ CAUTION: Final = 0.5
 SETTLED: Final = 0.5
 """The weights are the mean over so large a part of the steps, the last ones."""
 
+LEAST: Final = 1e-6
+"""A share in place of 0, whose logarithm is finite."""
+
+ALL: Final = 3.0
+PRESENT: Final = 0.3
+"""What all cases share, and an activity that a case has, weigh as inputs of the regression of
+durations, where the last activity weighs 1.
+"""
+
+WIDTH: Final = 2.0
+"""Bins by which what is expected of durations is smoothed: the deviation of a normal curve."""
+
+ANYTHING: Final = 0.05
+"""The part of what is expected that may be any duration up to ``BEYOND`` bins above the longest."""
+
+BEYOND: Final = 3
+
+NEVER: Final = 1e-9
+"""What is expected of longer ones."""
+
 
 def cosines_over(bins: int, number: int) -> Floats:
     """Cosines over the bins, the j-th with j half-waves and mean square 1: shape (bins, number);
@@ -187,13 +213,35 @@ def cosines_over(bins: int, number: int) -> Floats:
     waves = np.arange(1, number + 1)
     middle = (np.arange(bins) + 0.5) / bins
     heights = np.where(waves < bins, np.sqrt(2), 0.0)
-    return np.asarray(np.cos(np.pi * middle[:, None] * waves) * heights)
+    return np.cos(np.pi * middle[:, None] * waves) * heights
 
 
-def distributions_of(base: Floats, inputs: Floats, weights: Floats, curves: Floats) -> Floats:
+def gap_curves(bins: int) -> Floats:
+    """Over the bins of gaps: the first bin by itself, which is that of events at one time, and
+    cosines, finer ones flatter; shape (bins, ``GAP_OUTPUTS``).
+    """
+    waves = np.arange(1, GAP_OUTPUTS)
+    at_once = np.zeros((bins, 1))
+    at_once[0] = 1.0
+    return np.hstack([at_once, cosines_over(bins, GAP_OUTPUTS - 1) / np.sqrt(waves)])
+
+
+def duration_curves(bins: int) -> Floats:
+    """Cosines over the bins, the j-th with j half-waves and a height of 1 / j: shape (bins,
+    ``OUTPUTS``); zeros from the j-th on where there are so few bins.
+    """
+    return cosines_over(bins, OUTPUTS) / np.arange(1, OUTPUTS + 1)
+
+
+def distributions_of(
+    base: Floats,
+    inputs: Floats,
+    weights: Floats,
+    curves: Floats,
+) -> Floats:
     """The distribution over the bins for each row of ``inputs``: shape (rows, bins)."""
-    weights = weights.reshape(inputs.shape[1], curves.shape[1])
-    logits = base + inputs @ weights @ curves.T
+    matrix = weights.reshape(inputs.shape[1], curves.shape[1])
+    logits = base + inputs @ matrix @ curves.T
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
@@ -220,12 +268,24 @@ def fitted(
 
     ``cases``: how many the log has, about. ``moments`` (inputs, inputs) and ``covariance``
     (outputs, outputs) say how the likelihood bends, from released cases alone: the moments of
-    inputs, a case each, and the covariance of curves.
+    inputs, a case each, and the covariance of curves. In directions in which it bends more, steps
+    are shorter (Newton's, damped).
     """
-    descent = steps.descent(cases)
-    ascent = _Ascent.along(moments, covariance, steepest_step(steps, cases))
-    kernel.steps(gradient, np.zeros(steps.size), ascent.update, descent)
-    last = ascent.path[-max(1, int(SETTLED * steps.times)) :]
+    bends_in, of_inputs = np.linalg.eigh(moments)
+    bends_out, of_curves = np.linalg.eigh(covariance)
+    bends = np.outer(np.maximum(bends_in, 0), np.maximum(bends_out, 0))
+    sizes = CAUTION / (bends + CAUTION / steepest_step(steps, cases))
+    path: list[Floats] = []
+
+    def update(weights: Floats, mean: Floats) -> Floats:
+        """The next weights, by the noisy mean of gradients."""
+        turned = of_inputs.T @ mean.reshape(sizes.shape) @ of_curves
+        step = of_inputs @ (turned * sizes) @ of_curves.T
+        path.append(np.asarray(weights + step.reshape(-1)))
+        return path[-1]
+
+    kernel.steps(gradient, np.zeros(steps.size), update, steps.descent(cases))
+    last = path[-max(1, int(SETTLED * steps.times)) :]
     return np.asarray(np.mean(last, axis=0))
 
 
@@ -234,160 +294,6 @@ def steepest_step(steps: GradientSteps, cases: int) -> float:
     alone moves a weight by about ``PACE`` over all steps.
     """
     return PACE * cases * steps.mu / (steps.norm * steps.times * steps.max_cases)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ascent:
-    """Steps up the likelihood, shorter in directions in which it bends more (Newton's, damped).
-
-    ``of_inputs``, ``of_curves``: the directions, a column each; ``sizes``: of steps along them,
-    shape (inputs, outputs). ``path``: the weights after each step.
-    """
-
-    of_inputs: Floats
-    of_curves: Floats
-    sizes: Floats
-    path: list[Floats]
-
-    @classmethod
-    def along(cls, moments: Floats, covariance: Floats, steepest: float) -> "_Ascent":
-        """In the directions in which inputs and curves vary."""
-        inputs, of_inputs = np.linalg.eigh(moments)
-        curves, of_curves = np.linalg.eigh(covariance)
-        bends = np.outer(np.maximum(inputs, 0), np.maximum(curves, 0))
-        return cls(of_inputs, of_curves, CAUTION / (bends + CAUTION / steepest), [])
-
-    def update(self, weights: Floats, mean: Floats) -> Floats:
-        """The next weights."""
-        turned = self.of_inputs.T @ mean.reshape(self.sizes.shape) @ self.of_curves
-        step = self.of_inputs @ (turned * self.sizes) @ self.of_curves.T
-        self.path.append(np.asarray(weights + step.reshape(-1)))
-        return self.path[-1]
-
-
-LEAST: Final = 1e-6
-"""A share in place of 0, whose logarithm is finite."""
-
-
-def gap_curves(bins: int) -> Floats:
-    """Over the bins of gaps: the first bin by itself, which is that of events at one time, and
-    cosines, finer ones flatter; shape (bins, ``GAP_OUTPUTS``).
-    """
-    waves = np.arange(1, GAP_OUTPUTS)
-    at_once = np.zeros((bins, 1))
-    at_once[0] = 1.0
-    return np.hstack([at_once, cosines_over(bins, GAP_OUTPUTS - 1) / np.sqrt(waves)])
-
-
-@dataclass(frozen=True, slots=True)
-class GapRegression:
-    """``base``: log of what is expected of each of ``bins``. ``row_of``: of each label's activity
-    among the inputs, the last row for all that have none of their own. ``pairs``: those that have
-    an input of their own, ascending, a first label times the number of labels plus a second one
-    each; ``pair_rows``: which. All int64.
-    """
-
-    clock: Clock
-    bins: LogBins
-    base: Floats
-    row_of: Ints
-    pairs: Ints
-    pair_rows: Ints
-    curves: Floats
-
-    @classmethod
-    def expecting(
-        cls, clock: Clock, bins: LogBins, released: Cases, expected: Floats
-    ) -> "GapRegression":
-        """Of the activities and pairs that most ``released`` cases have; ``expected``: how gaps are
-        distributed, shape (bins,).
-        """
-        labels = len(released.alphabet)
-        case, after = released.case_of, np.flatnonzero(released.place)
-        pairs, row = np.unique(
-            released.codes[after - 1] * labels + released.codes[after], return_inverse=True
-        )
-        rows = most_frequent_first(case[after], row, len(pairs), PAIRS)
-        own = rows < PAIRS
-        return cls(
-            clock,
-            bins,
-            np.log(np.maximum(expected, LEAST)),
-            most_frequent_first(case, released.codes, labels, ACTIVITIES),
-            pairs[own],
-            rows[own],
-            gap_curves(len(bins)),
-        )
-
-    def inputs(self, pairs: Ints) -> Floats:
-        """What is known of a gap: shape (pairs, ``GAP_INPUTS``). The rarer pairs have no input of
-        their own: they go by their activities.
-        """
-        each, known = np.arange(len(pairs)), ACTIVITIES + 1
-        before, after = np.divmod(pairs, len(self.row_of))
-        found = np.zeros((len(pairs), GAP_INPUTS))
-        found[:, 0] = 1.0
-        found[each, 1 + self.row_of[after]] = 1.0
-        found[each, 1 + known + self.row_of[before]] = 1.0
-        own = np.flatnonzero(np.isin(pairs, self.pairs))
-        row = self.pair_rows[np.searchsorted(self.pairs, pairs[own])]
-        found[own, 1 + 2 * known + row] = 1.0
-        return found
-
-    def distributions(self, weights: Floats, pairs: Ints) -> Floats:
-        """How the gaps of each pair are distributed: shape (pairs, bins)."""
-        return distributions_of(self.base, self.inputs(pairs), weights, self.curves)
-
-    def gradient(self, weights: Floats, cases: Cases, step: int) -> list[Factors]:
-        """Of the log-likelihood of each case's gaps, over the root of how many there are; zeros for
-        cases of fewer than two known times.
-
-        A place is a pair that the case has: its inputs, and what comes back of all its gaps.
-        """
-        del step  # Nothing in it is random.
-        labels = len(cases.alphabet)
-        known = KnownTimes.of(cases, self.clock)
-        after = known.follows
-        case = known.case[after]
-        pair = known.code[after - 1] * labels + known.code[after]
-        bins = self.bins.place(known.steps[after] - known.steps[after - 1])
-        count = np.bincount(case, minlength=len(cases))
-        once, row = np.unique(case * labels * labels + pair, return_inverse=True)
-        case_of, pair_of = np.divmod(once, labels * labels)
-        inputs = self.inputs(pair_of)
-        expected = distributions_of(self.base, inputs, weights, self.curves) @ self.curves
-        back = np.zeros((len(once), GAP_OUTPUTS))
-        np.add.at(back, row, self.curves[bins] - expected[row])
-        back /= np.sqrt(count[case_of])[:, None]
-        return [padded(case_of, inputs, back, len(cases))]
-
-    def trained(self, steps: GradientSteps, kernel: Kernel, released: Cases) -> Floats:
-        """Weights after all steps; ``released`` cases are about as many as those of the log, and
-        like them.
-        """
-        after = np.flatnonzero(released.place)
-        labels = len(released.alphabet)
-        pairs, row = np.unique(
-            released.codes[after - 1] * labels + released.codes[after], return_inverse=True
-        )
-        weight = 1 / np.sqrt(np.maximum(released.lengths - 1, 1))
-        mass = np.bincount(row, weights=weight[released.case_of[after]])
-        cases = max(1, int((released.lengths > 1).sum()))
-        inputs = self.inputs(pairs)
-        moments = (inputs * mass[:, None]).T @ inputs / cases
-        bends = bends_of_curves(self.base, self.curves)
-        return fitted(self.gradient, steps, kernel, cases, moments, bends)
-
-
-def padded(case: Ints, inputs: Floats, back: Floats, cases: int) -> Factors:
-    """Rows of both factors, ascending by ``case``, as arrays of shape (cases, places, numbers)."""
-    counts = np.bincount(case, minlength=cases)
-    place = np.arange(len(case)) - (np.cumsum(counts) - counts)[case]
-    most = max(1, int(counts.max(initial=0)))
-    left = np.zeros((cases, most, inputs.shape[1]))
-    right = np.zeros((cases, most, back.shape[1]))
-    left[case, place], right[case, place] = inputs, back
-    return Factors(left, right)
 
 
 def most_frequent_first(case: Ints, codes: Ints, size: int, rows: int) -> Ints:
@@ -401,22 +307,155 @@ def most_frequent_first(case: Ints, codes: Ints, size: int, rows: int) -> Ints:
     return np.minimum(found, rows)
 
 
-ALL: Final = 3.0
-PRESENT: Final = 0.3
-"""What all cases share, and an activity that a case has, weigh as inputs, where the last activity
-weighs 1.
-"""
+@dataclass(frozen=True, slots=True)
+class BinRegression:
+    """``base``: log of what is expected of each of ``bins``. ``row_of``: the row of each activity
+    among the inputs, int64, the last one for all that have none of their own.
+    """
 
-WIDTH: Final = 2.0
-"""Bins by which what is expected is smoothed: the deviation of a normal curve."""
+    clock: Clock
+    bins: LogBins
+    base: Floats
+    curves: Floats
+    row_of: Ints
 
-ANYTHING: Final = 0.05
-"""The part of what is expected that may be any duration up to ``BEYOND`` bins above the longest."""
+    def shapes(self, weights: Floats, inputs: Floats) -> Floats:
+        """The distribution for each row of ``inputs``: shape (rows, bins)."""
+        return distributions_of(self.base, inputs, weights, self.curves)
 
-BEYOND: Final = 3
+    def fitted(
+        self,
+        gradient: Gradient,
+        steps: GradientSteps,
+        kernel: Kernel,
+        cases: int,
+        moments: Floats,
+    ) -> Floats:
+        """See ``fitted``."""
+        bends = bends_of_curves(self.base, self.curves)
+        return fitted(gradient, steps, kernel, cases, moments, bends)
 
-NEVER: Final = 1e-9
-"""What is expected of longer ones."""
+
+@dataclass(frozen=True, slots=True)
+class GapRegression(BinRegression):
+    """How long the gap before an event is, given its activity and the one before it.
+
+    A table of gaps by directly-follows pair has a row of bins for each pair, and rare pairs drown
+    in noise. Here pairs share what their activities have in common, and a pair that many cases have
+    differs from that by a few curves.
+
+    ``pairs``: those that have an input of their own, ascending, a first label times the number of
+    labels plus a second one each; ``pair_rows``: which. All int64.
+    """
+
+    pairs: Ints
+    pair_rows: Ints
+
+    @classmethod
+    def expecting(
+        cls,
+        clock: Clock,
+        bins: LogBins,
+        released: Cases,
+        expected: Floats,
+    ) -> "GapRegression":
+        """Of the activities and pairs that most ``released`` cases have; ``expected``: how gaps are
+        distributed, shape (bins,).
+        """
+        pairs, row, case = _pairs_of(released)
+        rows = most_frequent_first(case, row, len(pairs), PAIRS)
+        has_input = rows < PAIRS
+        return cls(
+            clock,
+            bins,
+            np.log(np.maximum(expected, LEAST)),
+            gap_curves(len(bins)),
+            _rows_of_activities(released),
+            pairs[has_input],
+            rows[has_input],
+        )
+
+    def inputs(self, pairs: Ints) -> Floats:
+        """What is known of a gap: shape (pairs, ``GAP_INPUTS``). The rarer pairs have no input of
+        their own: they go by their activities.
+        """
+        each, known = np.arange(len(pairs)), ACTIVITIES + 1
+        before, after = np.divmod(pairs, len(self.row_of))
+        found = np.zeros((len(pairs), GAP_INPUTS))
+        found[:, 0] = 1.0
+        found[each, 1 + self.row_of[after]] = 1.0
+        found[each, 1 + known + self.row_of[before]] = 1.0
+        has_input = np.flatnonzero(np.isin(pairs, self.pairs))
+        row = self.pair_rows[np.searchsorted(self.pairs, pairs[has_input])]
+        found[has_input, 1 + 2 * known + row] = 1.0
+        return found
+
+    def distributions(self, weights: Floats, pairs: Ints) -> Floats:
+        """How the gaps of each pair are distributed: shape (pairs, bins)."""
+        return self.shapes(weights, self.inputs(pairs))
+
+    def gradient(self, weights: Floats, cases: Cases, step: int) -> list[Factors]:
+        """Of the log-likelihood of each case's gaps, over the root of how many there are; zeros for
+        cases of fewer than two known times.
+
+        A place is a pair that the case has: its inputs, and what comes back of all its gaps.
+        """
+        del step  # Nothing in it is random.
+        labels = len(cases.alphabet)
+        known = KnownTimes.of(cases, self.clock)
+        after = known.follows
+        case = known.case[after]
+        pair = known.code[after - 1] * labels + known.code[after]
+        place = self.bins.place(known.gaps)
+        count = np.bincount(case, minlength=len(cases))
+        once, row = np.unique(case * labels * labels + pair, return_inverse=True)
+        case_of, pair_of = np.divmod(once, labels * labels)
+        inputs = self.inputs(pair_of)
+        expected = self.shapes(weights, inputs) @ self.curves
+        back = np.zeros((len(once), GAP_OUTPUTS))
+        np.add.at(back, row, self.curves[place] - expected[row])
+        back /= np.sqrt(count[case_of])[:, None]
+        return [padded(case_of, inputs, back, len(cases))]
+
+    def trained(self, steps: GradientSteps, kernel: Kernel, released: Cases) -> Floats:
+        """Weights after all steps; ``released`` cases are about as many as those of the log, and
+        like them.
+        """
+        pairs, row, case = _pairs_of(released)
+        weight = 1 / np.sqrt(np.maximum(released.lengths - 1, 1))
+        mass = np.bincount(row, weights=weight[case])
+        cases = max(1, int((released.lengths > 1).sum()))
+        inputs = self.inputs(pairs)
+        moments = (inputs * mass[:, None]).T @ inputs / cases
+        return self.fitted(self.gradient, steps, kernel, cases, moments)
+
+
+def _pairs_of(released: Cases) -> tuple[Ints, Ints, Ints]:
+    """The distinct directly-follows pairs, ascending; and of each event behind another one which
+    pair it is the second of, and its case.
+    """
+    after = np.flatnonzero(released.place)
+    pair = released.codes[after - 1] * len(released.alphabet) + released.codes[after]
+    pairs, row = np.unique(pair, return_inverse=True)
+    return pairs, row, released.case_of[after]
+
+
+def _rows_of_activities(released: Cases) -> Ints:
+    """The row of each label's activity: those that most released cases have come first."""
+    labels = len(released.alphabet)
+    return most_frequent_first(released.case_of, released.codes, labels, ACTIVITIES)
+
+
+def padded(case: Ints, inputs: Floats, back: Floats, cases: int) -> Factors:
+    """Rows of both factors, ascending by ``case``, as arrays of shape (cases, places, numbers)."""
+    counts = np.bincount(case, minlength=cases)
+    place = np.arange(len(case)) - (np.cumsum(counts) - counts)[case]
+    most = max(1, int(counts.max(initial=0)))
+    left = np.zeros((cases, most, inputs.shape[1]))
+    right = np.zeros((cases, most, back.shape[1]))
+    left[case, place] = inputs
+    right[case, place] = back
+    return Factors(left, right)
 
 
 def expected_durations(place: Ints, bins: int) -> Floats:
@@ -434,35 +473,28 @@ def expected_durations(place: Ints, bins: int) -> Floats:
     return np.asarray(found / found.sum())
 
 
-def curves_over(bins: int) -> Floats:
-    """Cosines over the bins, the j-th with j half-waves and a height of 1 / j: shape (bins,
-    ``OUTPUTS``); zeros from the j-th on where there are so few bins.
-    """
-    return np.asarray(cosines_over(bins, OUTPUTS) / np.arange(1, OUTPUTS + 1))
-
-
 @dataclass(frozen=True, slots=True)
-class DurationRegression:
-    """``row_of``: the row of each activity among the inputs, int64, the last one for all that have
-    none of their own. ``base``: log of what is expected of each of ``bins``.
-    """
-
-    clock: Clock
-    bins: LogBins
-    row_of: Ints
-    base: Floats
-    curves: Floats
+class DurationRegression(BinRegression):
+    """How long cases take, given their activities."""
 
     @classmethod
     def expecting(
-        cls, clock: Clock, bins: LogBins, released: Cases, place: Ints
+        cls,
+        clock: Clock,
+        bins: LogBins,
+        released: Cases,
+        place: Ints,
     ) -> "DurationRegression":
         """Of the activities that most ``released`` cases have; ``place``: the bin of what the gaps
         of each case of two events or more add up to.
         """
-        row_of = _rows_of_activities(released)
-        base = np.log(expected_durations(place, len(bins)))
-        return cls(clock, bins, row_of, base, curves_over(len(bins)))
+        return cls(
+            clock,
+            bins,
+            np.log(expected_durations(place, len(bins))),
+            duration_curves(len(bins)),
+            _rows_of_activities(released),
+        )
 
     def inputs(self, cases: Cases) -> Floats:
         """What is known of each case without its times: shape (cases, ``INPUTS``); zeros for cases
@@ -470,56 +502,45 @@ class DurationRegression:
         """
         size, known = len(cases), ACTIVITIES + 1
         found = np.zeros((size, INPUTS))
-        usable = cases.lengths > 1
         found[:, 0] = ALL
         # From 1/64 to 64 times 8 events, as -2 to 2.
-        found[:, 1] = np.clip((np.log2(np.maximum(cases.lengths, 1)) - 3) / 2, -2.0, 2.0)
+        doublings = np.log2(np.maximum(cases.lengths, 1)) - 3
+        found[:, 1] = np.clip(doublings / 2, -2.0, 2.0)
+        # The last activity, and the activities there are.
+        usable = cases.lengths > 1
         rows = np.flatnonzero(usable)
         last = cases.codes[cases.offsets[1:][rows] - 1]
         found[rows, 2 + self.row_of[last]] = 1.0
-        present = np.bincount(
-            cases.case_of * known + self.row_of[cases.codes], minlength=size * known
-        )
-        found[:, 2 + known :] = PRESENT * (present.reshape(size, known) > 0)
+        cell = cases.case_of * known + self.row_of[cases.codes]
+        occurs = np.bincount(cell, minlength=size * known).reshape(size, known) > 0
+        found[:, 2 + known :] = PRESENT * occurs
         found[~usable] = 0.0
         return found
 
     def distributions(self, weights: Floats, inputs: Floats) -> Floats:
         """How durations are distributed for each row of ``inputs``: shape (rows, bins)."""
-        return distributions_of(self.base, inputs, weights, self.curves)
+        return self.shapes(weights, inputs)
 
     def gradient(self, weights: Floats, cases: Cases, step: int) -> list[Factors]:
         """Of the log-likelihood of each case's duration, from its first to its last known time;
         zeros for cases of fewer than two of these.
         """
         del step  # Nothing in it is random.
-        place, is_known = self._durations(cases)
+        known = KnownTimes.of(cases, self.clock)
+        first, last = known.ends()
+        case = known.case[first]
+        place = np.zeros(len(cases), np.int64)
+        place[case] = self.bins.place(known.steps[last] - known.steps[first])
+        is_known = np.zeros(len(cases), np.bool_)
+        is_known[case] = True
         inputs = self.inputs(cases)
-        expected = self.distributions(weights, inputs) @ self.curves
+        expected = self.shapes(weights, inputs) @ self.curves
         back = np.where(is_known[:, None], self.curves[place] - expected, 0.0)
         return [Factors(inputs[:, None, :], back[:, None, :])]
-
-    def _durations(self, cases: Cases) -> tuple[Ints, Bools]:
-        """The bin of each case's duration, and whether it has one."""
-        known = KnownTimes.of(cases, self.clock)
-        first, last = known.first, known.last
-        lasting = last > first
-        first, last = first[lasting], last[lasting]
-        place, is_known = np.zeros(len(cases), np.int64), np.zeros(len(cases), np.bool_)
-        place[known.case[first]] = self.bins.place(known.steps[last] - known.steps[first])
-        is_known[known.case[first]] = True
-        return place, is_known
 
     def trained(self, steps: GradientSteps, kernel: Kernel, released: Floats) -> Floats:
         """Weights after all steps; ``released``: the inputs of released cases, which are about as
         many, and like those of the log.
         """
         moments = released.T @ released / len(released)
-        bends = bends_of_curves(self.base, self.curves)
-        return fitted(self.gradient, steps, kernel, len(released), moments, bends)
-
-
-def _rows_of_activities(released: Cases) -> Ints:
-    """The row of each label's activity: those that most released cases have come first."""
-    labels = len(released.alphabet)
-    return most_frequent_first(released.case_of, released.codes, labels, ACTIVITIES)
+        return self.fitted(self.gradient, steps, kernel, len(released), moments)

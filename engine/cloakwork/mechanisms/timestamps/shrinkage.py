@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Floats
+from cloakwork.base.arrays import Floats
 
 BELIEVED: Final = 2.5
 """Sigmas by which a part must differ from what is expected, to be believed in full."""
@@ -44,76 +44,77 @@ def distributions(
     """
     groups, bins = noisy.shape
     depth = (bins - 1).bit_length()
-    pad = [(0, 0), (0, (1 << depth) - bins)]
     shape = np.full((1, bins), 1 / bins) if expected is None else expected
-    cells, prior = np.pad(noisy, pad), np.pad(np.broadcast_to(shape, noisy.shape), pad)
-    real = np.pad(np.ones(bins), pad[1])
-    total = _mass(noisy.sum(axis=1), sigma * np.sqrt(bins), mass, tolerance)[:, None]
+    # As many bins as halving needs; there is no noise in those that are added.
+    added = (0, (1 << depth) - bins)
+    cells = np.pad(noisy, [(0, 0), added])
+    prior = np.pad(np.broadcast_to(shape, noisy.shape), [(0, 0), added])
+    real = np.pad(np.ones(bins), added)
+    # The mass of each row: its noisy total, averaged with what is known of it.
+    spread = (tolerance * mass) ** 2
+    weight = spread / (spread + (sigma * np.sqrt(bins)) ** 2)
+    total = np.maximum(mass + weight * (noisy.sum(axis=1) - mass), 1e-9)[:, None]
     share = np.ones((groups, 1))
     for level in range(depth):
         intervals = 2 << level
         halves = (groups, intervals, cells.shape[1] // intervals)
-        found, known = cells.reshape(halves).sum(axis=2), prior.reshape(halves).sum(axis=2)
-        # A half may reach beyond the last bin, where there is no noise.
         sizes = real.reshape(intervals, -1).sum(axis=1)
-        split = _split(
-            found, known, sigma**2 * sizes, total * share, differs, is_known=expected is not None
+        left = _left_part(
+            cells.reshape(halves).sum(axis=2),
+            prior.reshape(halves).sum(axis=2),
+            sigma**2 * sizes,
+            total * share,
+            None if expected is None else differs,
         )
-        share = np.stack([share * split, share * (1 - split)], axis=2).reshape(groups, intervals)
+        both = np.stack([share * left, share * (1 - left)], axis=2)
+        share = both.reshape(groups, intervals)
     share = share[:, :bins]
     return np.asarray(share / share.sum(axis=1, keepdims=True))
 
 
-def _mass(total: Floats, deviation: float, mass: Floats, tolerance: float) -> Floats:
-    """The mass of each row: the noisy total, averaged with what is known of it."""
-    variance = (tolerance * mass) ** 2
-    weight = variance / (variance + deviation**2)
-    return np.asarray(np.maximum(mass + weight * (total - mass), 1e-9))
-
-
-def _split(
+def _left_part(
     found: Floats,
     known: Floats,
     variance: Floats,
     mass: Floats,
-    differs: float,
-    *,
-    is_known: bool,
+    differs: float | None,
 ) -> Floats:
     """The part of ``mass`` that falls into the left one of two halves: shape as ``mass``.
 
     ``found`` and ``known``: noisy sums, with their ``variance``, and expected parts of both halves,
-    in turns.
+    in turns. ``differs``: as of ``distributions``; None where nothing is expected.
     """
     both = known[:, 0::2] + known[:, 1::2]
     expected = np.where(both > 0, known[:, 0::2] / np.where(both > 0, both, 1), 1.0)
+    # Both noisy sums say what the left half has: each is trusted the more, the less it errs.
     usable = np.maximum(mass, 1e-9)
-    left, right = np.maximum(variance[0::2], 1e-9), np.maximum(variance[1::2], 1e-9)
+    left = np.maximum(variance[0::2], 1e-9)
+    right = np.maximum(variance[1::2], 1e-9)
     trust = right / (left + right)
-    measured = trust * found[:, 0::2] / usable + (1 - trust) * (1 - found[:, 1::2] / usable)
+    by_left = found[:, 0::2] / usable
+    by_right = 1 - found[:, 1::2] / usable
+    measured = trust * by_left + (1 - trust) * by_right
     error = np.sqrt(left * trust) / usable
     bound = BELIEVED * error
-    if is_known:
+    if differs is None:
+        is_noise = bound > UNKNOWN
+        weight = np.where(is_noise, UNKNOWN**2 / (UNKNOWN**2 + error**2), 1.0)
+    else:
         usual = differs**2 * np.maximum(expected * (1 - expected), 0.01)
         is_noise = np.abs(measured - expected) <= bound
         weight = np.where(is_noise, usual / (usual + error**2), 1.0)
-    else:
-        is_noise = bound > UNKNOWN
-        weight = np.where(is_noise, UNKNOWN**2 / (UNKNOWN**2 + error**2), 1.0)
     split = np.clip(expected + weight * (measured - expected), 0, 1)
-    split = np.where(is_noise, split, split * _held(split / error))
+    # What is believed against expectation may still be next to nothing on one side.
+    split = np.where(is_noise, split, split * _kept(split / error))
     rest = 1 - split
-    split = np.where(is_noise, split, 1 - rest * _held(rest / error))
-    return np.asarray(np.where(_is_settled(expected), expected, split))
+    split = np.where(is_noise, split, 1 - rest * _kept(rest / error))
+    # Where one half is expected to hold nothing at all, it does.
+    is_settled = (expected <= 0) | (expected >= 1)
+    return np.where(is_settled, expected, split)
 
 
-def _held(sigmas: Floats) -> Floats:
+def _kept(sigmas: Floats) -> Floats:
     """How much is kept of what stands so far above 0: nothing up to ``EMPTY``, all from
     ``BELIEVED`` on.
     """
-    return np.asarray(np.clip((sigmas - EMPTY) / (BELIEVED - EMPTY), 0, 1))
-
-
-def _is_settled(expected: Floats) -> Bools:
-    """Where one half holds nothing at all."""
-    return np.asarray((expected <= 0) | (expected >= 1))
+    return np.clip((sigmas - EMPTY) / (BELIEVED - EMPTY), 0, 1)

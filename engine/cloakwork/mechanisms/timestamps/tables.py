@@ -87,7 +87,15 @@ class HistogramOptions(BaseModel):
     shares: dict[TableName, Share] = {}
 
 
-class HistogramParams(Frozen):
+class TimesParams(Frozen):
+    """Parameters of a mechanism that gives times, which say what it costs."""
+
+    def event(self) -> PrivacyEvent:
+        """What all its answers cost, as the kernel charges them."""
+        raise NotImplementedError
+
+
+class HistogramParams(TimesParams):
     """``sigmas``: of the discrete Gaussian noise on each table, in grid steps, ``UNIT_NORM`` to a
     case. ``max_cases``: cases of a unit. ``mu``: what the sigmas were found for.
 
@@ -135,25 +143,22 @@ def offered_params(
         del shares["window"]
     total = sum(shares.values())
     m = facts.unit.max_cases
+    sigmas = {}
+    for name, share in shares.items():
+        # The sigma at which a table, as it is charged, has the ratio of its share.
+        ratio = mu * math.sqrt(share / total)
+        norm = norm_charged(event_of(name, 2.0**40, m))
+        sigmas[name] = drawn_sigma(max(norm / ratio * (1 + 1e-12), LEAST_SIGMA))
     return HistogramParams(
         mu=mu,
         max_cases=m,
-        sigmas={
-            name: least_sigma(name, mu * math.sqrt(share / total), m)
-            for name, share in shares.items()
-        },
+        sigmas=sigmas,
         window=facts.window or WINDOW,
         is_window_declared=facts.window is not None,
         longest_gap=facts.longest_gap,
         epoch=facts.epoch,
         grid=facts.grid,
     )
-
-
-def least_sigma(name: TableName, mu: float, max_cases: int) -> float:
-    """The sigma (grid steps) at which a table, as it is charged, has the ratio ``mu``."""
-    norm = norm_charged(event_of(name, 2.0**40, max_cases))
-    return drawn_sigma(max(norm / mu * (1 + 1e-12), LEAST_SIGMA))
 
 
 def norm_charged(event: PrivacyEvent) -> float:
@@ -198,6 +203,17 @@ class KnownTimes:
         """The last event of each case that has one."""
         return np.flatnonzero(np.diff(self.case, append=-1) != 0)
 
+    @property
+    def gaps(self) -> Ints:
+        """The time before each of those that follow."""
+        return self.steps[self.follows] - self.steps[self.follows - 1]
+
+    def ends(self) -> tuple[Ints, Ints]:
+        """The first and the last event of each case of two events or more."""
+        first, last = self.first, self.last
+        several = last > first
+        return first[several], last[several]
+
 
 def spread_over(case: Ints, group: Ints, code: Ints) -> Entries:
     """Entries of the keys ``code``, one an occurrence; those of a case and a ``group`` weigh 1
@@ -207,33 +223,32 @@ def spread_over(case: Ints, group: Ints, code: Ints) -> Entries:
     case, group, code = case[kept], group[kept], code[kept]
     if not len(case):
         return Entries(case, case, code)
-    _, place, count = np.unique(
-        case * (int(group.max()) + 1) + group, return_inverse=True, return_counts=True
-    )
+    together = case * (int(group.max()) + 1) + group
+    _, place, count = np.unique(together, return_inverse=True, return_counts=True)
     return Entries(case, UNIT_NORM // count[place], code)
 
 
-def one_each(case: Ints, group: Ints, code: Ints) -> Entries:
+def one_each(case: Ints, code: Ints) -> Entries:
     """The same, but each occurrence weighs 1: the kernel scales them such that the case has the
     norm of the clip, where ``spread_over`` would leave less the more cells they are in.
     """
-    kept = group >= 0
-    return Entries(case[kept], np.full(int(kept.sum()), UNIT_NORM), code[kept])
+    return Entries(case, np.full(len(case), UNIT_NORM), code)
 
 
-def gaps_in(clock: Clock, bins: LogBins, row_of: Ints, *, evenly: bool = True) -> Query:
+def gaps_in(clock: Clock, bins: LogBins, row_of: Ints | None) -> Query:
     """The gaps by group: that of an event of activity b behind one of activity a is
-    ``row_of[a, b]``; -1 where it counts for none. ``evenly``: whether a case weighs as much in each
-    of its groups; else each gap does.
+    ``row_of[a, b]``; -1 where it counts for none. A case weighs as much in each of its groups.
+    None: all gaps are one group, and each weighs as much.
     """
 
     def gaps(cases: Cases) -> Entries:
         known = KnownTimes.of(cases, clock)
         after = known.follows
-        place = bins.place(known.steps[after] - known.steps[after - 1])
+        case, place = known.case[after], bins.place(known.gaps)
+        if row_of is None:
+            return one_each(case, place)
         group = row_of[known.code[after - 1], known.code[after]]
-        weigh = spread_over if evenly else one_each
-        return weigh(known.case[after], group, group * len(bins) + place)
+        return spread_over(case, group, group * len(bins) + place)
 
     return gaps
 
@@ -266,18 +281,21 @@ class StartTable:
 
     def query(self, cases: Cases) -> Entries:
         """One entry in each part for a case that has a time."""
-        known = KnownTimes.of(cases, self.clock)
-        steps, case = known.steps[known.first], known.case[known.first]
-        period = self._period(steps)
+        case, steps = self._starts(cases)
         weekday, hour = np.divmod(self.clock.slot(steps), self.clock.hours)
+        period = self._period(steps)
         code = np.concatenate([period, self.periods + weekday, self.periods + 7 + hour])
-        return Entries(np.tile(case, 3), np.full(len(code), UNIT_NORM), code)
+        return one_each(np.tile(case, 3), code)
 
     def period_query(self, cases: Cases) -> Entries:
         """One entry for a case that has a time: the period in which it starts."""
+        case, steps = self._starts(cases)
+        return one_each(case, self._period(steps))
+
+    def _starts(self, cases: Cases) -> tuple[Ints, Ints]:
+        """The cases that have a time, and the first one of each."""
         known = KnownTimes.of(cases, self.clock)
-        case, period = known.case[known.first], self._period(known.steps[known.first])
-        return Entries(case, np.full(len(case), UNIT_NORM), period)
+        return known.case[known.first], known.steps[known.first]
 
     def _period(self, steps: Ints) -> Ints:
         """Of starts; those outside count at the edge."""
@@ -288,16 +306,15 @@ class StartTable:
         """Where cases start, by noisy numbers of cases by period: the periods next to each other
         that hold the most above half a ``sigma`` each, and one on either side.
         """
+        # The run of the largest sum is that between a running sum and its least one before.
         above = np.concatenate([[0.0], np.cumsum(noisy - sigma / 2)])
         least = np.minimum.accumulate(above)
         stop = int(np.argmax(above - least))
         start = int(np.argmin(above[: stop + 1]))
-        edges = np.clip(np.array([start - 1, stop + 1]), 0, self.periods) * self.days * DAY
-        steps = self.clock.steps(self.first_day * DAY + edges)
+        edges = np.clip(np.array([start - 1, stop + 1]), 0, self.periods) * self.days
+        first, last = self.clock.steps((self.first_day + edges) * DAY).tolist()
         grid = self.clock.grid
-        return Window(
-            start=grid.epoch + int(steps[0]) * grid.step, end=grid.epoch + int(steps[1]) * grid.step
-        )
+        return Window(start=grid.epoch + first * grid.step, end=grid.epoch + last * grid.step)
 
     def day_weights(self, trend: Floats, weekdays: Floats) -> Floats:
         """The weight of each day of all periods: that of its period, spread over its days by those
@@ -321,19 +338,10 @@ def hours_of(clock: Clock) -> Query:
         known = KnownTimes.of(cases, clock)
         slot = clock.slot(known.steps)
         weekday, hour = np.divmod(slot, clock.hours)
-        codes = np.concatenate([weekday, 7 + hour, 7 + clock.hours + slot])
-        return one_each(np.tile(known.case, 3), np.zeros_like(codes), codes)
+        code = np.concatenate([weekday, 7 + hour, 7 + clock.hours + slot])
+        return one_each(np.tile(known.case, 3), code)
 
     return hours
-
-
-def length_class(lengths: Ints) -> Ints:
-    """2 events, up to 4, up to 8, up to 16, up to 32, up to 64, and more: 0 to ``CLASSES`` - 1."""
-    return np.asarray(np.searchsorted(_LENGTHS, lengths))
-
-
-_LENGTHS = np.array([2, 4, 8, 16, 32, 64])
-CLASSES = len(_LENGTHS) + 1
 
 
 def totals_in(clock: Clock, bins: LogBins, activities: int) -> Query:
@@ -343,19 +351,22 @@ def totals_in(clock: Clock, bins: LogBins, activities: int) -> Query:
 
     def totals(cases: Cases) -> Entries:
         known = KnownTimes.of(cases, clock)
-        first, last = known.first, known.last
-        kept = last > first
-        first, last = first[kept], last[kept]
+        first, last = known.ends()
         place = bins.place(known.steps[last] - known.steps[first])
         groups = totals_groups(known.code[last], last - first + 1, activities)
         code = np.concatenate([group * len(bins) + place for group in groups])
-        return Entries(np.tile(known.case[last], 3), np.full(len(code), UNIT_NORM), code)
+        return one_each(np.tile(known.case[last], 3), code)
 
     return totals
+
+
+_LENGTHS = np.array([2, 4, 8, 16, 32, 64])
+CLASSES = len(_LENGTHS) + 1
+"""Of lengths: 2 events, up to 4, up to 8, up to 16, up to 32, up to 64, and more."""
 
 
 def totals_groups(last: Ints, lengths: Ints, activities: int) -> tuple[Ints, Ints, Ints]:
     """The groups of cases by the activity that they end with and their lengths."""
     by_last = 1 + last
-    by_both = 1 + activities + last * CLASSES + length_class(lengths)
+    by_both = 1 + activities + last * CLASSES + np.searchsorted(_LENGTHS, lengths)
     return np.zeros(len(last), np.int64), by_last, by_both

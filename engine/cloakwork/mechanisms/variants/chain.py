@@ -63,7 +63,7 @@ def fit_flow(noisy: Table, prior: Table, penalty: float, allowed: Bools | None =
 def _soft_threshold(values: Table, by: float) -> Table:
     """Each value brought nearer to zero by ``by``, at most to zero."""
     size = np.maximum(np.abs(values) - by, 0)
-    return np.asarray(np.sign(values) * size)
+    return np.sign(values) * size
 
 
 def _balance_flow(table: Table) -> Table:
