@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, ClassVar, Final, Literal
 
-import numpy as np
 from pydantic import Field, JsonValue
 
 from cloakwork.base.arrays import Bools

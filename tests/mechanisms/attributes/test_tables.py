@@ -65,22 +65,24 @@ def test_any_counts_give_a_distribution(shape, level):
         assert found.shape.sum(axis=1) == pytest.approx(np.ones(shape[0]))
 
 
-def test_totals_weigh_both_counts_by_their_precision():
+@pytest.mark.parametrize(("size", "is_alone"), [(5, False), (100, True)])
+def test_totals_weigh_both_counts_by_their_precision(size, is_alone):
     """The total of values, whose noise adds up, and that which is counted by itself."""
-    for size, is_alone in ((5, False), (100, True)):
-        attribute = MeasuredAttribute(name="case:x", domain=tuple(range(size)))
-        layout = TableLayout((attribute,), ("a",))
-        weight = layout.weight(0)
+    attribute = MeasuredAttribute(name="case:x", domain=tuple(range(size)))
+    layout = TableLayout((attribute,), ("a",))
 
-        class Answer:
-            def at(self, codes):
-                alone = (codes == layout.totals(0)) & is_alone
-                return np.where(alone, 50 * SIDE_WEIGHT, 1.0 * weight)
+    class Answer:
+        """Each value is counted once, and the total by itself is 50."""
 
-        counted = NoisyTables(layout, [(Answer(), 1.0)], 1.0).counted(0)
-        added, side = size / weight**2, 1 / SIDE_WEIGHT**2
-        expected = (size * side + 50 * added) / (added + side) if is_alone else size
-        assert counted.totals == pytest.approx([expected])
-        assert counted.total_sigma**2 == pytest.approx(
-            1 / (1 / added + 1 / side) if is_alone else added
-        )
+        def at(self, codes):
+            alone = (codes == layout.totals(0)) & is_alone
+            return np.where(alone, 50 * SIDE_WEIGHT, layout.weight(0))
+
+    counted = NoisyTables(layout, [(Answer(), 1.0)], 1.0).counted(0)
+    added, side = size / layout.weight(0) ** 2, 1 / SIDE_WEIGHT**2
+    expected, variance = size, added
+    if is_alone:
+        expected = (size * side + 50 * added) / (added + side)
+        variance = 1 / (1 / added + 1 / side)
+    assert counted.totals == pytest.approx([expected])
+    assert counted.total_sigma**2 == pytest.approx(variance)
