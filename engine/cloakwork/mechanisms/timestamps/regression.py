@@ -2,6 +2,7 @@
 the activities of a case, and all else tables.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
