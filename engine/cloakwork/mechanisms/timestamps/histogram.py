@@ -176,11 +176,13 @@ class ModelledTimes:
         """A time for each event, in steps of the grid."""
         if self.params.is_window_declared:
             return self.draw_in_window()
-        # About when the first and the last case start.
+        return replace(self, window=self._measured_window()).draw_in_window()
+
+    def _measured_window(self) -> Window:
+        """About when the first and the last case start."""
         table = StartTable.within(self.clock, self.window, 10 * PERIODS)
         noisy = self._ask("window", table.period_query, np.arange(table.periods))
-        window = table.window_of(noisy, self._sigma("window"))
-        return replace(self, window=window).draw_in_window()
+        return table.window_of(noisy, self._sigma("window"))
 
     def draw_in_window(self) -> Ints:
         """The same, where the window is known."""
