@@ -4,7 +4,7 @@ what it shares with ``spark``.
 
 import secrets
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -71,13 +71,9 @@ _SLICES_A_PART: Final = 4
 class SharedFiles:
     """Files of a workspace that are removed when no log needs them any more."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._remove = weakref.finalize(self, _remove_files, tuple(paths))
-
-
-def _remove_files(paths: tuple[Path, ...]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
+    def __init__(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            weakref.finalize(self, path.unlink, missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -273,13 +269,20 @@ class BatchedEngine:
         """See ``Engine``. What asks for the log in one batch gets it, in this process."""
         batched = _batched(log)
         if isinstance(action, GenerateCases):
-            return self._generated(action, batched)
+            ranges = list(case_ranges(action, self.batch_events)) or [(0, 0)]
+            make = partial(generated_cases, action)
+            return self.store(lambda place: make(*ranges[place]), len(ranges), notes=batched.notes)
         if isinstance(action, EnrichCases):
-            return self._enriched(action, batched)
+            # In this process: the columns of all cases are not sent to others.
+            path = new_paths(self.workspace)
+            files = [write_batch(action.apply(batch), path()) for batch in action.cases.batches()]
+            return self.stored(tuple(files), notes=batched.notes)
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
         if needs_all_cases(action):
-            batched = self._in_one_batch(batched)
+            if len(batched.files) > 1:
+                file = write_batch(collected(batched), new_paths(self.workspace)())
+                batched = self.stored((file,), unit=batched.unit, notes=batched.notes)
         elif action.together == "unit" and action.unit not in (None, batched.unit):
             batched = self.by_unit(batched, action.unit, secrets.randbits(64))
         apply = action.apply
@@ -346,25 +349,7 @@ class BatchedEngine:
             first = first or no_cases
         if first is None:
             raise AssertionError("a log has a batch at least")
-        return _Cuts(tuple(files), cases, first, SharedFiles([file.path for file in files]))
-
-    def _in_one_batch(self, log: BatchedLog) -> BatchedLog:
-        """The same log in one batch, for what asks for it; in this process."""
-        if len(log.files) == 1:
-            return log
-        file = write_batch(collected(log), new_paths(self.workspace)())
-        return self.stored((file,), unit=log.unit, notes=log.notes)
-
-    def _generated(self, action: GenerateCases, log: BatchedLog) -> BatchedLog:
-        ranges = list(case_ranges(action, self.batch_events)) or [(0, 0)]
-        make = partial(generated_cases, action)
-        return self.store(lambda place: make(*ranges[place]), len(ranges), notes=log.notes)
-
-    def _enriched(self, action: EnrichCases, log: BatchedLog) -> BatchedLog:
-        """In this process: the columns of all cases are not sent to others."""
-        path = new_paths(self.workspace)
-        files = [write_batch(action.apply(batch), path()) for batch in action.cases.batches()]
-        return self.stored(tuple(files), notes=log.notes)
+        return _Cuts(tuple(files), cases, first, SharedFiles(file.path for file in files))
 
 
 def keyed_hash(texts: pl.Series, key: int) -> Words:
@@ -426,13 +411,13 @@ class LocalEngine(BatchedEngine):
         done = self.executor.run(prepared, len(batches))
         found = list(counted(done, len(batches), "preparing batch"))
         notes = tuple(dict.fromkeys(note for _, _, own in found for note in own))
-        log = self.stored(tuple(file for file, _, _ in found), notes=notes)
-        return log, seen.merge(pl.concat([table for _, table, _ in found]))
+        files, tables, _ = zip(*found, strict=True)
+        return self.stored(files, notes=notes), seen.merge(pl.concat(tables))
 
     def _batches_of(self, source: object, folder: Path) -> BatchSource:
         """``folder``: for rows that are parted."""
         if isinstance(source, EventLog):
-            return _Slices.of(source, self.batch_events)
+            return _Slices(source, self.batch_events)
         if isinstance(source, RowSource):
             return partition(source, folder, secrets.token_bytes(32))
         if isinstance(source, BatchSource):
@@ -441,20 +426,14 @@ class LocalEngine(BatchedEngine):
 
 
 class _Slices:
-    """A log in memory as batches of its cases, which are few and lie as they come; those of one id
-    lie together, so that preparing a batch refuses them.
+    """A log in memory as batches of about ``batch_events`` events, which are few; the cases of one
+    id lie together, so that preparing a batch refuses them.
     """
 
-    def __init__(self, log: EventLog, places: int) -> None:
-        self._places: Final = places
-        self._log = log
-        self._place_of_case = first_of_unit(log, CASE_ID) % places
-
-    @classmethod
-    def of(cls, log: EventLog, batch_events: int) -> "_Slices":
-        """Of about so many events each."""
-        indexed = replace(log, case_index=log.index_of_case)
-        return cls(indexed, max(1, round(log.events.height / batch_events)))
+    def __init__(self, log: EventLog, batch_events: int) -> None:
+        self._places: Final = max(1, round(log.events.height / batch_events))
+        self._log = replace(log, case_index=log.index_of_case)
+        self._place_of_case = first_of_unit(log, CASE_ID) % self._places
 
     def __len__(self) -> int:
         return self._places

@@ -121,8 +121,12 @@ def _with_case_index(before: EventLog, after: EventLog) -> EventLog:
 
     Each case of the batch comes out once at most: k counts different cases of the source.
     """
-    if after.case_index is not None:
-        _require_own_cases(before, after.case_index)
+    index = after.case_index
+    if index is not None:
+        is_distinct = len(np.unique(index)) == len(index)
+        if not (is_distinct and np.isin(index, before.index_of_case).all()):
+            said = "a rewrite made several cases of one, or cases that are not of its batch"
+            raise MechanismError("batches", f"{said} (EventLog.case_index)")
         return after
     if after.cases.height != before.cases.height:
         raise MechanismError(
@@ -131,11 +135,3 @@ def _with_case_index(before: EventLog, after: EventLog) -> EventLog:
             "a log by dataclasses.replace, keep_cases or keep_events",
         )
     return replace(after, case_index=before.index_of_case)
-
-
-def _require_own_cases(before: EventLog, index: Ints) -> None:
-    is_distinct = len(np.unique(index)) == len(index)
-    if is_distinct and np.isin(index, before.index_of_case).all():
-        return
-    said = "a rewrite made several cases of one, or cases that are not of its batch"
-    raise MechanismError("batches", f"{said} (EventLog.case_index)")

@@ -62,22 +62,28 @@ class Processes:
         workers = self._running()
         for number, worker in enumerate(workers):
             own = range(number, places, len(workers))
-            _send(worker, payload, list(own))
+            try:
+                write_message(cast(IO[bytes], worker.stdin), (payload, list(own)))
+            except BrokenPipeError:
+                raise _gone() from None
         return self._results(workers, places)
 
     def close(self) -> None:
         """End the processes."""
         for worker in self._workers:
-            worker.kill()
-            worker.wait()
+            _end(worker)
         self._workers = []
 
     def _results(self, workers: list["subprocess.Popen[bytes]"], places: int) -> Iterator[Any]:
         try:
             for place in range(places):
-                state, result = _receive(workers[place % len(workers)])
+                worker = workers[place % len(workers)]
+                found = read_message(cast(IO[bytes], worker.stdout))
+                if found is None:
+                    raise _gone()
+                state, result = found
                 if state == FAILED:
-                    raise cast(BaseException, result)
+                    raise result
                 yield result
         except BaseException:
             # What the others still do is for nothing.
@@ -108,20 +114,6 @@ def _started() -> "subprocess.Popen[bytes]":
 def _end(worker: "subprocess.Popen[bytes]") -> None:
     worker.kill()
     worker.wait()
-
-
-def _send(worker: "subprocess.Popen[bytes]", payload: bytes, places: list[int]) -> None:
-    try:
-        write_message(cast(IO[bytes], worker.stdin), (payload, places))
-    except BrokenPipeError:
-        raise _gone() from None
-
-
-def _receive(worker: "subprocess.Popen[bytes]") -> tuple[str, object]:
-    found = read_message(cast(IO[bytes], worker.stdout))
-    if found is None:
-        raise _gone()
-    return cast(tuple[str, object], found)
 
 
 def _gone() -> MechanismError:
@@ -165,19 +157,15 @@ def main() -> None:
     with suppress(BrokenPipeError):  # nobody waits for an answer any more
         while (asked := read_message(sys.stdin.buffer)) is not None:
             payload, places = asked
-            for answer in _answers(payload, places):
+            task = pickle.loads(payload)  # noqa: S301 - from the process that started this one
+            for place in places:
+                try:
+                    answer = (DONE, task(place))
+                except Exception as error:
+                    answer = (FAILED, error)
                 write_message(answers, answer)
+                # Nobody asks for what comes behind a failure.
+                if answer[0] == FAILED:
+                    break
     # Nothing is left to be sent, and a broken pipe to be flushed would be said.
     os._exit(0)
-
-
-def _answers(payload: bytes, places: list[int]) -> Iterator[tuple[str, object]]:
-    """One for each place, up to the first that fails."""
-    task = pickle.loads(payload)  # noqa: S301 - from the process that started this one
-    for place in places:
-        try:
-            answer = (DONE, task(place))
-        except Exception as error:
-            yield FAILED, error
-            return
-        yield answer

@@ -40,27 +40,29 @@ def measured_of(summary: pl.DataFrame, noise: Noise) -> Measured:
     The distinct cases come in random order, drawn from ``noise``.
     """
     if INDEX in summary.columns:
-        return _measured_rows(summary[noise.permutation(summary.height)])
+        # Each case by itself.
+        rows = summary[noise.permutation(summary.height)]
+        columns = Columns(
+            (name.removeprefix(COLUMN), _column_of(values_of(rows, name)))
+            for name in rows.columns
+            if name.startswith(COLUMN)
+        )
+        owners = None
+        if UNIT in rows.columns:
+            owners = _owners(rows.select(UNIT, pl.lit(1).alias(CASES)).with_row_index("row"))
+        once = np.ones(rows.height, np.int64)
+        return Measured(replace(_cases_of(rows[VARIANT]), columns=columns), once, owners)
     by_variant = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum())
     order = noise.permutation(by_variant.height)
     shuffled = by_variant[order]
     counts = shuffled[CASES].to_numpy().astype(np.int64)
-    owners = _owners_of(summary, shuffled) if UNIT in summary.columns else None
-    return Measured(_cases_of(shuffled[VARIANT]), counts, owners)
-
-
-def _measured_rows(rows: pl.DataFrame) -> Measured:
-    """Of rows of cases, each by itself."""
-    granted = [name for name in rows.columns if name.startswith(COLUMN)]
-    columns = Columns(
-        (name.removeprefix(COLUMN), _column_of(values_of(rows, name))) for name in granted
-    )
-    once = np.ones(rows.height, np.int64)
     owners = None
-    if UNIT in rows.columns:
-        listed = rows.select(UNIT, pl.lit(1).alias(CASES)).with_row_index("row")
-        owners = _owners(listed)
-    return Measured(replace(_cases_of(rows[VARIANT]), columns=columns), once, owners)
+    if UNIT in summary.columns:
+        row_of = shuffled.select(VARIANT).with_row_index("row")
+        found = summary.join(row_of, on=VARIANT, how="left", maintain_order="left")
+        listed = found.select("row", UNIT, pl.col(CASES_OF_UNIT).alias(CASES))
+        owners = _owners(listed.explode(UNIT, CASES))
+    return Measured(_cases_of(shuffled[VARIANT]), counts, owners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +141,10 @@ def _coded_cases(labels: pl.Series, offsets: Ints) -> Cases:
     return Cases(tuple(alphabet), codes, offsets)
 
 
-def _owners_of(summary: pl.DataFrame, shuffled: pl.DataFrame) -> Owners:
-    """Units of each distinct case; a case without a unit is its own unit."""
-    rows = shuffled.select(VARIANT).with_row_index("row")
-    found = summary.join(rows, on=VARIANT, how="left", maintain_order="left")
-    listed = found.select("row", UNIT, pl.col(CASES_OF_UNIT).alias(CASES))
-    return _owners(listed.explode(UNIT, CASES))
-
-
 def _owners(listed: pl.DataFrame) -> Owners:
-    """Of rows (``row``, ``unit``, ``cases``)."""
+    """Units of each distinct case, of rows (``row``, ``unit``, ``cases``); a case without a unit is
+    its own unit.
+    """
     owned = listed.filter(pl.col(UNIT).is_not_null())
     alone = listed.filter(pl.col(UNIT).is_null())
     unit = owned[UNIT].rank("dense").to_numpy().astype(np.int64) - 1

@@ -207,8 +207,13 @@ class _NoisedLog:
             return log
         draws = Draws(self.stream, log.offsets, log.index_of_case)
         noisy = NoisyTimes(cases_of(log), self.starts_and_gaps(log), draws)
-        steps = _one_step_an_event(completion(noisy), log)
-        times = pl.Series(TIMESTAMP, self.perturbing.declared.grid.microseconds(steps))
+        steps = np.asarray(completion(noisy))
+        if steps.shape != (log.events.height,) or steps.dtype.kind != "i":
+            reason = "what completes them returns no whole number for each event"
+            raise MechanismError("times", reason)
+        times = pl.Series(
+            TIMESTAMP, self.perturbing.declared.grid.microseconds(steps.astype(np.int64))
+        )
         return replace(log, events=log.events.with_columns(times.cast(TIME_TYPE)))
 
 
@@ -218,14 +223,6 @@ def raw_times(log: EventLog) -> RawTimes:
     rows = np.flatnonzero(times.is_not_null().to_numpy())
     microseconds = times.gather(pl.Series(rows)).to_numpy().astype(np.int64)
     return RawTimes(microseconds, rows, log.offsets, log.index_of_case)
-
-
-def _one_step_an_event(steps: Ints, log: EventLog) -> Ints:
-    """``steps``, where they are what a completion promises."""
-    found = np.asarray(steps)
-    if found.shape == (log.events.height,) and found.dtype.kind == "i":
-        return found.astype(np.int64)
-    raise MechanismError("times", "what completes them returns no whole number for each event")
 
 
 def noise_on_values(randomising: Randomising, public: Mapping[str, PublicValues]) -> MapCases:

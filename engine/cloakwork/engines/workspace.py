@@ -74,18 +74,15 @@ def writing_to(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        # The workspace's own folder is gone when somebody reads of this.
+        own = (folder for folder in path.parents if folder.name.startswith(_PREFIX))
+        home = next(own, path).parent
         # polars has the reason in its text alone.
         reason = error.strerror or str(error).partition(" (os error")[0]
         raise OutputError(
-            f"{_home_of(path)}: batches of the log cannot be written there ({reason}); make room, "
+            f"{home}: batches of the log cannot be written there ({reason}); make room, "
             f"or set {WORK_FOLDER} to a folder on a larger disk"
         ) from error
-
-
-def _home_of(path: Path) -> Path:
-    """Where the workspace lies that a file is of; it is gone when somebody reads of it."""
-    own = (folder for folder in path.parents if folder.name.startswith(_PREFIX))
-    return next(own, path).parent
 
 
 def remove_abandoned(home: Path) -> int:
