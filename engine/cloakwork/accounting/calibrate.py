@@ -45,7 +45,12 @@ def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost
     low = high / 2
     if low < SMALLEST:
         return high
-    while high - low > _relative_tolerance(event_of_scale(high), target) * high:
+    while True:
+        event = event_of_scale(high)
+        # Where costs simply add up, down to the last float.
+        tolerance = 0.0 if cost(event, target.delta) == naive(event) else 1e-6
+        if high - low <= tolerance * high:
+            return high
         before = high - low
         for middle in _interpolated_scales(event_of_scale, low, high, target):
             if low < middle < high:
@@ -57,12 +62,11 @@ def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost
         if high - low > before / 2:
             middle = (low + high) / 2
             if not low < middle < high:
-                break
+                return high
             if _meets_target(event_of_scale(middle), target):
                 high = middle
             else:
                 low = middle
-    return high
 
 
 def _interpolated_scales(
@@ -83,7 +87,16 @@ def _interpolated_scales(
 
 def _scale_meeting_target(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
     """A scale that meets the target, half of which does not (or is below ``SMALLEST``)."""
-    scale = _first_scale(event_of_scale, target)
+    # The least power of two, from 1 on, that closed forms show to meet the target; else 1.
+    powers = (2.0**exponent for exponent in range(40))
+    scale = next(
+        (
+            power
+            for power in powers
+            if upper_bound_epsilon(event_of_scale(power), target.delta) <= target.epsilon
+        ),
+        1.0,
+    )
     while not _meets_target(event_of_scale(scale), target):
         scale *= 2
         if scale > LARGEST_SCALE:
@@ -96,25 +109,9 @@ def _scale_meeting_target(event_of_scale: Callable[[float], PrivacyEvent], targe
     return scale
 
 
-def _first_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
-    """The least power of two, from 1 on, that closed forms show to meet the target; 1 where they
-    show none.
-    """
-    for exponent in range(40):
-        scale = 2.0**exponent
-        if upper_bound_epsilon(event_of_scale(scale), target.delta) <= target.epsilon:
-            return scale
-    return 1.0
-
-
 def _meets_target(event: PrivacyEvent, target: Cost) -> bool:
     found = cost(event, target.delta)
     return found.epsilon <= target.epsilon and found.delta <= target.delta
-
-
-def _relative_tolerance(event: PrivacyEvent, target: Cost) -> float:
-    costs_add_up = cost(event, target.delta) == naive(event)
-    return 0.0 if costs_add_up else 1e-6
 
 
 def laplace_scale(epsilon: float, sensitivity: int = 1) -> float:

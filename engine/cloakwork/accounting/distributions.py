@@ -277,11 +277,15 @@ def _cells_of(pmf: Any) -> tuple[int, Floats]:
 def _common_step(leaves: LeafCounts) -> float:
     """The discretisation: connecting dots errs in its square, rounding up by itself, so the latter
     gets a finer one.
-    """
-    spreads = [(_typical_loss(event), times) for event, times in leaves]
-    positive = [spread for spread, _ in spreads if spread > 0]
-    finest = min(positive, default=1.0) / _STEPS_PER_EVENT
-    interpolated = all(_connects_dots(event) for event, _ in leaves)
+    """ spreads = [(_typical_loss(event), times) for event, times in leaves] positive = [spread for
+    spread, _ in spreads if spread > 0] finest = min(positive, default=1.0) / _STEPS_PER_EVENT #
+    ``dp_accounting`` interpolates losses ("connects the dots", Doroshenko et al. 2022) of Gaussian
+    # noise, and of Laplace noise up to a sensitivity. inner = [event.event if isinstance(event,
+    PoissonSampled) else event for event, _ in leaves] interpolated = all(
+        isinstance(event, DiscreteGaussian)
+        or (isinstance(event, DiscreteLaplace) and event.sensitivity <= LARGEST_SHIFT)
+        for event in inner
+    )
     widest = _STEP_BETWEEN_DOTS if interpolated else _STEP_OF_BUCKETS
     # Losses add up to their mean (``drift``) plus deviations, and to no more than their sum.
     # 1e150: the square of more would overflow.
@@ -290,16 +294,6 @@ def _common_step(leaves: LeafCounts) -> float:
     largest = sum(times * spread for spread, times in spreads)
     reach = min(largest, 10 * deviation + drift)
     return max(min(widest, finest), reach / _MOST_CELLS)
-
-
-def _connects_dots(event: PrivacyEvent) -> bool:
-    """Whether ``dp_accounting`` interpolates an event's losses ("connect the dots", Doroshenko et
-    al. 2022).
-    """
-    leaf = event.event if isinstance(event, PoissonSampled) else event
-    if isinstance(leaf, DiscreteLaplace):
-        return leaf.sensitivity <= LARGEST_SHIFT
-    return isinstance(leaf, DiscreteGaussian)
 
 
 def _typical_loss(event: PrivacyEvent) -> float:
@@ -489,17 +483,15 @@ def epsilon_of_mixture(fine: LeafCounts, coarse: LeafCounts, delta: float) -> fl
 @lru_cache(maxsize=64)
 def _distribution_of(fine: LeafCounts, moves: Moves) -> Distribution:
     """The losses of all of them together."""
-    normals = tuple((_event_of_move(*move), times) for move, times in moves)
+    # Events with about the losses of these normal numbers, for choosing a discretisation.
+    normals: list[tuple[PrivacyEvent, int]] = []
+    for (rate, move), times in moves:
+        noise = DiscreteGaussian(sigma=1 / move)
+        normals.append((noise if rate == 1 else PoissonSampled(rate=rate, event=noise), times))
     # Losses of a normal number lie within this reach, in so many cells: more take seconds, and a
     # coarser discretisation is an upper bound as well.
     reach = max(move * (move + 20) for (_, move), _ in moves)
     least_step = reach / _MOST_CELLS_OF_NORMALS
-    step, leaves = leaf_distributions(fine, beside=normals, at_least=least_step)
+    step, leaves = leaf_distributions(fine, beside=tuple(normals), at_least=least_step)
     leaves += [(normal_distribution(*move, step), times) for move, times in moves]
     return _composed(leaves)
-
-
-def _event_of_move(rate: float, move: float) -> PoissonSampled | DiscreteGaussian:
-    """An event with about the losses of a sampled normal number: for choosing a discretisation."""
-    noise = DiscreteGaussian(sigma=1 / move)
-    return noise if rate == 1 else PoissonSampled(rate=rate, event=noise)

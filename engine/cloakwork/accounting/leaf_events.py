@@ -63,12 +63,10 @@ def _flattened_sample(rate: float, inner: PrivacyEvent) -> Iterator[tuple[Privac
         case ((single, 1),):
             yield PoissonSampled(rate=rate, event=single), 1
         case _:
-            measured = tuple(_run_times(leaf, times) for leaf, times in leaves)
+            measured = tuple(
+                leaf if times == 1 else Repeated(times=times, event=leaf) for leaf, times in leaves
+            )
             yield PoissonSampled(rate=rate, event=Composed(events=measured)), 1
-
-
-def _run_times(event: PrivacyEvent, times: int) -> PrivacyEvent:
-    return event if times == 1 else Repeated(times=times, event=event)
 
 
 def is_unbounded(leaves: LeafCounts) -> bool:

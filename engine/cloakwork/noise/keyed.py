@@ -96,21 +96,18 @@ class Stream:
 
     def words(self, at: Addresses, draw: int = 0) -> tuple[Words, Words]:
         """Two independent uniform 64-bit words (uint64, shape (n,) each) for each address."""
+        # Loaded here: what draws nothing, such as the command line's help, starts without it.
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
         blocks = np.empty((len(at), 2), "<u8")
         blocks[:, 0] = at.cases
         # 32 bits of position and 32 of draw: neither reaches into the other's.
         blocks[:, 1] = (at.positions << _POSITIONS) | draw
-        encrypted = self._encrypt_blocks(blocks.tobytes())
-        drawn = np.frombuffer(encrypted, "<u8").reshape(-1, 2)
-        return drawn[:, 0].astype(np.uint64), drawn[:, 1].astype(np.uint64)
-
-    def _encrypt_blocks(self, blocks: bytes) -> bytes:
-        # Loaded here: what draws nothing, such as the command line's help, starts without it.
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
         # Each block is an address that occurs once, so encrypting them one by one is counter mode.
         counter_mode = Cipher(algorithms.AES(self.secret), modes.ECB())  # noqa: S305 - see above
-        return counter_mode.encryptor().update(blocks)
+        encrypted = counter_mode.encryptor().update(blocks.tobytes())
+        drawn = np.frombuffer(encrypted, "<u8").reshape(-1, 2)
+        return drawn[:, 0].astype(np.uint64), drawn[:, 1].astype(np.uint64)
 
     def laplace_values(self, scale: float, at: Addresses) -> Ints:
         """For each address discrete Laplace noise (int64), exact: P[x] proportional to

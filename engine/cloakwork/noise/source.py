@@ -75,7 +75,11 @@ class Noise(Protocol):
 
 def secret() -> Noise:
     """The source that releases draw from: the operating system's entropy."""
-    return _Source(words=_system_words, private=True)
+    return _Source(
+        words=lambda size: np.frombuffer(os.urandom(8 * size), dtype=np.uint64),
+        private=True,
+        keys=lambda: os.urandom(KEY_LENGTH),
+    )
 
 
 def reproducible(seed: int) -> Noise:
@@ -83,14 +87,6 @@ def reproducible(seed: int) -> Noise:
     with it is NOT PRIVATE.
     """
     return _Source(words=_Keystream(seed), private=False, keys=_Keys(seed))
-
-
-def _system_words(size: int) -> Words:
-    return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
-
-
-def _new_key() -> bytes:
-    return os.urandom(KEY_LENGTH)
 
 
 @dataclass(slots=True)
@@ -128,7 +124,7 @@ class _Source:
 
     words: sampler.WordSource
     private: bool
-    keys: Callable[[], bytes] = _new_key
+    keys: Callable[[], bytes]
 
     def laplace_values(self, scale: float, size: int) -> Ints:
         drawn_scale(scale)
