@@ -277,11 +277,14 @@ def _cells_of(pmf: Any) -> tuple[int, Floats]:
 def _common_step(leaves: LeafCounts) -> float:
     """The discretisation: connecting dots errs in its square, rounding up by itself, so the latter
     gets a finer one.
-    """ spreads = [(_typical_loss(event), times) for event, times in leaves] positive = [spread for
-    spread, _ in spreads if spread > 0] finest = min(positive, default=1.0) / _STEPS_PER_EVENT #
-    ``dp_accounting`` interpolates losses ("connects the dots", Doroshenko et al. 2022) of Gaussian
-    # noise, and of Laplace noise up to a sensitivity. inner = [event.event if isinstance(event,
-    PoissonSampled) else event for event, _ in leaves] interpolated = all(
+    """
+    spreads = [(_typical_loss(event), times) for event, times in leaves]
+    positive = [spread for spread, _ in spreads if spread > 0]
+    finest = min(positive, default=1.0) / _STEPS_PER_EVENT
+    # ``dp_accounting`` interpolates losses ("connects the dots", Doroshenko et al. 2022) of
+    # Gaussian noise, and of Laplace noise up to a sensitivity.
+    inner = [event.event if isinstance(event, PoissonSampled) else event for event, _ in leaves]
+    interpolated = all(
         isinstance(event, DiscreteGaussian)
         or (isinstance(event, DiscreteLaplace) and event.sensitivity <= LARGEST_SHIFT)
         for event in inner
