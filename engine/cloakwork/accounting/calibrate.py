@@ -70,7 +70,10 @@ def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost
 
 
 def _interpolated_scales(
-    event_of_scale: Callable[[float], PrivacyEvent], low: float, high: float, target: Cost
+    event_of_scale: Callable[[float], PrivacyEvent],
+    low: float,
+    high: float,
+    target: Cost,
 ) -> tuple[float, ...]:
     """Two scales a little below and above where a power law through both ends meets the target;
     none without such a law.
@@ -132,7 +135,11 @@ def laplace_scale(epsilon: float, sensitivity: int = 1) -> float:
     return scale
 
 
-def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
+def partition_threshold(
+    scale: float,
+    delta: float,
+    max_cases: int = 1,
+) -> int:
     """The least integer tau with ``m * Pr[m + DLap(scale) >= tau] <= delta``, for m = ``max_cases``
     per unit.
 
@@ -160,7 +167,11 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
 
 
 @lru_cache(maxsize=1024)
-def threshold_delta(scale: float, tau: int, max_cases: int = 1) -> float:
+def threshold_delta(
+    scale: float,
+    tau: int,
+    max_cases: int = 1,
+) -> float:
     """``m * Pr[m + DLap(scale) >= tau]`` for m = ``max_cases``, rounded up and at most 1: the delta
     that ``tau`` spends.
     """
@@ -172,7 +183,11 @@ def threshold_delta(scale: float, tau: int, max_cases: int = 1) -> float:
     return min(1.0, spent if Fraction(spent) >= exact else math.nextafter(spent, 1.0))
 
 
-def gaussian_threshold(sigma: float, delta: float, max_cases: int = 1) -> int:
+def gaussian_threshold(
+    sigma: float,
+    delta: float,
+    max_cases: int = 1,
+) -> int:
     """An integer tau with ``m * Pr[m + N >= tau] <= delta``, N discrete Gaussian of ``sigma``, m =
     ``max_cases`` per unit.
 
@@ -182,9 +197,11 @@ def gaussian_threshold(sigma: float, delta: float, max_cases: int = 1) -> int:
     if not 1e-290 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
     # Doubled until it meets delta, then bisected.
-    low, high = max_cases, max_cases + 1
+    low = max_cases
+    high = max_cases + 1
     while gaussian_threshold_delta(sigma, high, max_cases) > delta:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         if gaussian_threshold_delta(sigma, middle, max_cases) <= delta:
@@ -194,7 +211,11 @@ def gaussian_threshold(sigma: float, delta: float, max_cases: int = 1) -> int:
     return high
 
 
-def gaussian_threshold_delta(sigma: float, tau: int, max_cases: int = 1) -> float:
+def gaussian_threshold_delta(
+    sigma: float,
+    tau: int,
+    max_cases: int = 1,
+) -> float:
     """``m * Pr[m + N >= tau]`` from above, N discrete Gaussian of ``sigma``, m = ``max_cases``; at
     most 1.
 
@@ -218,7 +239,11 @@ def gaussian_threshold_delta(sigma: float, tau: int, max_cases: int = 1) -> floa
     return min(1.0, tail * (1 + 1e-12) + 1e-300)
 
 
-def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
+def truncation_bound(
+    scale: float,
+    delta: float,
+    max_cases: int = 1,
+) -> int:
     """The least bound k >= m at which truncated geometric noise costs at most ``delta``, m =
     ``max_cases`` per unit.
 

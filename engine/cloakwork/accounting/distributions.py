@@ -103,7 +103,12 @@ _LARGEST_MOVE: Final = 20.0
 _ROUNDING: Final = 1 + 1e-12
 
 
-def gaussian_distribution(sigma: float, sensitivity: int, reach: int, step: float) -> Any:
+def gaussian_distribution(
+    sigma: float,
+    sensitivity: int,
+    reach: int,
+    step: float,
+) -> Any:
     """What ``dp_accounting``'s ``from_discrete_gaussian_mechanism`` gives without sampling: a
     ``PrivacyLossDistribution`` that connects the dots (Doroshenko et al. 2022).
 
@@ -183,9 +188,11 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    rate, leaf = 1.0, event
+    rate = 1.0
+    leaf = event
     if isinstance(event, PoissonSampled):
-        rate, leaf = event.rate, event.event
+        rate = event.rate
+        leaf = event.event
     sampling: Mapping[str, Any] = {
         "sampling_prob": rate,
         "value_discretization_interval": step,
@@ -208,10 +215,18 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
                 gaussian = gaussian_distribution(sigma, sensitivity, reach, step)
             else:
                 gaussian = pld.from_discrete_gaussian_mechanism(
-                    sigma, sensitivity, reach, **sampling
+                    sigma,
+                    sensitivity,
+                    reach,
+                    **sampling,
                 )
             surcharge = _STEEP if sigma < 0.5 else 0.0
-            return from_dp_accounting(gaussian, step, 2 * reach + 2, surcharge)
+            return from_dp_accounting(
+                gaussian,
+                step,
+                2 * reach + 2,
+                surcharge,
+            )
         case Composed() | Repeated() | PoissonSampled():
             # That of what is measured, turned into that of a sample.
             inner = distribution_of(leaves_of(leaf), step)
@@ -226,7 +241,10 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
 
 
 def from_dp_accounting(
-    found: Any, step: float, summands: int, certain: float = 0.0
+    found: Any,
+    step: float,
+    summands: int,
+    certain: float = 0.0,
 ) -> Distribution:
     """A leaf of ``dp_accounting``, raised by more than its floating-point arithmetic can have
     lowered it.
@@ -241,11 +259,21 @@ def from_dp_accounting(
     return Distribution(remove, add)
 
 
-def _with_rounding_margin(pmf: Any, step: float, summands: int, certain: float) -> LossDistribution:
+def _with_rounding_margin(
+    pmf: Any,
+    step: float,
+    summands: int,
+    certain: float,
+) -> LossDistribution:
     """One direction, raised as docs/decisions/0022 derives it."""
     lowest, probabilities = _cells_of(pmf)
     masses = np.maximum(probabilities, 0.0)
-    found = LossDistribution(step, lowest, masses, float(pmf._infinity_mass))
+    found = LossDistribution(
+        step,
+        lowest,
+        masses,
+        float(pmf._infinity_mass),
+    )
     size = len(masses)
     farthest = float(np.abs(found.losses).max())
     cells = max(1, min(size // 8, math.ceil(1 / step)))
@@ -267,10 +295,18 @@ def _cells_of(pmf: Any) -> tuple[int, Floats]:
     sparse = getattr(pmf, "_loss_probs", None)
     if sparse is None:
         return int(pmf._lower_loss), np.asarray(pmf._probs, np.float64)
-    places = np.fromiter(sparse.keys(), np.int64, len(sparse))
+    places = np.fromiter(
+        sparse.keys(),
+        np.int64,
+        len(sparse),
+    )
     lowest = int(places.min())
     masses = np.zeros(int(places.max()) - lowest + 1)
-    masses[places - lowest] = np.fromiter(sparse.values(), np.float64, len(sparse))
+    masses[places - lowest] = np.fromiter(
+        sparse.values(),
+        np.float64,
+        len(sparse),
+    )
     return lowest, masses
 
 
@@ -327,7 +363,12 @@ def _sampled_remove(inner: LossDistribution, rate: float) -> LossDistribution:
     mixed_masses = (1 - rate) * masses_of_q + rate * inner.masses
     losses = np.append(mixed_losses, least_loss)
     masses = np.append(mixed_masses, (1 - rate) * rest)
-    return _losses_on_grid(losses, masses, rate * inner.infinite, inner.step)
+    return _losses_on_grid(
+        losses,
+        masses,
+        rate * inner.infinite,
+        inner.step,
+    )
 
 
 def _sampled_add(inner: LossDistribution, rate: float) -> LossDistribution:
@@ -340,7 +381,10 @@ def _sampled_add(inner: LossDistribution, rate: float) -> LossDistribution:
 
 
 def _losses_on_grid(
-    losses: Floats, masses: Floats, infinite: float, step: float
+    losses: Floats,
+    masses: Floats,
+    infinite: float,
+    step: float,
 ) -> LossDistribution:
     """Masses on the grid, every loss rounded up; each mass a little above what rounding can have
     taken from it.
@@ -349,7 +393,12 @@ def _losses_on_grid(
     cells = np.ceil(losses / step + 1e-9).astype(np.int64)
     lowest = int(cells.min())
     held = np.asarray(np.bincount(cells - lowest, weights=masses), np.float64)
-    return LossDistribution(step, lowest, held * (1 + 1e-9), infinite * (1 + 1e-12))
+    return LossDistribution(
+        step,
+        lowest,
+        held * (1 + 1e-9),
+        infinite * (1 + 1e-12),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,14 +451,20 @@ def samples_of(leaves: LeafCounts) -> Samples | None:
 
 
 def _sample_of(event: PrivacyEvent) -> Sample | None:
-    rate, measured = 1.0, leaves_of(event)
+    rate = 1.0
+    measured = leaves_of(event)
     if isinstance(event, PoissonSampled):
-        rate, measured = event.rate, leaves_of(event.event)
-    square, factor, spread, cells = 0.0, 0.0, 0.0, 0
+        rate = event.rate
+        measured = leaves_of(event.event)
+    square = 0.0
+    factor = 0.0
+    spread = 0.0
+    cells = 0
     for leaf, times in measured:
         if not isinstance(leaf, DiscreteGaussian) or leaf.sigma <= LARGEST_SIGMA:
             return None
-        ratio, fineness = leaf.sensitivity / leaf.sigma, 1 / leaf.sigma
+        ratio = leaf.sensitivity / leaf.sigma
+        fineness = 1 / leaf.sigma
         cells += times
         square += times * ratio * ratio
         factor += times * fineness * fineness / 24
@@ -417,7 +472,13 @@ def _sample_of(event: PrivacyEvent) -> Sample | None:
     move = math.sqrt(square) * _ROUNDING
     if not 0 < move <= _LARGEST_MOVE:
         return None
-    return Sample(rate, move, factor, factor + spread, cells * _TAIL)
+    return Sample(
+        rate,
+        move,
+        factor,
+        factor + spread,
+        cells * _TAIL,
+    )
 
 
 @lru_cache(maxsize=64)
@@ -429,7 +490,11 @@ def _distribution_of_samples(moves: Moves) -> Distribution:
     return _composed([(normal_distribution(*move, step), times) for move, times in moves])
 
 
-def normal_distribution(rate: float, move: float, step: float) -> Distribution:
+def normal_distribution(
+    rate: float,
+    move: float,
+    step: float,
+) -> Distribution:
     """The losses of a sample at ``rate`` with normal noise of deviation 1 on a number that a unit
     moves by ``move``, discretised to ``step``.
     """
@@ -449,7 +514,8 @@ def added_up(leaves: LeafCounts) -> tuple[LeafCounts, float, float]:
     are added to whatever they are composed with.
     """
     left: list[tuple[PrivacyEvent, int]] = []
-    epsilon, delta = exactly(0.0), exactly(0.0)
+    epsilon = exactly(0.0)
+    delta = exactly(0.0)
     for event, times in leaves:
         if isinstance(event, EpsilonDelta) and event.epsilon <= _SMALL:
             epsilon += times * exactly(event.epsilon)
@@ -459,7 +525,11 @@ def added_up(leaves: LeafCounts) -> tuple[LeafCounts, float, float]:
     return tuple(left), rounded_up(epsilon), rounded_up(delta)
 
 
-def epsilon_of_mixture(fine: LeafCounts, coarse: LeafCounts, delta: float) -> float:
+def epsilon_of_mixture(
+    fine: LeafCounts,
+    coarse: LeafCounts,
+    delta: float,
+) -> float:
     """Epsilon at ``delta`` of ``fine`` events and ``coarse`` Gaussians together; infinite where
     these are so extreme that neither derivation covers them.
     """

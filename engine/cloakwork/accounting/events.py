@@ -121,7 +121,9 @@ def _have_closed_form(leaves: LeafCounts) -> bool:
 def _summed_cost(leaves: LeafCounts, delta: float) -> Cost:
     if is_unbounded(leaves):
         return Cost(epsilon=math.inf, delta=delta)
-    epsilon, own_delta, curved = Fraction(0), Fraction(0), Counter[LeafCounts]()
+    epsilon = Fraction(0)
+    own_delta = Fraction(0)
+    curved = Counter[LeafCounts]()
     for event, times in leaves:
         figure = closed_form_cost(event)
         if isinstance(event, DiscreteGaussian) and is_coarse(event):
@@ -160,7 +162,11 @@ def _accounted_epsilon(leaves: LeafCounts, delta: float) -> float:
     return min(found, beside + epsilon)
 
 
-def _epsilon_by_shares(fine: LeafCounts, coarse: LeafCounts, delta: float) -> float:
+def _epsilon_by_shares(
+    fine: LeafCounts,
+    coarse: LeafCounts,
+    delta: float,
+) -> float:
     """Epsilon at ``delta``, each sort on a share of it: a half, or what the fine leaves spare that
     have a delta of their own, whichever gives less.
     """
@@ -199,7 +205,8 @@ def _least_delta(leaves: LeafCounts, epsilon: float) -> float:
     """Bisection for the delta at which the accountant gives ``epsilon``; the returned end keeps to
     it.
     """
-    low, high = -700.0, math.log(0.5)
+    low = -700.0
+    high = math.log(0.5)
     if _accounted_epsilon(leaves, math.exp(high)) > epsilon:
         return 1.0
     # In the logarithm of delta; 60 halvings leave less than 1e-15 between the ends.

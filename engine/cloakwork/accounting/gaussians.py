@@ -91,7 +91,9 @@ def rounding_of(leaves: LeafCounts) -> Rounding | None:
     """All ``leaves`` together, as ``_epsilon_of_rounding`` derives it; None where other events are
     among them.
     """
-    square, surcharge, factor = 0.0, 0.0, 0.0
+    square = 0.0
+    surcharge = 0.0
+    factor = 0.0
     for event, times in leaves:
         if not isinstance(event, DiscreteGaussian):
             return None
@@ -102,7 +104,11 @@ def rounding_of(leaves: LeafCounts) -> Rounding | None:
         factor += times * fineness * fineness / 24
     if not math.isfinite(square):
         return None
-    return Rounding(math.sqrt(square) * (1 + 1e-12), surcharge, factor)
+    return Rounding(
+        math.sqrt(square) * (1 + 1e-12),
+        surcharge,
+        factor,
+    )
 
 
 def epsilon_of_normal(mu: float, delta: float) -> float:
@@ -116,9 +122,11 @@ def mu_of_cost(epsilon: float, delta: float) -> float:
     """The ``mu`` of ``epsilon_of_normal``, about, whose cost is (``epsilon``, ``delta``): where a
     search for noise begins.
     """
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while high < 1e6 and _epsilon_of_move(high, delta, 0.0) < epsilon:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     for _ in range(60):
         middle = (low + high) / 2
         if _epsilon_of_move(middle, delta, 0.0) <= epsilon:
@@ -128,14 +136,19 @@ def mu_of_cost(epsilon: float, delta: float) -> float:
     return high
 
 
-def _epsilon_of_move(mu: float, target: float, least: float) -> float:
+def _epsilon_of_move(
+    mu: float,
+    target: float,
+    least: float,
+) -> float:
     """The least epsilon, from ``least`` on, at which ``_normal_delta`` is at most ``target``;
     infinite for a target that is not above 0.
     """
     if target <= 0:
         return math.inf
     # Phi(-40) is no float above zero: here delta' is.
-    low, high = least, mu * (mu / 2 + 40)
+    low = least
+    high = mu * (mu / 2 + 40)
     if _normal_delta(mu, low) <= target:
         return low
     for _ in range(100):
@@ -193,7 +206,8 @@ def _epsilon_of_rho(rho: float, delta: float) -> float:
     # Orders alpha around the best one of the leading terms; ``above`` is alpha - 1.
     log_inverse_delta = math.log(1 / delta)
     above = np.geomspace(1e-3, 1e3, 4001) * math.sqrt(log_inverse_delta / rho)
-    log_above, log_alpha = np.log(above), np.log1p(above)
+    log_above = np.log(above)
+    log_alpha = np.log1p(above)
     first = rho * (1 + above)
     second = (log_alpha - log_inverse_delta) / above
     third = log_above - log_alpha

@@ -96,7 +96,8 @@ def _amplified_cost(rate: float, leaves: LeafCounts) -> tuple[Fraction, Fraction
     """Amplification by sampling: epsilon becomes ln(1 + rate (e**epsilon - 1)), delta rate * delta
     (Li et al. 2012).
     """
-    epsilon, delta = Fraction(0), Fraction(0)
+    epsilon = Fraction(0)
+    delta = Fraction(0)
     for event, times in leaves:
         figure = closed_form_cost(event)
         if figure is None:
@@ -112,7 +113,11 @@ def _amplified_cost(rate: float, leaves: LeafCounts) -> tuple[Fraction, Fraction
     return min(epsilon, amplified), share * delta
 
 
-def truncation_delta(scale: float, bound: int, sensitivity: int = 1) -> Fraction:
+def truncation_delta(
+    scale: float,
+    bound: int,
+    sensitivity: int = 1,
+) -> Fraction:
     """The delta of truncated geometric noise on counts that are released where they come out above
     ``bound``, from above.
 

@@ -63,7 +63,12 @@ class LossDistribution:
         masses = np.concatenate([self.masses, np.zeros(cells)])
         masses[cells:] += share * self.masses
         # Each cell was rounded a few times; a larger mass only errs upwards.
-        return LossDistribution(self.step, self.lowest, masses * (1 + 8 * _U), self.infinite)
+        return LossDistribution(
+            self.step,
+            self.lowest,
+            masses * (1 + 8 * _U),
+            self.infinite,
+        )
 
     def delta_at(self, epsilon: float) -> float:
         """An upper bound of the hockey-stick divergence at ``epsilon >= 0``."""
@@ -81,7 +86,8 @@ class LossDistribution:
             return math.inf
         # Cells of losses up to 0 never count: epsilon is not below 0.
         first = max(0, 1 - self.lowest)
-        losses, masses = self.losses[first:], self.masses[first:]
+        losses = self.losses[first:]
+        masses = self.masses[first:]
         # Sums from above, each rounded to the safe side.
         slack = (len(masses) + 8) * _U
         mass_above = np.cumsum(masses[::-1])[::-1]
@@ -126,7 +132,12 @@ def compose(leaves: WeightedLeaves) -> LossDistribution:
     bounds = [_tilted_convolution(leaves, window, tilt) for tilt in sorted(tilts)]
     masses = np.minimum.reduce(bounds)
     masses[0] += window.cut_below
-    return LossDistribution(step, window.lowest, masses, min(1.0, infinite + window.cut_above))
+    return LossDistribution(
+        step,
+        window.lowest,
+        masses,
+        min(1.0, infinite + window.cut_above),
+    )
 
 
 def _log_moments(leaves: WeightedLeaves) -> tuple[Floats, Floats, Floats]:
@@ -141,7 +152,8 @@ def _log_moments(leaves: WeightedLeaves) -> tuple[Floats, Floats, Floats]:
     below = np.zeros(len(orders))
     for part, times in leaves:
         present = part.masses > 0
-        losses, masses = part.losses[present], part.masses[present]
+        losses = part.losses[present]
+        masses = part.masses[present]
         above += times * np.array([_log_moment(losses, masses, order) for order in orders])
         below += times * np.array([_log_moment(losses, masses, -order) for order in orders])
     return orders, above, below
@@ -156,7 +168,11 @@ def _loss_variance(part: LossDistribution) -> float:
     return float((squares * part.masses).sum()) / total
 
 
-def _log_moment(losses: Floats, masses: Floats, order: float) -> float:
+def _log_moment(
+    losses: Floats,
+    masses: Floats,
+    order: float,
+) -> float:
     """The logarithm of ``E[exp(order * loss)]`` over the finite losses, an upper bound."""
     if not len(losses):
         return -math.inf
@@ -211,7 +227,11 @@ class _Window:
         return cls(low, size, cut_above, cut_below)
 
 
-def _tilted_convolution(leaves: WeightedLeaves, window: _Window, tilt: float) -> Floats:
+def _tilted_convolution(
+    leaves: WeightedLeaves,
+    window: _Window,
+    tilt: float,
+) -> Floats:
     """An upper bound of every cell of the composition, from one circular convolution of tilted
     masses.
 
@@ -224,7 +244,9 @@ def _tilted_convolution(leaves: WeightedLeaves, window: _Window, tilt: float) ->
     relative = np.zeros(len(power))
     # The logarithm of what tilting divided the masses by; the cell where the product begins; the
     # sum of the sizes of those logarithms, which bounds their rounding.
-    shift, offset, certain = 0.0, 0, 0.0
+    shift = 0.0
+    offset = 0
+    certain = 0.0
     forward = _PER_LEVEL * (window.size.bit_length() + 1)
     for part, times in leaves:
         weights, height = _tilted_weights(part, tilt)
@@ -267,7 +289,8 @@ def _spectrum_power(spectrum: Complexes, times: int) -> Complexes:
     """Powers by squaring: each of ``times - 1`` products errs by at most 4 units relatively,
     however they are nested.
     """
-    result, square = None, spectrum
+    result = None
+    square = spectrum
     while times:
         if times & 1:
             result = square if result is None else result * square

@@ -52,7 +52,9 @@ def first_line(error: BaseException) -> str:
 
 
 def _restored(
-    kind: type[Exception], args: tuple[object, ...], held: dict[str, object]
+    kind: type[Exception],
+    args: tuple[object, ...],
+    held: dict[str, object],
 ) -> Exception:
     """An error that another process raised."""
     error = kind.__new__(kind, *args)
@@ -198,7 +200,10 @@ class BudgetExceeded(CloakworkError):
 
 
 def _distinguishable(
-    requested: tuple[float, float], remaining: tuple[float, float], *, with_delta: bool
+    requested: tuple[float, float],
+    remaining: tuple[float, float],
+    *,
+    with_delta: bool,
 ) -> tuple[str, str]:
     """Both costs as people read them; with every digit where six would make them look alike.
 
@@ -225,7 +230,8 @@ class GuaranteeBroken(CloakworkError):
     exit_code = 5
 
     def __init__(self, guarantee: str, observed: str) -> None:
-        self.guarantee, self.observed = guarantee, observed
+        self.guarantee = guarantee
+        self.observed = observed
         super().__init__(f"no release, since on the result {observed}; promised was: {guarantee}")
 
 
@@ -246,7 +252,8 @@ class VerificationFailed(CloakworkError):
     exit_code = 5
 
     def __init__(self, mismatches: Sequence[str], *, found: object | None = None) -> None:
-        self.mismatches, self.found = tuple(_one_line(mismatch) for mismatch in mismatches), found
+        self.mismatches = tuple(_one_line(mismatch) for mismatch in mismatches)
+        self.found = found
         super().__init__(
             in_lines([f"verification failed: {mismatch}" for mismatch in self.mismatches])
         )
@@ -256,9 +263,19 @@ class LogError(CloakworkError):
     """The event log cannot be read as a log; names file, line (from 1) and remedy."""
 
     def __init__(
-        self, path: str | Path, message: str, *, line: int | None = None, hint: str | None = None
+        self,
+        path: str | Path,
+        message: str,
+        *,
+        line: int | None = None,
+        hint: str | None = None,
     ) -> None:
-        self.problem = FileProblem(path=str(path), line=line, message=message, hint=hint)
+        self.problem = FileProblem(
+            path=str(path),
+            line=line,
+            message=message,
+            hint=hint,
+        )
         super().__init__(str(self.problem))
 
 
@@ -269,7 +286,13 @@ class UnsaidInput(LogError):
     """
 
     def __init__(
-        self, path: str | Path, message: str, *, hint: str, option: str, choices: Sequence[str]
+        self,
+        path: str | Path,
+        message: str,
+        *,
+        hint: str,
+        option: str,
+        choices: Sequence[str],
     ) -> None:
         self.option, self.choices = option, tuple(choices)
         super().__init__(path, message, hint=hint)

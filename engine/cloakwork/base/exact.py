@@ -94,7 +94,11 @@ def exact_scale(scale: float) -> Fraction:
     return Fraction(math.ceil(steps), 1 << FINEST)
 
 
-def drawable(mechanism: str, what: str, size: float) -> float:
+def drawable(
+    mechanism: str,
+    what: str,
+    size: float,
+) -> float:
     """``size``, a scale or sigma in grid steps; raises ``MechanismError`` where it is too large or
     not positive.
     """

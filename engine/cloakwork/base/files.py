@@ -47,7 +47,12 @@ def _user_home() -> Path:
         raise OutputError("you have no home directory; set CLOAKWORK_HOME") from error
 
 
-def secret_made_once(path: Path, make: Callable[[], bytes], *, length: int | None = None) -> bytes:
+def secret_made_once(
+    path: Path,
+    make: Callable[[], bytes],
+    *,
+    length: int | None = None,
+) -> bytes:
     """The content of ``path``; made on first use, readable by its owner only (0600).
 
     ``length``: bytes that it must have, where these are always as many; what has another length was
@@ -147,7 +152,12 @@ def lock_if_abandoned(path: Path) -> Lock | None:
         return None
 
 
-def _locked(path: Path, flags: int, *, wait: bool) -> Lock | None:
+def _locked(
+    path: Path,
+    flags: int,
+    *,
+    wait: bool,
+) -> Lock | None:
     """``path`` locked; None where another process holds it, or has replaced what was locked."""
     handle = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

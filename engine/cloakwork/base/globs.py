@@ -122,8 +122,14 @@ def _positions_of(glob: str) -> _GlobPositions:
     bits: dict[str, int] = {}
     for place, sign in enumerate(glob):
         bits[sign] = bits.get(sign, 0) | 1 << place
-    stars, any_one = bits.pop("*", 0), bits.pop("?", 0)
-    return _GlobPositions(1 << len(glob), stars, any_one, bits)
+    stars = bits.pop("*", 0)
+    any_one = bits.pop("?", 0)
+    return _GlobPositions(
+        1 << len(glob),
+        stars,
+        any_one,
+        bits,
+    )
 
 
 def overlap(one: str, other: str) -> bool:
@@ -179,7 +185,8 @@ def clashes(rules: Mapping[str, object]) -> Iterator[tuple[str, str, bool]]:
     for one, other in combinations(filter(is_glob, rules), 2):
         if not overlap(one, other):
             continue
-        above, below = contains(one, other), contains(other, one)
+        above = contains(one, other)
+        below = contains(other, one)
         if above and below:
             yield other, one, True
         elif not (above or below) and rules[one] != rules[other]:
@@ -226,7 +233,9 @@ class RuleResolver(Generic[Rule]):
 
 
 def rule_resolver(
-    model: BaseModel, source: object, rules: Callable[[], Mapping[str, Rule]]
+    model: BaseModel,
+    source: object,
+    rules: Callable[[], Mapping[str, Rule]],
 ) -> RuleResolver[Rule]:
     """The ``RuleResolver`` over ``rules()``, which follow from ``source``, a field of the frozen
     ``model``; made once.

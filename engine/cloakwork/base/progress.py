@@ -59,7 +59,11 @@ class Pace:
         return True
 
 
-def counted(items: Iterable[T], count: int, what: str) -> Iterator[T]:
+def counted(
+    items: Iterable[T],
+    count: int,
+    what: str,
+) -> Iterator[T]:
     """The same items; every few seconds it is said how many of the ``count`` are done: ``what``
     17 of 400.
     """

@@ -52,7 +52,10 @@ class Frozen(BaseModel):
     """Base of every model here: immutable, and closed to unknown keys."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        allow_inf_nan=False,
     )
 
 

@@ -100,7 +100,8 @@ def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame
     never all of them are in memory.
     """
     waiting: list[pl.DataFrame] = []
-    size, least = 0.0, float(_BYTES_MERGED)
+    size = 0.0
+    least = float(_BYTES_MERGED)
     for table in tables:
         waiting.append(table)
         size += table.estimated_size()
@@ -112,7 +113,11 @@ def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame
     return aggregate.merge(pl.concat(waiting))
 
 
-def part_bounds(cases: int, events: int, part_events: int = EVENTS_OF_A_PART) -> list[int]:
+def part_bounds(
+    cases: int,
+    events: int,
+    part_events: int = EVENTS_OF_A_PART,
+) -> list[int]:
     """Where the files of a release begin and end, in cases: as many files of equally many cases as
     its events ask for.
 
@@ -141,4 +146,9 @@ def with_fresh_ids(log: EventLog, stream: Stream) -> EventLog:
     """Each case under a fresh random id, by its index."""
     ids = stream.part("ids").names(Addresses.of_cases(log.index_of_case))
     named = log.cases.with_columns(pl.Series(CASE_ID, ids, pl.String))
-    return replace(log, cases=named, notes=(), case_index=None)
+    return replace(
+        log,
+        cases=named,
+        notes=(),
+        case_index=None,
+    )

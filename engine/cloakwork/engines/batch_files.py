@@ -49,14 +49,24 @@ def write_segments(segments: Iterable[EventLog | None], path: Path) -> BatchFile
                 cases += log.cases.height
                 events += log.events.height
             bounds.append(file.tell())
-    return BatchFile(path, cases, events, np.array(bounds))
+    return BatchFile(
+        path,
+        cases,
+        events,
+        np.array(bounds),
+    )
 
 
 def write_batch(log: EventLog, path: Path) -> BatchFile:
     """Write a batch; one without cases keeps its columns."""
     with writing_to(path), private_file(path) as file:
         _write_log(log, file)
-        return BatchFile(path, log.cases.height, log.events.height, np.array([0, file.tell()]))
+        return BatchFile(
+            path,
+            log.cases.height,
+            log.events.height,
+            np.array([0, file.tell()]),
+        )
 
 
 def read_batch(file: BatchFile) -> EventLog:
@@ -83,7 +93,14 @@ def read_segments(files: Sequence[BatchFile], places: range) -> EventLog | None:
 
 def private_file(path: Path) -> io.BufferedRandom:
     """A new file that its owner alone may read, to be written and read."""
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b")
+    return os.fdopen(
+        os.open(
+            path,
+            os.O_RDWR | os.O_CREAT | os.O_EXCL,
+            0o600,
+        ),
+        "w+b",
+    )
 
 
 def _write_log(log: EventLog, file: IO[bytes]) -> None:
@@ -91,7 +108,11 @@ def _write_log(log: EventLog, file: IO[bytes]) -> None:
     cases = log.cases.hstack(
         [
             pl.Series(_INDEX, log.index_of_case, pl.Int64),
-            pl.Series(_LENGTH, np.diff(log.offsets), pl.Int64),
+            pl.Series(
+                _LENGTH,
+                np.diff(log.offsets),
+                pl.Int64,
+            ),
         ]
     )
     events = log.events
@@ -122,7 +143,13 @@ def _read_log(content: bytes) -> EventLog:
     if _INSERTED in events.columns:
         inserted = events.drop_in_place(_INSERTED).to_numpy().astype(np.bool_)
     index: Ints = cases.drop_in_place(_INDEX).to_numpy().astype(np.int64)
-    return EventLog(events, cases, offsets, inserted=inserted, case_index=index)
+    return EventLog(
+        events,
+        cases,
+        offsets,
+        inserted=inserted,
+        case_index=index,
+    )
 
 
 Number = TypeVar("Number", np.int64, np.uint64)
@@ -176,11 +203,20 @@ class SortedRuns(Generic[Number]):
         ]
         for number in range(len(ends) + 1):
             yield [
-                self._read(run, int(of_run[number]), int(of_run[number + 1]))
+                self._read(
+                    run,
+                    int(of_run[number]),
+                    int(of_run[number + 1]),
+                )
                 for run, of_run in enumerate(bounds)
             ]
 
-    def _read(self, run: int, first: int, behind: int) -> NDArray[Number]:
+    def _read(
+        self,
+        run: int,
+        first: int,
+        behind: int,
+    ) -> NDArray[Number]:
         """The numbers of a run from one place on, before another."""
         self._file.seek(_BYTES * (self._starts[run] + first))
         packed = self._file.read(_BYTES * (behind - first))
@@ -200,7 +236,12 @@ class CaseNumbers:
         """The batch at ``place``, which has the indexes that were numbered, with its numbers."""
         index = batch.index_of_case
         start = _BYTES * self.starts[place]
-        ascending = np.fromfile(self.path, np.int64, len(index), offset=start)
+        ascending = np.fromfile(
+            self.path,
+            np.int64,
+            len(index),
+            offset=start,
+        )
         numbers = np.empty_like(ascending)
         numbers[np.argsort(index, kind="stable")] = ascending
         return replace(batch, case_index=numbers)

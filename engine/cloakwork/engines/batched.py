@@ -119,7 +119,8 @@ class BatchedLog:
 
     def results(self, task: Callable[[int, EventLog], T], doing: str = "batch") -> Iterator[T]:
         """As ``each_batch``, one after the other; how many are done is said as ``doing`` 3 of 9."""
-        read, places = self._reader(), len(self.files)
+        read = self._reader()
+        places = len(self.files)
         found = self.executor.run(lambda place: task(place, read(place)), places)
         yield from counted(found, places, doing)
 
@@ -133,7 +134,9 @@ class BatchedLog:
 
     def _reader(self) -> Callable[[int], EventLog]:
         """What reads a batch; it holds neither the workspace nor the executor."""
-        files, numbers, changes = self.files, self.numbers, self.changes
+        files = self.files
+        numbers = self.numbers
+        changes = self.changes
 
         def read(place: int) -> EventLog:
             log = read_batch(files[place])
@@ -170,7 +173,8 @@ class _Cuts:
 
     def reader(self) -> Callable[[range], EventLog]:
         """What reads the cases of some places that follow one another; in any process."""
-        files, no_cases = self.files, self.no_cases
+        files = self.files
+        no_cases = self.no_cases
 
         def read(places: range) -> EventLog:
             found = read_segments(files, places)
@@ -217,7 +221,15 @@ class BatchedEngine:
         """The log of files that tasks wrote."""
         counted = sum(file.cases for file in files), sum(file.events for file in files)
         owned = (SharedFiles([file.path for file in files]),)
-        return BatchedLog(files, self.workspace, self.executor, owned, unit, notes, counted=counted)
+        return BatchedLog(
+            files,
+            self.workspace,
+            self.executor,
+            owned,
+            unit,
+            notes,
+            counted=counted,
+        )
 
     def numbered(self, log: BatchedLog) -> BatchedLog:
         """The log with its cases numbered from 0 in the order of their indexes."""
@@ -225,7 +237,11 @@ class BatchedEngine:
         numbers = numbers_of_cases(indexes, self.workspace)
         own_file = SharedFiles([numbers.path])
         if not log.changes:
-            return replace(log, numbers=numbers, owned=(log.owned[0], own_file))
+            return replace(
+                log,
+                numbers=numbers,
+                owned=(log.owned[0], own_file),
+            )
 
         def number(place: int, batch: EventLog) -> BatchFile:
             return write_batch(numbers.applied(place, batch), new_path())
@@ -234,7 +250,12 @@ class BatchedEngine:
         files = tuple(log.each_batch(number))
         return self.stored(files, unit=log.unit, notes=log.notes)
 
-    def by_unit(self, log: BatchedLog, unit: str, key: int) -> BatchedLog:
+    def by_unit(
+        self,
+        log: BatchedLog,
+        unit: str,
+        key: int,
+    ) -> BatchedLog:
         """The log with all cases of a unit in one batch; cases without one stay apart."""
         places = len(log.files)
 
@@ -271,7 +292,11 @@ class BatchedEngine:
         if isinstance(action, GenerateCases):
             ranges = list(case_ranges(action, self.batch_events)) or [(0, 0)]
             make = partial(generated_cases, action)
-            return self.store(lambda place: make(*ranges[place]), len(ranges), notes=batched.notes)
+            return self.store(
+                lambda place: make(*ranges[place]),
+                len(ranges),
+                notes=batched.notes,
+            )
         if isinstance(action, EnrichCases):
             # In this process: the columns of all cases are not sent to others.
             path = new_paths(self.workspace)
@@ -282,7 +307,11 @@ class BatchedEngine:
         if needs_all_cases(action):
             if len(batched.files) > 1:
                 file = write_batch(collected(batched), new_paths(self.workspace)())
-                batched = self.stored((file,), unit=batched.unit, notes=batched.notes)
+                batched = self.stored(
+                    (file,),
+                    unit=batched.unit,
+                    notes=batched.notes,
+                )
         elif action.together == "unit" and action.unit not in (None, batched.unit):
             batched = self.by_unit(batched, action.unit, secrets.randbits(64))
         apply = action.apply
@@ -308,21 +337,33 @@ class BatchedEngine:
 
         cuts = self._cut(batched, slice_of_case, slices)
         cases_until = np.concatenate([[0], np.cumsum(cuts.cases)])
-        bounds = part_bounds(int(cases_until[-1]), cuts.events, self.part_events)
+        bounds = part_bounds(
+            int(cases_until[-1]),
+            cuts.events,
+            self.part_events,
+        )
         read = cuts.reader()
 
         def joined_part(place: int) -> EventLog:
-            first, behind = bounds[place], bounds[place + 1]
+            first = bounds[place]
+            behind = bounds[place + 1]
             begin = max(0, int(np.searchsorted(cases_until, first, "right")) - 1)
             end = int(np.searchsorted(cases_until, behind, "left"))
             found = shuffled(read(range(begin, max(end, begin))), stream)
             moved = int(cases_until[begin])
             return found.slice_cases(first - moved, behind - moved)
 
-        return self.store(joined_part, len(bounds) - 1, notes=log.notes)
+        return self.store(
+            joined_part,
+            len(bounds) - 1,
+            notes=log.notes,
+        )
 
     def _cut(
-        self, log: BatchedLog, place_of_case: Callable[[EventLog], Ints], places: int
+        self,
+        log: BatchedLog,
+        place_of_case: Callable[[EventLog], Ints],
+        places: int,
     ) -> "_Cuts":
         """Each batch, cut into a segment for each of ``places``."""
         new_path = new_paths(self.workspace)
@@ -349,7 +390,12 @@ class BatchedEngine:
             first = first or no_cases
         if first is None:
             raise AssertionError("a log has a batch at least")
-        return _Cuts(tuple(files), cases, first, SharedFiles(file.path for file in files))
+        return _Cuts(
+            tuple(files),
+            cases,
+            first,
+            SharedFiles(file.path for file in files),
+        )
 
 
 def keyed_hash(texts: pl.Series, key: int) -> Words:
@@ -388,20 +434,34 @@ class LocalEngine(BatchedEngine):
             part_events,
         )
 
-    def open(self, source: object, prepare: Change, unit: str | None, seen: Aggregate) -> Opened:
+    def open(
+        self,
+        source: object,
+        prepare: Change,
+        unit: str | None,
+        seen: Aggregate,
+    ) -> Opened:
         """See ``Engine``. ``source``: rows of a log, batches of whole cases, or an event log."""
         # Raw rows are not needed once batches of cases are made of them.
         with TemporaryDirectory(dir=self.workspace.path) as folder:
-            log, merged = self._prepared(self._batches_of(source, Path(folder)), prepare, seen)
+            log, merged = self._prepared(
+                self._batches_of(source, Path(folder)),
+                prepare,
+                seen,
+            )
         numbered = self.numbered(log)
         if unit is None:
             return Opened(numbered, merged)
         return Opened(self.by_unit(numbered, unit, secrets.randbits(64)), merged)
 
     def _prepared(
-        self, batches: BatchSource, prepare: Change, seen: Aggregate
+        self,
+        batches: BatchSource,
+        prepare: Change,
+        seen: Aggregate,
     ) -> tuple[BatchedLog, pl.DataFrame]:
-        load, new_path = batches.load, new_paths(self.workspace)
+        load = batches.load
+        new_path = new_paths(self.workspace)
 
         def prepared(place: int) -> tuple[BatchFile, pl.DataFrame, tuple[str, ...]]:
             raw = load(place)

@@ -19,7 +19,11 @@ _EVENTS_OF_A_CASE: Final = 10
 """So many are taken to be usual."""
 
 
-def in_batches(log: EventLog, batch_of_case: Ints, batches: int) -> list[EventLog]:
+def in_batches(
+    log: EventLog,
+    batch_of_case: Ints,
+    batches: int,
+) -> list[EventLog]:
     """``log`` in ``batches`` batches, which may be empty; each knows where its cases stand in
     ``log``.
 
@@ -31,7 +35,11 @@ def in_batches(log: EventLog, batch_of_case: Ints, batches: int) -> list[EventLo
     return [indexed.keep_cases(np.flatnonzero(batch_of_case == i)) for i in range(batches)]
 
 
-def kept_together(log: EventLog, action: MapCases, batch_of_case: Ints) -> Ints:
+def kept_together(
+    log: EventLog,
+    action: MapCases,
+    batch_of_case: Ints,
+) -> Ints:
     """The batch of each case such that what ``action`` asks for lies together: int64, shape
     (cases,).
 
@@ -99,7 +107,14 @@ def case_ranges(action: GenerateCases, most_events: int) -> Iterator[tuple[int, 
         behind = first + max(1, most_events // _EVENTS_OF_A_CASE)
         if action.events_until is not None:
             most = action.events_until(first) + most_events
-            behind = bisect_right(range(action.cases + 1), most, key=action.events_until) - 1
+            behind = (
+                bisect_right(
+                    range(action.cases + 1),
+                    most,
+                    key=action.events_until,
+                )
+                - 1
+            )
             # Cases without events are not batches without end.
             behind = min(behind, first + most_events)
         behind = min(max(behind, first + 1), action.cases)
@@ -107,7 +122,11 @@ def case_ranges(action: GenerateCases, most_events: int) -> Iterator[tuple[int, 
         first = behind
 
 
-def generated_cases(action: GenerateCases, first: int, behind: int) -> EventLog:
+def generated_cases(
+    action: GenerateCases,
+    first: int,
+    behind: int,
+) -> EventLog:
     """The cases of a range, numbered; MechanismError where it makes more or fewer."""
     made = action.make(first, behind)
     if made.cases.height == behind - first:

@@ -51,7 +51,11 @@ def measured_of(summary: pl.DataFrame, noise: Noise) -> Measured:
         if UNIT in rows.columns:
             owners = _owners(rows.select(UNIT, pl.lit(1).alias(CASES)).with_row_index("row"))
         once = np.ones(rows.height, np.int64)
-        return Measured(replace(_cases_of(rows[VARIANT]), columns=columns), once, owners)
+        return Measured(
+            replace(_cases_of(rows[VARIANT]), columns=columns),
+            once,
+            owners,
+        )
     by_variant = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum())
     order = noise.permutation(by_variant.height)
     shuffled = by_variant[order]
@@ -59,8 +63,17 @@ def measured_of(summary: pl.DataFrame, noise: Noise) -> Measured:
     owners = None
     if UNIT in summary.columns:
         row_of = shuffled.select(VARIANT).with_row_index("row")
-        found = summary.join(row_of, on=VARIANT, how="left", maintain_order="left")
-        listed = found.select("row", UNIT, pl.col(CASES_OF_UNIT).alias(CASES))
+        found = summary.join(
+            row_of,
+            on=VARIANT,
+            how="left",
+            maintain_order="left",
+        )
+        listed = found.select(
+            "row",
+            UNIT,
+            pl.col(CASES_OF_UNIT).alias(CASES),
+        )
         owners = _owners(listed.explode(UNIT, CASES))
     return Measured(_cases_of(shuffled[VARIANT]), counts, owners)
 
@@ -80,7 +93,8 @@ class ReleasedCases:
         granted = tuple(sorted(name for name in columns if name != CONTROL_FLOW))
         # Categories take four bytes an event, and are the same in all batches.
         labels = [pl.Series([], dtype=pl.Categorical)]
-        lengths, index = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        lengths = [np.zeros(0, np.int64)]
+        index = [np.zeros(0, np.int64)]
         values: dict[str, list[pl.Series]] = {name: [] for name in granted}
         for batch in log.batches():
             labels.append(batch.events[ACTIVITY].cast(pl.String).cast(pl.Categorical))
@@ -124,7 +138,12 @@ def _column_of(values: pl.Series) -> Column:
         values = alphabet.cast(pl.Float64, strict=False).gather(known)
     numbers = values.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
     is_missing = ~np.isfinite(numbers)
-    return Column(np.where(is_missing, 0.0, numbers), is_missing, codes, tuple(alphabet))
+    return Column(
+        np.where(is_missing, 0.0, numbers),
+        is_missing,
+        codes,
+        tuple(alphabet),
+    )
 
 
 def _cases_of(variants: pl.Series) -> Cases:
@@ -171,7 +190,8 @@ def enriched(log: EventLog, found: Enrichment) -> EventLog:
 
     Raises ValueError where a column has not one value for each event, or case.
     """
-    events, cases = log.events, log.cases
+    events = log.events
+    cases = log.cases
     for name, values in found.columns.items():
         series = _series(TIMESTAMP if name == TIMESTAMPS else name, values)
         table = cases if name.startswith(CASE_PREFIX) else events
@@ -197,7 +217,12 @@ class ColumnsOfCases:
     offsets: Ints
 
     @classmethod
-    def of(cls, columns: ColumnValues, index: Ints, offsets: Ints) -> "ColumnsOfCases":
+    def of(
+        cls,
+        columns: ColumnValues,
+        index: Ints,
+        offsets: Ints,
+    ) -> "ColumnsOfCases":
         """Raises ValueError where a column has not one value for each event, or case."""
         for name, values in columns.items():
             rows = len(index) if name.startswith(CASE_PREFIX) else int(offsets[-1])

@@ -63,7 +63,11 @@ class MemoryEngine:
     def summarise(self, log: LogHandle, aggregate: Aggregate | None) -> pl.DataFrame:
         """The merged aggregates of the batches."""
         log = in_memory(log)
-        batches = in_batches(log, self.batch_of_case(log.cases.height), self.batches)
+        batches = in_batches(
+            log,
+            self.batch_of_case(log.cases.height),
+            self.batches,
+        )
         return merged_summary(batches, aggregate)
 
     def rewrite(self, log: LogHandle, action: Rewrite) -> EventLog:

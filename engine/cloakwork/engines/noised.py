@@ -86,7 +86,8 @@ class SampleOfNoised:
         """
         if TIMESTAMP not in batch.events.columns:
             return _SCHEMA.to_frame()
-        noised, cases = self.noised(batch), cases_of(batch)
+        noised = self.noised(batch)
+        cases = cases_of(batch)
         # A pair's gap is measured where both events have a raw time.
         # The first event of a case has no gap, so the row before one is an event of its case.
         of_pair = noised.has_time(batch.events.height)[noised.gap_rows - 1]
@@ -94,16 +95,35 @@ class SampleOfNoised:
         # Groups as numbers: 0 for starts, one more than its code for an activity, then pairs.
         width = len(cases.alphabet) + 1
         code = cases.codes + 1
-        gaps = self._measured(batch, code[noised.gap_rows], noised.gap_rows, noised.gaps)
+        gaps = self._measured(
+            batch,
+            code[noised.gap_rows],
+            noised.gap_rows,
+            noised.gaps,
+        )
         pair = code[pair_rows - 1] * width + code[pair_rows]
         starts = self._measured(
-            batch, np.zeros(len(noised.starts), np.int64), noised.start_rows, noised.starts
+            batch,
+            np.zeros(len(noised.starts), np.int64),
+            noised.start_rows,
+            noised.starts,
         )
-        pairs = self._measured(batch, pair, pair_rows, noised.gaps[of_pair])
+        pairs = self._measured(
+            batch,
+            pair,
+            pair_rows,
+            noised.gaps[of_pair],
+        )
         kept = _lowest_priorities(pl.concat([starts, gaps, pairs]))
         return _named_groups(kept, cases.alphabet)
 
-    def _measured(self, batch: EventLog, group: Ints, rows: Ints, values: Ints) -> pl.DataFrame:
+    def _measured(
+        self,
+        batch: EventLog,
+        group: Ints,
+        rows: Ints,
+        values: Ints,
+    ) -> pl.DataFrame:
         """Values measured at ``rows``, with their groups and priorities."""
         priorities, _ = self.stream.words(event_addresses(batch, rows))
         return pl.DataFrame({_GROUP: group, _PRIORITY: priorities, _VALUE: values})
@@ -111,7 +131,11 @@ class SampleOfNoised:
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """The lowest priorities of all batches, in their order; groups by name."""
         groups = summaries.select(_KEYS).unique().sort(_KEYS).with_row_index(_GROUP)
-        numbered = summaries.join(groups, on=_KEYS).select(_GROUP, _PRIORITY, _VALUE)
+        numbered = summaries.join(groups, on=_KEYS).select(
+            _GROUP,
+            _PRIORITY,
+            _VALUE,
+        )
         kept = _lowest_priorities(numbered.explode(_PRIORITY, _VALUE))
         return groups.join(kept, on=_GROUP).sort(_GROUP).drop(_GROUP)
 
@@ -172,7 +196,9 @@ def _codes(labels: pl.Series, alphabet: pl.Series) -> Ints:
 
 
 def noise_on_times(
-    perturbing: Perturbing, complete: Callable[[NoisySample], Completion], stream: Stream
+    perturbing: Perturbing,
+    complete: Callable[[NoisySample], Completion],
+    stream: Stream,
 ) -> MapCasesBySummary:
     """Give every event of a log a time made of noisy ones; without a time column it stays as it is.
 
@@ -222,7 +248,12 @@ def raw_times(log: EventLog) -> RawTimes:
     times = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
     rows = np.flatnonzero(times.is_not_null().to_numpy())
     microseconds = times.gather(pl.Series(rows)).to_numpy().astype(np.int64)
-    return RawTimes(microseconds, rows, log.offsets, log.index_of_case)
+    return RawTimes(
+        microseconds,
+        rows,
+        log.offsets,
+        log.index_of_case,
+    )
 
 
 def noise_on_values(randomising: Randomising, public: Mapping[str, PublicValues]) -> MapCases:
@@ -243,9 +274,11 @@ class _NoisedValues:
         return enriched(log, Enrichment(columns))
 
     def _released(self, name: str, log: EventLog) -> Listed | Numbers:
-        noise, public = self.randomising.declared.noises[name], self.public[name]
+        noise = self.randomising.declared.noises[name]
+        public = self.public[name]
         if name.startswith(CASE_PREFIX):
-            table, addresses = log.cases, case_addresses(log)
+            table = log.cases
+            addresses = case_addresses(log)
         else:
             table = log.events
             addresses = event_addresses(log, np.arange(log.events.height))
@@ -256,9 +289,20 @@ class _NoisedValues:
         if not isinstance(noise, BoundedNoise) or public.range is None:
             return Listed(noisy, public.domain or ())
         low, high = public.range
-        drawn = np.clip(low + noisy * ((high - low) / noise.steps), low, high)
+        drawn = np.clip(
+            low + noisy * ((high - low) / noise.steps),
+            low,
+            high,
+        )
         if public.integer:
-            return Numbers(np.where(noisy < 0, np.nan, np.rint(drawn)), "integer")
+            return Numbers(
+                np.where(
+                    noisy < 0,
+                    np.nan,
+                    np.rint(drawn),
+                ),
+                "integer",
+            )
         return Numbers(np.where(noisy < 0, np.nan, drawn))
 
 
@@ -272,7 +316,11 @@ def codes_of(values: pl.Series, public: PublicValues) -> Ints:
     if public.range is not None:
         low, high = public.range
         numbers = texts.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
-        inside = np.clip(np.where(np.isnan(numbers), low, numbers), low, high)
+        inside = np.clip(
+            np.where(np.isnan(numbers), low, numbers),
+            low,
+            high,
+        )
         steps = np.rint((inside - low) / (high - low) * public.steps).astype(np.int64)
         return np.where(np.isnan(numbers), -1, steps)
     # How a float is spelled may follow from the other values: 5 beside a missing one is 5.0.

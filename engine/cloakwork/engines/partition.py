@@ -51,7 +51,11 @@ class CaseFile:
 
     path: Path
     events: int = 0
-    bounds: Ints = field(default_factory=lambda: np.zeros(1, np.int64), compare=False, repr=False)
+    bounds: Ints = field(
+        default_factory=lambda: np.zeros(1, np.int64),
+        compare=False,
+        repr=False,
+    )
 
     def read_rows(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Its rows; of them ``columns`` and ``ROW``, or all."""
@@ -65,13 +69,18 @@ class CaseFile:
 
     def written_at_once(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame | None]]:
         """Rows and their cases, one time of writing after the other."""
-        for rows, cases in zip(self._tables(0, None), self._tables(1, None), strict=True):
+        for rows, cases in zip(
+            self._tables(0, None),
+            self._tables(1, None),
+            strict=True,
+        ):
             yield _joined([] if rows is None else [rows]), cases
 
     def _tables(self, first: int, columns: list[str] | None) -> Iterator[pl.DataFrame | None]:
         """Every other one, the ``first`` of them at first; None where there is nothing."""
         with self.path.open("rb") as file:
-            begins, ends = self.bounds[first:-1:2], self.bounds[first + 1 :: 2]
+            begins = self.bounds[first:-1:2]
+            ends = self.bounds[first + 1 :: 2]
             for begin, end in zip(begins, ends, strict=True):
                 file.seek(begin)
                 packed = file.read(end - begin)
@@ -102,7 +111,11 @@ class Partitioned:
 
 
 def partition(
-    source: RowSource, folder: Path, key: bytes, *, part_count: int | None = None
+    source: RowSource,
+    folder: Path,
+    key: bytes,
+    *,
+    part_count: int | None = None,
 ) -> Partitioned:
     """Read ``source`` once, and part it into files in ``folder``, which is empty and private.
 
@@ -129,21 +142,35 @@ def partition(
 
 
 def _written(
-    source: RowSource, folder: Path, key: bytes, part_count: int | None
+    source: RowSource,
+    folder: Path,
+    key: bytes,
+    part_count: int | None,
 ) -> tuple[CaseFile, ...]:
     writer: _Writer | None = None
-    rows, pace = 0, Pace()
+    rows = 0
+    pace = Pace()
     for chunk in source.chunks():
         if writer is None:
             requested = (
                 -(-source.expected_rows() // EVENTS_A_PART) if part_count is None else part_count
             )
-            writer = _Writer(folder, "part", key[:8], max(1, min(requested, MOST_PARTS)))
+            writer = _Writer(
+                folder,
+                "part",
+                key[:8],
+                max(1, min(requested, MOST_PARTS)),
+            )
         writer.take(chunk)
         rows += chunk.rows.height
         if pace.is_due():
             say(f"read {rows:,} of about {source.expected_rows():,} rows")
-    writer = writer or _Writer(folder, "part", key[:8], 1)
+    writer = writer or _Writer(
+        folder,
+        "part",
+        key[:8],
+        1,
+    )
     return tuple(
         smaller
         for part in writer.finished()
@@ -151,12 +178,21 @@ def _written(
     )
 
 
-def _split(part: CaseFile, key: bytes, case_id: str | None) -> Sequence[CaseFile]:
+def _split(
+    part: CaseFile,
+    key: bytes,
+    case_id: str | None,
+) -> Sequence[CaseFile]:
     """A part that is too large in several, by another hash: there were more rows than expected."""
     if part.events <= _TOO_LARGE * EVENTS_A_PART:
         return [part]
     requested = min(-(-part.events // EVENTS_A_PART), MOST_PARTS)
-    writer = _Writer(part.path.parent, part.path.stem, key, requested)
+    writer = _Writer(
+        part.path.parent,
+        part.path.stem,
+        key,
+        requested,
+    )
     for rows, cases in part.written_at_once():
         writer.take(RawChunk(rows, case_id, cases))
     part.path.unlink()
@@ -166,7 +202,13 @@ def _split(part: CaseFile, key: bytes, case_id: str | None) -> Sequence[CaseFile
 class _Writer:
     """Parts chunks, and appends what it has of each part to its file once there is enough."""
 
-    def __init__(self, folder: Path, name: str, key: bytes, part_count: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        key: bytes,
+        part_count: int,
+    ) -> None:
         self.case_id: str | None = None
         self._seed = int.from_bytes(key, "little")
         self._files = [
@@ -206,12 +248,15 @@ class _Writer:
 
     def _flush(self) -> None:
         for place, part in enumerate(self._files):
-            rows, cases = _of_part(self._rows, place), _of_part(self._cases, place)
+            rows = _of_part(self._rows, place)
+            cases = _of_part(self._cases, place)
             with writing_to(part.path), part.path.open("ab") as file:
                 ends = _append(file, rows), _append(file, cases)
             bounds = np.append(part.bounds, ends)
             self._files[place] = CaseFile(part.path, part.events + rows.height, bounds)
-        self._rows, self._cases, self._cells = [], [], 0
+        self._rows = []
+        self._cases = []
+        self._cells = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +267,11 @@ class _Grouped:
     starts: Ints
 
 
-def _grouped(table: pl.DataFrame, part_of: Ints, part_count: int) -> Iterator[_Grouped]:
+def _grouped(
+    table: pl.DataFrame,
+    part_of: Ints,
+    part_count: int,
+) -> Iterator[_Grouped]:
     """The rows by part, stretch by stretch: so many rows stay in the processor's cache."""
     for first in range(0, table.height, _SORTED_ROWS):
         owner = part_of[first : first + _SORTED_ROWS]

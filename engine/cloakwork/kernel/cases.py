@@ -54,7 +54,12 @@ class Column:
 
     def at(self, rows: Any) -> "Column":
         """The values at ``rows`` (places, or marks)."""
-        return Column(self.values[rows], self.is_missing[rows], self.codes[rows], self.alphabet)
+        return Column(
+            self.values[rows],
+            self.is_missing[rows],
+            self.codes[rows],
+            self.alphabet,
+        )
 
 
 class Columns(dict[str, Column]):
@@ -96,7 +101,11 @@ class Cases:
         place = {label: code for code, label in enumerate(alphabet)}
         codes = [place[label] for variant in variants for label in variant]
         offsets = np.cumsum([0, *map(len, variants)])
-        return cls(tuple(alphabet), np.array(codes, np.int64), offsets.astype(np.int64))
+        return cls(
+            tuple(alphabet),
+            np.array(codes, np.int64),
+            offsets.astype(np.int64),
+        )
 
     def __len__(self) -> int:
         """How many cases there are."""
@@ -130,7 +139,8 @@ class Cases:
         times = self.times
         known = np.flatnonzero(~times.is_missing)
         follows = np.diff(self.case_of[known]) == 0
-        gaps, is_missing = np.zeros(len(self.codes), np.int64), np.ones(len(self.codes), np.bool_)
+        gaps = np.zeros(len(self.codes), np.int64)
+        is_missing = np.ones(len(self.codes), np.bool_)
         gaps[known[1:][follows]] = np.diff(times.values[known])[follows]
         is_missing[known[1:][follows]] = False
         return Column.of_times(gaps, is_missing)
@@ -172,10 +182,20 @@ class Cases:
         codes = self.coded(labels)
         known = codes >= 0
         if known.all():
-            return Cases(tuple(labels), codes, self.offsets, self.columns)
+            return Cases(
+                tuple(labels),
+                codes,
+                self.offsets,
+                self.columns,
+            )
         lengths = np.bincount(self.case_of[known], minlength=len(self))
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return Cases(tuple(labels), codes[known], offsets, self.columns.at(known))
+        return Cases(
+            tuple(labels),
+            codes[known],
+            offsets,
+            self.columns.at(known),
+        )
 
     def take(self, rows: Ints) -> "Cases":
         """The cases at ``rows``, in that order."""
@@ -185,7 +205,12 @@ class Cases:
         within_case = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         events = np.repeat(self.offsets[:-1][rows], lengths) + within_case
         columns = self.columns.at(events, rows)
-        return Cases(self.alphabet, self.codes[events], offsets, columns)
+        return Cases(
+            self.alphabet,
+            self.codes[events],
+            offsets,
+            columns,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +237,24 @@ class Entries:
         """
         code = np.zeros(len(cases), np.int64) if code is None else code
         rows = np.flatnonzero(code >= 0)
-        return cls(rows, np.ones(len(rows), np.int64), code[rows])
+        return cls(
+            rows,
+            np.ones(len(rows), np.int64),
+            code[rows],
+        )
 
     @classmethod
     def of_variants(cls, cases: Cases, value: int = 1) -> "Entries":
         """One entry a case, whose key is the sequence of its activities."""
         rows = np.arange(len(cases))
         size = np.full(len(cases), value, np.int64)
-        return cls(rows, size, None, cases.offsets[:-1], cases.offsets[1:])
+        return cls(
+            rows,
+            size,
+            None,
+            cases.offsets[:-1],
+            cases.offsets[1:],
+        )
 
 
 Query = Callable[[Cases], Entries]

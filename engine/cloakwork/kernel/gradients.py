@@ -141,7 +141,13 @@ class MovesApart:
         return total
 
 
-def clipped_rows(found: object, cases: int, size: int, grid: float, clip: int) -> DenseMoves:
+def clipped_rows(
+    found: object,
+    cases: int,
+    size: int,
+    grid: float,
+    clip: int,
+) -> DenseMoves:
     """Gradients one a row, in steps of ``grid``, each scaled down to a norm of ``clip`` where it is
     longer, and rounded towards zero.
 
@@ -151,12 +157,26 @@ def clipped_rows(found: object, cases: int, size: int, grid: float, clip: int) -
     if values.shape != (cases, size) or values.dtype.kind == "c":
         raise ValueError(f"a gradient has the shape {(cases, size)}, and is real")
     values = values.astype(np.float64)
-    return DenseMoves(_within(np.where(np.isfinite(values), values, 0.0), grid, clip))
+    return DenseMoves(
+        _within(
+            np.where(np.isfinite(values), values, 0.0),
+            grid,
+            clip,
+        )
+    )
 
 
-def _within(values: Floats, grid: float, most: int) -> Ints:
+def _within(
+    values: Floats,
+    grid: float,
+    most: int,
+) -> Ints:
     # Relative to the largest value of the row, so that no square overflows.
-    largest = np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    largest = np.abs(values).max(
+        axis=1,
+        keepdims=True,
+        initial=0.0,
+    )
     shares = values / np.where(largest > 0, largest, 1.0)
     norms = np.maximum(np.sqrt(np.square(shares).sum(axis=1, keepdims=True)), 1.0)
     with np.errstate(over="ignore"):
@@ -169,7 +189,11 @@ def _within(values: Floats, grid: float, most: int) -> Ints:
 
 
 def clipped_factors(
-    found: Sequence[Factors], cases: int, size: int, grid: float, clip: int
+    found: Sequence[Factors],
+    cases: int,
+    size: int,
+    grid: float,
+    clip: int,
 ) -> FactorMoves:
     """Gradients by factors, in steps of ``grid``, each scaled down to a norm of ``clip`` over all
     layers where it is longer, and rounded.
@@ -214,7 +238,8 @@ class _Layer:
     @classmethod
     def of(cls, factors: Factors, cases: int) -> "_Layer":
         """Factors of ``cases`` cases; what is not finite is zero."""
-        left, right = _finite(factors.left), _finite(factors.right)
+        left = _finite(factors.left)
+        right = _finite(factors.right)
         if left.ndim != 3 or right.ndim != 3 or left.shape[:2] != right.shape[:2]:
             raise ValueError("factors have the shape (cases, places, numbers)")
         if left.shape[0] != cases or not all((*left.shape[1:], *right.shape[1:])):
@@ -229,7 +254,12 @@ class _Layer:
         left = left / largest[0][:, None, None]
         right = right / largest[1][:, None, None]
         norm = module.sqrt(module.clip(_squared_norm(left, right), 0.0, None))
-        return cls(left, right, largest[0] * largest[1], norm)
+        return cls(
+            left,
+            right,
+            largest[0] * largest[1],
+            norm,
+        )
 
     @property
     def weights(self) -> int:
@@ -254,13 +284,19 @@ def _longest(moves: Factors) -> Array:
     module = _module_of(moves.left)
     sizes = [module.sqrt((each * each).sum(axis=2)) for each in (moves.left, moves.right)]
     most = (sizes[0] * sizes[1]).sum(axis=1)
-    squared = module.clip(_squared_norm(moves.left, moves.right), 0.0, None)
+    squared = module.clip(
+        _squared_norm(moves.left, moves.right),
+        0.0,
+        None,
+    )
     return module.sqrt(squared + _SLACK * most * most)
 
 
 def _squared_norm(left: Array, right: Array) -> Array:
     """The squares of all entries of the matrices, added up: shape (cases,)."""
-    places, inputs, outputs = left.shape[1], left.shape[2], right.shape[2]
+    places = left.shape[1]
+    inputs = left.shape[2]
+    outputs = right.shape[2]
     if places == 1:
         return (left * left).sum(axis=(1, 2)) * (right * right).sum(axis=(1, 2))
     if places * (inputs + outputs) < inputs * outputs:
@@ -298,9 +334,14 @@ def _sum_of(moves: Factors, counts: Ints) -> Ints:
     return total
 
 
-def _exact_sum(moves: Factors, rows: Ints, counts: Ints) -> Ints:
+def _exact_sum(
+    moves: Factors,
+    rows: Ints,
+    counts: Ints,
+) -> Ints:
     """The sum of the matrices at ``rows``, where all partial sums are exact: int64."""
-    inputs, outputs = moves.left.shape[2], moves.right.shape[2]
+    inputs = moves.left.shape[2]
+    outputs = moves.right.shape[2]
     at: slice | Array = slice(int(rows[0]), int(rows[-1]) + 1)
     if len(rows) <= rows[-1] - rows[0]:
         at = rows if _module_of(moves.left) is np else _beside(moves.left, rows).long()
@@ -317,7 +358,12 @@ def _finite(values: Array) -> Array:
     if values.dtype in (module.complex64, module.complex128):
         raise ValueError("a gradient has no imaginary part")
     values = values.astype(np.float64) if module is np else values.double()
-    values = module.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    values = module.nan_to_num(
+        values,
+        nan=0.0,
+        posinf=0.0,
+        neginf=0.0,
+    )
     return module.clip(values, -_LARGEST, _LARGEST)
 
 
@@ -341,7 +387,11 @@ def _on_host(values: Array) -> Floats:
     return np.asarray(values.cpu().numpy(), np.float64)
 
 
-def length_chunks(lengths: Ints, cases: int, events: int) -> list[Ints]:
+def length_chunks(
+    lengths: Ints,
+    cases: int,
+    events: int,
+) -> list[Ints]:
     """Rows in chunks of about equal length: at most ``cases`` of them, or ``events`` events if all
     were as long as the longest one; at least one.
 
@@ -361,7 +411,11 @@ def length_chunks(lengths: Ints, cases: int, events: int) -> list[Ints]:
     return chunks
 
 
-def moves_apart(find: Callable[[int], Moves], cases: int, size: int) -> MovesApart:
+def moves_apart(
+    find: Callable[[int], Moves],
+    cases: int,
+    size: int,
+) -> MovesApart:
     """Vectors found case by case by ``find``, zeros where it fails, silently: that it failed would
     tell of one case.
     """
@@ -435,7 +489,14 @@ class Descent:
         """
         sigma = drawn_sigma(multiplier * max_cases * LONGEST_CLIP)
         grid = norm / LONGEST_CLIP
-        return cls(times, rate, grid, LONGEST_CLIP, Gaussian(sigma), denominator)
+        return cls(
+            times,
+            rate,
+            grid,
+            LONGEST_CLIP,
+            Gaussian(sigma),
+            denominator,
+        )
 
     def event(self, size: int, max_cases: int) -> PrivacyEvent:
         """What one step costs, for ``size`` parameters and units of ``max_cases`` cases."""
@@ -443,17 +504,33 @@ class Descent:
         return PoissonSampled(rate=drawn_rate(self.rate), event=moved)
 
     def summed(
-        self, gradient: Gradient, parameters: Floats, cases: Cases, counts: Ints, step: int
+        self,
+        gradient: Gradient,
+        parameters: Floats,
+        cases: Cases,
+        counts: Ints,
+        step: int,
     ) -> Ints:
         """The sum of the gradients of the cases, that of case i ``counts[i]`` times, in grid steps:
         int64, shape (size,).
         """
         total = np.zeros(len(parameters), np.int64)
         for rows in length_chunks(cases.lengths, CASES_AT_ONCE, EVENTS_AT_ONCE):
-            total += self.clipped(gradient, parameters, cases.take(rows), step).summed(counts[rows])
+            total += self.clipped(
+                gradient,
+                parameters,
+                cases.take(rows),
+                step,
+            ).summed(counts[rows])
         return total
 
-    def clipped(self, gradient: Gradient, parameters: Floats, cases: Cases, step: int = 0) -> Moves:
+    def clipped(
+        self,
+        gradient: Gradient,
+        parameters: Floats,
+        cases: Cases,
+        step: int = 0,
+    ) -> Moves:
         """The gradient of each case in grid steps, within the clip.
 
         A case that it fails on has zeros, silently: that it failed would tell of one case.
@@ -466,9 +543,25 @@ class Descent:
         def find(batch: Cases) -> Moves:
             found = gradient(parameters, batch, step)
             if isinstance(found, list | tuple) and found and isinstance(found[0], Factors):
-                return clipped_factors(found, len(batch), size, self.grid, self.clip)
-            return clipped_rows(found, len(batch), size, self.grid, self.clip)
+                return clipped_factors(
+                    found,
+                    len(batch),
+                    size,
+                    self.grid,
+                    self.clip,
+                )
+            return clipped_rows(
+                found,
+                len(batch),
+                size,
+                self.grid,
+                self.clip,
+            )
 
         with Silently():
             return find(cases)
-        return moves_apart(lambda row: find(cases.take(np.array([row]))), len(cases), size)
+        return moves_apart(
+            lambda row: find(cases.take(np.array([row]))),
+            len(cases),
+            size,
+        )

@@ -63,7 +63,11 @@ class Growth:
         self._key = np.zeros(len(self._cases), np.int64)
 
     def declared(
-        self, query: Query, noise: AnswerNoise, extensions: int, among: Ints | None = None
+        self,
+        query: Query,
+        noise: AnswerNoise,
+        extensions: int,
+        among: Ints | None = None,
     ) -> Level:
         """Noisy counts of every kept key with every extension, whether they occur or not.
 
@@ -80,14 +84,27 @@ class Growth:
         code = np.full(len(self._cases), -1)
         code[case] = np.where(number < extensions, number, -1)
         keys = (np.arange(self._kept)[:, None] * extensions + asked).ravel()
-        own = np.where((self._key >= 0) & (code >= 0), self._key * extensions + code, -1)
+        own = np.where(
+            (self._key >= 0) & (code >= 0),
+            self._key * extensions + code,
+            -1,
+        )
         counts = np.zeros(self._kept * extensions, np.int64)
-        np.add.at(counts, own[own >= 0], self._counts[own >= 0])
+        np.add.at(
+            counts,
+            own[own >= 0],
+            self._counts[own >= 0],
+        )
         noisy = counts[keys] + noise.draw(self._noise, len(keys))
         self._latest = (keys, own)
         return Level(keys // extensions, keys % extensions, noisy)
 
-    def occurring(self, query: Query, noise: AnswerNoise, least: int) -> Level:
+    def occurring(
+        self,
+        query: Query,
+        noise: AnswerNoise,
+        least: int,
+    ) -> Level:
         """Noisy counts of the keys that occur and reach ``least``.
 
         ``query``: each case's extension as the label of an entry's run (one event, or none).
@@ -108,18 +125,27 @@ class Growth:
         has_entry[case] = True
         width = len(alphabet) + 1
         counted = (self._key >= 0) & has_entry
-        own = np.where(counted, self._key * width + rank + 1, -1)
+        own = np.where(
+            counted,
+            self._key * width + rank + 1,
+            -1,
+        )
         keys, place = np.unique(own[counted], return_inverse=True)
         counts = np.zeros(len(keys), np.int64)
         np.add.at(counts, place, self._counts[counted])
         noisy = counts + noise.draw(self._noise, len(keys))
         reached = noisy >= least
-        keys, noisy = keys[reached], noisy[reached]
+        keys = keys[reached]
+        noisy = noisy[reached]
         self._latest = (keys, own)
         extension = keys % width - 1
         shown = np.unique(extension[extension >= 0])
         labels = tuple(alphabet[order[each]] for each in shown.tolist())
-        named = np.where(extension >= 0, np.searchsorted(shown, extension), -1)
+        named = np.where(
+            extension >= 0,
+            np.searchsorted(shown, extension),
+            -1,
+        )
         return Level(keys // width, named, noisy, labels)
 
     def keep(self, rows: Ints) -> None:
@@ -133,7 +159,11 @@ class Growth:
         self._latest, self._kept = None, len(kept)
         place = np.searchsorted(kept, own)
         # No key is -2: nothing is found beyond the last one.
-        self._key = np.where(np.append(kept, -2)[place] == own, place, -1)
+        self._key = np.where(
+            np.append(kept, -2)[place] == own,
+            place,
+            -1,
+        )
 
     def _start_level(self, noise: AnswerNoise) -> None:
         """Enter one level in the books.

@@ -178,13 +178,26 @@ class Measured:
         if owners is not None:
             place = np.searchsorted(rows, owners.row)
             kept = np.isin(owners.row, rows)
-            owners = Owners(place[kept], owners.unit[kept], owners.cases[kept])
-        return Measured(self.cases.take(rows), self.counts[rows], owners, self.at_once)
+            owners = Owners(
+                place[kept],
+                owners.unit[kept],
+                owners.cases[kept],
+            )
+        return Measured(
+            self.cases.take(rows),
+            self.counts[rows],
+            owners,
+            self.at_once,
+        )
 
     def by_variant(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The activity sequences, ascending, and how many cases follow each (int64)."""
         counted: Counter[tuple[str, ...]] = Counter()
-        for variant, cases in zip(self.cases.variants(), self.counts.tolist(), strict=True):
+        for variant, cases in zip(
+            self.cases.variants(),
+            self.counts.tolist(),
+            strict=True,
+        ):
             counted[variant] += cases
         variants = sorted(counted)
         return variants, np.array([counted[variant] for variant in variants], np.int64)
@@ -280,7 +293,12 @@ class Kernel:
         require_known(noise, clip)
         self.__require_granted(labels)
         self.__books.record(*noise.events(clip, self.__max_cases, keys))
-        return NoisySums(self.__sums(query, clip, labels), noise, self.__noise, keys)
+        return NoisySums(
+            self.__sums(query, clip, labels),
+            noise,
+            self.__noise,
+            keys,
+        )
 
     def select(
         self,
@@ -321,10 +339,24 @@ class Kernel:
             raise PlanUnsound("thresholds that may spend a delta of 1 hide no key of one unit")
         if delta > 0:
             self.__books.record(selection_event(delta))
-        cases, counts = self.__measured.cases, self.__measured.counts
-        return Growth(cases, counts, self.__books, self.__noise, self.__max_cases, delta)
+        cases = self.__measured.cases
+        counts = self.__measured.counts
+        return Growth(
+            cases,
+            counts,
+            self.__books,
+            self.__noise,
+            self.__max_cases,
+            delta,
+        )
 
-    def choose(self, query: Query, keys: int, most: int, epsilon: float) -> int:
+    def choose(
+        self,
+        query: Query,
+        keys: int,
+        most: int,
+        epsilon: float,
+    ) -> int:
         """A key from 0 to ``keys`` - 1 whose sum is among the largest: that of the largest noisy
         sum (report noisy max; Dwork and Roth 2014, claim 3.9, for integers).
 
@@ -338,7 +370,12 @@ class Kernel:
         return int(np.argmax(noisy))
 
     def sample_sums(
-        self, query: Query, noise: AnswerNoise, rate: float, times: int, keys: int
+        self,
+        query: Query,
+        noise: AnswerNoise,
+        rate: float,
+        times: int,
+        keys: int,
     ) -> Ints:
         """Noisy sums in ``times`` samples, each of which holds every unit independently with
         probability ``rate``: int64, shape (times, keys). A case counts for one key.
@@ -356,7 +393,11 @@ class Kernel:
         return noisy
 
     def steps(
-        self, gradient: Gradient, parameters: Floats, update: Update, descent: Descent
+        self,
+        gradient: Gradient,
+        parameters: Floats,
+        update: Update,
+        descent: Descent,
     ) -> Floats:
         """Parameters after gradient steps with noise, each on a sample of the units (DP-SGD).
 
@@ -377,7 +418,13 @@ class Kernel:
                 counts = self.__sample(owners, descent.rate)
             drawn = np.flatnonzero(counts)
             cases = self.__measured.cases.take(drawn)
-            total = descent.summed(gradient, parameters, cases, counts[drawn], step)
+            total = descent.summed(
+                gradient,
+                parameters,
+                cases,
+                counts[drawn],
+                step,
+            )
             noisy = total + descent.noise.draw(self.__noise, size)
             mean = np.asarray(noisy * (descent.grid / descent.denominator), np.float64)
             parameters = update(parameters, mean)
@@ -427,15 +474,33 @@ class Kernel:
 
     def __alike(self, measured: Measured, books: Books) -> "Kernel":
         allowed = self.__allows_custom
-        return Kernel(measured, books, self.__noise, self.__max_cases, allows_custom=allowed)
+        return Kernel(
+            measured,
+            books,
+            self.__noise,
+            self.__max_cases,
+            allows_custom=allowed,
+        )
 
-    def __sums(self, query: Query, clip: Clip, labels: str | None = None) -> Sums:
+    def __sums(
+        self,
+        query: Query,
+        clip: Clip,
+        labels: str | None = None,
+    ) -> Sums:
         """Batch by batch: sums are merged, whatever batches there are."""
         found: list[Sums] = []
         for batch in self.__measured.batches():
             vectors = vectors_of(batch.cases, query, clip, labels)
             if clip.sampled:
-                found.append(sampled_sums(vectors, clip, batch.counts, self.__noise))
+                found.append(
+                    sampled_sums(
+                        vectors,
+                        clip,
+                        batch.counts,
+                        self.__noise,
+                    )
+                )
             else:
                 found.append(vectors.sums(batch.counts))
             # One table at a time.
@@ -451,7 +516,11 @@ class Kernel:
         # One coin a unit: all its cases are in the sample, or none.
         drawn = self.__noise.coins(rate, owners.units)[owners.unit]
         counts = np.zeros(len(self.__measured.cases), np.int64)
-        np.add.at(counts, owners.row[drawn], owners.cases[drawn])
+        np.add.at(
+            counts,
+            owners.row[drawn],
+            owners.cases[drawn],
+        )
         return counts
 
     def __owners(self) -> Owners:
@@ -462,4 +531,8 @@ class Kernel:
         if self.__max_cases > 1:
             raise PlanUnsound("a step that samples units must be granted them")
         row = np.repeat(np.arange(len(measured.counts)), measured.counts)
-        return Owners(row, np.arange(len(row)), np.ones(len(row), np.int64))
+        return Owners(
+            row,
+            np.arange(len(row)),
+            np.ones(len(row), np.int64),
+        )

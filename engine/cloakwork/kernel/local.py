@@ -116,7 +116,11 @@ class Randomising:
     """
 
     def __init__(
-        self, declared: Randomisation, of_cases: frozenset[str], books: Books, stream: Stream
+        self,
+        declared: Randomisation,
+        of_cases: frozenset[str],
+        books: Books,
+        stream: Stream,
     ) -> None:
         known = type(declared) is Randomisation and all(
             type(noise) in (Response, BoundedNoise) for noise in declared.noises.values()
@@ -129,7 +133,12 @@ class Randomising:
         self.declared = declared
         self.__noise = stream
 
-    def released(self, attribute: str, codes: Ints, at: Addresses) -> Ints:
+    def released(
+        self,
+        attribute: str,
+        codes: Ints,
+        at: Addresses,
+    ) -> Ints:
         """Noisy codes for those of an attribute (int64, shape (n,)) at these addresses; -1 where no
         value is released. ``codes``: -1 where a value is missing or not declared.
         """
@@ -140,14 +149,33 @@ class Randomising:
             known &= at.positions < self.declared.times
         if isinstance(noise, Response):
             exact = np.where(known, codes, noise.values)
-            noisy = _responses(exact, noise.values + 1, noise.epsilon, stream, at)
+            noisy = _responses(
+                exact,
+                noise.values + 1,
+                noise.epsilon,
+                stream,
+                at,
+            )
             return np.where(noisy == noise.values, -1, noisy)
-        present = _responses(known.astype(np.int64), 2, noise.presence, stream, at) == 1
+        present = (
+            _responses(
+                known.astype(np.int64),
+                2,
+                noise.presence,
+                stream,
+                at,
+            )
+            == 1
+        )
         middle = np.where(known, codes, noise.steps // 2)
         drawn = stream.part("number").laplace_values(noise.scale, at)
         # Held where no sum with it leaves int64.
         drawn = np.clip(drawn, -noise.steps, noise.steps)
-        return np.where(present, np.clip(middle + drawn, 0, noise.steps), -1)
+        return np.where(
+            present,
+            np.clip(middle + drawn, 0, noise.steps),
+            -1,
+        )
 
 
 def _require_all_values(declared: Randomisation, of_cases: frozenset[str]) -> None:
@@ -160,7 +188,13 @@ def _require_all_values(declared: Randomisation, of_cases: frozenset[str]) -> No
         raise PlanUnsound("a case may have more values than its cost is counted over")
 
 
-def _responses(codes: Ints, places: int, epsilon: float, stream: Stream, at: Addresses) -> Ints:
+def _responses(
+    codes: Ints,
+    places: int,
+    epsilon: float,
+    stream: Stream,
+    at: Addresses,
+) -> Ints:
     """Randomised response over ``places`` codes, at least two."""
     if not len(codes):
         return codes

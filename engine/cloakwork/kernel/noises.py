@@ -35,9 +35,18 @@ class Laplace:
 
     def draw(self, noise: Noise, size: int) -> Ints:
         """``size`` draws, int64."""
-        return np.clip(noise.laplace_values(self.scale, size), -LARGEST, LARGEST)
+        return np.clip(
+            noise.laplace_values(self.scale, size),
+            -LARGEST,
+            LARGEST,
+        )
 
-    def events(self, clip: Clip, cases: int, keys: int | None) -> tuple[PrivacyEvent, ...]:
+    def events(
+        self,
+        clip: Clip,
+        cases: int,
+        keys: int | None,
+    ) -> tuple[PrivacyEvent, ...]:
         """What an answer costs whose vectors ``clip`` bounds, for units of ``cases`` cases; several
         where several forms of it hold.
         """
@@ -53,7 +62,12 @@ class Laplace:
             return (DiscreteLaplace(scale=scale, sensitivity=cases * most),)
         return (DiscreteLaplace(scale=scale, sensitivity=cases * clip.most),)
 
-    def selection_delta(self, tau: int, clip: Clip, cases: int) -> float:
+    def selection_delta(
+        self,
+        tau: int,
+        clip: Clip,
+        cases: int,
+    ) -> float:
         """The probability, at most, that a key is told which one unit alone has: see
         ``selection_delta``.
         """
@@ -62,7 +76,12 @@ class Laplace:
         if clip.norm == "max" and clip.most == 1:
             one = exactly(threshold_delta(self.scale, tau, cases))
             return min(1.0, rounded_up(clip.cells * one))
-        return _many_keys_delta(lambda least: laplace_tail(self.scale, least), tau, clip, cases)
+        return _many_keys_delta(
+            lambda least: laplace_tail(self.scale, least),
+            tau,
+            clip,
+            cases,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +92,23 @@ class Gaussian:
 
     def draw(self, noise: Noise, size: int) -> Ints:
         """``size`` draws, int64."""
-        return np.clip(noise.gaussian_values(self.sigma, size), -LARGEST, LARGEST)
+        return np.clip(
+            noise.gaussian_values(self.sigma, size),
+            -LARGEST,
+            LARGEST,
+        )
 
-    def events(self, clip: Clip, cases: int, keys: int | None) -> tuple[PrivacyEvent, ...]:
+    def events(
+        self,
+        clip: Clip,
+        cases: int,
+        keys: int | None,
+    ) -> tuple[PrivacyEvent, ...]:
         """What an answer costs whose vectors ``clip`` bounds, for units of ``cases`` cases; several
         where several forms of it hold. Raises PlanUnsound as ``event_of_vector`` does.
         """
-        sigma, norm = drawn_sigma(self.sigma), cases * clip.most
+        sigma = drawn_sigma(self.sigma)
+        norm = cases * clip.most
         if clip.norm == "max":
             one = DiscreteGaussian(sigma=sigma, sensitivity=norm)
             return (repeated(clip.cells, one),)
@@ -110,13 +139,23 @@ class Gaussian:
             )
         return vector_event(sigma, norm, cells)
 
-    def selection_delta(self, tau: int, clip: Clip, cases: int) -> float:
+    def selection_delta(
+        self,
+        tau: int,
+        clip: Clip,
+        cases: int,
+    ) -> float:
         """The probability, at most, that a key is told which one unit alone has: see
         ``selection_delta``.
         """
         if clip == Clip("l1", 1, 1):
             return gaussian_threshold_delta(self.sigma, tau, cases)
-        return _many_keys_delta(lambda least: gaussian_tail(self.sigma, least), tau, clip, cases)
+        return _many_keys_delta(
+            lambda least: gaussian_tail(self.sigma, least),
+            tau,
+            clip,
+            cases,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +175,12 @@ class Truncated:
             drawn[beyond] = noise.laplace_values(self.scale, beyond.size)
         return drawn
 
-    def events(self, clip: Clip, cases: int, keys: int | None) -> tuple[PrivacyEvent, ...]:
+    def events(
+        self,
+        clip: Clip,
+        cases: int,
+        keys: int | None,
+    ) -> tuple[PrivacyEvent, ...]:
         """What a selection costs."""
         del keys
         if clip.norm != "l1":
@@ -144,7 +188,12 @@ class Truncated:
         sensitivity = cases * clip.most
         return (TruncatedGeometric(scale=self.scale, bound=self.bound, sensitivity=sensitivity),)
 
-    def selection_delta(self, tau: int, clip: Clip, cases: int) -> float:
+    def selection_delta(
+        self,
+        tau: int,
+        clip: Clip,
+        cases: int,
+    ) -> float:
         """It is part of the event, for a threshold above the bound."""
         del clip, cases
         return 0.0 if tau > self.bound else 1.0
@@ -171,7 +220,12 @@ def selection_event(delta: float) -> PrivacyEvent:
     return EpsilonDelta(epsilon=0.0, delta=min(delta, math.nextafter(1.0, 0.0)))
 
 
-def _many_keys_delta(tail: Callable[[int], float], tau: int, clip: Clip, cases: int) -> float:
+def _many_keys_delta(
+    tail: Callable[[int], float],
+    tau: int,
+    clip: Clip,
+    cases: int,
+) -> float:
     """At least the probability that one of the keys that a unit alone has reaches ``tau``.
 
     Its keys are at most n = ``cases * clip.cells``, and the sum v of each is an integer from 1 to
@@ -202,7 +256,11 @@ def gaussian_tail(sigma: float, least: int) -> float:
     return min(1.0, math.erfc((least - 1) / (sigma * math.sqrt(2))) / 2 * (1 + 1e-12))
 
 
-def vector_event(sigma: float, norm: int, cells: int) -> PrivacyEvent:
+def vector_event(
+    sigma: float,
+    norm: int,
+    cells: int,
+) -> PrivacyEvent:
     """Discrete Gaussian noise of ``sigma`` on a vector that moves by at most ``norm`` (L2), in at
     most ``cells`` cells.
 

@@ -53,7 +53,8 @@ class Grid:
         apart.
         """
         step = self.step // _MICROSECOND
-        first, last = _microseconds(CALENDAR.start), _microseconds(CALENDAR.end)
+        first = _microseconds(CALENDAR.start)
+        last = _microseconds(CALENDAR.end)
         calendar = np.clip(microseconds, first, last)
         return (calendar - _microseconds(self.epoch) + step // 2) // step
 
@@ -98,7 +99,11 @@ class RawTimes:
         place = np.arange(len(self.rows))
         place -= np.repeat(begins, np.diff(begins, append=len(place)))
         kept = place < times
-        return replace(self, microseconds=self.microseconds[kept], rows=self.rows[kept])
+        return replace(
+            self,
+            microseconds=self.microseconds[kept],
+            rows=self.rows[kept],
+        )
 
     @property
     def case(self) -> Ints:
@@ -171,7 +176,8 @@ class Perturbation:
         whole cases whose times get noise each.
         """
         start_scale = drawn_scale(self.start_scale)
-        protects, grid = self.protects, self.grid
+        protects = self.protects
+        grid = self.grid
         if isinstance(protects, OneTime):
             moved = grid.steps_in(protects.shift)
             if self.noised == "times":
@@ -217,14 +223,17 @@ class Perturbing:
 
     def noised(self, raw: RawTimes) -> StartsAndGaps:
         """The noisy starts and gaps of a batch."""
-        declared, grid, protects = self.declared, self.declared.grid, self.declared.protects
+        declared = self.declared
+        grid = self.declared.grid
+        protects = self.declared.protects
         if isinstance(protects, WholeCases):
             raw = raw.first(protects.times)
         if declared.noised == "times":
             noisy = grid.nearest(raw.microseconds)
             return _starts_and_gaps(raw, noisy + self.__drawn(declared.start_scale, raw, raw.rows))
         exact = _starts_and_gaps(raw, grid.nearest(raw.microseconds))
-        starts, gaps = exact.starts, exact.gaps
+        starts = exact.starts
+        gaps = exact.gaps
         if isinstance(protects, WholeCases):
             starts = np.clip(starts, *grid.edges(protects.window))
             gaps = np.clip(gaps, 0, grid.steps_in(protects.longest_gap))
@@ -234,7 +243,12 @@ class Perturbing:
             gaps=gaps + self.__drawn(declared.gap_scale, raw, exact.gap_rows),
         )
 
-    def __drawn(self, scale: float, raw: RawTimes, rows: Ints) -> Ints:
+    def __drawn(
+        self,
+        scale: float,
+        raw: RawTimes,
+        rows: Ints,
+    ) -> Ints:
         """Noise for the events at ``rows``, held where no sum with it leaves int64."""
         if not len(rows):
             return np.zeros(0, np.int64)
@@ -246,10 +260,19 @@ def _starts_and_gaps(raw: RawTimes, steps: Ints) -> StartsAndGaps:
     """``steps``, one for each of the ``raw`` times, by case."""
     begins = raw.begins
     gaps = np.diff(steps, prepend=0)[~begins]
-    return StartsAndGaps(steps[begins], raw.rows[begins], gaps, raw.rows[~begins])
+    return StartsAndGaps(
+        steps[begins],
+        raw.rows[begins],
+        gaps,
+        raw.rows[~begins],
+    )
 
 
-def addresses_of(rows: Ints, offsets: Ints, index: Ints) -> Addresses:
+def addresses_of(
+    rows: Ints,
+    offsets: Ints,
+    index: Ints,
+) -> Addresses:
     """Where the draws of the events at ``rows`` lie: their cases, and their positions there."""
     lengths = np.diff(offsets)
     case = np.repeat(np.arange(len(lengths)), lengths)[rows]

@@ -91,7 +91,11 @@ class Sums:
         if not len(self.keys):
             return np.zeros(codes.shape, np.int64)
         place = np.minimum(np.searchsorted(self.keys, codes), len(self.keys) - 1)
-        return np.where(self.keys[place] == codes, self.sums[place], 0)
+        return np.where(
+            self.keys[place] == codes,
+            self.sums[place],
+            0,
+        )
 
     def at_spelled(self, keys: Keys) -> Ints:
         """The sums at keys as bytes, 0 where no case has one: int64."""
@@ -145,17 +149,31 @@ class Vectors:
     def sums(self, weight: Ints) -> Sums:
         """The sum of the vectors, that of case i ``weight[i]`` times."""
         total = np.zeros(len(self.keys), np.int64)
-        np.add.at(total, self.key, self.value * weight[self.case])
+        np.add.at(
+            total,
+            self.key,
+            self.value * weight[self.case],
+        )
         return Sums(self.keys, total)
 
 
-def vectors_of(cases: Cases, query: Query, clip: Clip, labels: str | None = None) -> Vectors:
+def vectors_of(
+    cases: Cases,
+    query: Query,
+    clip: Clip,
+    labels: str | None = None,
+) -> Vectors:
     """What ``query`` finds in each of ``cases``, bounded by ``clip``; whole, where the clip is
     sampled. A case that it fails on has no entry.
 
     ``labels``: the column whose texts label keys; None: the activities.
     """
-    return bounded(cases, answered(cases, query, labels), clip, labels)
+    return bounded(
+        cases,
+        answered(cases, query, labels),
+        clip,
+        labels,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +187,11 @@ class Answered:
     stop: Ints
 
 
-def answered(cases: Cases, query: Query, labels: str | None = None) -> Answered:
+def answered(
+    cases: Cases,
+    query: Query,
+    labels: str | None = None,
+) -> Answered:
     """The query's entries; where it fails on the batch, those of each case by itself.
 
     A failure is silent, and counts as an empty vector: that it occurred would tell of one case.
@@ -184,7 +206,13 @@ def answered(cases: Cases, query: Query, labels: str | None = None) -> Answered:
         with Silently():
             own = _well_formed(one, query(one), labels)
             found.append(
-                Answered(own.case + row, own.value, own.code, own.start + first, own.stop + first)
+                Answered(
+                    own.case + row,
+                    own.value,
+                    own.code,
+                    own.start + first,
+                    own.stop + first,
+                )
             )
     return Answered(
         case=np.concatenate([each.case for each in found]),
@@ -195,10 +223,18 @@ def answered(cases: Cases, query: Query, labels: str | None = None) -> Answered:
     )
 
 
-def _well_formed(cases: Cases, found: Entries, labels: str | None) -> Answered:
+def _well_formed(
+    cases: Cases,
+    found: Entries,
+    labels: str | None,
+) -> Answered:
     """Only entries whose run lies in their own case, and has no missing label."""
     case = np.asarray(found.case)
-    size = np.nan_to_num(np.asarray(found.value, np.float64), posinf=MOST, neginf=-MOST)
+    size = np.nan_to_num(
+        np.asarray(found.value, np.float64),
+        posinf=MOST,
+        neginf=-MOST,
+    )
     # Towards zero: never to more than the query said.
     value = np.trunc(np.clip(size, -MOST, MOST)).astype(np.int64)
     columns = [case, value]
@@ -220,18 +256,33 @@ def _well_formed(cases: Cases, found: Entries, labels: str | None) -> Answered:
         inside = np.where(good & has_run, [start, stop], 0)
         good &= missing[inside[0]] == missing[inside[1]]
     # Without a run there are no labels, whatever ``start`` and ``stop`` say.
-    start, stop = np.where(has_run, start, 0), np.where(has_run, stop, 0)
-    good &= _within(row, np.where(good, stop - start, 0), MOST_LABELS)
+    start = np.where(has_run, start, 0)
+    stop = np.where(has_run, stop, 0)
+    good &= _within(
+        row,
+        np.where(good, stop - start, 0),
+        MOST_LABELS,
+    )
     if good.any() and has_run.any():
         # The last size is that of what is missing.
         sizes = np.array([*(len(text.encode()) for text in alphabet), 0], np.int64)
         bytes_until = np.concatenate([[0], np.cumsum(sizes[texts])])
         first, last = np.where(good, [start, stop], 0)
         good &= _within(row, bytes_until[last] - bytes_until[first], MOST_BYTES)
-    return Answered(case[good], value[good], code[good], start[good], stop[good])
+    return Answered(
+        case[good],
+        value[good],
+        code[good],
+        start[good],
+        stop[good],
+    )
 
 
-def _within(case: Ints, amount: Ints, most: int) -> Bools:
+def _within(
+    case: Ints,
+    amount: Ints,
+    most: int,
+) -> Bools:
     """Entries up to the one with which ``amount`` adds up to more than ``most`` in its case."""
     order = np.argsort(case, kind="stable")
     total = np.cumsum(amount[order])
@@ -242,25 +293,48 @@ def _within(case: Ints, amount: Ints, most: int) -> Bools:
     return within
 
 
-def bounded(cases: Cases, found: Answered, clip: Clip, labels: str | None = None) -> Vectors:
+def bounded(
+    cases: Cases,
+    found: Answered,
+    clip: Clip,
+    labels: str | None = None,
+) -> Vectors:
     """The vectors of ``found``, each within ``clip``."""
     keys, key = _keys_of(cases, found, labels)
     case, key, value = _added_up(found.case, key, found.value)
     if clip.sampled:
         # What is drawn is drawn by each case for itself, so it is none of the distinct cases'.
         most = clip.most if clip.norm == "max" else MOST
-        return Vectors(keys, case, key, np.clip(value, -most, most))
+        return Vectors(
+            keys,
+            case,
+            key,
+            np.clip(value, -most, most),
+        )
     # The first cells of each case, in the order in which the query named them.
     rank = np.arange(len(case)) - np.searchsorted(case, case)
     kept = rank < clip.cells
-    case, key, value = case[kept], key[kept], value[kept]
-    return Vectors(keys, case, key, _clipped(case, value, clip))
+    case = case[kept]
+    key = key[kept]
+    value = value[kept]
+    return Vectors(
+        keys,
+        case,
+        key,
+        _clipped(case, value, clip),
+    )
 
 
-def _added_up(case: Ints, key: Ints, value: Ints) -> tuple[Ints, Ints, Ints]:
+def _added_up(
+    case: Ints,
+    key: Ints,
+    value: Ints,
+) -> tuple[Ints, Ints, Ints]:
     """One entry a case and key; by case, then in the order of the first entry of each."""
     order = np.lexsort((np.arange(len(case)), key, case))
-    case, key, value = case[order], key[order], value[order]
+    case = case[order]
+    key = key[order]
+    value = value[order]
     is_first = np.ones(len(case), np.bool_)
     is_first[1:] = (np.diff(case) != 0) | (np.diff(key) != 0)
     group = np.cumsum(is_first) - 1
@@ -272,7 +346,11 @@ def _added_up(case: Ints, key: Ints, value: Ints) -> tuple[Ints, Ints, Ints]:
     return case[is_first][by_occurrence], key[is_first][by_occurrence], total
 
 
-def _clipped(case: Ints, value: Ints, clip: Clip) -> Ints:
+def _clipped(
+    case: Ints,
+    value: Ints,
+    clip: Clip,
+) -> Ints:
     """The values (by case, ascending), scaled down where their vector is longer than the clip."""
     if clip.norm == "max":
         return np.clip(value, -clip.most, clip.most)
@@ -283,15 +361,27 @@ def _clipped(case: Ints, value: Ints, clip: Clip) -> Ints:
     if clip.norm == "l1":
         total = np.bincount(vector, weights=size).astype(np.int64)[vector]
         # Integers: at most 2**24 * 2**24, divided rounding down.
-        scaled = np.where(total > clip.most, size * clip.most // np.maximum(total, 1), size)
+        scaled = np.where(
+            total > clip.most,
+            size * clip.most // np.maximum(total, 1),
+            size,
+        )
         return np.sign(value) * scaled
     square = _sum_of_squares(vector, size)[vector]
     is_long = square > clip.most**2
     root = np.sqrt(np.maximum(square, 1).astype(np.float64))
-    scaled = np.where(is_long, np.floor(size * (clip.most / root)), size).astype(np.int64)
+    scaled = np.where(
+        is_long,
+        np.floor(size * (clip.most / root)),
+        size,
+    ).astype(np.int64)
     # Floats may have come out a step too high: integers decide.
     while (too_long := _sum_of_squares(vector, scaled) > clip.most**2).any():
-        scaled = np.where(too_long[vector], np.maximum(scaled - 1, 0), scaled)
+        scaled = np.where(
+            too_long[vector],
+            np.maximum(scaled - 1, 0),
+            scaled,
+        )
     return np.sign(value) * scaled
 
 
@@ -301,7 +391,11 @@ def _sum_of_squares(vector: Ints, size: Ints) -> Ints:
     return total
 
 
-def _keys_of(cases: Cases, found: Answered, labels: str | None) -> tuple[Keys | Ints, Ints]:
+def _keys_of(
+    cases: Cases,
+    found: Answered,
+    labels: str | None,
+) -> tuple[Keys | Ints, Ints]:
     """The distinct keys, ascending, and the place of each entry's among them."""
     if not (found.start < found.stop).any():
         numbers, place = np.unique(found.code, return_inverse=True)
@@ -312,21 +406,34 @@ def _keys_of(cases: Cases, found: Answered, labels: str | None) -> tuple[Keys | 
     spelled = []
     for row in first.tolist():
         run = codes[found.start[row] : found.stop[row]].tolist()
-        number = int(found.code[row]).to_bytes(8, "big", signed=True)
+        number = int(found.code[row]).to_bytes(
+            8,
+            "big",
+            signed=True,
+        )
         spelled.append(number + b"".join(spelled_labels[each] for each in run))
     order = sorted(range(len(spelled)), key=spelled.__getitem__)
     # Sorting an order gives the place of each.
     return [spelled[each] for each in order], np.argsort(order)[place]
 
 
-def _distinct_runs(labels: Ints, alphabet: int, found: Answered) -> tuple[Ints, Ints]:
+def _distinct_runs(
+    labels: Ints,
+    alphabet: int,
+    found: Answered,
+) -> tuple[Ints, Ints]:
     """The first entry of each distinct number and run of ``labels`` (from 0 to ``alphabet`` - 1),
     and for each entry which of these it has.
     """
     longest = int((found.stop - found.start).max(initial=0))
     if longest > _SHORT:
         codes = labels.tolist()
-        runs = zip(found.code.tolist(), found.start.tolist(), found.stop.tolist(), strict=True)
+        runs = zip(
+            found.code.tolist(),
+            found.start.tolist(),
+            found.stop.tolist(),
+            strict=True,
+        )
         seen: dict[tuple[int, ...], int] = {}
         place = [seen.setdefault((code, *codes[begin:end]), len(seen)) for code, begin, end in runs]
         return np.unique(np.array(place, np.int64), return_index=True)[1], np.array(place, np.int64)
@@ -348,7 +455,8 @@ def key_of(code: int, labels: tuple[str, ...]) -> bytes:
 
 def parts_of(key: bytes) -> tuple[int, tuple[str, ...]]:
     """The code and the labels that ``key_of`` spelled."""
-    code, rest = int.from_bytes(key[:8], "big", signed=True), key[8:]
+    code = int.from_bytes(key[:8], "big", signed=True)
+    rest = key[8:]
     labels = []
     while rest:
         end = 4 + int.from_bytes(rest[:4], "big")
@@ -366,7 +474,12 @@ _DRAWS: Final = 1 << 20
 """Units that are drawn at a time."""
 
 
-def sampled_sums(vectors: Vectors, clip: Clip, weight: Ints, noise: Noise) -> Sums:
+def sampled_sums(
+    vectors: Vectors,
+    clip: Clip,
+    weight: Ints,
+    noise: Noise,
+) -> Sums:
     """The sum of the vectors, that of case i ``weight[i]`` times, where of a vector of more units
     than the clip allows so many are drawn, without replacement, each time anew.
 
@@ -379,13 +492,29 @@ def sampled_sums(vectors: Vectors, clip: Clip, weight: Ints, noise: Noise) -> Su
     np.add.at(units, vectors.case, size)
     is_long = (units > most)[vectors.case]
     counted = size * weight[vectors.case]
-    counted[is_long] = _kept(vectors.case[is_long], size[is_long], most, weight, noise)
+    counted[is_long] = _kept(
+        vectors.case[is_long],
+        size[is_long],
+        most,
+        weight,
+        noise,
+    )
     total = np.zeros(len(vectors.keys), np.int64)
-    np.add.at(total, vectors.key, np.sign(vectors.value) * counted)
+    np.add.at(
+        total,
+        vectors.key,
+        np.sign(vectors.value) * counted,
+    )
     return Sums(vectors.keys, total)
 
 
-def _kept(case: Ints, size: Ints, most: int, weight: Ints, noise: Noise) -> Ints:
+def _kept(
+    case: Ints,
+    size: Ints,
+    most: int,
+    weight: Ints,
+    noise: Noise,
+) -> Ints:
     """How many units of each entry are kept in all: int64, of the shape of ``case`` (ascending) and
     ``size``.
     """
@@ -407,7 +536,11 @@ def _kept(case: Ints, size: Ints, most: int, weight: Ints, noise: Noise) -> Ints
     return np.where(is_kept, hits, size * weight[case] - hits)
 
 
-def _distinct(below: Ints, many: Ints, noise: Noise) -> Ints:
+def _distinct(
+    below: Ints,
+    many: Ints,
+    noise: Noise,
+) -> Ints:
     """For each i a uniformly random set of ``many[i]`` integers in [0, ``below[i]``): int64, one
     set after the other.
 

@@ -63,7 +63,11 @@ class VariantCounts:
             return merged
         # Which row of the merged table a row of the batches goes to.
         rows = grouped.with_row_index(_ROW).select(_ROW, _PLACE).explode(_PLACE).sort(_PLACE)[_ROW]
-        of_batches = summaries.select(pl.lit(rows).alias(_ROW), UNIT, CASES_OF_UNIT)
+        of_batches = summaries.select(
+            pl.lit(rows).alias(_ROW),
+            UNIT,
+            CASES_OF_UNIT,
+        )
         units = _units_of_rows(of_batches.explode(UNIT, CASES_OF_UNIT))
         return merged.hstack(units).select(named(*summaries.columns))
 
@@ -161,5 +165,10 @@ def as_lists(values: pl.Series, offsets: Ints) -> pl.Series:
     lists = members.group_by(_ROW, maintain_order=True).agg("values")
     # Empty lists have no members, so the join brings them back, as nulls at first.
     every = pl.DataFrame({_ROW: all_rows})
-    joined = every.join(lists, on=_ROW, how="left", maintain_order="left")["values"]
+    joined = every.join(
+        lists,
+        on=_ROW,
+        how="left",
+        maintain_order="left",
+    )["values"]
     return joined.fill_null(pl.Series([[]], dtype=joined.dtype))

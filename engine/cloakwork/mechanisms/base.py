@@ -149,7 +149,12 @@ class Mechanism(ABC, Generic[P]):
     package: str | None = None
 
     @abstractmethod
-    def offer(self, goal: Guarantee, facts: Facts, options: Options) -> Offer[P] | Refusal:
+    def offer(
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Options,
+    ) -> Offer[P] | Refusal:
         """Meet ``goal`` given the declared ``facts`` and the policy's ``options`` for this
         mechanism, or say why not.
         """
@@ -160,7 +165,12 @@ class Mechanism(ABC, Generic[P]):
         noise actually drawn), and the functions that do it. Cheap: planning asks for it.
         """
 
-    def offer_part(self, part: PartOfGoal, facts: Facts, options: Options) -> Offer[P] | Refusal:
+    def offer_part(
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Options,
+    ) -> Offer[P] | Refusal:
         """Serve ``part`` of a goal, or say why not."""
         return Refusal("never", "it serves no part of a goal")
 
@@ -175,7 +185,12 @@ class Mechanism(ABC, Generic[P]):
         """
         return "cpu"
 
-    def training_seconds(self, params: P, facts: Facts, device: Device) -> float | None:
+    def training_seconds(
+        self,
+        params: P,
+        facts: Facts,
+        device: Device,
+    ) -> float | None:
         """About how long training a network takes on this machine, from what is declared and never
         from the log; None where nothing is trained, or nothing can be told.
         """

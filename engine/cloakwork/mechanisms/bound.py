@@ -57,7 +57,10 @@ class BoundContributions(Mechanism[BoundParams]):
     Params = BoundParams
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[BoundParams] | Refusal:
         """It makes no claim of its own; the planner always runs it first."""
         return Refusal("never", "it bounds contributions and makes no claim of its own")
@@ -68,7 +71,12 @@ class BoundContributions(Mechanism[BoundParams]):
             lineage=Lineage(stability=params.max_cases), rewrite=partial(self.rewrite, params)
         )
 
-    def rewrite(self, params: BoundParams, decision: Decision, stream: Stream) -> Rewrite:
+    def rewrite(
+        self,
+        params: BoundParams,
+        decision: Decision,
+        stream: Stream,
+    ) -> Rewrite:
         """Cut events, then empty cases, then units, whose cases must lie together."""
 
         def cut_events(log: EventLog) -> EventLog:
@@ -82,7 +90,12 @@ class BoundContributions(Mechanism[BoundParams]):
             return MapCases(cut_events, together="case")
 
         def cut_events_and_cases(log: EventLog) -> EventLog:
-            return _sample_cases(cut_events(log), unit, params.max_cases, stream)
+            return _sample_cases(
+                cut_events(log),
+                unit,
+                params.max_cases,
+                stream,
+            )
 
         return MapCases(cut_events_and_cases, together="unit", unit=unit)
 
@@ -106,7 +119,12 @@ def _with_first_events(log: EventLog, longest: int | None) -> EventLog:
 _OWN_UNIT: Final = -1
 
 
-def _sample_cases(log: EventLog, attribute: str, max_cases: int, stream: Stream) -> EventLog:
+def _sample_cases(
+    log: EventLog,
+    attribute: str,
+    max_cases: int,
+    stream: Stream,
+) -> EventLog:
     """A uniformly random subset of at most ``max_cases`` cases of each unit; cases without the
     attribute are their own.
     """

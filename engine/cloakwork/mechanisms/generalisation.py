@@ -7,7 +7,11 @@ import polars as pl
 from pydantic import JsonValue
 
 
-def groups_at(values: pl.Series, hierarchy: Mapping[str, JsonValue], level: int) -> pl.Series:
+def groups_at(
+    values: pl.Series,
+    hierarchy: Mapping[str, JsonValue],
+    level: int,
+) -> pl.Series:
     """Each value's group at depth ``level`` of a generalisation tree: String; what the tree lacks
     becomes null.
     """

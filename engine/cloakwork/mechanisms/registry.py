@@ -79,7 +79,12 @@ class Package:
 
         return call
 
-    def held(self, function: Callable[P, Any], returns: type[T], what: str) -> Callable[P, T]:
+    def held(
+        self,
+        function: Callable[P, Any],
+        returns: type[T],
+        what: str,
+    ) -> Callable[P, T]:
         """``function`` of this package, called ``what`` where it fails or returns another type."""
 
         def call(*args: P.args, **more: P.kwargs) -> T:
@@ -89,7 +94,12 @@ class Package:
 
         return call
 
-    def require_type(self, value: Any, kinds: type[T] | tuple[type[T], ...], what: str) -> T:
+    def require_type(
+        self,
+        value: Any,
+        kinds: type[T] | tuple[type[T], ...],
+        what: str,
+    ) -> T:
         """``value``, if it has the type that the protocol names."""
         if isinstance(value, kinds):
             return value
@@ -156,14 +166,24 @@ class OfPackage:
     def __getattr__(self, declared: str) -> Any:
         return getattr(self._mechanism, declared)
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Options) -> Offer[Any] | Refusal:
+    def offer(
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Options,
+    ) -> Offer[Any] | Refusal:
         """Its offer, for kinds that it declares only; ``why`` then names the package."""
         offer = self._offered("offer", goal, facts, options)
         if isinstance(offer, Offer) and goal.kind not in {each.kind for each in self.gives}:
             raise self._source.fault(f"offers {goal.kind}, which it does not declare to give")
         return offer
 
-    def offer_part(self, part: PartOfGoal, facts: Facts, options: Options) -> Offer[Any] | Refusal:
+    def offer_part(
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Options,
+    ) -> Offer[Any] | Refusal:
         """Its offer for a part of a goal; ``why`` then names the package."""
         return self._offered("offer_part", part, facts, options)
 
@@ -204,7 +224,12 @@ class OfPackage:
         with self._source.errors_attributed("training_device failed"):
             return self._mechanism.training_device()
 
-    def training_seconds(self, params: Any, facts: Facts, device: Device) -> float | None:
+    def training_seconds(
+        self,
+        params: Any,
+        facts: Facts,
+        device: Device,
+    ) -> float | None:
         """How long it says that training takes."""
         with self._source.errors_attributed("training_seconds failed"):
             return self._mechanism.training_seconds(params, facts, device)

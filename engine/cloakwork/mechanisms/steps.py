@@ -431,7 +431,11 @@ def _require_charge(lineage: Lineage, event: PrivacyEvent) -> None:
         raise ContradictingStep(f"it measures {columns} and charges nothing for it")
 
 
-def _require_type(value: object, kind: type, what: str) -> None:
+def _require_type(
+    value: object,
+    kind: type,
+    what: str,
+) -> None:
     if not isinstance(value, kind):
         raise ContradictingStep(f"its {what} is no {kind.__name__}")
 

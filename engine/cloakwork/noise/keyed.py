@@ -92,7 +92,11 @@ class Stream:
 
     def key(self, name: str) -> bytes:
         """A key of 32 bytes for one purpose: the same in every batch."""
-        return hashlib.blake2b(name.encode(), digest_size=32, key=self.secret).digest()
+        return hashlib.blake2b(
+            name.encode(),
+            digest_size=32,
+            key=self.secret,
+        ).digest()
 
     def words(self, at: Addresses, draw: int = 0) -> tuple[Words, Words]:
         """Two independent uniform 64-bit words (uint64, shape (n,) each) for each address."""
@@ -191,7 +195,12 @@ def _first_accepted(size: int, candidates: Candidates) -> Ints:
     return values
 
 
-def _draw_laplace(stream: Stream, scale: Fraction, at: Addresses, begin: int) -> Ints:
+def _draw_laplace(
+    stream: Stream,
+    scale: Fraction,
+    at: Addresses,
+    begin: int,
+) -> Ints:
     """Discrete Laplace noise by algorithm 2 of ``sampler``; the draws of an address lie from
     ``begin`` on.
     """
@@ -207,7 +216,14 @@ def _draw_laplace(stream: Stream, scale: Fraction, at: Addresses, begin: int) ->
         u = uniform - (uniform // np.uint64(p)) * np.uint64(p)
         thresholds = sampler.laplace_thresholds(u, p)
         exponents = sampler.laplace_exponents(u, p)
-        heads = _settle_coins(stream, asked, draw, coin, thresholds, exponents)
+        heads = _settle_coins(
+            stream,
+            asked,
+            draw,
+            coin,
+            thresholds,
+            exponents,
+        )
         accepted = heads & (uniform <= last_fair)
         kept = np.flatnonzero(accepted)
         negative = (coin[kept] & np.uint64(1)).astype(bool)
@@ -223,19 +239,35 @@ def _draw_laplace(stream: Stream, scale: Fraction, at: Addresses, begin: int) ->
     return _first_accepted(len(at), candidates)
 
 
-def _draw_gaussian(stream: Stream, sigma: Fraction, at: Addresses) -> Ints:
+def _draw_gaussian(
+    stream: Stream,
+    sigma: Fraction,
+    at: Addresses,
+) -> Ints:
     """Discrete Gaussian noise by algorithm 3 of ``sampler``."""
     t = min(int(sigma) + 1, int(LARGEST_SCALE))
     coin_stream = stream.part("gaussian coins")
 
     def candidates(rows: Ints, turn: int) -> tuple[Ints, Bools]:
         asked = at.at(rows)
-        y = _draw_laplace(stream, Fraction(t), asked, begin=turn * _CANDIDATES)
+        y = _draw_laplace(
+            stream,
+            Fraction(t),
+            asked,
+            begin=turn * _CANDIDATES,
+        )
         size = np.abs(y)
         coin, _ = coin_stream.words(asked, turn)
         thresholds = sampler.gaussian_thresholds(size, sigma, t)
         exponents = sampler.gaussian_exponents(size, sigma, t)
-        return y, _settle_coins(coin_stream, asked, turn, coin, thresholds, exponents)
+        return y, _settle_coins(
+            coin_stream,
+            asked,
+            turn,
+            coin,
+            thresholds,
+            exponents,
+        )
 
     return _first_accepted(len(at), candidates)
 
@@ -256,17 +288,31 @@ def _settle_coins(
     return sampler.settle_coins(drawn, thresholds, exponents, further)
 
 
-def _draw_geometric(stream: Stream, at: Addresses, draw: int) -> Ints:
+def _draw_geometric(
+    stream: Stream,
+    at: Addresses,
+    draw: int,
+) -> Ints:
     """V with Pr[V >= k] = exp(-k) for each address, held at ``sampler.MOST_GEOMETRIC``."""
     words, _ = stream.words(at, draw)
     values = sampler.geometric_by_table(words)
     for row in np.flatnonzero(values < 0):
-        further = _further_words(stream, f"geometric {draw}", at, int(row))
+        further = _further_words(
+            stream,
+            f"geometric {draw}",
+            at,
+            int(row),
+        )
         values[row] = sampler.exact_geometric(int(words[row]), further)
     return np.minimum(values, sampler.MOST_GEOMETRIC)
 
 
-def _further_words(stream: Stream, purpose: str, at: Addresses, row: int) -> sampler.WordSource:
+def _further_words(
+    stream: Stream,
+    purpose: str,
+    at: Addresses,
+    row: int,
+) -> sampler.WordSource:
     """A source of words for one draw of one address, in the form that ``sampler`` asks for."""
     further = stream.part(f"more of {purpose}")
     address = at.at(slice(row, row + 1))

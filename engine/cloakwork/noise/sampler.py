@@ -50,7 +50,12 @@ _INTEGERS: Final = 64
 """exp(-x) from here on is less than one unit of 2**-COIN_BITS."""
 
 
-def falls_below_exp(prefix: int, bits: int, x: Fraction, words: WordSource) -> bool:
+def falls_below_exp(
+    prefix: int,
+    bits: int,
+    x: Fraction,
+    words: WordSource,
+) -> bool:
     """Whether the uniform real whose first ``bits`` bits are ``prefix`` lies below exp(-x); draws
     the bits it lacks.
     """
@@ -72,7 +77,11 @@ def falls_below_exp(prefix: int, bits: int, x: Fraction, words: WordSource) -> b
         prefix, bits = with_next_word(prefix, bits, words)
 
 
-def with_next_word(prefix: int, bits: int, words: WordSource) -> tuple[int, int]:
+def with_next_word(
+    prefix: int,
+    bits: int,
+    words: WordSource,
+) -> tuple[int, int]:
     """The first ``bits`` bits of a uniform real, and 64 more of it."""
     word = int(words(1)[0])
     return (prefix << 64) | word, bits + 64
@@ -133,16 +142,28 @@ def laplace_exponents(u: Words, p: int) -> Exponents:
     return lambda i: Fraction(int(u[i]), p)
 
 
-def laplace_coins(u: Words, p: int, words: WordSource, drawn: Words) -> Bools:
+def laplace_coins(
+    u: Words,
+    p: int,
+    words: WordSource,
+    drawn: Words,
+) -> Bools:
     """For each u (uint64, below p) a coin that shows heads with probability exp(-u/p), from the top
     bits of ``drawn``.
     """
     return settle_coins(
-        drawn, laplace_thresholds(u, p), laplace_exponents(u, p), further=lambda _: words
+        drawn,
+        laplace_thresholds(u, p),
+        laplace_exponents(u, p),
+        further=lambda _: words,
     )
 
 
-def gaussian_thresholds(y: Ints, sigma: Fraction, t: int) -> Words:
+def gaussian_thresholds(
+    y: Ints,
+    sigma: Fraction,
+    t: int,
+) -> Words:
     """2**COIN_BITS * exp(-(y - sigma^2/t)^2 / (2 sigma^2)) for y >= 0, within MARGIN / 8; sigma a
     float's value, at most t.
 
@@ -161,13 +182,23 @@ def gaussian_thresholds(y: Ints, sigma: Fraction, t: int) -> Words:
     return (probability * _COIN_UNIT).astype(np.uint64)
 
 
-def gaussian_exponents(y: Ints, sigma: Fraction, t: int) -> Exponents:
+def gaussian_exponents(
+    y: Ints,
+    sigma: Fraction,
+    t: int,
+) -> Exponents:
     """The exact exponents that ``gaussian_thresholds`` has bounds of."""
     mean = sigma**2 / t
     return lambda i: (int(y[i]) - mean) ** 2 / (2 * sigma**2)
 
 
-def gaussian_coins(y: Ints, sigma: Fraction, t: int, words: WordSource, drawn: Words) -> Bools:
+def gaussian_coins(
+    y: Ints,
+    sigma: Fraction,
+    t: int,
+    words: WordSource,
+    drawn: Words,
+) -> Bools:
     """For each y >= 0 a coin with probability exp(-(y - sigma^2/t)^2 / (2 sigma^2)), from the top
     bits of ``drawn``.
     """
@@ -196,11 +227,20 @@ def settle_coins(
     distance = np.where(heads, thresholds - prefix, prefix - thresholds)
     for row in np.flatnonzero(distance <= MARGIN):
         i = int(row)
-        heads[i] = falls_below_exp(int(prefix[i]), COIN_BITS, exponents(i), further(i))
+        heads[i] = falls_below_exp(
+            int(prefix[i]),
+            COIN_BITS,
+            exponents(i),
+            further(i),
+        )
     return heads
 
 
-def bernoulli(rate: Fraction, size: int, words: WordSource) -> Bools:
+def bernoulli(
+    rate: Fraction,
+    size: int,
+    words: WordSource,
+) -> Bools:
     """``size`` independent coins (bool), each True with probability exactly ``rate``, in [0, 1].
 
     A coin is True where a uniform real lies below the rate. Its first 64 bits decide unless they
@@ -288,7 +328,12 @@ def exact_geometric(word: int, words: WordSource) -> int:
     return _continued_geometric(word, 64, value, words)
 
 
-def _continued_geometric(prefix: int, bits: int, value: int, words: WordSource) -> int:
+def _continued_geometric(
+    prefix: int,
+    bits: int,
+    value: int,
+    words: WordSource,
+) -> int:
     """Count on from ``value`` with one and the same uniform, adding bits to it whenever a threshold
     falls inside.
     """
@@ -302,7 +347,11 @@ def _continued_geometric(prefix: int, bits: int, value: int, words: WordSource) 
             prefix, bits = with_next_word(prefix, bits, words)
 
 
-def discrete_laplace(scale: Fraction, size: int, words: WordSource) -> Ints:
+def discrete_laplace(
+    scale: Fraction,
+    size: int,
+    words: WordSource,
+) -> Ints:
     """``size`` draws (int64) with P[x] proportional to exp(-|x|/scale); ``scale`` as
     ``exact_scale`` gives it.
 
@@ -311,7 +360,11 @@ def discrete_laplace(scale: Fraction, size: int, words: WordSource) -> Ints:
     return _rejection_sample(size, lambda candidates: _laplace_block(scale, candidates, words))
 
 
-def discrete_gaussian(sigma: Fraction, size: int, words: WordSource) -> Ints:
+def discrete_gaussian(
+    sigma: Fraction,
+    size: int,
+    words: WordSource,
+) -> Ints:
     """``size`` draws (int64) with P[x] proportional to exp(-x^2 / (2 sigma^2)); ``sigma`` as
     ``exact_scale`` gives it.
     """
@@ -333,7 +386,11 @@ def _rejection_sample(size: int, block: Callable[[int], Ints]) -> Ints:
     return values
 
 
-def _laplace_block(scale: Fraction, candidates: int, words: WordSource) -> Ints:
+def _laplace_block(
+    scale: Fraction,
+    candidates: int,
+    words: WordSource,
+) -> Ints:
     """The accepted ones of so many candidates of algorithm 2."""
     p, shift = scale_and_shift(scale)
     u = _uniform_below(p, words(candidates))
@@ -354,13 +411,25 @@ def scale_and_shift(scale: Fraction) -> tuple[int, int]:
     return scale.numerator, scale.denominator.bit_length() - 1
 
 
-def _gaussian_block(sigma: Fraction, candidates: int, words: WordSource) -> Ints:
+def _gaussian_block(
+    sigma: Fraction,
+    candidates: int,
+    words: WordSource,
+) -> Ints:
     """The accepted ones of so many candidates of algorithm 3."""
     # Any t gives the same distribution; the cap keeps |Y| an int64.
     t = min(math.floor(sigma) + 1, int(LARGEST_SCALE))
     y = _laplace_block(Fraction(t), candidates, words)
     drawn = words(y.size)
-    return y[gaussian_coins(np.abs(y), sigma, t, words, drawn)]
+    return y[
+        gaussian_coins(
+            np.abs(y),
+            sigma,
+            t,
+            words,
+            drawn,
+        )
+    ]
 
 
 def _uniform_below(bound: int, drawn: Words) -> Words:

@@ -86,7 +86,11 @@ def reproducible(seed: int) -> Noise:
     """A source for tests and comparisons: the same ``seed`` draws the same values; a release made
     with it is NOT PRIVATE.
     """
-    return _Source(words=_Keystream(seed), private=False, keys=_Keys(seed))
+    return _Source(
+        words=_Keystream(seed),
+        private=False,
+        keys=_Keys(seed),
+    )
 
 
 @dataclass(slots=True)

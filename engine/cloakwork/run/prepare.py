@@ -137,7 +137,11 @@ class HashedIds:
 _NEVER: Final = np.iinfo(np.int64).max
 
 
-def in_window(log: EventLog, policy: Policy, facts: Facts) -> EventLog:
+def in_window(
+    log: EventLog,
+    policy: Policy,
+    facts: Facts,
+) -> EventLog:
     """The cases whose first time lies in the window of ``facts``; the log as it is without one.
 
     A case without any time lies in no window. Where a case is to be known again by its id, one
@@ -155,7 +159,10 @@ def in_window(log: EventLog, policy: Policy, facts: Facts) -> EventLog:
 
 
 def own_cases(
-    log: LogHandle, facts: Facts, reservation: Reservation | None, engine: Engine
+    log: LogHandle,
+    facts: Facts,
+    reservation: Reservation | None,
+    engine: Engine,
 ) -> tuple[LogHandle, tuple[str, ...]]:
     """The cases of a log of one window that the ledger has in no other window, now recorded with
     this one; and a note for the internal report.
@@ -223,14 +230,21 @@ def prepared_log(log: EventLog, plan: Plan) -> EventLog:
     """The log under its standard names, without the columns that the plan does not need; of a
     growing log the cases of the plan's window.
     """
-    needs, unit = required_attributes(plan), plan.facts.unit
+    needs = required_attributes(plan)
+    unit = plan.facts.unit
     log = with_one_unit_a_case(_with_source_texts(log, _read_as_text(plan)), unit)
     log = in_window(log, plan.policy, plan.facts)
     events = under_standard_names(log, plan.policy, needs)
     if log.events.height:
         _require_columns(events, plan)
         _require_quasi_identifiers(log, plan)
-    ordered = in_time_order(log, events, plan.policy, needs, unit)
+    ordered = in_time_order(
+        log,
+        events,
+        plan.policy,
+        needs,
+        unit,
+    )
     measures_times = any(TIMESTAMPS in step.lineage.measures for step in plan.steps)
     if measures_times or TIMESTAMPS in plan.released:
         return ordered
@@ -267,7 +281,9 @@ def _with_source_texts(log: EventLog, names: Iterable[str]) -> EventLog:
 
 
 def under_standard_names(
-    log: EventLog, policy: Policy, needs: Callable[[str], bool]
+    log: EventLog,
+    policy: Policy,
+    needs: Callable[[str], bool],
 ) -> pl.DataFrame:
     """The events under standard names, without the columns that nobody needs."""
     activity = policy.attribute_with("control-flow") or ACTIVITY
@@ -304,7 +320,11 @@ def _timestamp_of(policy: Policy) -> str:
 
 
 def in_time_order(
-    log: EventLog, events: pl.DataFrame, policy: Policy, needs: Callable[[str], bool], unit: Unit
+    log: EventLog,
+    events: pl.DataFrame,
+    policy: Policy,
+    needs: Callable[[str], bool],
+    unit: Unit,
 ) -> EventLog:
     """``events`` and the needed attributes of the cases as a log, in the order of the policy's
     times.
@@ -316,13 +336,25 @@ def in_time_order(
         named(*(name for name in log.cases.columns if name == CASE_ID or needs(name)))
     )
     output = policy.spec.output.format
-    events, cases = with_one_spelling(events, output), with_one_spelling(cases, output)
+    events = with_one_spelling(events, output)
+    cases = with_one_spelling(cases, output)
     if unit.attribute in cases.columns:
         cases = cases.with_columns(_as_text(log, unit.attribute).alias(unit.attribute))
     if timestamp != TIMESTAMP:
-        ordered = EventLog.build(events, cases, log.case_of, notes=log.notes)
+        ordered = EventLog.build(
+            events,
+            cases,
+            log.case_of,
+            notes=log.notes,
+        )
         return replace(ordered, case_index=log.case_index)
-    return EventLog(events, cases, log.offsets, log.notes, case_index=log.case_index)
+    return EventLog(
+        events,
+        cases,
+        log.offsets,
+        log.notes,
+        case_index=log.case_index,
+    )
 
 
 def _with_standard_columns(events: pl.DataFrame, height: int) -> pl.DataFrame:
@@ -429,7 +461,11 @@ def _require_quasi_identifiers(log: EventLog, plan: Plan) -> None:
             )
 
 
-def require_enough_cases(log: LogHandle, plan: Plan, engine: Engine) -> None:
+def require_enough_cases(
+    log: LogHandle,
+    plan: Plan,
+    engine: Engine,
+) -> None:
     """Refuse, before any budget is spent, groups of more cases or units than the log has after
     bounding; ``Infeasible``.
 
@@ -447,7 +483,9 @@ def require_enough_cases(log: LogHandle, plan: Plan, engine: Engine) -> None:
         group = goal.least_group()
         if group is None:
             continue
-        symbol, least, of_units = group.symbol, group.least, group.counts == "units"
+        symbol = group.symbol
+        least = group.least
+        of_units = group.counts == "units"
         held = units if of_units else cases
         if cases and held < least:
             unit = plan.facts.unit.attribute if of_units else None

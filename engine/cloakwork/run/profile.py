@@ -46,12 +46,17 @@ def measure(
     Raises PlanImpossible where the policy buys none, or its delta is too large, BudgetExceeded and
     LedgerError as ``execute`` does, and LedgerError for a ``noise`` source with a fixed seed.
     """
-    noise, params = noise or secret(), require_profile_params(policy)
+    noise = noise or secret()
+    params = require_profile_params(policy)
     facts = facts_in_window(policy, policy.facts(), window)
     needs = {CASE_ID, facts.unit.attribute}.__contains__
     log = in_window(with_one_unit_a_case(log, facts.unit), policy, facts)
     prepared = in_time_order(
-        log, under_standard_names(log, policy, needs), policy, needs, facts.unit
+        log,
+        under_standard_names(log, policy, needs),
+        policy,
+        needs,
+        facts.unit,
     )
     request = ReservationRequest(
         dataset=policy.metadata.dataset,
@@ -75,7 +80,11 @@ def measure(
             alphabet=facts.alphabet,
             longest_case=facts.longest_case,
         )
-        cut = BoundContributions().rewrite(bounds, Decision(pl.DataFrame()), noise.stream())
+        cut = BoundContributions().rewrite(
+            bounds,
+            Decision(pl.DataFrame()),
+            noise.stream(),
+        )
         figures = figures_of(params, engine.rewrite(own, cut), noise)
     except BaseException as error:
         failed(reservation, error)
@@ -92,10 +101,19 @@ def measure(
     )
 
 
-def figures_of(params: ProfileParams, log: EventLog, noise: Noise) -> ProfileFigures:
+def figures_of(
+    params: ProfileParams,
+    log: EventLog,
+    noise: Noise,
+) -> ProfileFigures:
     """The noisy figures of ``log``, which has been bounded, by a kernel that answers what the
     parameters charge for.
     """
     measured = measured_of(MemoryEngine().summarise(log, VariantCounts()), noise)
-    kernel = Kernel(measured, Books.of(params.event()), noise, params.unit.max_cases)
+    kernel = Kernel(
+        measured,
+        Books.of(params.event()),
+        noise,
+        params.unit.max_cases,
+    )
     return measure_profile(params, kernel)

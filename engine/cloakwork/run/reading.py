@@ -46,7 +46,13 @@ def read_under(
     """The log at ``path``, read as ``spec.input`` and the roles of ``policy`` say; ``columns`` go
     before its own. Arguments and errors as of ``read_log``.
     """
-    return read_log(path, columns=columns, keep=keep, on_excess=on_excess, **_as_declared(policy))
+    return read_log(
+        path,
+        columns=columns,
+        keep=keep,
+        on_excess=on_excess,
+        **_as_declared(policy),
+    )
 
 
 def rows_under(
@@ -60,7 +66,13 @@ def rows_under(
     """The rows of the log at ``path``, to be read in one pass and little memory, as ``read_under``
     would read it all.
     """
-    return open_rows(path, columns=columns, keep=keep, on_excess=on_excess, **_as_declared(policy))
+    return open_rows(
+        path,
+        columns=columns,
+        keep=keep,
+        on_excess=on_excess,
+        **_as_declared(policy),
+    )
 
 
 def is_log_file(source: EventLog | str | Path) -> bool:
@@ -94,7 +106,11 @@ def _as_declared(policy: Policy) -> _Declared:
     )
 
 
-def log_in_memory(policy: Policy, table: object, columns: Mapping[str, str] | None) -> EventLog:
+def log_in_memory(
+    policy: Policy,
+    table: object,
+    columns: Mapping[str, str] | None,
+) -> EventLog:
     """The log of a table of polars or pandas, its columns named as ``read_under`` would; of
     ``spec.input`` nothing else counts there. LogError for what is no table, or lacks a column.
     """
@@ -143,7 +159,9 @@ def _requested(policy: Policy, columns: Mapping[str, str] | None) -> dict[str, s
 
 
 def _with_copy(
-    frame: "pl.DataFrame | pd.DataFrame", column: str, name: str
+    frame: "pl.DataFrame | pd.DataFrame",
+    column: str,
+    name: str,
 ) -> "pl.DataFrame | pd.DataFrame":
     """The table with a column also under another name."""
     if isinstance(frame, pl.DataFrame):
@@ -151,7 +169,11 @@ def _with_copy(
     return frame.assign(**{name: frame[column]})
 
 
-def _require_one_value_a_case(policy: Policy, log: EventLog, mapped: Mapping[str, str]) -> None:
+def _require_one_value_a_case(
+    policy: Policy,
+    log: EventLog,
+    mapped: Mapping[str, str],
+) -> None:
     unit = policy.spec.unit
     for column, name in mapped.items():
         is_split = name == unit.attribute and unit.on_conflict == "split"
@@ -226,13 +248,21 @@ class Reading:
     def log(self, policy: Policy, path: str | Path) -> EventLog:
         """The log at ``path``, read at once."""
         return read_under(
-            policy, path, columns=self.columns, keep=self.keep, on_excess=self.on_excess
+            policy,
+            path,
+            columns=self.columns,
+            keep=self.keep,
+            on_excess=self.on_excess,
         )
 
     def rows(self, policy: Policy, path: str | Path) -> RowSource:
         """Its rows, to be read in little memory."""
         return rows_under(
-            policy, path, columns=self.columns, keep=self.keep, on_excess=self.on_excess
+            policy,
+            path,
+            columns=self.columns,
+            keep=self.keep,
+            on_excess=self.on_excess,
         )
 
 
@@ -249,29 +279,58 @@ def choice_for(
     """
     if not isinstance(engine, str | None) or type(log).__module__.startswith("pyspark."):
         reading = Reading(columns, keep, on_excess_under(plan))
-        return Choice(*registered_engine("spark").opened(engine, log, plan.policy, reading))
+        return Choice(
+            *registered_engine("spark").opened(
+                engine,
+                log,
+                plan.policy,
+                reading,
+            )
+        )
     if isinstance(log, EventLog):
         return _choice_in_memory(engine, log, plan.policy)
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
-        chosen = _choice_of_file(engine, log, plan, Reading(columns, keep, on_excess_under(plan)))
+        chosen = _choice_of_file(
+            engine,
+            log,
+            plan,
+            Reading(columns, keep, on_excess_under(plan)),
+        )
         _say_of_objects(plan, chosen.source, reporter)
         return chosen
     if type(log).__module__.partition(".")[0] == "pm4py":
         table = EventLog.from_pandas(cast("pd.DataFrame", log))
         return _choice_in_memory(engine, table, plan.policy)
-    return _choice_in_memory(engine, log_in_memory(plan.policy, log, columns), plan.policy)
+    return _choice_in_memory(
+        engine,
+        log_in_memory(plan.policy, log, columns),
+        plan.policy,
+    )
 
 
-def _choice_of_file(name: str | None, path: str | Path, plan: Plan, reading: Reading) -> Choice:
+def _choice_of_file(
+    name: str | None,
+    path: str | Path,
+    plan: Plan,
+    reading: Reading,
+) -> Choice:
     """Without a name ``memory``, or ``local`` for a log of more than ``IN_MEMORY`` events, unless a
     step of the plan needs all cases at once.
     """
-    policy, named = plan.policy, engine_name(name)
+    policy = plan.policy
+    named = engine_name(name)
     if named == "memory":
         return Choice(MemoryEngine(), reading.log(policy, path))
     if named not in (None, "local"):
-        return Choice(*registered_engine(named).opened(named, path, policy, reading))
+        return Choice(
+            *registered_engine(named).opened(
+                named,
+                path,
+                policy,
+                reading,
+            )
+        )
     rows = reading.rows(policy, path)
     if named == "local":
         return Choice(local_engine(), rows)
@@ -293,7 +352,11 @@ class RegisteredEngine(Protocol):
     """An engine of a package, under the entry-point group ``cloakwork.engines``."""
 
     def opened(
-        self, engine: object, log: object, policy: Policy, reading: Reading
+        self,
+        engine: object,
+        log: object,
+        policy: Policy,
+        reading: Reading,
     ) -> tuple[Engine, object]:
         """The engine, and what it opens of ``log``: an event log, a path, or what it alone reads.
 
@@ -324,7 +387,11 @@ def _expected_events(rows: RowSource, path: Path) -> int:
     return rows.expected_rows()
 
 
-def _say_of_objects(plan: Plan, log: object, reporter: Reporter) -> None:
+def _say_of_objects(
+    plan: Plan,
+    log: object,
+    reporter: Reporter,
+) -> None:
     """What was made of an object-centric log."""
     options = plan.policy.spec.input
     if options is not None and options.object_type is not None and isinstance(log, EventLog):
@@ -339,7 +406,11 @@ def on_excess_under(plan: Plan) -> OnExcess:
     return "drop" if any(claim.cost is not None for claim in plan.claims) else "refuse"
 
 
-def _choice_in_memory(name: str | None, log: EventLog, policy: Policy) -> Choice:
+def _choice_in_memory(
+    name: str | None,
+    log: EventLog,
+    policy: Policy,
+) -> Choice:
     """The engine called ``name`` with a log in memory; by default ``memory``."""
     named = engine_name(name) or "memory"
     if named == "memory":
@@ -347,7 +418,14 @@ def _choice_in_memory(name: str | None, log: EventLog, policy: Policy) -> Choice
     if named == "local":
         return Choice(local_engine(), log)
     reading = Reading(None, None, "refuse")
-    return Choice(*registered_engine(named).opened(named, log, policy, reading))
+    return Choice(
+        *registered_engine(named).opened(
+            named,
+            log,
+            policy,
+            reading,
+        )
+    )
 
 
 def engine_name(name: str | None) -> str | None:

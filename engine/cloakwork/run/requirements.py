@@ -17,7 +17,12 @@ AT_ONCE: Final = 5_000_000
 """Events that a step may have in memory at once where it asks for all: about 1 GB."""
 
 
-def require_fitting(plan: Plan, log: LogHandle, engine: Engine, catalogue: Catalogue) -> None:
+def require_fitting(
+    plan: Plan,
+    log: LogHandle,
+    engine: Engine,
+    catalogue: Catalogue,
+) -> None:
     """Refuse, before any budget is spent, a plan with a step that needs all cases at once where
     there are too many for that on ``engine``: ``Infeasible``.
     """

@@ -58,7 +58,12 @@ class Observer:
     never raises. Each method may be left as it is.
     """
 
-    def stepped(self, step: Step, before: LogHandle, after: LogHandle) -> None:
+    def stepped(
+        self,
+        step: Step,
+        before: LogHandle,
+        after: LogHandle,
+    ) -> None:
         """A step was taken; the log before and after it."""
 
     def notes(self, source: LogHandle) -> Iterable[str]:
@@ -124,7 +129,10 @@ class Run:
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     def release(
-        self, log: object, ledger: Ledger | None, entry: EntryDetails = NO_DETAILS
+        self,
+        log: object,
+        ledger: Ledger | None,
+        entry: EntryDetails = NO_DETAILS,
     ) -> Release:
         """The release that the plan makes of ``log``: an event log, or another source that the
         engine opens.
@@ -139,9 +147,19 @@ class Run:
         with self.watch.stage("prepare"):
             prepare = partial(prepared_log, plan=plan)
             unit = plan.facts.unit.attribute
-            opened = self.engine.open(log, prepare, unit, SourceFigures())
+            opened = self.engine.open(
+                log,
+                prepare,
+                unit,
+                SourceFigures(),
+            )
             prepared = opened.log
-            require_fitting(plan, prepared, self.engine, self.catalogue)
+            require_fitting(
+                plan,
+                prepared,
+                self.engine,
+                self.catalogue,
+            )
             require_enough_cases(prepared, plan, self.engine)
         reservation = None
         if self.noise.private:
@@ -149,12 +167,27 @@ class Run:
                 reason = "a release with private noise needs a ledger to charge"
                 raise MechanismError("ledger", reason)
             reservation = ledger.reserve(request_of(plan, entry))
-        recognised = _recognised(prepared, reservation, self.engine, self.reporter)
+        recognised = _recognised(
+            prepared,
+            reservation,
+            self.engine,
+            self.reporter,
+        )
         try:
-            prepared, of_window = own_cases(prepared, plan.facts, reservation, self.engine)
+            prepared, of_window = own_cases(
+                prepared,
+                plan.facts,
+                reservation,
+                self.engine,
+            )
             result, records = self.steps(prepared)
             with self.watch.stage("finish"):
-                result = finished(result, plan, self.engine, self.noise)
+                result = finished(
+                    result,
+                    plan,
+                    self.engine,
+                    self.noise,
+                )
             with self.watch.stage("checks"):
                 verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
         except BaseException as error:
@@ -196,8 +229,14 @@ class Run:
         steps = previewable(self.plan)
         if not steps:
             return ()
-        prepare, unit = partial(prepared_log, plan=self.plan), self.plan.facts.unit.attribute
-        opened = self.engine.open(log, prepare, unit, SourceFigures()).log
+        prepare = partial(prepared_log, plan=self.plan)
+        unit = self.plan.facts.unit.attribute
+        opened = self.engine.open(
+            log,
+            prepare,
+            unit,
+            SourceFigures(),
+        ).log
         require_enough_cases(opened, self.plan, self.engine)
         _, records = replace(self, observers=()).steps(opened, steps)
         return tuple(record for record in records if record.figures)
@@ -214,7 +253,12 @@ class Run:
         prepared = prepared_log(log, self.plan)
         require_enough_cases(prepared, self.plan, self.engine)
         result, _ = self.steps(prepared)
-        made = finished(result, self.plan, self.engine, self.noise)
+        made = finished(
+            result,
+            self.plan,
+            self.engine,
+            self.noise,
+        )
         return prepared, made.with_columns_of(partial(without_hidden, plan=self.plan))
 
     def steps(
@@ -224,7 +268,9 @@ class Run:
         the other. Nothing is charged or checked.
         """
         records: list[StepRecord] = []
-        result, source, made_anew = log, log, False
+        result = log
+        source = log
+        made_anew = False
         for step in self.plan.steps if steps is None else steps:
             self.reporter(f"{step.mechanism}: {step.why}")
             before = result
@@ -241,7 +287,10 @@ class Run:
         return result, tuple(records)
 
     def take_step(
-        self, step: GrantedStep, log: LogHandle, released: LogHandle | None = None
+        self,
+        step: GrantedStep,
+        log: LogHandle,
+        released: LogHandle | None = None,
     ) -> tuple[LogHandle, StepRecord]:
         """Look at the log as far as the plan grants it, decide or measure, rewrite; ``released``:
         what a step that enriches adds columns to.
@@ -249,10 +298,20 @@ class Run:
         begun = perf_counter()
         with self.watch.stage(step.name):
             seen = step.look(log, self.engine, self.noise)
-            outcome = step.take(seen, self.noise, self.searches, released)
+            outcome = step.take(
+                seen,
+                self.noise,
+                self.searches,
+                released,
+            )
             after = self.engine.rewrite(log, outcome.rewrite)
         seconds = perf_counter() - begun
-        return after, StepRecord(step.name, seconds, outcome.internal, outcome.recorded)
+        return after, StepRecord(
+            step.name,
+            seconds,
+            outcome.internal,
+            outcome.recorded,
+        )
 
 
 def failed(reservation: Reservation, error: BaseException) -> None:
@@ -268,7 +327,10 @@ def failed(reservation: Reservation, error: BaseException) -> None:
 
 
 def _recognised(
-    log: LogHandle, reservation: Reservation | None, engine: Engine, reporter: Reporter
+    log: LogHandle,
+    reservation: Reservation | None,
+    engine: Engine,
+    reporter: Reporter,
 ) -> tuple[str, ...]:
     """Which other datasets seem to hold the same cases: internal, and nothing depends on it."""
     if reservation is None:
@@ -295,7 +357,11 @@ def request_of(plan: Plan, entry: EntryDetails = NO_DETAILS) -> ReservationReque
     )
 
 
-def granted(step: Step, plan: Plan, catalogue: Catalogue) -> GrantedStep:
+def granted(
+    step: Step,
+    plan: Plan,
+    catalogue: Catalogue,
+) -> GrantedStep:
     """``step`` with what ``plan`` grants it, by the guarantees that it serves.
 
     Raises PlanUnsound where its mechanism would take another step than the plan was proved for.
@@ -312,7 +378,13 @@ def granted(step: Step, plan: Plan, catalogue: Catalogue) -> GrantedStep:
         shifts = [goal.shift for goal in served if isinstance(goal, MetricPrivacy)]
         shift = max(shifts, default=None)
     source = Package(step.mechanism, mechanism.package)
-    return GrantedStep(kind, source, params, plan.facts.unit, shift)
+    return GrantedStep(
+        kind,
+        source,
+        params,
+        plan.facts.unit,
+        shift,
+    )
 
 
 def previewable(plan: Plan) -> tuple[Step, ...]:
@@ -335,7 +407,12 @@ def previewable(plan: Plan) -> tuple[Step, ...]:
     return tuple(allowed) if any(step.lineage.reads for step in allowed) else ()
 
 
-def finished(log: LogHandle, plan: Plan, engine: Engine, noise: Noise) -> LogHandle:
+def finished(
+    log: LogHandle,
+    plan: Plan,
+    engine: Engine,
+    noise: Noise,
+) -> LogHandle:
     """The cases under fresh ids in random order, as whoever reads the release will read them."""
     shuffled = engine.shuffle(log, noise.stream())
     types = TypesReadBack(plan.policy.spec.output.format)
@@ -352,11 +429,21 @@ def without_hidden(log: EventLog, plan: Plan) -> EventLog:
     if unit in log.cases.columns and unit != CASE_ID and not plan.releases(unit):
         hidden.append(unit)
     hidden += [name for name in measured_attributes(plan) if not plan.releases(name)]
-    events, cases = without(log.events, *hidden), without(log.cases, *hidden)
-    return replace(log, events=events, cases=cases, inserted=None)
+    events = without(log.events, *hidden)
+    cases = without(log.cases, *hidden)
+    return replace(
+        log,
+        events=events,
+        cases=cases,
+        inserted=None,
+    )
 
 
-def _verdict(claim: Claim, log: LogHandle, plan: Plan) -> Verdict:
+def _verdict(
+    claim: Claim,
+    log: LogHandle,
+    plan: Plan,
+) -> Verdict:
     """Measure what can be measured; a guarantee that fails stops the release."""
     raw = any(step.lineage.fills and TIMESTAMPS in step.lineage.writes for step in plan.steps)
     check = claim.guarantee.check(plan.facts.unit, raw_times=raw)

@@ -76,7 +76,12 @@ class SearchCache:
             searches._evict()
         return searches
 
-    def name_of(self, mechanism: str, params: BaseModel, summary: pl.DataFrame) -> str:
+    def name_of(
+        self,
+        mechanism: str,
+        params: BaseModel,
+        summary: pl.DataFrame,
+    ) -> str:
         """The name of the entry for one search: the same for the same mechanism, parameters,
         summary and version of the engine only.
         """
@@ -91,7 +96,8 @@ class SearchCache:
     def read(self, name: str) -> bytes | None:
         """What was kept under ``name``; None where that is nothing, too old or not authentic."""
         content = _content_of(self.folder / f"{name}{_SUFFIX}")
-        mac, payload = content[:_MAC_LENGTH], content[_MAC_LENGTH:]
+        mac = content[:_MAC_LENGTH]
+        payload = content[_MAC_LENGTH:]
         authentic = hmac.compare_digest(mac, self._mac(name, payload))
         return payload if authentic else None
 

@@ -95,12 +95,19 @@ class GrantedStep:
         facts: Facts,
     ) -> "GrantedStep":
         """With all that the mechanism asks for; a plan holds the same, proved."""
-        kind, shift = mechanism.step(params, facts), None
+        kind = mechanism.step(params, facts)
+        shift = None
         if isinstance(kind, NoiseOnTimesStep) and kind.currency == "metric":
             protects = kind.noise.protects
             shift = protects.shift if isinstance(protects, OneTime) else None
         source = Package(mechanism.name, mechanism.package)
-        return cls(kind, source, params, facts.unit, shift)
+        return cls(
+            kind,
+            source,
+            params,
+            facts.unit,
+            shift,
+        )
 
     @property
     def name(self) -> str:
@@ -133,7 +140,12 @@ class GrantedStep:
             raise PlanUnsound(f"{self.name} measures values of cases that it takes as known")
         return CaseRows(tuple(sorted(values)), unit)
 
-    def look(self, log: LogHandle, engine: Engine, noise: Noise) -> Measured | pl.DataFrame:
+    def look(
+        self,
+        log: LogHandle,
+        engine: Engine,
+        noise: Noise,
+    ) -> Measured | pl.DataFrame:
         """What of ``log`` the step may go by: a summary, or what a kernel answers from."""
         return self.opened(engine.summarise(log, self.aggregate), noise)
 
@@ -158,13 +170,24 @@ class GrantedStep:
             case EnrichStep(), Measured():
                 return self._enriched_cases(seen, noise, released)
             case RewriteStep(), pl.DataFrame():
-                return self._rewritten(self.kind, seen, noise, searches)
+                return self._rewritten(
+                    self.kind,
+                    seen,
+                    noise,
+                    searches,
+                )
             case NoiseOnTimesStep(), _:
                 return self._noise_on_times(self.kind, noise)
             case NoiseOnValuesStep(noise=declared, values=values), _:
                 of_cases = {name for name in declared.noises if name.startswith(CASE_PREFIX)}
-                books, stream = Books.of(self.kind.event), noise.stream().part("noise")
-                randomising = Randomising(declared, frozenset(of_cases), books, stream)
+                books = Books.of(self.kind.event)
+                stream = noise.stream().part("noise")
+                randomising = Randomising(
+                    declared,
+                    frozenset(of_cases),
+                    books,
+                    stream,
+                )
                 action = noise_on_values(randomising, values)
                 return Outcome(action, recorded=composed(books.recorded))
         raise PlanUnsound(f"{self.name} was handed what another kind of step goes by")
@@ -173,7 +196,13 @@ class GrantedStep:
         """What a ``MeasureStep`` makes of a kernel's answers, and what these really cost."""
         if not isinstance(self.kind, MeasureStep):
             raise PlanUnsound(f"{self.name} makes no cases of answers")
-        return self._asked(self.kind.measure, Measurement, "measure", seen, noise)
+        return self._asked(
+            self.kind.measure,
+            Measurement,
+            "measure",
+            seen,
+            noise,
+        )
 
     def enrich(
         self,
@@ -228,7 +257,11 @@ class GrantedStep:
         }
         cases = CasesOfVariants.of(found.variants, found.cases)
         make = self._making(cases, found.columns)
-        return Outcome(GenerateCases(cases.case_count, make, cases.events_until), figures, recorded)
+        return Outcome(
+            GenerateCases(cases.case_count, make, cases.events_until),
+            figures,
+            recorded,
+        )
 
     def _making(
         self,
@@ -239,7 +272,8 @@ class GrantedStep:
         self._require_columns(columns)
         if not columns:
             return cases.made
-        index, offsets = np.arange(cases.case_count), cases.offsets_of_cases()
+        index = np.arange(cases.case_count)
+        offsets = cases.offsets_of_cases()
         found = self._columns_of_cases(columns, index, offsets)
         return lambda first, behind: found.added(cases.made(first, behind))
 
@@ -255,7 +289,11 @@ class GrantedStep:
         found, recorded = self.enrich(seen, noise, made.cases)
         self._require_columns(found.columns)
         columns = self._columns_of_cases(found.columns, made.index, made.cases.offsets)
-        return Outcome(EnrichCases(released, columns.added), dict(found.internal), recorded)
+        return Outcome(
+            EnrichCases(released, columns.added),
+            dict(found.internal),
+            recorded,
+        )
 
     def _columns_of_cases(
         self,
@@ -276,7 +314,8 @@ class GrantedStep:
             raise self.source.fault("it made other columns than its lineage writes")
 
     def _noise_on_times(self, kind: NoiseOnTimesStep, noise: Noise) -> Outcome:
-        books, stream = Books.of(kind.event), noise.stream()
+        books = Books.of(kind.event)
+        stream = noise.stream()
         perturbing = Perturbing(
             kind.noise,
             books,
@@ -301,7 +340,14 @@ class GrantedStep:
         searches: SearchCache | None,
     ) -> Outcome:
         with self.source.errors_attributed("decide failed"):
-            decision = decide_with_cache(kind, self.name, self.params, summary, noise, searches)
+            decision = decide_with_cache(
+                kind,
+                self.name,
+                self.params,
+                summary,
+                noise,
+                searches,
+            )
         self.source.require_type(decision, Decision, "decide")
         self.source.require_type(decision.table, pl.DataFrame, "decide")
         with self.source.errors_attributed("rewrite failed"):
