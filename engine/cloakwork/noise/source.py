@@ -78,7 +78,6 @@ def secret() -> Noise:
     return _Source(
         words=lambda size: np.frombuffer(os.urandom(8 * size), dtype=np.uint64),
         private=True,
-        keys=lambda: os.urandom(KEY_LENGTH),
     )
 
 
@@ -128,7 +127,7 @@ class _Source:
 
     words: sampler.WordSource
     private: bool
-    keys: Callable[[], bytes]
+    keys: Callable[[], bytes] = field(default=lambda: os.urandom(KEY_LENGTH))
 
     def laplace_values(self, scale: float, size: int) -> Ints:
         drawn_scale(scale)
