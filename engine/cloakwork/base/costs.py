@@ -27,6 +27,7 @@ class Cost(Frozen):
 
     def __add__(self, other: "Cost") -> "Cost":
         """Basic composition: epsilons add, deltas add (Dwork and Roth 2014, theorem 3.16)."""
+        # A delta above 1 says no more than 1.
         delta = min(1.0, self.delta + other.delta)
         return Cost(epsilon=self.epsilon + other.epsilon, delta=delta)
 
@@ -214,6 +215,7 @@ class Charge(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _unit_unless_said(cls, values: Any) -> Any:
+        # Entries that were written before charges named units.
         defaults = {"unit": CASE, "local": "value"}
         if not isinstance(values, dict) or "unit" in values:
             return values

@@ -45,6 +45,7 @@ def in_lines(problems: Sequence[object]) -> str:
 
 def first_line(error: BaseException) -> str:
     """The first line of what ``error`` says, at most ``MOST_CHARACTERS`` of it."""
+    # Some errors say nothing but their kind.
     line = (str(error) or type(error).__name__).partition("\n")[0]
     if len(line) <= MOST_CHARACTERS:
         return line
@@ -57,6 +58,7 @@ def _restored(
     held: dict[str, object],
 ) -> Exception:
     """An error that another process raised."""
+    # Not by its constructor, which takes the objects that the text was made of.
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(held)
@@ -187,11 +189,13 @@ class BudgetExceeded(CloakworkError):
         self.reason = reason
         self.unit = unit
         asked, left = _distinguishable(requested, remaining, with_delta=currency == "unit")
+        # Whose budget, in words.
         what = _CURRENCY_WORDS.get(currency, currency)
         book = what if unit is None else f"{what}, per '{unit}'"
         where = "" if window is None else f", window {window}"
         exhausted = f"budget of dataset '{dataset}'{where} ({book}) is exhausted"
         why = f"; {reason}" if reason else ""
+        # What may help, most likely first.
         ways = ["a smaller epsilon may fit"] if remaining[0] > 0 else []
         if window is not None:
             ways.append("another window has a budget of its own")

@@ -53,6 +53,7 @@ class Unit(Frozen):
         """Without what says nothing new: digests of policies that were written before stay what
         they were.
         """
+        # Digests go by this text.
         found: dict[str, JsonValue] = plain(self)
         return {
             key: value for key, value in found.items() if (key, value) != ("on_conflict", "refuse")
@@ -123,6 +124,7 @@ class Facts(Frozen):
 
     def numeric_range(self, name: str) -> tuple[float, float] | None:
         """The declared range of an attribute of numbers; None of others."""
+        # Dates and times have ranges in numbers, and are none.
         if self.types.get(name, "number") in ("date", "time"):
             return None
         return self.ranges.get(name)

@@ -33,6 +33,7 @@ def data_home() -> Path:
     """
     if chosen := os.environ.get("CLOAKWORK_HOME"):
         return Path(chosen)
+    # Each platform has its own place.
     if sys.platform == "darwin":
         return _user_home() / "Library" / "Application Support" / "cloakwork"
     variable = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_DATA_HOME"
@@ -159,9 +160,11 @@ def _locked(
     wait: bool,
 ) -> Lock | None:
     """``path`` locked; None where another process holds it, or has replaced what was locked."""
+    # No link is followed, and no child process keeps the lock.
     handle = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        # Somebody may have replaced the file between opening and locking.
         if os.path.samestat(os.fstat(handle), path.lstat()):
             return Lock(path, handle)
     except (BlockingIOError, FileNotFoundError):
@@ -190,6 +193,7 @@ def new_file(out: Path) -> Iterator[Path]:
     Raises OutputError where ``out`` exists or cannot be written; then, as after any error of the
     block, there is no file.
     """
+    # Written beside, so that the name appears at once.
     draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
         yield draft

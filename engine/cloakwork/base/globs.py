@@ -139,6 +139,7 @@ def overlap(one: str, other: str) -> bool:
     >>> overlap("case:*", "*Age"), overlap("a*", "b*")
     (True, False)
     """
+    # All ways at once: a set of positions is a number.
     places = _positions_of(other)
     reached = places.after_nothing(1)
     for sign in one:
@@ -185,6 +186,7 @@ def clashes(rules: Mapping[str, object]) -> Iterator[tuple[str, str, bool]]:
     for one, other in combinations(filter(is_glob, rules), 2):
         if not overlap(one, other):
             continue
+        # Of two that overlap one decides only where it is the smaller.
         above = contains(one, other)
         below = contains(other, one)
         if above and below:

@@ -50,6 +50,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def safe(text: object) -> str:
     """Text without markup, and without signs that cannot be seen or turn the direction."""
+    # Signs that turn the direction of writing are not printable.
     signs = str(text)
     return escape("".join(sign if sign.isprintable() else "\ufffd" for sign in signs))
 

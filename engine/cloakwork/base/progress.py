@@ -37,6 +37,7 @@ def heard_by(reporter: Reporter) -> Iterator[None]:
     A reporter that shows stages and what happens inside them apart has a method ``detail`` for the
     latter.
     """
+    # A context variable: threads and nested runs hear their own.
     token = _HEARER.set(getattr(reporter, "detail", reporter))
     try:
         yield

@@ -90,6 +90,7 @@ def format_duration(value: timedelta) -> str:
     >>> format_duration(timedelta(hours=36))
     '36h'
     """
+    # Nothing shorter is written.
     milliseconds = round(value / timedelta(milliseconds=1))
     for unit in ("w", "d", "h", "m", "s"):
         size = round(_UNITS[unit] * 1000)
@@ -125,6 +126,7 @@ def rounded(value: float) -> str:
         return f"{value:g}"
     if value == round(value):
         return f"{value:,.0f}"
+    # Three significant digits.
     digits = 2 - math.floor(math.log10(abs(value)))
     text = f"{round(value, digits):,.{max(digits, 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -38,6 +38,7 @@ def stated(value: Any) -> Any:
     """
     if isinstance(value, BaseModel):
         kind = type(value)
+        # The type's name tells records of equal fields apart.
         names = [name for name in kind.model_fields if not is_prose(kind, name)]
         return (kind.__name__, tuple((name, stated(getattr(value, name))) for name in names))
     if isinstance(value, tuple | list):

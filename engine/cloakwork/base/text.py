@@ -11,6 +11,7 @@ def shown(name: str) -> str:
     """A name from a file, fit for one line of a message: blanks collapsed, control characters out,
     cut at 60.
     """
+    # What comes from a file must not break out of a line.
     collapsed = " ".join(name.split())
     plain = "".join(char for char in collapsed if char.isprintable())
     return plain if len(plain) <= 60 else plain[:57] + "..."

@@ -99,6 +99,7 @@ def merged(aggregate: Aggregate, tables: Iterable[pl.DataFrame]) -> pl.DataFrame
     """The summary of batches of which these are the tables: a few are merged at a time, so that
     never all of them are in memory.
     """
+    # Merging costs as much as what is merged, so it waits until there is enough.
     waiting: list[pl.DataFrame] = []
     size = 0.0
     least = float(_BYTES_MERGED)

@@ -40,6 +40,7 @@ class BatchFile:
 
 def write_segments(segments: Iterable[EventLog | None], path: Path) -> BatchFile:
     """Write logs end to end, each to be read by itself; None: nothing for that place."""
+    # End to end, so that one file holds all segments of a batch.
     cases = events = 0
     bounds = [0]
     with writing_to(path), private_file(path) as file:
@@ -80,6 +81,7 @@ def read_segments(files: Sequence[BatchFile], places: range) -> EventLog | None:
     """
     found = []
     for batch in files:
+        # Neighbouring segments are read at once.
         bounds = batch.bounds[places.start : places.stop + 1].tolist()
         if bounds[0] == bounds[-1]:
             continue
@@ -251,6 +253,7 @@ def numbers_of_cases(indexes: Iterable[Ints], workspace: Workspace) -> CaseNumbe
     """Each case gets the number of cases with a smaller index. ``indexes``: those of the cases of
     batch after batch, of which one at a time is in memory.
     """
+    # Indexes first, run after run; then their ranks.
     path = workspace.new_file(".numbers")
     with _kept_at(workspace.new_file(".indexes")) as kept:
         runs = SortedRuns(kept, np.int64)

@@ -206,6 +206,7 @@ class BatchedEngine:
         notes: tuple[str, ...] = (),
     ) -> BatchedLog:
         """The log whose batches ``task`` makes."""
+        # Each task writes a file of its own: it may run in any process, and twice.
         new_path = new_paths(self.workspace)
         files = self.executor.run(lambda place: write_batch(task(place), new_path()), places)
         done = counted(files, places, "writing batch")
@@ -233,6 +234,7 @@ class BatchedEngine:
 
     def numbered(self, log: BatchedLog) -> BatchedLog:
         """The log with its cases numbered from 0 in the order of their indexes."""
+        # Ranks of indexes, found in little memory.
         indexes = log.results(lambda _, batch: batch.index_of_case, "numbering cases: batch")
         numbers = numbers_of_cases(indexes, self.workspace)
         own_file = SharedFiles([numbers.path])
@@ -262,6 +264,7 @@ class BatchedEngine:
         def place_of_case(batch: EventLog) -> Ints:
             if unit not in batch.cases.columns:
                 return batch.index_of_case % places
+            # A hash that nobody outside knows: the parts cannot be aimed at.
             owners = values_of(batch.cases, unit).cast(pl.String)
             hashes = keyed_hash(owners, key)
             alone = owners.is_null().to_numpy()
@@ -335,6 +338,7 @@ class BatchedEngine:
             first, _ = order_keys(batch, stream)
             return np.minimum((first // width).astype(np.int64), slices - 1)
 
+        # Cut into slices, then put together in parts.
         cuts = self._cut(batched, slice_of_case, slices)
         cases_until = np.concatenate([[0], np.cumsum(cuts.cases)])
         bounds = part_bounds(

@@ -29,6 +29,7 @@ def in_batches(
 
     ``batch_of_case``: int64, shape (cases,), from 0.
     """
+    # Each batch knows its cases' places in the whole log.
     indexed = replace(log, case_index=log.index_of_case)
     if batches == 1:
         return [indexed]
@@ -76,6 +77,7 @@ def mapped_cases(batches: Sequence[EventLog], action: MapCases) -> EventLog:
 
     Raises ``MechanismError`` where it no longer says which case is which.
     """
+    # In the log's order again, however it was parted.
     after = [_with_case_index(batch, action.apply(batch)) for batch in batches]
     return _in_order(after[0] if len(after) == 1 else joined_batches(after))
 

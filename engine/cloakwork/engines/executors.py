@@ -58,6 +58,7 @@ class Processes:
 
         if places < 2:
             return map(task, range(places))
+        # Once for all places.
         payload = cloudpickle.dumps(task)
         workers = self._running()
         for number, worker in enumerate(workers):

@@ -56,6 +56,7 @@ def measured_of(summary: pl.DataFrame, noise: Noise) -> Measured:
             once,
             owners,
         )
+    # Rows of one variant may differ by unit.
     by_variant = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum())
     order = noise.permutation(by_variant.height)
     shuffled = by_variant[order]
@@ -190,6 +191,7 @@ def enriched(log: EventLog, found: Enrichment) -> EventLog:
 
     Raises ValueError where a column has not one value for each event, or case.
     """
+    # Columns of events and of cases stand in two tables.
     events = log.events
     cases = log.cases
     for name, values in found.columns.items():
@@ -272,6 +274,7 @@ def _series(name: str, values: Listed | Numbers | Times) -> pl.Series:
         return pl.Series(name, values.microseconds, pl.Int64).cast(TIME_TYPE)
     if isinstance(values, Numbers):
         return _numbers(pl.Series(name, values.values, pl.Float64).fill_nan(None), values.type)
+    # The domain says the type, never the values that occur.
     kind = _type_of(values.domain)
     domain = map(_text_of, values.domain) if kind is pl.String else values.domain
     listed = pl.Series(list(domain), dtype=kind)

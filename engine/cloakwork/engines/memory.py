@@ -79,6 +79,7 @@ class MemoryEngine:
             return self.rewrite(collected(action.cases), MapCases(action.apply, together="case"))
         if isinstance(action, MapCasesBySummary):
             action = action.mapping(self.summarise(log, action.aggregate))
+        # What belongs together is moved together.
         batch_of_case = self.batch_of_case(log.cases.height)
         batches = in_batches(log, kept_together(log, action, batch_of_case), self.batches)
         return mapped_cases(batches, action)

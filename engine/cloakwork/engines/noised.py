@@ -163,6 +163,7 @@ def _lowest_priorities(table: pl.DataFrame) -> pl.DataFrame:
 
     Priorities have 64 random bits, so that no two of a group are equal.
     """
+    # A bottom-k sketch: merging two gives that of both.
     lowest = pl.col(_PRIORITY, _VALUE).sort_by(_PRIORITY).head(SAMPLED)
     return table.group_by(_GROUP).agg(lowest)
 
@@ -224,6 +225,7 @@ class _NoisedLog:
 
     def mapping(self, table: pl.DataFrame) -> MapCases:
         """The second pass; ``table``: the sample that the first one took."""
+        # Once, by the whole log's sample.
         completion = self.complete(sample_of(table))
         return MapCases(lambda log: self._completed(log, completion), together="case")
 

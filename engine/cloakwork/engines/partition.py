@@ -130,6 +130,7 @@ def partition(
         except ReadAgain:
             for each in folder.iterdir():
                 each.unlink()
+    # What the source says of all rows is known once they were read.
     assembler = source.assembler()
     columns = assembler.surveyed
     if columns is not None:

@@ -49,6 +49,7 @@ class Books:
 
         Raises PlanUnsound where none fits, and once the step is over: then nothing is drawn.
         """
+        # Two threads cannot fill one slot.
         with self._lock:
             if self.is_closed:
                 raise PlanUnsound("a step that is over asks for more")
@@ -79,6 +80,7 @@ class Books:
 
     def _filled(self, event: PrivacyEvent) -> dict[PrivacyEvent, int] | None:
         """The slots left when ``event`` is answered; None where it fits none."""
+        # All leaves of the event, or none.
         left = dict(self.slots)
         for leaf, times in leaves_of(event):
             fitting = [slot for slot in left if left[slot] >= times and fits(leaf, slot)]

@@ -136,6 +136,7 @@ class Cases:
         """The time from the event before it in its case that has a time: microseconds, int64;
         missing of the first one, and of events without a time.
         """
+        # Over events without a time a gap reaches to the last one that has a time.
         times = self.times
         known = np.flatnonzero(~times.is_missing)
         follows = np.diff(self.case_of[known]) == 0
@@ -179,6 +180,7 @@ class Cases:
         """The same cases without any event whose label is not in ``labels``, coded by their places
         there; cases may be left without events.
         """
+        # An alphabet that is a superset moves no event.
         codes = self.coded(labels)
         known = codes >= 0
         if known.all():

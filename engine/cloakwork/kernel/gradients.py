@@ -200,6 +200,7 @@ def clipped_factors(
 
     Raises ValueError for other shapes than those of ``cases`` cases and ``size`` weights.
     """
+    # Each layer's largest value is 1: norms of all are added up without overflow.
     layers = [_Layer.of(each, cases) for each in found]
     if sum(each.weights for each in layers) != size:
         raise ValueError(f"there are {size} weights, not those of the factors")
@@ -487,6 +488,7 @@ class Descent:
         ``multiplier``: deviations of the noise to what a unit of ``max_cases`` cases moves a sum
         by.
         """
+        # The finest grid on which squares stay within int64.
         sigma = drawn_sigma(multiplier * max_cases * LONGEST_CLIP)
         grid = norm / LONGEST_CLIP
         return cls(

@@ -79,6 +79,7 @@ class Growth:
         # A key told twice would have two draws, and one case would move both.
         if ((asked < 0) | (asked >= extensions)).any() or (np.diff(asked) <= 0).any():
             raise PlanUnsound("extensions are asked for in ascending order, each once")
+        # Charged before cases are counted.
         self._start_level(noise)
         case, number, _, _ = self._first_entries(query)
         code = np.full(len(self._cases), -1)
@@ -155,6 +156,7 @@ class Growth:
         if self._latest is None:
             raise PlanUnsound("keys are kept once a level, after it was told")
         keys, own = self._latest
+        # Keys are ascending, so places are found by bisection.
         kept = keys[rows]
         self._latest, self._kept = None, len(kept)
         place = np.searchsorted(kept, own)

@@ -78,6 +78,7 @@ class NoisySums:
             return np.zeros(codes.shape, np.int64)
         if self._keys is not None and not 0 <= codes.min() <= codes.max() < self._keys:
             raise PlanUnsound(f"a key lies outside of the {self._keys:,} that were declared")
+        # Each key has one draw, whenever it is first read.
         asked = np.sort(codes, axis=None)
         asked = asked[np.append(True, np.diff(asked) != 0)]
         new = np.setdiff1d(asked, self._codes, assume_unique=True)
@@ -97,6 +98,7 @@ class NoisySums:
             raise PlanUnsound("the keys were declared to be numbers: they have no labels")
         if any(not labels for _, labels in keys):
             raise PlanUnsound("a key without labels is a number: it is read by ``at``")
+        # In the order of the keys: draws do not depend on that of the question.
         spelled = [key_of(code, labels) for code, labels in keys]
         new = sorted(set(spelled) - self._by_label.keys())
         drawn = self._noise.draw(self._source, len(new))
@@ -267,6 +269,7 @@ class Kernel:
 
         What becomes of a case follows from that case alone.
         """
+        # Each case by itself, so the log's neighbours stay neighbours.
         measured = self.__measured
         if without:
             measured = measured.take(np.flatnonzero(measured.cases.among(without) < 0))
@@ -290,6 +293,7 @@ class Kernel:
         spelled. Raises PlanUnsound where the plan does not list this answer, or grants no such
         column.
         """
+        # Refused before the log is looked at.
         require_known(noise, clip)
         self.__require_granted(labels)
         self.__books.record(*noise.events(clip, self.__max_cases, keys))
@@ -316,6 +320,7 @@ class Kernel:
         """
         require_known(noise, clip)
         self.__require_granted(labels)
+        # What the threshold cannot hide is charged as delta.
         delta = noise.selection_delta(least, clip, self.__max_cases)
         if delta >= 1:
             raise PlanUnsound(f"a threshold of {least:,} hides no key of one unit alone")
@@ -363,6 +368,7 @@ class Kernel:
         Every value of a case is clipped to ``most``, so one unit moves each sum by at most its
         cases times ``most``; noise of twice that over ``epsilon`` is drawn.
         """
+        # Charged before the sums are taken.
         self.__books.record(EpsilonDelta(epsilon=epsilon))
         sums = self.__sums(query, Clip("max", most, keys))
         noise = Laplace(np.nextafter(2 * self.__max_cases * most / epsilon, np.inf))
@@ -381,6 +387,7 @@ class Kernel:
         probability ``rate``: int64, shape (times, keys). A case counts for one key.
         """
         require_known(noise)
+        # A sample is charged by the rate that is really drawn.
         (event, *_) = noise.events(ONE, self.__max_cases, keys)
         sampled = PoissonSampled(rate=drawn_rate(rate), event=event)
         self.__books.record(repeated(times, sampled))
@@ -459,6 +466,7 @@ class Kernel:
         (Dwork and Roth 2014, theorem B.1; also where both kernels are asked in turns: Vadhan and
         Zhang 2023, on concurrent composition). A slot is filled once, so one way is taken.
         """
+        # The way must fit the slot before anything is asked on it.
         spent = cost(event, budget.delta)
         if spent.epsilon > budget.epsilon or spent.delta > budget.delta:
             raise PlanUnsound(f"a way to go on costs {spent}, more than {budget}")

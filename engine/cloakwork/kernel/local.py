@@ -100,6 +100,7 @@ class Randomisation:
 
     def event(self) -> PrivacyEvent:
         """What it costs a value, or a case; PlanUnsound where attributes cost differently."""
+        # One figure is claimed for all attributes.
         costs = {noise.event() for noise in self.noises.values()}
         if len(costs) != 1:
             raise PlanUnsound("values of one randomisation have one cost")
@@ -142,6 +143,7 @@ class Randomising:
         """Noisy codes for those of an attribute (int64, shape (n,)) at these addresses; -1 where no
         value is released. ``codes``: -1 where a value is missing or not declared.
         """
+        # A value has one draw, at its address.
         noise = self.declared.noises[attribute]
         stream = self.__noise.part(attribute)
         known = (codes >= 0) & (codes < noise.values)

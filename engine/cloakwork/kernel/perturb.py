@@ -55,6 +55,7 @@ class Grid:
         step = self.step // _MICROSECOND
         first = _microseconds(CALENDAR.start)
         last = _microseconds(CALENDAR.end)
+        # Clipping is monotone, so sensitivity stays.
         calendar = np.clip(microseconds, first, last)
         return (calendar - _microseconds(self.epoch) + step // 2) // step
 
@@ -175,6 +176,7 @@ class Perturbation:
         """What it costs, for units of ``max_cases`` cases; see the module. Raises PlanUnsound for
         whole cases whose times get noise each.
         """
+        # What is drawn, and not what was asked for.
         start_scale = drawn_scale(self.start_scale)
         protects = self.protects
         grid = self.grid
@@ -212,6 +214,7 @@ class Perturbing:
         shift: timedelta | None,
     ) -> None:
         protects = declared.protects
+        # A subclass could draw less than it declares.
         known = type(declared) is Perturbation and type(declared.grid) is Grid
         if not (known and type(protects) in (OneTime, WholeCases)):
             raise PlanUnsound("noise on times is declared by the kernel's own classes alone")
@@ -226,6 +229,7 @@ class Perturbing:
         declared = self.declared
         grid = self.declared.grid
         protects = self.declared.protects
+        # Times that are not charged for are not looked at.
         if isinstance(protects, WholeCases):
             raw = raw.first(protects.times)
         if declared.noised == "times":
@@ -258,6 +262,7 @@ class Perturbing:
 
 def _starts_and_gaps(raw: RawTimes, steps: Ints) -> StartsAndGaps:
     """``steps``, one for each of the ``raw`` times, by case."""
+    # The first time of a case is its start; the others follow theirs.
     begins = raw.begins
     gaps = np.diff(steps, prepend=0)[~begins]
     return StartsAndGaps(

@@ -284,6 +284,7 @@ def _within(
     most: int,
 ) -> Bools:
     """Entries up to the one with which ``amount`` adds up to more than ``most`` in its case."""
+    # Sums that run over the entries of each case.
     order = np.argsort(case, kind="stable")
     total = np.cumsum(amount[order])
     first = np.searchsorted(case[order], case[order])
@@ -300,6 +301,7 @@ def bounded(
     labels: str | None = None,
 ) -> Vectors:
     """The vectors of ``found``, each within ``clip``."""
+    # Keys of all cases at once, then vector by vector.
     keys, key = _keys_of(cases, found, labels)
     case, key, value = _added_up(found.case, key, found.value)
     if clip.sampled:

@@ -55,6 +55,7 @@ class VariantCounts:
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same variant."""
+        # Units follow their variants by the places of rows.
         numbered = summaries.with_row_index(_PLACE)
         figures = pl.col(CASES).sum(), pl.col(_PLACE)
         grouped = numbered.group_by(VARIANT).agg(figures).sort(VARIANT)
@@ -74,6 +75,7 @@ class VariantCounts:
 
 def _units_of_rows(pairs: pl.DataFrame) -> pl.DataFrame:
     """The columns ``unit`` and ``cases_of_unit``, of entries (row, unit, cases of the unit)."""
+    # Sorted, so that the table does not depend on the batches.
     added = pairs.group_by(_ROW, UNIT).agg(pl.col(CASES_OF_UNIT).sum().cast(pl.Int64))
     listed = added.sort(_ROW, UNIT).group_by(_ROW, maintain_order=True).agg(UNIT, CASES_OF_UNIT)
     return listed.select(
@@ -117,6 +119,7 @@ def granted_values(log: EventLog, name: str) -> pl.Series:
     lacks, is missing: what one case holds changes no other's value.
     """
     table = log.cases if name.startswith(CASE_PREFIX) else log.events
+    # A column that the log lacks is missing everywhere.
     missing = pl.Series([None], dtype=pl.String).new_from_index(0, table.height)
     column = TIMESTAMP if name == TIMESTAMPS else name
     values = values_of(table, column) if column in table.columns else missing

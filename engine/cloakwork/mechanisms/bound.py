@@ -80,6 +80,7 @@ class BoundContributions(Mechanism[BoundParams]):
         """Cut events, then empty cases, then units, whose cases must lie together."""
 
         def cut_events(log: EventLog) -> EventLog:
+            # Events first: a case may be left without any.
             declared = _with_declared_labels(log, params.alphabet)
             shorter = _with_first_events(declared, params.longest_case)
             has_events = np.diff(shorter.offsets) > 0
@@ -130,6 +131,7 @@ def _sample_cases(
     """
     if attribute not in log.cases.columns:
         return log
+    # Random order, by draws at the cases' addresses.
     unit = _unit_codes(values_of(log.cases, attribute))
     shuffled = stream.order(case_addresses(log))
     # Stable, so that the cases of each unit lie side by side in random order.

@@ -39,6 +39,7 @@ def computed_on(name: str) -> Iterator[None]:
     """
     if name not in DEVICES:
         raise MissingDevice(f"there is no device '{name}'; there are {', '.join(DEVICES)}")
+    # A context variable: nested runs keep their own.
     token = _CHOSEN.set(name)
     try:
         yield

@@ -15,6 +15,7 @@ def groups_at(
     """Each value's group at depth ``level`` of a generalisation tree: String; what the tree lacks
     becomes null.
     """
+    # Values are compared as texts, as the tree has them.
     group_of_value = ancestors(hierarchy, level)
     raised = values.cast(pl.String).replace_strict(
         list(group_of_value.keys()),

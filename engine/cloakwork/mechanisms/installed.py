@@ -2,59 +2,61 @@
 their code is loaded.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from cloakwork.base.globs import is_glob
 
-IN_ORDER: Final = (
-    "bound",
-    "kanon/auto",
-    "kanon/optimal",
-    "kanon/best-first",
-    "kanon/a-star",
-    "kanon/pretsa",
-    "kanon/generalise",
-    "kanon/fill",
-    "kanon/tlkc",
-    "kanon/closeness",
-    "variants/adaptive",
-    "variants/threshold",
-    "variants/amun",
-    "variants/libra",
-    "variants/amun-published",
-    "variants/libra-published",
-    "variants/prefix-tree",
-    "variants/sacofa",
-    "variants/prefix-tree-published",
-    "variants/sacofa-published",
-    "variants/pripel-published",
-    "variants/travag-published",
-    "variants/ddpm-published",
-    "variants/markov",
-    "variants/travag",
-    "variants/ddpm",
-    "variants/transformer",
-    "dfg/laplace",
-    "timestamps/laplace",
-    "attributes/histogram",
-    "attributes/regression",
-    "timestamps/histogram",
-    "timestamps/regression",
-    "attributes/randomised-response",
-    "attributes/bounded-laplace",
-    "attributes/redact",
-    "pripel",
-    "attributes/drop",
-    "attributes/generalise",
-    "attributes/pseudonymise",
-)
-"""Every mechanism name that a policy of version 1 may speak of, built and installed or not, in the
-order in which they are listed and the planner tries them.
+MECHANISMS: Final[Mapping[str, str | None]] = {
+    "bound": "bound:BoundContributions",
+    "kanon/auto": "kanon.auto:Auto",
+    "kanon/optimal": "kanon.optimal:Optimal",
+    "kanon/best-first": "kanon.best_first:BestFirst",
+    "kanon/a-star": "kanon.a_star:AStar",
+    "kanon/pretsa": "kanon.pretsa:Pretsa",
+    "kanon/generalise": "kanon.generalise:Generalise",
+    "kanon/fill": "kanon.fill:Fill",
+    "kanon/tlkc": "kanon.tlkc:Tlkc",
+    "kanon/closeness": "kanon.closeness:Closeness",
+    "variants/adaptive": "variants.adaptive:VariantAdaptive",
+    "variants/threshold": "variants.threshold:VariantThreshold",
+    "variants/amun": "variants.amun:VariantAmun",
+    "variants/libra": None,
+    "variants/amun-published": None,
+    "variants/libra-published": None,
+    "variants/prefix-tree": None,
+    "variants/sacofa": None,
+    "variants/prefix-tree-published": None,
+    "variants/sacofa-published": None,
+    "variants/pripel-published": None,
+    "variants/travag-published": None,
+    "variants/ddpm-published": None,
+    "variants/markov": "variants.markov:VariantMarkov",
+    "variants/travag": None,
+    "variants/ddpm": None,
+    "variants/transformer": None,
+    "dfg/laplace": None,
+    "timestamps/laplace": "timestamps.laplace:TimestampLaplace",
+    "attributes/histogram": "attributes.histogram:AttributesHistogram",
+    "attributes/regression": "attributes.histogram:AttributesRegression",
+    "timestamps/histogram": "timestamps.histogram:TimestampHistogram",
+    "timestamps/regression": "timestamps.regression:TimestampRegression",
+    "attributes/randomised-response": "attributes.local:RandomisedResponse",
+    "attributes/bounded-laplace": "attributes.local:BoundedLaplace",
+    "attributes/redact": "attributes.redact:Redact",
+    "pripel": None,
+    "attributes/drop": None,
+    "attributes/generalise": None,
+    "attributes/pseudonymise": None,
+}
+"""Every mechanism that a policy of version 1 may name, in the order in which they are listed and
+the planner tries them: the ``module:class`` below ``cloakwork.mechanisms`` that is it; None where
+an installed package brings it, or none does.
 """
 
-KNOWN_MECHANISMS: Final = frozenset(IN_ORDER)
+KNOWN_MECHANISMS: Final = frozenset(MECHANISMS)
 
 ENTRY_POINTS: Final = "cloakwork.mechanisms"
 """The group under which a package registers ``name = "module:class"``."""

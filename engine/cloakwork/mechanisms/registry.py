@@ -32,8 +32,8 @@ from cloakwork.mechanisms.base import (
 )
 from cloakwork.mechanisms.installed import (
     ENTRY_POINTS,
-    IN_ORDER,
     KNOWN_MECHANISMS,
+    MECHANISMS,
     installed_entries,
     is_ours,
 )
@@ -119,6 +119,7 @@ def load(entry: EntryPoint, source: Package) -> Mechanism[Any]:
     """The mechanism that ``entry`` registers, held to what it declares where another package brings
     it; raises MechanismError where it is unfit.
     """
+    # Whatever a package does while it is imported is told as its own.
     with source.errors_attributed(f"cannot be loaded from {entry.value}"):
         found = entry.load()
         if not (isinstance(found, type) and issubclass(found, Mechanism)):
@@ -192,6 +193,7 @@ class OfPackage:
             answer = getattr(self._mechanism, method)(*asked)
         if isinstance(answer, Refusal):
             return answer
+        # A plan is made of what is offered: its types are what it is proved by.
         offer: Offer[Any] = self._source.require_type(answer, Offer, method)
         self._source.require_type(offer.params, self.Params, method)
         return Offer(offer.params, f"{offer.why} (package {self.package})")
@@ -204,6 +206,7 @@ class OfPackage:
             except ContradictingStep as error:
                 raise self._source.fault(str(error)) from error
         step: StepKind = self._source.require_type(found, get_args(StepKind), "step")
+        # Nobody takes a proof for more than is known of it.
         if isinstance(step, RewriteStep) and self.proof == "kernel":
             raise self._source.fault("asks no kernel that would enforce its guarantee")
         if not isinstance(step, RewriteStep) and self.proof == "proved":
@@ -236,33 +239,11 @@ class OfPackage:
 
 
 OURS: Final[Mapping[str, str]] = {
-    "bound": "cloakwork.mechanisms.bound:BoundContributions",
-    "kanon/auto": "cloakwork.mechanisms.kanon.auto:Auto",
-    "kanon/optimal": "cloakwork.mechanisms.kanon.optimal:Optimal",
-    "kanon/best-first": "cloakwork.mechanisms.kanon.best_first:BestFirst",
-    "kanon/a-star": "cloakwork.mechanisms.kanon.a_star:AStar",
-    "kanon/pretsa": "cloakwork.mechanisms.kanon.pretsa:Pretsa",
-    "kanon/generalise": "cloakwork.mechanisms.kanon.generalise:Generalise",
-    "kanon/fill": "cloakwork.mechanisms.kanon.fill:Fill",
-    "kanon/tlkc": "cloakwork.mechanisms.kanon.tlkc:Tlkc",
-    "kanon/closeness": "cloakwork.mechanisms.kanon.closeness:Closeness",
-    "variants/adaptive": "cloakwork.mechanisms.variants.adaptive:VariantAdaptive",
-    "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
-    "variants/amun": "cloakwork.mechanisms.variants.amun:VariantAmun",
-    "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
-    "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
-    "attributes/histogram": "cloakwork.mechanisms.attributes.histogram:AttributesHistogram",
-    "attributes/regression": "cloakwork.mechanisms.attributes.histogram:AttributesRegression",
-    "timestamps/histogram": "cloakwork.mechanisms.timestamps.histogram:TimestampHistogram",
-    "timestamps/regression": "cloakwork.mechanisms.timestamps.regression:TimestampRegression",
-    "attributes/randomised-response": "cloakwork.mechanisms.attributes.local:RandomisedResponse",
-    "attributes/bounded-laplace": "cloakwork.mechanisms.attributes.local:BoundedLaplace",
-    "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
+    name: f"cloakwork.mechanisms.{place}" for name, place in MECHANISMS.items() if place is not None
 }
 """Name to ``module:class``; a module loads when its mechanism is used."""
 
-
-_PLACES: Final = {name: place for place, name in enumerate(IN_ORDER)}
+_PLACES: Final = {name: place for place, name in enumerate(MECHANISMS)}
 
 
 class Catalogue(Mapping[str, Mechanism[Any]]):
@@ -320,6 +301,7 @@ def catalogue() -> Catalogue:
 
     Raises MechanismError where a package takes a name that is ours, or another package's.
     """
+    # No code of a package is loaded here: names alone are judged.
     entries: dict[str, EntryPoint] = {}
     for entry in installed_entries():
         source = source_of(entry)

@@ -314,6 +314,7 @@ class RewriteStep:
             )
         if self.lineage.enriches:
             raise ContradictingStep("a step that rewrites adds no columns to cases of another log")
+        # What is decided may depend on what was summarised.
         if self.summary is not None and not self.lineage.reads:
             raise ContradictingStep(
                 "it takes a summary of the log, and its lineage names no column that it looks at"
@@ -366,6 +367,7 @@ class EnrichStep:
 
     def __post_init__(self) -> None:
         _require_charge(self.lineage, self.event)
+        # The cases are those of a step before.
         writes_flow = CONTROL_FLOW in self.lineage.writes
         if not self.lineage.enriches or self.lineage.generates or writes_flow:
             raise ContradictingStep(
@@ -414,6 +416,7 @@ class NoiseOnValuesStep:
     def __post_init__(self) -> None:
         _require_type(self.noise, Randomisation, "noise")
         _require_charge(self.lineage, self.event)
+        # A value that is not randomised would be released as it is.
         names = frozenset(self.noise.noises)
         if self.lineage.reads or names != self.lineage.measures or names != self.lineage.writes:
             raise ContradictingStep(

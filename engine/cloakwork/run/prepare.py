@@ -78,6 +78,7 @@ class MostKept:
         known = labels.is_not_null()
         if self.facts.alphabet is not None:
             known = labels.is_in(list(self.facts.alphabet)).fill_null(False)
+        # Cases without a known event go.
         known_events = np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height)
         staying = log.cases.filter(pl.Series(known_events > 0))
         unit = self.facts.unit
@@ -85,6 +86,7 @@ class MostKept:
             return staying.height, staying.height
         if unit.attribute not in staying.columns:
             return staying.height, 0
+        # Cases without a unit are not cut.
         owners = values_of(staying, unit.attribute).drop_nulls()
         alone = staying.height - len(owners)
         sizes = owners.value_counts(name="cases")["cases"].to_numpy()
@@ -147,6 +149,7 @@ def in_window(
     A case without any time lies in no window. Where a case is to be known again by its id, one
     without an id is left out. Each case stays or goes by its own data alone.
     """
+    # Borders are those of the calendar.
     windows = policy.spec.budget.windows
     if windows is None or facts.release_window is None:
         return log
@@ -171,6 +174,7 @@ def own_cases(
     """
     if reservation is None or charged_window(facts) is None:
         return log, ()
+    # Recorded and compared in one transaction: no case is in two windows.
     hashing = HashedIds(reservation.ledger.case_id_key())
     hashes = frozenset(engine.summarise(log, hashing)["hash"].drop_nulls().to_list())
     elsewhere = reservation.record_hashes(hashes)
@@ -214,6 +218,7 @@ def _microseconds(moment: datetime) -> int:
 
 def required_attributes(plan: Plan) -> Callable[[str], bool]:
     """Which attributes of the source the plan needs at all; a reader may skip the others."""
+    # What identifies, orders or is measured is read; of the rest, what is released.
     needed = {CASE_ID, ACTIVITY, TIMESTAMP, plan.facts.unit.attribute, *measured_attributes(plan)}
     if plan.facts.release_window is not None:
         needed.add(_timestamp_of(plan.policy))
@@ -230,6 +235,7 @@ def prepared_log(log: EventLog, plan: Plan) -> EventLog:
     """The log under its standard names, without the columns that the plan does not need; of a
     growing log the cases of the plan's window.
     """
+    # Text first: a case's own spelling must not depend on the types of columns.
     needs = required_attributes(plan)
     unit = plan.facts.unit
     log = with_one_unit_a_case(_with_source_texts(log, _read_as_text(plan)), unit)
@@ -255,6 +261,7 @@ def _read_as_text(plan: Plan) -> frozenset[str]:
     """Attributes that are measured as the characters of the source. What is released of the source
     keeps its type; what is made anew has one of its own.
     """
+    # What is released as the source has it keeps its type.
     lineages = [step.lineage for step in plan.steps]
     # Values that a step measures and replaces are made anew as well.
     making = [each for each in lineages if each.enriches or each.writes <= each.measures]
@@ -286,6 +293,7 @@ def under_standard_names(
     needs: Callable[[str], bool],
 ) -> pl.DataFrame:
     """The events under standard names, without the columns that nobody needs."""
+    # Attributes that already have a standard name, and are not meant, would stand beside.
     activity = policy.attribute_with("control-flow") or ACTIVITY
     names = {activity: ACTIVITY, _timestamp_of(policy): TIMESTAMP}
     return pl.DataFrame(
@@ -330,6 +338,7 @@ def in_time_order(
     times.
     """
     timestamp = _timestamp_of(policy)
+    # A log without activities or times is a log all the same.
     events = _with_standard_columns(events, log.events.height)
     require_times(events[TIMESTAMP], timestamp)
     cases = log.cases.select(
@@ -340,6 +349,7 @@ def in_time_order(
     cases = with_one_spelling(cases, output)
     if unit.attribute in cases.columns:
         cases = cases.with_columns(_as_text(log, unit.attribute).alias(unit.attribute))
+    # Other times than those that the reader went by: another order.
     if timestamp != TIMESTAMP:
         ordered = EventLog.build(
             events,
@@ -405,6 +415,7 @@ def _require_distinct_ids(log: EventLog) -> None:
     """
     if place := log.source.conflicts.get(CASE_ID):
         raise MechanismError("input", f"{place}: a case names two ids ('{CASE_ID}'); give it one")
+    # Cases without an id are cases of their own.
     ids = log.cases[CASE_ID].drop_nulls()
     if ids.n_unique() == len(ids):
         return
@@ -474,6 +485,7 @@ def require_enough_cases(
     window that another window has are known only once the ledger was charged: where too few are
     left then, the mechanism refuses, and what was charged stays.
     """
+    # An empty log has an empty release.
     groups = (claim.guarantee.least_group() for claim in plan.claims)
     if plan.bounded or log.event_count == 0 or not any(groups):
         return

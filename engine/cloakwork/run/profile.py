@@ -48,6 +48,7 @@ def measure(
     """
     noise = noise or secret()
     params = require_profile_params(policy)
+    # The same preparation as of a release, as far as the profile looks.
     facts = facts_in_window(policy, policy.facts(), window)
     needs = {CASE_ID, facts.unit.attribute}.__contains__
     log = in_window(with_one_unit_a_case(log, facts.unit), policy, facts)
@@ -72,6 +73,7 @@ def measure(
     )
     reservation = ledger.reserve(request)
     try:
+        # Bounded as a release bounds it: the parameters charge for that.
         engine = MemoryEngine()
         own, _ = own_cases(prepared, facts, reservation, engine)
         bounds = BoundParams(

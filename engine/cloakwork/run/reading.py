@@ -114,6 +114,7 @@ def log_in_memory(
     """The log of a table of polars or pandas, its columns named as ``read_under`` would; of
     ``spec.input`` nothing else counts there. LogError for what is no table, or lacks a column.
     """
+    # pandas is not loaded to find out.
     is_polars = isinstance(table, pl.DataFrame)
     if not is_polars and type(table).__module__.partition(".")[0] != "pandas":
         raise LogError(
@@ -124,6 +125,7 @@ def log_in_memory(
     if ROW_NUMBER in requested:
         said = "the rows of a table in memory have the order of the table"
         raise LogError("log", said, hint=f"sort it by '{requested[ROW_NUMBER]}', and leave out row")
+    # A column of the standard name goes before one that is mapped and missing.
     held = [*map(str, getattr(frame, "columns", ()))]
     main = {
         _PARAMETERS[full]: column
@@ -135,6 +137,7 @@ def log_in_memory(
         for full, column in requested.items()
         if full not in _PARAMETERS and column in held
     }
+    # A role of the policy is a column of that name, too.
     for role, full in (("control-flow", ACTIVITY), ("timestamp", TIMESTAMP)):
         own = policy.attribute_with(role)  # type: ignore[arg-type]  # both are roles
         if own in held and full not in held and _PARAMETERS[full] not in main:
@@ -378,6 +381,7 @@ def registered_engine(name: str) -> RegisteredEngine:
 def _expected_events(rows: RowSource, path: Path) -> int:
     """About how many events a log has; 0 for a file that is small whatever it holds."""
     found = rows.expected_rows()
+    # A small file is small whatever it holds.
     files = path.iterdir() if path.is_dir() else (path,)
     if found or sum(file.stat().st_size for file in files) < SMALL_FILE:
         return found

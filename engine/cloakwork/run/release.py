@@ -100,6 +100,7 @@ class Release:
         )
 
     def __post_init__(self) -> None:
+        # By identity: two claims may say the same.
         held = {id(verdict.claim) for verdict in self.verdicts if verdict.holds}
         if any(id(claim) not in held for claim in self.plan.claims):
             raise ValueError("a release exists only where every claim of its plan holds")

@@ -40,6 +40,7 @@ def require_fitting(
 
 def needs_all_cases(plan: Plan, catalogue: Catalogue) -> dict[str, str]:
     """The mechanisms of a plan that need all cases at once, and why."""
+    # A mechanism that is gone is found by whoever proves the plan again.
     reasons = {
         step.mechanism: catalogue[step.mechanism].needs_all_cases
         for step in plan.steps

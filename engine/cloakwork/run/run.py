@@ -142,6 +142,7 @@ class Run:
         published. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or
         LedgerError. Once reserved, budget is never handed back.
         """
+        # A plan is data: whoever edited it gets no more than it proves.
         plan = replan(self.plan, self.catalogue)
         self.reporter("plan proved again")
         with self.watch.stage("prepare"):
@@ -161,6 +162,7 @@ class Run:
                 self.catalogue,
             )
             require_enough_cases(prepared, plan, self.engine)
+        # Before any step reads the log: what is reserved is never handed back.
         reservation = None
         if self.noise.private:
             if ledger is None:
@@ -180,6 +182,7 @@ class Run:
                 reservation,
                 self.engine,
             )
+            # From here on an error leaves the cost spent.
             result, records = self.steps(prepared)
             with self.watch.stage("finish"):
                 result = finished(
@@ -194,6 +197,7 @@ class Run:
             if reservation is not None:
                 failed(reservation, error)
             raise
+        # What only steps and checks needed goes before anybody sees it.
         released = result.with_columns_of(partial(without_hidden, plan=plan))
         seen = (note for each in self.observers for note in each.notes(prepared))
         release = Release(
@@ -226,6 +230,7 @@ class Run:
         (``docs/guarantees.md``). Charges nothing and releases nothing. Raises as ``release`` does
         where a step refuses the log.
         """
+        # What is shown may depend on nothing that a claim protects.
         steps = previewable(self.plan)
         if not steps:
             return ()
@@ -371,6 +376,7 @@ def granted(
     kind = mechanism.step(params, plan.facts)
     if (kind.lineage, kind.event, kind.currency) != (step.lineage, step.event, step.currency):
         raise PlanUnsound(f"{step.mechanism} would take another step than the plan says")
+    # A plan names goals by their places in the policy.
     shift = None
     if step.currency == "metric":
         goals = plan.policy.goals()
@@ -393,6 +399,7 @@ def previewable(plan: Plan) -> tuple[Step, ...]:
     """
     if plan.unproven:
         return ()
+    # Columns over which a claim rests on noise.
     protected: set[str] = set()
     for claim in plan.claims:
         if claim.cost is not None:

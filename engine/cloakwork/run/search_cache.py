@@ -85,6 +85,7 @@ class SearchCache:
         """The name of the entry for one search: the same for the same mechanism, parameters,
         summary and version of the engine only.
         """
+        # All that the search depends on, and the code that searches.
         digest = hmac.new(self.secret, digestmod=hashlib.sha256)
         described = (_FORMAT, *_engine(), mechanism, params.model_dump_json())
         for part in (*(text.encode() for text in described), *typed_bytes(summary)):
@@ -134,6 +135,7 @@ class SearchCache:
             with suppress(FileNotFoundError):
                 status = path.lstat()
                 entries.append((status.st_mtime, status.st_size, path))
+        # The newest first.
         total = 0
         for place, (written, size, path) in enumerate(sorted(entries, reverse=True)):
             total += size
@@ -164,6 +166,7 @@ def decide_with_cache(
             decision = search.decide_by(summary, search.Found.model_validate_json(kept), noise)
             say(f"{mechanism}: {REUSED}")
             return Decision(decision.table, {**decision.internal, "search": REUSED})
+    # No noise takes part in what is kept.
     found = search.find(summary)
     searches.write(name, found.model_dump_json().encode())
     return search.decide_by(summary, found, noise)
