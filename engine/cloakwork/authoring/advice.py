@@ -1,7 +1,7 @@
 """Advice on a policy for one log, for the file that holds it, and for the dataset that a ledger
 keeps: where the two do not fit together."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,22 +44,15 @@ def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
 
 def _missing(policy: Policy, log: EventLog) -> Iterator[Advice]:
     """A rule for an attribute that the log lacks does nothing, and its author thinks it does."""
+    free = set(log.columns) - _STANDARD - set(policy.spec.attributes)
     for name in policy.spec.attributes:
         if is_glob(name) or name in log.columns or name == policy.attribute_with("case-id"):
             continue
-        free = set(log.columns) - _STANDARD - set(policy.spec.attributes)
-        message = f"the log has no attribute '{name}'{_meant(name, free)}"
-        yield Advice(("spec", "attributes", name), message)
-
-
-def _meant(name: str, free: Collection[str]) -> str:
-    """Which of the names that the policy does not use was probably meant."""
-    other = name.removeprefix(CASE_PREFIX)
-    if other == name:
-        other = CASE_PREFIX + name
-    if other in free:
-        return f", did you mean '{other}'?"
-    return did_you_mean(name, free)
+        # Cases and events may be confused; else the nearest name was probably meant.
+        bare = name.removeprefix(CASE_PREFIX)
+        other = bare if bare != name else CASE_PREFIX + name
+        meant = f", did you mean '{other}'?" if other in free else did_you_mean(name, free)
+        yield Advice(("spec", "attributes", name), f"the log has no attribute '{name}'{meant}")
 
 
 def _not_named(policy: Policy, log: EventLog) -> Iterator[Advice]:

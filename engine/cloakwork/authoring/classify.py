@@ -1,10 +1,8 @@
 """What each attribute of a log is, and why, from its name and what the log shows of it.
 
-It proposes; the author of a policy decides. The rules stand in order of caution: the first one that
-speaks of an attribute decides.
+It proposes; the author of a policy decides.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -95,168 +93,95 @@ class Proposal:
 
 
 def classify(figures: Figures) -> Proposal:
-    """What one attribute seems to be."""
+    """What one attribute seems to be. The rules stand in order of caution: the first one that
+    speaks of the attribute decides.
+    """
     words = words_of(figures.bare_name)
-    for rule in RULES:
-        proposal = rule(figures, words)
-        if proposal is not None:
-            return proposal
-    return _remaining(figures)
-
-
-Words = tuple[str, ...]
-Rule = Callable[[Figures, Words], Proposal | None]
-
-
-def _copies(figures: Figures, words: Words) -> Proposal | None:
-    if figures.copies is not None:
-        role: Role = "identifier" if figures.copies == "case:concept:name" else "insensitive"
-        return Proposal(figures, "copy", role, f"repeats {figures.copies}")
-    if figures.follows_activity:
-        return Proposal(figures, "copy", "insensitive", "follows from the activity")
-    if figures.follows_variant:
-        reason = "stands for the whole activity sequence of a case"
-        return Proposal(figures, "copy", "identifier", reason)
-    return None
-
-
-def _direct(figures: Figures, words: Words) -> Proposal | None:
-    if names_one_of(words, DIRECT):
-        return Proposal(
-            figures, "identifier", "identifier", "is named like an identifier of persons"
-        )
-    return None
-
-
-def _persons(figures: Figures, words: Words) -> Proposal | None:
-    is_named = bool(words) and names_one_of(words[-1:], PERSON)
-    is_numbered = names_one_of(words, PERSON) and names_one_of(words, NUMBERED | NAMED)
-    if figures.distinct > 1 and (is_named or is_numbered):
-        reason = "names or numbers the persons that the log is about"
-        return Proposal(figures, "identifier", "identifier", reason)
-    return None
-
-
-def _times(figures: Figures, words: Words) -> Proposal | None:
-    if figures.type != "time":
-        return None
-    reason = "holds times, which no protection of time:timestamp reaches"
-    return Proposal(figures, "time", "quasi-identifier", reason)
-
-
-def _staff(figures: Figures, words: Words) -> Proposal | None:
-    if not names_one_of(words, STAFF) or figures.type in ("number", "truth value"):
-        return None
-    if names_one_of(words, WHO):  # the country of a resource is no person
-        return None
-    reason = "names members of staff, whom a guarantee about cases does not protect"
-    return Proposal(figures, "staff", "identifier", reason)
-
-
-def _people(figures: Figures, words: Words) -> Proposal | None:
-    """Values that look like people, whatever the column is called."""
-    if figures.like_people < LIKE_PEOPLE or names_one_of(words, WHO):
-        return None
-    if figures.of_case and names_one_of(words, PERSON):
-        reason = "holds what looks like names of the persons that the log is about"
-        return Proposal(figures, "identifier", "identifier", reason)
-    if figures.alone >= MOSTLY_ALONE:
-        reason = "holds what looks like names or logins of people, most in one case only"
-        return Proposal(figures, "identifier", "identifier", reason)
-    reason = (
-        "holds what looks like names or logins of people who work on many cases, whom a guarantee "
-        "about cases does not protect"
-    )
-    return Proposal(figures, "staff", "identifier", reason)
-
-
-def _numbered(figures: Figures, words: Words) -> Proposal | None:
-    if not names_one_of(words, NUMBERED) or figures.type in ("number", "truth value"):
-        return None
-    if figures.alone >= SOMETIMES_ALONE:
-        reason = "numbers or refers to something that few cases share"
-        return Proposal(figures, "identifier", "identifier", reason)
-    return None
-
-
-def _unique(figures: Figures, words: Words) -> Proposal | None:
     is_measured = figures.type in ("number", "truth value")
-    if is_measured or names_one_of(words, SENSITIVE | WHO):
-        return None
-    if figures.alone < MOSTLY_ALONE or figures.cases < FEW_CASES:
-        return None
-    reason = "gives most cases a value that no other case has"
-    return Proposal(figures, "identifier", "identifier", reason)
+    rare = "; some values are rare" if 0 < figures.least < FEW_CASES else ""
 
+    def named(kinds: frozenset[str]) -> bool:
+        return names_one_of(words, kinds)
 
-def _free_text(figures: Figures, words: Words) -> Proposal | None:
-    if figures.type != "text":
-        return None
-    in_sentences = figures.in_words >= SENTENCES and figures.distinct > 1
-    is_long = figures.longest >= LONG_TEXT and figures.distinct >= MANY_VALUES
-    if in_sentences and (is_long or names_one_of(words, FREE_TEXT)):
-        reason = "holds text that people write, and so perhaps names"
-        return Proposal(figures, "free text", "identifier", reason)
-    return None
+    def proposal(nature: Nature, role: Role, reason: str) -> Proposal:
+        return Proposal(figures, nature, role, reason)
 
+    # What the log says elsewhere, or what tells the whole case.
+    if figures.copies is not None:
+        of_case: Role = "identifier" if figures.copies == "case:concept:name" else "insensitive"
+        return proposal("copy", of_case, f"repeats {figures.copies}")
+    if figures.follows_activity:
+        return proposal("copy", "insensitive", "follows from the activity")
+    if figures.follows_variant:
+        return proposal("copy", "identifier", "stands for the whole activity sequence of a case")
 
-def _constant(figures: Figures, words: Words) -> Proposal | None:
+    # Persons by the attribute's name.
+    if named(DIRECT):
+        reason = "is named like an identifier of persons"
+        return proposal("identifier", "identifier", reason)
+    is_person = bool(words) and names_one_of(words[-1:], PERSON)
+    is_numbered_person = named(PERSON) and named(NUMBERED | NAMED)
+    if figures.distinct > 1 and (is_person or is_numbered_person):
+        reason = "names or numbers the persons that the log is about"
+        return proposal("identifier", "identifier", reason)
+    if figures.type == "time":
+        reason = "holds times, which no protection of time:timestamp reaches"
+        return proposal("time", "quasi-identifier", reason)
+    # The country of a resource is no person.
+    if named(STAFF) and not is_measured and not named(WHO):
+        reason = "names members of staff, whom a guarantee about cases does not protect"
+        return proposal("staff", "identifier", reason)
+
+    # Persons by the values, whatever the attribute is called.
+    if figures.like_people >= LIKE_PEOPLE and not named(WHO):
+        if figures.of_case and named(PERSON):
+            reason = "holds what looks like names of the persons that the log is about"
+            return proposal("identifier", "identifier", reason)
+        if figures.alone >= MOSTLY_ALONE:
+            reason = "holds what looks like names or logins of people, most in one case only"
+            return proposal("identifier", "identifier", reason)
+        reason = (
+            "holds what looks like names or logins of people who work on many cases, whom a "
+            "guarantee about cases does not protect"
+        )
+        return proposal("staff", "identifier", reason)
+
+    # Values that tell nothing.
     if figures.distinct == 0:
-        return Proposal(figures, "constant", "insensitive", "has no value")
+        return proposal("constant", "insensitive", "has no value")
     if figures.distinct == 1 and figures.filled == 1:
-        return Proposal(figures, "constant", "insensitive", "has one value throughout")
-    return None
+        return proposal("constant", "insensitive", "has one value throughout")
 
+    # Values that single cases out.
+    if named(NUMBERED) and not is_measured and figures.alone >= SOMETIMES_ALONE:
+        reason = "numbers or refers to something that few cases share"
+        return proposal("identifier", "identifier", reason)
+    is_unique = figures.alone >= MOSTLY_ALONE and figures.cases >= FEW_CASES
+    if is_unique and not is_measured and not named(SENSITIVE | WHO):
+        reason = "gives most cases a value that no other case has"
+        return proposal("identifier", "identifier", reason)
+    if figures.type == "text" and figures.in_words >= SENTENCES and figures.distinct > 1:
+        is_long = figures.longest >= LONG_TEXT and figures.distinct >= MANY_VALUES
+        if is_long or named(FREE_TEXT):
+            reason = "holds text that people write, and so perhaps names"
+            return proposal("free text", "identifier", reason)
 
-def _sensitive(figures: Figures, words: Words) -> Proposal | None:
-    if names_one_of(words, SENSITIVE) or holds_one_of(words, SENSITIVE_INSIDE):
-        reason = "is named like something sensitive" + _rare(figures)
-        return Proposal(figures, "sensitive", "sensitive", reason)
-    return None
+    # What others know of somebody, or must not learn, by the attribute's name.
+    if named(SENSITIVE) or holds_one_of(words, SENSITIVE_INSIDE):
+        return proposal("sensitive", "sensitive", "is named like something sensitive" + rare)
+    if named(WHO):
+        reason = "may be known to others of a person or an organisation" + rare
+        return proposal("quasi-identifier", "quasi-identifier", reason)
+    if named(TECHNICAL) and figures.alone < SOMETIMES_ALONE:
+        return proposal("technical", "insensitive", "says how a system keeps its records")
 
-
-def _who(figures: Figures, words: Words) -> Proposal | None:
-    if names_one_of(words, WHO):
-        reason = "may be known to others of a person or an organisation" + _rare(figures)
-        return Proposal(figures, "quasi-identifier", "quasi-identifier", reason)
-    return None
-
-
-def _technical(figures: Figures, words: Words) -> Proposal | None:
-    if names_one_of(words, TECHNICAL) and figures.alone < SOMETIMES_ALONE:
-        return Proposal(figures, "technical", "insensitive", "says how a system keeps its records")
-    return None
-
-
-def _remaining(figures: Figures) -> Proposal:
+    # Nothing is known of it: what its values show.
     if figures.cases < FEW_CASES:
         reason = "belongs to so few cases that having it singles a case out"
-        return Proposal(figures, "quasi-identifier", "quasi-identifier", reason)
+        return proposal("quasi-identifier", "quasi-identifier", reason)
     if figures.alone >= SOMETIMES_ALONE:
         reason = "gives some cases a value that no other case has"
-        return Proposal(figures, "quasi-identifier", "quasi-identifier", reason)
+        return proposal("quasi-identifier", "quasi-identifier", reason)
     if figures.type == "truth value" or figures.least < FEW_CASES:
-        reason = "is not known to be harmless" + _rare(figures)
-        return Proposal(figures, "sensitive", "sensitive", reason)
-    return Proposal(figures, "other", "insensitive", COMMON_ONLY)
-
-
-def _rare(figures: Figures) -> str:
-    return "; some values are rare" if 0 < figures.least < FEW_CASES else ""
-
-
-RULES: Final[tuple[Rule, ...]] = (
-    _copies,
-    _direct,
-    _persons,
-    _times,
-    _staff,
-    _people,
-    _constant,
-    _numbered,
-    _unique,
-    _free_text,
-    _sensitive,
-    _who,
-    _technical,
-)
+        return proposal("sensitive", "sensitive", "is not known to be harmless" + rare)
+    return proposal("other", "insensitive", COMMON_ONLY)

@@ -88,6 +88,7 @@ def _figures(log: EventLog, name: str, variants: pl.Series) -> Figures:
     cases = values_of_case.height
     known = cases_of_value["value"]
     type_ = _type_of(values, known)
+    told, keys, told_values = _counts(variants if of_case else log.events[ACTIVITY], text)
     return Figures(
         name=name,
         type=type_,
@@ -100,8 +101,12 @@ def _figures(log: EventLog, name: str, variants: pl.Series) -> Figures:
         in_words=_share(known.str.split(" ").list.len() >= WORDS_OF_A_SENTENCE),
         like_people=share_like_people(known) if type_ == "text" else 0.0,
         longest=int(known.str.len_chars().max() or 0),  # type: ignore[arg-type]
-        follows_activity=not of_case and _follows_activity(log, text),
-        follows_variant=of_case and _follows_variant(variants, text),
+        # An activity has one value at most.
+        follows_activity=not of_case and told_values > 1 and told == keys,
+        # Variants and values go together one to one, and some case shares its variant.
+        follows_variant=of_case
+        and len(text) > told == keys == told_values > 1
+        and not text.null_count(),
         copies=_copied(log, text, of_case=of_case),
     )
 
@@ -111,6 +116,7 @@ def _share(holds: pl.Series) -> float:
 
 
 def _type_of(values: pl.Series, known: pl.Series) -> ValueType:
+    """The type of a column; ``known``: its values as text, each once."""
     dtype = values.dtype
     if dtype == pl.Boolean:
         return "truth value"
@@ -120,11 +126,7 @@ def _type_of(values: pl.Series, known: pl.Series) -> ValueType:
         return "number"
     if dtype.is_temporal():
         return "time"
-    return _type_of_text(known)
-
-
-def _type_of_text(known: pl.Series) -> ValueType:
-    """Text that reads as times or numbers throughout is held by many logs; ``known``: each once."""
+    # Many logs hold text that reads as times or numbers throughout.
     sample = known.head(SAMPLE)
     if sample.is_empty():
         return "text"
@@ -137,18 +139,10 @@ def _type_of_text(known: pl.Series) -> ValueType:
     return "text"
 
 
-def _follows_activity(log: EventLog, text: pl.Series) -> bool:
-    """Whether each activity has one value at most, where there are several of each."""
-    pairs = pl.DataFrame({"activity": log.events[ACTIVITY], "value": text}).drop_nulls().unique()
-    activities, found = pairs["activity"].n_unique(), pairs["value"].n_unique()
-    return found > 1 and pairs.height == activities
-
-
-def _follows_variant(variants: pl.Series, text: pl.Series) -> bool:
-    """Whether values and variants go together one to one, where some case shares its variant."""
-    pairs = pl.DataFrame({"variant": variants, "value": text}).drop_nulls().unique()
-    different, found = pairs["variant"].n_unique(), pairs["value"].n_unique()
-    return len(text) > pairs.height == different == found > 1 and not text.null_count()
+def _counts(key: pl.Series, text: pl.Series) -> tuple[int, int, int]:
+    """How many pairs, keys and values there are where both are known."""
+    pairs = pl.DataFrame({"key": key, "value": text}).drop_nulls().unique()
+    return pairs.height, pairs["key"].n_unique(), pairs["value"].n_unique()
 
 
 def _copied(log: EventLog, text: pl.Series, *, of_case: bool) -> str | None:
@@ -161,15 +155,11 @@ def _copied(log: EventLog, text: pl.Series, *, of_case: bool) -> str | None:
         columns[ACTIVITY] = log.events[ACTIVITY]
         if TIMESTAMP in log.events.columns:
             columns[TIMESTAMP] = log.events[TIMESTAMP]
+    is_held = text.is_not_null()
     for name, column in columns.items():
-        if _repeats(text, column):
+        held = text.filter(is_held)
+        if column.dtype.is_temporal():
+            held = parse_times(held).values
+        if (held == column.filter(is_held)).fill_null(False).all():
             return name
     return None
-
-
-def _repeats(text: pl.Series, column: pl.Series) -> bool:
-    held = text.is_not_null()
-    if column.dtype.is_temporal():
-        read = parse_times(text.filter(held)).values
-        return bool((read == column.filter(held)).fill_null(False).all())
-    return bool((text.filter(held) == column.filter(held)).fill_null(False).all())

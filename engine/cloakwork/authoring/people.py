@@ -51,14 +51,12 @@ def looks_like_a_person(text: str) -> bool:
         return True
     letters = {part for word in lowered for part in word.split("-")}
     is_worded = all(word.replace("-", "").replace("'", "").isalpha() for word in words)
-    return (is_worded and not letters.isdisjoint(GIVEN_NAMES)) or _is_numbered_account(plain)
-
-
-def _is_numbered_account(text: str) -> bool:
-    """``Resource21``, ``user_7``: a member of staff under a number."""
-    words = words_of(text)
-    is_account = names_one_of(words, STAFF) or not _ACCOUNTS.isdisjoint(words)
-    return len(words) == 1 and is_account and text[-1].isdigit()
+    if is_worded and not letters.isdisjoint(GIVEN_NAMES):
+        return True
+    # Resource21, user_7: a member of staff under a number.
+    parts = words_of(plain)
+    is_account = names_one_of(parts, STAFF) or not _ACCOUNTS.isdisjoint(parts)
+    return len(parts) == 1 and is_account and plain[-1].isdigit()
 
 
 def _plain(text: str) -> str:
@@ -67,12 +65,10 @@ def _plain(text: str) -> str:
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
-def _divided(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-GIVEN_NAMES: Final = _divided(
-    """
+GIVEN_NAMES: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
     aaron abdul abdullah abigail adam adele adrian adriana agata agnes agnieszka ahmed ahmet
     aisha aleksander aleksandra alessandra alessandro alex alexander alexandra alexandre alexei
     alexis alfonso alfred ali alice alicia alina alison allison amalia amanda amelia amina amir
@@ -141,5 +137,6 @@ GIVEN_NAMES: Final = _divided(
     volker waldemar walter wanda wendy werner wieslaw wilhelm willem william wim wladyslaw
     wojciech wolfgang wouter xavier yannick yasmin yolanda yusuf yves yvette yvonne zbigniew zoe
     zofia
-    """
+    """,
+    )
 )

@@ -109,7 +109,13 @@ class Suggestion:
     @property
     def persons_of_events(self) -> tuple[str, ...]:
         """Attributes of events, one value a case, that may name a person who has several cases."""
-        return tuple(each.name for each in self.proposals if _is_person_of_events(each))
+        return tuple(
+            each.name
+            for each in self.proposals
+            if not each.figures.of_case
+            and each.figures.constant_in_case == 1
+            and _names_persons(each)
+        )
 
     @property
     def questions(self) -> int:
@@ -130,36 +136,34 @@ class Suggestion:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the author has to know, or to do; names in it are the log's own."""
-        return tuple(self._notes())
-
-    def _notes(self) -> Iterator[str]:
-        if self.header.purpose == NO_PURPOSE:
-            yield "metadata.purpose is not stated; --purpose says what the release is for"
-        is_open = self.unit is None
-        if self.persons and is_open:
-            names = ", ".join(self.persons)
-            yield f"one person may have several cases, by {names}: --unit protects it"
-        if self.persons_of_events and is_open:
-            how = "--unit protects it"
-            if not self.options.columns:
-                how = (
-                    "only an attribute of cases can be the unit, so each case is protected by "
-                    "itself"
-                )
-            names = ", ".join(self.persons_of_events)
-            yield f"one person may have several cases, by {names}: {how}"
-        yield from self.open_input
-        if self.questions:
-            questions = "a question" if self.questions == 1 else f"{self.questions} questions"
-            yield f"the file holds {questions} in <...> that you answer before it is valid"
-        if self.unnamed:
-            names = ", ".join(self.unnamed)
-            yield f"a policy cannot name {names}: dropped with all that is not listed"
+        return tuple(_notes_on(self))
 
     @property
     def text(self) -> str:
         """The policy file, with a comment for every choice."""
         return policy_text(self)
+
+
+def _notes_on(found: Suggestion) -> Iterator[str]:
+    if found.header.purpose == NO_PURPOSE:
+        yield "metadata.purpose is not stated; --purpose says what the release is for"
+    is_open = found.unit is None
+    if found.persons and is_open:
+        names = ", ".join(found.persons)
+        yield f"one person may have several cases, by {names}: --unit protects it"
+    if found.persons_of_events and is_open:
+        how = "--unit protects it"
+        if not found.options.columns:
+            how = "only an attribute of cases can be the unit, so each case is protected by itself"
+        names = ", ".join(found.persons_of_events)
+        yield f"one person may have several cases, by {names}: {how}"
+    yield from found.open_input
+    if found.questions:
+        questions = "a question" if found.questions == 1 else f"{found.questions} questions"
+        yield f"the file holds {questions} in <...> that you answer before it is valid"
+    if found.unnamed:
+        names = ", ".join(found.unnamed)
+        yield f"a policy cannot name {names}: dropped with all that is not listed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +252,7 @@ def suggestion_of(
         unnamed=tuple(each.name for each in proposals if not _can_be_named(each.name)),
         has_times=has_times,
         releases_times=releases_times,
-        persons=tuple(each.name for each in named if _may_be_a_person(each)),
+        persons=tuple(each.name for each in named if each.figures.of_case and _names_persons(each)),
         read_off=None if claims_noise else read_off(log, named, K[audience]),
         unit=unit,
         taken=detected.columns.taken,
@@ -270,15 +274,6 @@ def _can_be_named(name: str) -> bool:
     return not is_glob(name) and not is_column and len(name) <= LONGEST_NAME
 
 
-def _may_be_a_person(proposal: Proposal) -> bool:
-    return proposal.figures.of_case and _names_persons(proposal)
-
-
-def _is_person_of_events(proposal: Proposal) -> bool:
-    figures = proposal.figures
-    return not figures.of_case and figures.constant_in_case == 1 and _names_persons(proposal)
-
-
 def _names_persons(proposal: Proposal) -> bool:
     figures = proposal.figures
     return (
@@ -290,10 +285,14 @@ def header_of(
     log: Path, out: Path, *, dataset: str | None, owner: str | None, purpose: str | None
 ) -> PolicyHeader:
     """What is said about the policy, else what the names of the files and of the user say."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"
     return PolicyHeader(
         name=as_name(out.name.split(".")[0]),
         dataset=dataset or as_name(log.name.split(".")[0]),
-        owner=owner or _user(),
+        owner=owner or user,
         purpose=purpose or NO_PURPOSE,
     )
 
@@ -309,13 +308,6 @@ def with_questions(header: Mapping[str, str | None]) -> dict[str, str]:
 def as_name(text: str) -> str:
     """``text`` in the letters that the name of a policy may have."""
     return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("._-")[:100] or "log"
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"
 
 
 EPSILON: Final[dict[Audience, float]] = {"internal": 4.0, "share": 2.0, "publish": 1.0}

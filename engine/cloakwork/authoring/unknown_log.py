@@ -43,18 +43,14 @@ def read_unknown(
     try:
         return read_log(path, options=looked), detected
     except LogError as error:
-        raise _without_a_policy(error) from None
-
-
-def _without_a_policy(error: LogError) -> LogError:
-    """The error with a remedy for who has no policy yet."""
-    problem, hint = error.problem, error.problem.hint
-    if hint is None or "spec.input" not in hint:
-        return error
-    hint = re.sub(r" ?under spec\.input( in the policy)?", " as --input NAME=VALUE", hint)
-    hint = hint.replace("spec.input.columns, or --column", "--column")
-    hint = hint.replace("spec.input.", "--input ")
-    return LogError(problem.path, problem.message, line=problem.line, hint=hint)
+        problem, hint = error.problem, error.problem.hint
+        if hint is None or "spec.input" not in hint:
+            raise
+        # Who reads it has no policy yet: the remedy is an option of the command.
+        hint = re.sub(r" ?under spec\.input( in the policy)?", " as --input NAME=VALUE", hint)
+        hint = hint.replace("spec.input.columns, or --column", "--column")
+        hint = hint.replace("spec.input.", "--input ")
+        raise LogError(problem.path, problem.message, line=problem.line, hint=hint) from None
 
 
 def _as_said(

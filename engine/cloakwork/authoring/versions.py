@@ -262,19 +262,15 @@ class PolicyVersion:
             return None
         for approval in self.approvals:
             was_given = at is None or approval.recorded_at <= at
-            if approval.counts and was_given and self._is_of(approval, of_digest):
+            # As the approver computed the digest or, where that was another version of Cloakwork,
+            # as this one does from the same text.
+            is_of_other_engine = approval.engine != version_of("cloakwork")
+            is_of_policy = of_digest in (None, approval.digest) or (
+                is_of_other_engine and self.computed_digest == of_digest
+            )
+            if approval.counts and was_given and is_of_policy:
                 return approval
         return None
-
-    def _is_of(self, approval: Approval, policy_digest: str | None) -> bool:
-        """Whether an approval is of the policy with this digest: as the approver computed it, or,
-        where that was another version of Cloakwork, as this one does from the same text.
-        """
-        if policy_digest is None or policy_digest == approval.digest:
-            return True
-        if approval.engine == version_of("cloakwork"):
-            return False
-        return self.computed_digest == policy_digest
 
     @property
     def state(self) -> State:
@@ -327,7 +323,9 @@ def versions_of(url: str, entries: Iterable[Entry]) -> tuple[PolicyVersion, ...]
             approval = _approval(version, said, entry)
             found[about] = replace(version, approvals=(*version.approvals, approval))
         elif version.revocation is None:
-            found[about] = replace(version, revocation=_revocation(said, entry))
+            at = _recorded_at(entry)
+            ended = Revocation(signer_of(said), said.statement.reason, at)
+            found[about] = replace(version, revocation=ended)
     return tuple(found.values())
 
 
@@ -367,10 +365,6 @@ def _faults(version: PolicyVersion, said: SignedStatement) -> Iterable[str]:
         yield f"author: {fault}"
     if approval.text_digest != added.text_digest:
         yield "it was given for another text"
-
-
-def _revocation(said: SignedStatement, entry: Entry) -> Revocation:
-    return Revocation(signer_of(said), said.statement.reason, _recorded_at(entry))
 
 
 def _recorded_at(entry: Entry) -> datetime:

@@ -22,10 +22,11 @@ from cloakwork.report.ledger_text import (
     charge_text,
     date_text,
     declared_fields,
-    failure_in_words,
     kept_apart,
     listed_balances,
     priced,
+    releases_text,
+    share_spent,
     without_release,
 )
 from cloakwork.report.texts import counted
@@ -166,13 +167,6 @@ def altered(ledger: Ledger) -> str:
     return "" if found is None else str(found)
 
 
-def releases_text(summary: Summary) -> str:
-    """How many releases there are, and how many runs ended without one."""
-    failed = sum(record.failed_before_release for record in summary.records)
-    made = counted(len(summary.records) - failed, "release")
-    return f"{made}, and {failed} failed, whose cost stays spent" if failed else made
-
-
 def gauges_of(summary: Summary) -> list[BudgetGauge]:
     """A gauge for each budget that is in use."""
     by_window = any(balance.window for balance in summary.balances)
@@ -184,7 +178,7 @@ def gauges_of(summary: Summary) -> list[BudgetGauge]:
 
 def gauge_of(balance: Balance, *, in_other_windows: bool = False) -> BudgetGauge:
     """The gauge of one budget."""
-    name = budget_name(balance)
+    name, share = budget_name(balance), share_spent(balance)
     if in_other_windows and balance.book.by_window:
         name = f"any other window, {name}"
     return BudgetGauge(
@@ -192,22 +186,9 @@ def gauge_of(balance: Balance, *, in_other_windows: bool = False) -> BudgetGauge
         spent=priced(balance, balance.spent),
         left=priced(balance, balance.left),
         total=priced(balance, balance.total),
-        percent=_percent(balance),
+        percent=None if share is None else 100 * share,
         note=kept_apart(balance) if balance.apart_from else "",
     )
-
-
-def _percent(balance: Balance) -> float | None:
-    """How much of the total is spent, of epsilon or of delta, whichever is nearer its end."""
-    if balance.total is None:
-        return None
-    spent, total = balance.spent, balance.total
-    shares = [
-        part / of if of else 1.0
-        for part, of in ((spent.epsilon, total.epsilon), (spent.delta, total.delta))
-        if part > 0
-    ]
-    return min(100.0, 100 * max(shares, default=0.0))
 
 
 def row_of(record: Record, visit: Visit) -> ReleaseRow:
@@ -216,9 +197,6 @@ def row_of(record: Record, visit: Visit) -> ReleaseRow:
     folder = None
     if place is not None and (visit.workplace.root / place.folder / "statement.json").is_file():
         folder = visit.workplace.relative(visit.workplace.root / place.folder)
-    says = without_release(record) or ""
-    if record.state == "failed":
-        says = f"no release came of it ({failure_in_words(record.failure)}); its cost is spent"
     return ReleaseRow(
         id=record.id,
         made=f"{date_text(record.created_at)} UTC",
@@ -226,6 +204,6 @@ def row_of(record: Record, visit: Visit) -> ReleaseRow:
         window=record.window or "",
         state=record.state,
         charged=tuple(charge_text(charge) for charge in record.charges),
-        says=says,
+        says=without_release(record) or "",
         folder=folder,
     )

@@ -2,7 +2,7 @@
 picture of privacy against what is left.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -39,26 +39,25 @@ def print_comparison(
 ) -> None:
     """At most ``MOST_LINES`` lines unless ``show_all``; what concerns the whole stands first."""
     rows = list(_rows(found, width))
-    spread = " and range" if any(map(_varies, found.settings)) else ""
+    similarities = [each.figures.similarity for each in found.settings if each.figures]
+    spread = " and range" if any(each and _is_spread(each) for each in similarities) else ""
     legend = list(block("", [_LEGEND.format(spread=spread)], width, indent=0))
     room = MOST_LINES - len(rows) - len(legend) - 2
-    sections = (
+    sections: tuple[ScreenSection, ...] = (
         ScreenSection("Compared", (_head(found, log_name),), most_lines=2),
         ScreenSection("Measured on", found.notice, most_lines=3, legible_lines=3),
         ScreenSection("Supposed", found.assumed, ALL, most_lines=2, legible_lines=2),
         ScreenSection("Notes", tuple(_remarks(found)), ALL, most_lines=2, legible_lines=2),
     )
-    print_sections(_uncut(sections) if show_all else fitted(sections, room, width), width)
+    if show_all:
+        sections = tuple(replace(section, most_lines=None) for section in sections)
+    print_sections(sections if show_all else fitted(sections, room, width), width)
     click.echo()
     for number, row in enumerate(rows):
         click.echo(click.style(row, bold=True) if number == 0 else row)
     click.echo()
     for line in legend:
         click.echo(line)
-
-
-def _uncut(sections: Sequence[ScreenSection]) -> tuple[ScreenSection, ...]:
-    return tuple(replace(section, most_lines=None) for section in sections)
 
 
 def _head(found: "Comparison", log_name: str) -> str:
@@ -111,19 +110,17 @@ def _cells(setting: "ComparedSetting") -> str:
     ]
     sizes = [size for _, size in _COLUMNS]
     right = "".join(f"{cell:>{size}}" for cell, size in zip(cells, sizes, strict=True))
-    return f"{_similarity(figures.similarity):<{_FLOW}}{right}"
+    kept = "-"
+    if (similarity := figures.similarity) is not None:
+        low, middle, high = map(_short, (similarity.low, similarity.median, similarity.high))
+        kept = f"{_bar(similarity.median)} {middle}"
+        kept += f" {low}-{high}" if _is_spread(similarity) else ""
+    return f"{kept:<{_FLOW}}{right}"
 
 
 def _cost(setting: "ComparedSetting") -> str:
     """The largest epsilon that a currency is charged; its name is on the page and in JSON."""
     return setting.cost[0].partition("epsilon ")[2].partition(",")[0] if setting.cost else "none"
-
-
-def _similarity(figure: "FigureSpread | None") -> str:
-    if figure is None:
-        return "-"
-    spread = f" {_short(figure.low)}-{_short(figure.high)}" if _is_spread(figure) else ""
-    return f"{_bar(figure.median)} {_short(figure.median)}{spread}"
 
 
 def _bar(share: float) -> str:
@@ -145,11 +142,6 @@ def _short(value: float) -> str:
 
 def _is_spread(figure: "FigureSpread") -> bool:
     return _short(figure.low) != _short(figure.high)
-
-
-def _varies(setting: "ComparedSetting") -> bool:
-    similarity = None if setting.figures is None else setting.figures.similarity
-    return similarity is not None and _is_spread(similarity)
 
 
 def _remarks(found: "Comparison") -> Iterator[str]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from cloakwork.base.errors import (
     MOST_LINES,
     BudgetExceeded,
-    Cause,
     CloakworkError,
     GuaranteeBroken,
     LedgerError,
@@ -63,11 +62,8 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
     """Whether ``--json`` is among the arguments; told without parsing them, for they may be what is
     wrong.
     """
-    return (
-        "--json" in arguments[: arguments.index("--")]
-        if "--" in arguments
-        else "--json" in arguments
-    )
+    end = arguments.index("--") if "--" in arguments else None
+    return "--json" in arguments[:end]
 
 
 def error_document(error: BaseException, kind: str, exit_code: int, message: str) -> str:
@@ -84,16 +80,6 @@ def error_document(error: BaseException, kind: str, exit_code: int, message: str
     return json.dumps(beside | {"error": described}, indent=2, allow_nan=False)
 
 
-def _cause_fields(cause: Cause) -> dict[str, Any]:
-    """Goal, mechanism and reason; path, line and column where the policy's file has its place."""
-    found = asdict(cause)
-    del found["where"]
-    if cause.path is None:
-        for name in ("path", "line", "column"):
-            del found[name]
-    return found
-
-
 def _details(error: BaseException) -> dict[str, Any]:
     match error:
         case PolicyError(problems=problems):
@@ -101,7 +87,14 @@ def _details(error: BaseException) -> dict[str, Any]:
         case LogError(problem=problem):
             return _listed("problems", [asdict(problem)])
         case PlanImpossible(causes=causes):
-            return _listed("causes", [_cause_fields(cause) for cause in causes])
+            # Where it stands in the policy is said only where its file has the place.
+            places = ("where", "path", "line", "column")
+            shown = []
+            for cause in causes:
+                hidden = places if cause.path is None else places[:1]
+                fields = asdict(cause)
+                shown.append({name: fields[name] for name in fields if name not in hidden})
+            return _listed("causes", shown)
         case VerificationFailed(mismatches=mismatches):
             return _listed("mismatches", mismatches)
         case BudgetExceeded():

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from cloakwork.base.quantities import duration_text, rounded
-from cloakwork.evaluation.times import PairTimes
 from cloakwork.evaluation.utility import Utility
 from cloakwork.plan.sentences import proof_in_words, treatment_in_words
 from cloakwork.publishing.folder import log_path, names_of_log
@@ -58,18 +57,11 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrow:
-    """A line of the pipeline drawing from one box to the next, as the path data of SVG."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The drawing of a release's steps, with its size in pixels."""
+    """The drawing of a release's steps, with its size in pixels; an arrow is path data of SVG."""
 
     boxes: tuple[Box, ...]
-    arrows: tuple[Arrow, ...]
+    arrows: tuple[str, ...]
     width: int
     height: int
 
@@ -99,7 +91,7 @@ def public_html(report: PublicReport) -> str:
     return page(
         "public.html",
         report=report,
-        bars=bars(report.statement.budget),
+        bars=[bar(spent) for spent in report.statement.budget],
         pipeline=pipeline(report.steps),
     )
 
@@ -112,15 +104,18 @@ def internal_html(
     ``others``: as ``other_unbounded_releases`` counts them. ``digests``: SHA-256 (hex) of the
     signed files by name, where they are known.
     """
+    utility = report.utility
+    measured = (utility.times, utility.whole_log) if utility else ()
     return page(
         "internal.html",
         report=report,
         digests=digests or {},
         warnings=warning_lines(report.plan, others, which="other"),
-        bars=bars(report.statement.budget),
+        bars=[bar(spent) for spent in report.statement.budget],
         pipeline=pipeline(public_steps(report.plan)),
-        utility=lines(report.utility),
-        step_pairs=_step_pairs(report.utility),
+        utility=lines(utility),
+        # Hours from one activity to the next: event by event where they correspond.
+        step_pairs=next((model.pairs for model in measured if model and model.pairs), ()),
     )
 
 
@@ -146,22 +141,11 @@ def lines(utility: Utility | None) -> tuple[Line, ...]:
     )
 
 
-def _step_pairs(utility: Utility | None) -> tuple[PairTimes, ...]:
-    """Hours from one activity to the next: event by event where they correspond."""
-    of_kinds = (utility.times, utility.whole_log) if utility else ()
-    return next((model.pairs for model in of_kinds if model is not None and model.pairs), ())
-
-
-def bars(budget: Sequence[SpentBudget]) -> tuple[Bar, ...]:
-    """What the release takes from the declared total, one bar a currency."""
-    return tuple(_bar(spent) for spent in budget)
-
-
 def pipeline(steps: Sequence[PublicStep]) -> Pipeline:
     """Lay out source log, steps and release in rows."""
     boxes_shown = [
         ("Event log", "stays inside", "end"),
-        *((step.mechanism, _writes(step), step.proof) for step in steps),
+        *((step.mechanism, ", ".join(step.writes), step.proof) for step in steps),
         ("Release", "is passed on", "end"),
     ]
     boxes = tuple(_place(index, *shown) for index, shown in enumerate(boxes_shown))
@@ -173,27 +157,26 @@ def pipeline(steps: Sequence[PublicStep]) -> Pipeline:
 
 def _place(index: int, title: str, below: str, kind: str) -> Box:
     row, column = divmod(index, _PER_ROW)
+    below = below or "no column rewritten"
+    if len(below) > 28:
+        below = below[:27] + "…"
     return Box(1 + column * (_BOX_WIDTH + _GAP), 1 + row * (_BOX_HEIGHT + _GAP), title, below, kind)
 
 
-def _arrow(start: Box, end: Box) -> Arrow:
+def _arrow(start: Box, end: Box) -> str:
     """Straight to the right inside a row; from the end of a row down and back to the next one's
     beginning.
     """
     if start.y == end.y:
         middle = start.y + _BOX_HEIGHT // 2
-        return Arrow(f"M{start.x + _BOX_WIDTH} {middle}H{end.x - 3}")
+        return f"M{start.x + _BOX_WIDTH} {middle}H{end.x - 3}"
     fold = start.y + _BOX_HEIGHT + _GAP // 2
     below, above = start.x + _BOX_WIDTH // 2, end.x + _BOX_WIDTH // 2
-    return Arrow(f"M{below} {start.y + _BOX_HEIGHT}V{fold}H{above}V{end.y - 3}")
+    return f"M{below} {start.y + _BOX_HEIGHT}V{fold}H{above}V{end.y - 3}"
 
 
-def _writes(step: PublicStep) -> str:
-    shown = ", ".join(step.writes) or "no column rewritten"
-    return shown if len(shown) <= 28 else shown[:27] + "…"
-
-
-def _bar(spent: SpentBudget) -> Bar:
+def bar(spent: SpentBudget) -> Bar:
+    """What the release takes from the declared total of one currency."""
     label = _CURRENCIES[spent.currency]
     if spent.unit is not None and spent.currency == "unit":
         label += f", per '{spent.unit}'"
@@ -291,7 +274,12 @@ def without_controls(text: str) -> str:
     """
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
-    return "".join(letter if _is_shown(letter) else _by_number(letter) for letter in text)
+    return "".join(
+        letter
+        if letter == "\n" or letter in _JOINERS or unicodedata.category(letter)[0] != "C"
+        else _by_number(letter)
+        for letter in text
+    )
 
 
 def with_common_letters(text: str) -> str:
@@ -300,10 +288,6 @@ def with_common_letters(text: str) -> str:
         letter if ord(letter) < _LAST_LETTER or letter in _SIGNS else _by_number(letter)
         for letter in without_controls(text)
     )
-
-
-def _is_shown(letter: str) -> bool:
-    return letter == "\n" or letter in _JOINERS or unicodedata.category(letter)[0] != "C"
 
 
 def _by_number(letter: str) -> str:

@@ -3,7 +3,7 @@ JSON values.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,6 @@ from cloakwork.report.texts import cost_text, counted
 if TYPE_CHECKING:
     from cloakwork.base.costs import Charge, Cost
     from cloakwork.ledger.account import Balance
-    from cloakwork.ledger.advisories import AdvisoryMatch
     from cloakwork.ledger.datasets import DatasetOverview
     from cloakwork.ledger.declarations import DatasetDeclaration
     from cloakwork.ledger.forecast import BudgetForecast
@@ -61,7 +60,11 @@ def history_lines(records: "tuple[Record, ...]", width: int | None = None) -> It
         yield ""
         yield from block("", [f"{date_text(record.created_at)}  {record.id}"], width, indent=0)
         where = without_release(record) or (record.place.folder if record.place else "")
-        charged = list(_charge_lines(record.charges))
+        charged = [charge_text(each) for each in record.charges if each.currency != "none"]
+        # What no currency bounds comes last.
+        if len(charged) < len(record.charges):
+            unbounded = CURRENCY_NAMES["none"]
+            charged.append(f"{unbounded} for the rest" if charged else unbounded)
         fields: dict[str, list[str]] = {
             "dataset": [record.dataset],
             "window": [record.window] if record.window else [],
@@ -88,7 +91,7 @@ def summary_lines(
     """
     describe = describe or balance_text
     width = columns() if width is None else width
-    yield from block("", [f"Dataset {summary.dataset}: {_releases(summary)}"], width, indent=0)
+    yield from block("", [f"Dataset {summary.dataset}: {releases_text(summary)}"], width, indent=0)
     declared = declaration_line(summary.declaration) if with_declaration else None
     yield from block("", [declared] if declared else [], width, indent=2)
     by_window = any(balance.window for balance in summary.balances)
@@ -96,8 +99,17 @@ def summary_lines(
         other = by_window and balance.window is None and balance.book.by_window
         line = ("any other window, " if other else "") + describe(balance)
         yield from block("", [line], width, indent=2)
-    lines = [*budget_notes(summary), *_without_release(summary), *affected_lines(summary)]
-    for line in lines:
+    lines = [*budget_notes(summary)]
+    for record in summary.records:
+        if (why := without_release(record)) is not None:
+            lines.append(f"  {record.id} ({record.state}): {why}")
+    if summary.without_dp:
+        lines.append(
+            f"{counted(len(summary.without_dp), 'release')} without a DP guarantee; "
+            "no budget bounds what is disclosed by:"
+        )
+        lines += [f"  {_entry(record)}" for record in summary.without_dp]
+    for line in [*lines, *affected_lines(summary)]:
         text = line.lstrip()
         yield from block("", [text], width, indent=len(line) - len(text))
 
@@ -131,7 +143,7 @@ def balance_text(balance: "Balance") -> str:
     return f"{budget_name(balance)}: {spent} spent; left: {left}; total: {total}"
 
 
-def _releases(summary: "Summary") -> str:
+def releases_text(summary: "Summary") -> str:
     """How many releases there are, and how many runs ended before one was written."""
     failed = sum(record.failed_before_release for record in summary.records)
     made = counted(len(summary.records) - failed, "release")
@@ -151,29 +163,15 @@ def budget_notes(summary: "Summary") -> Iterator[str]:
             )
 
 
-def _without_release(summary: "Summary") -> Iterator[str]:
-    for record in summary.records:
-        if (why := without_release(record)) is not None:
-            yield f"  {record.id} ({record.state}): {why}"
-    if summary.without_dp:
-        yield (
-            f"{counted(len(summary.without_dp), 'release')} without a DP guarantee; "
-            "no budget bounds what is disclosed by:"
-        )
-        for record in summary.without_dp:
-            yield f"  {_entry(record)}"
-
-
 def affected_lines(summary: "Summary") -> Iterator[str]:
     """Entries whose claims were found false since: by which advisory, and how to settle it."""
     from cloakwork.ledger.records import advisories_of
 
-    matches = ((record, advisories_of(record)) for record in summary.records)
-    severe = [
-        (record, [each for each in found if each.status in _SHORT_STATUS])
-        for record, found in matches
-    ]
-    concerned = [(record, found) for record, found in severe if found]
+    concerned = []
+    for record in summary.records:
+        severe = [each for each in advisories_of(record) if each.status in _SHORT_STATUS]
+        if severe:
+            concerned.append((record, severe))
     if not concerned:
         return
     yield (
@@ -181,19 +179,15 @@ def affected_lines(summary: "Summary") -> Iterator[str]:
         "what it can:"
     )
     for record, found in concerned:
-        statuses = [
-            f"{words} {ids}"
-            for status, words in _SHORT_STATUS.items()
-            if (ids := _advisory_ids(found, status))
-        ]
+        statuses = []
+        for status, words in _SHORT_STATUS.items():
+            ids = {each.advisory.id for each in found if each.status == status}
+            if ids:
+                statuses.append(f"{words} {', '.join(sorted(ids))}")
         yield f"  {_entry(record)}: {'; '.join(statuses)}"
     titles = {each.advisory.id: each.advisory.title for _, found in concerned for each in found}
     for number, title in sorted(titles.items()):
         yield f"  {number}  {title}"
-
-
-def _advisory_ids(found: "list[AdvisoryMatch]", status: str) -> str:
-    return ", ".join(sorted({each.advisory.id for each in found if each.status == status}))
 
 
 def _entry(record: "Record") -> str:
@@ -265,18 +259,19 @@ def declaration_line(declaration: "DatasetDeclaration") -> str | None:
 
 def budget_name(balance: "Balance") -> str:
     """What a budget is about, as people read it."""
-    where = f"window {balance.window}, " if balance.window else ""
-    if balance.currency == "unit":
-        return where + _name_per_unit(balance.book.unit)
-    per = f", per {duration_text(balance.shift)}" if balance.shift else ""
-    return where + CURRENCY_NAMES[balance.currency] + per
+    return _name_of(balance.currency, balance.book.unit, balance.shift, balance.window)
 
 
-def _name_per_unit(unit: str | None) -> str:
-    if unit is None:
-        return "differential privacy of a unit that is not said"
-    whom = "case" if unit == "case" else f"unit of '{unit}'"
-    return f"differential privacy of each {whom}"
+def _name_of(currency: str, unit: str | None, shift: timedelta | None, window: str | None) -> str:
+    name = CURRENCY_NAMES[currency]
+    if currency == "unit" and unit is None:
+        name = "differential privacy of a unit that is not said"
+    elif currency == "unit":
+        whom = "case" if unit == "case" else f"unit of '{unit}'"
+        name = f"differential privacy of each {whom}"
+    elif shift:
+        name += f", per {duration_text(shift)}"
+    return f"window {window}, {name}" if window else name
 
 
 def kept_apart(balance: "Balance") -> str:
@@ -285,25 +280,11 @@ def kept_apart(balance: "Balance") -> str:
     return f"kept apart from what is charged per {names}: they do not add up to one person's risk"
 
 
-def _charge_lines(charges: "Iterable[Charge]") -> Iterator[str]:
-    """What a release charged, a line a currency; what no currency bounds comes last."""
-    priced = [charge_text(charge) for charge in charges if charge.currency != "none"]
-    yield from priced
-    if any(charge.currency == "none" for charge in charges):
-        yield f"{CURRENCY_NAMES['none']} for the rest" if priced else CURRENCY_NAMES["none"]
-
-
 def charge_text(charge: "Charge") -> str:
     """What one release charged in one currency."""
     if charge.currency == "none":
         return CURRENCY_NAMES["none"]
-    name = CURRENCY_NAMES[charge.currency]
-    if charge.currency == "unit":
-        name = _name_per_unit(charge.unit)
-    elif charge.shift:
-        name += f", per {duration_text(charge.shift)}"
-    if charge.window is not None:
-        name = f"window {charge.window}, {name}"
+    name = _name_of(charge.currency, charge.unit, charge.shift, charge.window)
     return f"{name}: {cost_text(charge.cost, digits=6)}"
 
 
@@ -348,7 +329,8 @@ def list_lines(found: "Sequence[DatasetOverview]", width: int | None = None) -> 
             yield ""
         owner = each.declaration.owner
         answers = f"owner {owner}" if owner else "no owner declared"
-        head = f"{each.name}  ({answers}; {_release_count(each)})"
+        made = sum(not record.failed_before_release for record in each.summary.records)
+        head = f"{each.name}  ({answers}; {counted(made, 'release')})"
         yield from block("", [head], width, indent=0)
         for balance in listed_balances(each.summary):
             yield from block("", [gauge_text(balance)], width, indent=2)
@@ -366,8 +348,20 @@ def show_lines(overview: "DatasetOverview", width: int | None = None) -> Iterato
     yield ""
     yield from summary_lines(overview.summary, width, with_declaration=False, describe=gauge_text)
     yield ""
-    yield from block("", list(_overlap_lines(overview)), width, indent=0)
-    yield from block("", list(_comparison_lines(overview)), width, indent=0)
+    if overview.overlaps is None:
+        lines = ["Overlaps with other datasets: not readable with these rights."]
+    else:
+        lines = [f"Internal, read off the raw logs: {found}" for found in overview.overlaps]
+    made = len(overview.comparisons)
+    lines = lines or ["Overlaps: no other dataset is known to hold the same cases."]
+    lines.append(
+        f"Comparisons made before choosing: {made}." if made else "No comparisons were made."
+    )
+    for entry in overview.declared:
+        reason = entry.fields().get("reason")
+        at = entry.at[:16].replace("T", " ")
+        lines.append(f"Declared {at}{f': {reason}' if reason else ''}.")
+    yield from block("", lines, width, indent=0)
 
 
 def declared_fields(declaration: "DatasetDeclaration") -> dict[str, list[str]]:
@@ -397,29 +391,6 @@ def gauge_text(balance: "Balance") -> str:
     )
     amount = f"{spent} of {total}; {left} left"
     return f"{gauge(share)} {100 * share:.3g}% spent: {amount}; {budget_name(balance)}"
-
-
-def _release_count(overview: "DatasetOverview") -> str:
-    records = overview.summary.records
-    return counted(sum(not record.failed_before_release for record in records), "release")
-
-
-def _overlap_lines(overview: "DatasetOverview") -> Iterator[str]:
-    if overview.overlaps is None:
-        yield "Overlaps with other datasets: not readable with these rights."
-    elif not overview.overlaps:
-        yield "Overlaps: no other dataset is known to hold the same cases."
-    else:
-        for found in overview.overlaps:
-            yield f"Internal, read off the raw logs: {found}"
-
-
-def _comparison_lines(overview: "DatasetOverview") -> Iterator[str]:
-    made = len(overview.comparisons)
-    yield f"Comparisons made before choosing: {made}." if made else "No comparisons were made."
-    for entry in overview.declared:
-        reason = entry.fields().get("reason")
-        yield f"Declared {entry.at[:16].replace('T', ' ')}{f': {reason}' if reason else ''}."
 
 
 def overview_json(overview: "DatasetOverview") -> dict[str, Any]:
@@ -480,39 +451,34 @@ def comparison_json(entry: "Entry") -> dict[str, Any]:
 
 def summary_json(summary: "Summary") -> dict[str, Any]:
     """A dataset's budgets and what concerns its releases."""
+    from cloakwork.ledger.records import advisories_of
+
     return {
         "dataset": summary.dataset,
         "releases": sum(not record.failed_before_release for record in summary.records),
         "failed": sum(record.failed_before_release for record in summary.records),
-        "budgets": [_balance_json(balance) for balance in summary.balances],
+        "budgets": [
+            {
+                "currency": balance.currency,
+                "book": balance.book.name,
+                "unit": balance.book.unit,
+                "window": balance.window,
+                "apart_from": list(balance.apart_from),
+                "unconverted": list(balance.unconverted),
+                "shift": _shift_json(balance.shift),
+                "spent": cost_json(balance.spent),
+                "left": cost_json(balance.left),
+                "total": cost_json(balance.total),
+            }
+            for balance in summary.balances
+        ],
         "without_dp": [record.id for record in summary.without_dp],
-        "concerned": _concerned(summary),
+        "concerned": [
+            {"release": record.id, "advisory": finding.advisory.id, "status": finding.status}
+            for record in summary.records
+            for finding in advisories_of(record)
+        ],
         "declaration": declaration_json(summary.declaration),
-    }
-
-
-def _concerned(summary: "Summary") -> list[dict[str, Any]]:
-    from cloakwork.ledger.records import advisories_of
-
-    found = ((record, finding) for record in summary.records for finding in advisories_of(record))
-    return [
-        {"release": record.id, "advisory": finding.advisory.id, "status": finding.status}
-        for record, finding in found
-    ]
-
-
-def _balance_json(balance: "Balance") -> dict[str, Any]:
-    return {
-        "currency": balance.currency,
-        "book": balance.book.name,
-        "unit": balance.book.unit,
-        "window": balance.window,
-        "apart_from": list(balance.apart_from),
-        "unconverted": list(balance.unconverted),
-        "shift": _shift_json(balance.shift),
-        "spent": cost_json(balance.spent),
-        "left": cost_json(balance.left),
-        "total": cost_json(balance.total),
     }
 
 

@@ -3,7 +3,7 @@ says).
 """
 
 import platform
-from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -107,21 +107,17 @@ def origin_of(plan: Plan) -> RunOrigin:
     """The origin of a release of ``plan`` that is made in this process."""
     window = plan.facts.release_window
     command = "cloakwork apply plan.json LOG --out NEW_FOLDER"
+    packages = {}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            packages[name] = version(name)
     return RunOrigin(
         engine=f"cloakwork {plan.engine}, in memory",
         python=f"{platform.python_implementation()} {platform.python_version()}",
         platform=platform.platform(),
-        packages=dict(_versions()),
+        packages=packages,
         command=command if window is None else f"{command} --window {window}",
     )
-
-
-def _versions() -> Iterator[tuple[str, str]]:
-    for name in _PACKAGES:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
-            continue
 
 
 class BookAtRelease(Frozen):
@@ -200,14 +196,11 @@ def _view(ledger: Ledger, plan: Plan, before: tuple[Record, ...], own: Record) -
             for earlier, cost, after in balances
         ),
         earlier=outlook.earlier,
-        comparisons=_comparisons(ledger, own),
+        comparisons=tuple(
+            datetime.fromisoformat(each.at) for each in _earlier(ledger, "compared", own)
+        ),
         approval=_approval(own),
     )
-
-
-def _comparisons(ledger: Ledger, own: Record) -> tuple[datetime, ...]:
-    """When comparisons of settings on this dataset were noted, before the release was reserved."""
-    return tuple(datetime.fromisoformat(each.at) for each in _earlier(ledger, "compared", own))
 
 
 def _earlier(ledger: Ledger, kind: EventKind, own: Record) -> list[Entry]:

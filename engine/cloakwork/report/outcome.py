@@ -40,17 +40,24 @@ def outcome(published: "Published") -> tuple[ScreenSection, ...]:
     plan, log = release.plan, release.log
     cases, events = counted(log.case_count, "case"), counted(log.event_count, "event")
     held = tuple(guarantee_line(each.claim, plan.facts.unit) for each in release.verdicts)
+    charged = [charge_text(charge) for charge in plan.charges]
+    if (unbounded := unbounded_line(plan)) is not None:
+        charged.append(unbounded)
+    in_parts = f" ({published.part_count:,} parts)" if published.part_count > 1 else ""
+    public = f"log{in_parts}, plan.json, statement.json (key {published.keyid[:16]})"
+    count = len(release.internal.notes)
+    notes = f" ({counted(count, 'note')} on the log)" if count else ""
     return (
         *_unproven(plan),
         ScreenSection("Released", (f"{cases}, {events} to {published.folder}", *_empty(published))),
         ScreenSection("Holds", held or ("nothing is guaranteed",)),
         ScreenSection("Not protected", tuple(_exposed(published))),
-        ScreenSection("Charged", tuple(_charged(plan))),
+        ScreenSection("Charged", tuple(charged)),
         ScreenSection("Warning", purpose_lines(plan.policy.metadata.purpose)),
         ScreenSection("Outcome", tuple(inside_lines(release.internal))),
         ScreenSection("Check", tuple(_absent(published))),
-        ScreenSection("Public", (_public_files(published),)),
-        ScreenSection("Never publish", tuple(_internal_files(release.internal))),
+        ScreenSection("Public", (public,)),
+        ScreenSection("Never publish", (f"internal/report.html, internal/report.json{notes}",)),
     )
 
 
@@ -124,14 +131,6 @@ def _exposed(published: "Published") -> Iterator[str]:
         yield NOTHING_EXPOSED
 
 
-def _charged(plan: Plan) -> Iterator[str]:
-    for charge in plan.charges:
-        yield charge_text(charge)
-    unbounded = unbounded_line(plan)
-    if unbounded is not None:
-        yield unbounded
-
-
 def _absent(published: "Published") -> Iterator[str]:
     plan, log = published.release.plan, published.release.log
     absent = ", ".join(absent_attributes(plan, published.statement.released))
@@ -145,24 +144,17 @@ def _absent(published: "Published") -> Iterator[str]:
         )
 
 
-def _public_files(published: "Published") -> str:
-    in_parts = f" ({published.part_count:,} parts)" if published.part_count > 1 else ""
-    return f"log{in_parts}, plan.json, statement.json (key {published.keyid[:16]})"
-
-
-def _internal_files(internal: "Internal") -> Iterator[str]:
-    notes = f" ({counted(len(internal.notes), 'note')} on the log)" if internal.notes else ""
-    yield f"internal/report.html, internal/report.json{notes}"
-
-
 def inside_lines(internal: "Internal") -> Iterator[str]:
     """What is left of the log: figures of the raw log, for the operator."""
     utility = Utility.model_validate(dict(internal.utility)) if internal.utility else None
+    # Where the log contradicts what the policy declares.
+    whole = None if utility is None else utility.whole_log
+    contradicted = () if whole is None else whole.contradicted
     lines = [
         *_steps(internal, beside_utility=utility is not None),
         *(_kept(utility, _changed_events(internal.source, utility)) if utility else ()),
         *_little(internal, utility),
-        *_contradicted(utility),
+        *(f"note: {fact}" for fact in contradicted),
     ]
     if lines:
         yield "internal, of the raw log; who chooses between runs by these figures voids the claims"
@@ -196,9 +188,17 @@ def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
         share = "" if changed is None else f" ({_percent(changed)} of the log's)"
         differ = "" if edits is None else f"; {counted(edits, 'event')} differ{share}"
         yield f"similarity {utility.relative_log_similarity:.2f} (1 is best){differ}"
-    times = utility.times
+    times, whole = utility.times, utility.whole_log
     if times is None:
-        yield from _distributions(utility)
+        # Cases that were made anew have no times of their own to compare: distributions tell.
+        said = []
+        if whole is not None and whole.case_durations is not None:
+            off = _percent(whole.case_durations)
+            said.append(f"durations of cases are off by {off} of their mean")
+        if whole is not None and whole.attributes_per_activity is not None:
+            said.append(f"{_percent(whole.attributes_per_activity)} of the events' values differ")
+        if said:
+            yield "; ".join(said)
         return
     if times.error_mean is not None and times.error_median is not None:
         yield (
@@ -208,20 +208,6 @@ def _kept(utility: Utility, changed: float | None) -> Iterator[str]:
     before, after = times.duration_source_median, times.duration_released_median
     if before is not None and after is not None:
         yield f"half of the cases take less than {hours(after)} (in the log: {hours(before)})"
-
-
-def _distributions(utility: Utility) -> Iterator[str]:
-    """How far times and attributes of cases that were made anew are from the log's."""
-    found = utility.whole_log
-    if found is None:
-        return
-    said = []
-    if found.case_durations is not None:
-        said.append(f"durations of cases are off by {_percent(found.case_durations)} of their mean")
-    if found.attributes_per_activity is not None:
-        said.append(f"{_percent(found.attributes_per_activity)} of the events' values differ")
-    if said:
-        yield "; ".join(said)
 
 
 def _percent(share: float) -> str:
@@ -251,13 +237,6 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
     similarity = utility.relative_log_similarity
     if similarity is not None and similarity < FEW_LEFT:
         yield f"warning: little is left of the variants: similarity {similarity:.2f}"
-
-
-def _contradicted(utility: Utility | None) -> Iterator[str]:
-    """Where the log contradicts what the policy declares."""
-    if utility is not None and utility.whole_log is not None:
-        for fact in utility.whole_log.contradicted:
-            yield f"note: {fact}"
 
 
 def _changed_events(source: "Mapping[str, JsonValue]", utility: Utility) -> float | None:

@@ -14,7 +14,7 @@ from html import escape
 from html.parser import HTMLParser
 from importlib.resources import files
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from cloakwork.base.errors import OutputError
 from cloakwork.report.html import with_common_letters, without_controls
@@ -191,6 +191,9 @@ def pdf_of(page: str, *, title: str, running: str, issued: datetime) -> bytes:
         import typst
     except ImportError as error:
         raise OutputError(MISSING) from error
+    stamp = issued.astimezone(UTC).replace(microsecond=0)
+    template = files("cloakwork.report").joinpath("templates", "report.typ").read_bytes()
+    # Letters that no embedded font has end the first try; the second shows them by number.
     for shown in (without_controls, with_common_letters):
         given = {
             "title": shown(title),
@@ -199,7 +202,7 @@ def pdf_of(page: str, *, title: str, running: str, issued: datetime) -> bytes:
         }
         with TemporaryDirectory(prefix="cloakwork-pdf-") as root:
             compiler = typst.Compiler(
-                _template(),
+                template,
                 root=root,
                 ignore_system_fonts=True,
                 sys_inputs={"page": json.dumps(given)},
@@ -207,20 +210,11 @@ def pdf_of(page: str, *, title: str, running: str, issued: datetime) -> bytes:
                 package_cache_path=root,
             )
             try:
-                return _compiled(compiler, issued)
+                made = compiler.compile(format="pdf", pdf_standards=["ua-1"], timestamp=stamp)
+                return cast("bytes", made)
             except typst.TypstError as error:
                 fault = str(error)
     raise OutputError(f"the PDF could not be made ({fault.splitlines()[0]}); use --format html")
-
-
-def _compiled(compiler: Any, issued: datetime) -> bytes:
-    stamp = issued.astimezone(UTC).replace(microsecond=0)
-    made: bytes = compiler.compile(format="pdf", pdf_standards=["ua-1"], timestamp=stamp)
-    return made
-
-
-def _template() -> bytes:
-    return files("cloakwork.report").joinpath("templates", "report.typ").read_bytes()
 
 
 def _content(node: Node) -> list[Any]:

@@ -14,7 +14,7 @@ from cloakwork.base.costs import Cost
 from cloakwork.base.quantities import rounded
 from cloakwork.base.text import listed
 from cloakwork.guarantees import LocalDP
-from cloakwork.plan.model import Claim, Plan, Step, UnprovenClaim
+from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.of_mechanism import prediction_of
 from cloakwork.plan.sentences import (
     assumptions_in_words,
@@ -61,6 +61,8 @@ LITTLE_SIMILARITY: Final = 0.5
 
 WHY, ALL = "--why", "--all"
 
+_NOBODY: Final = "nobody: nothing is guaranteed"
+
 
 def first_screen(
     plan: Plan,
@@ -75,10 +77,11 @@ def first_screen(
     ``previewed``: figures of the raw log, shown as internal. ``command``: what to type next. What
     is unproven stands first, and is never left out.
     """
-    following = ScreenSection(
-        "Next",
-        (_that_fits(command, width), f"{WHY}: reasons    {ALL}: alternatives, parameters as well"),
-    )
+    # A command that fits on a line can be copied; else what it consists of is told.
+    if len(command) > width - LABEL:
+        command = "cloakwork apply: the same policy, log and options, and --out DIR"
+    more = f"{WHY}: reasons    {ALL}: alternatives, parameters as well"
+    following = ScreenSection("Next", (command, more))
     sections = (*plan_sections(plan, log_name, previewed, outlook), following)
     return fitted(sections, MOST_LINES, width)
 
@@ -94,35 +97,36 @@ def plan_sections(
     window = plan.facts.release_window
     of_window = "" if window is None else f", window {window}"
     head = f"{log_name} under {meta.name} {meta.version}, dataset {meta.dataset}{of_window}"
+    protected = f"each {unit_text(plan.facts.unit)}" if plan.claims else _NOBODY
+    training = training_line(plan)
+    profile: tuple[str, ...] = ()
+    if plan.profile is not None:
+        known = ", ".join(plan.facts.measured) or "none: the policy declares all of it"
+        release = plan.profile.release
+        profile = (f"release {release} of the ledger; facts that come from it: {known}",)
+    warnings = [
+        *little_is_left(plan),
+        *warning_lines(plan, None if outlook is None else outlook.without_dp),
+    ]
+    if still_open := open_window_line(plan):
+        warnings.append(still_open)
     return (
         *_unproven(plan),
         ScreenSection("Plan", (head,), most_lines=2, legible_lines=2),
-        ScreenSection("Protected", (_protected(plan),), most_lines=2),
+        ScreenSection("Protected", (protected,), most_lines=2),
         ScreenSection("Released", (released_line(plan),), most_lines=3, legible_lines=2),
         _guarantees(plan),
         _not_protected(plan),
         ScreenSection("Steps", (", ".join(map(step_line, plan.steps)),), most_lines=4),
-        ScreenSection("Takes", _training(plan), most_lines=2),
+        # How long the steps train that do.
+        ScreenSection("Takes", () if training is None else (training,), most_lines=2),
         ScreenSection(
             "Would change", tuple(_changes(previewed)), ALL, most_lines=3, legible_lines=2
         ),
-        ScreenSection("Profile", tuple(_profile(plan)), most_lines=2),
+        ScreenSection("Profile", profile, most_lines=2),
         *_budget(plan, outlook),
-        ScreenSection(
-            "Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3, legible_lines=2
-        ),
+        ScreenSection("Warnings", tuple(warnings), WHY, most_lines=3, legible_lines=2),
     )
-
-
-def _that_fits(command: str, width: int) -> str:
-    """The command if it fits on a line, to be copied; else what it consists of."""
-    if len(command) <= width - LABEL:
-        return command
-    return "cloakwork apply: the same policy, log and options, and --out DIR"
-
-
-def _protected(plan: Plan) -> str:
-    return f"each {unit_text(plan.facts.unit)}" if plan.claims else "nobody: nothing is guaranteed"
 
 
 def _unproven(plan: Plan) -> Iterator[ScreenSection]:
@@ -173,18 +177,6 @@ def _not_protected(plan: Plan) -> ScreenSection:
     return ScreenSection("Not protected", (f"{names} ({WHY}: reasons)",))
 
 
-def _training(plan: Plan) -> tuple[str, ...]:
-    """How long the steps train that do."""
-    line = training_line(plan)
-    return () if line is None else (line,)
-
-
-def _profile(plan: Plan) -> Iterator[str]:
-    if plan.profile is not None:
-        known = ", ".join(plan.facts.measured) or "none: the policy declares all of it"
-        yield f"release {plan.profile.release} of the ledger; facts that come from it: {known}"
-
-
 def _changes(previewed: "Sequence[StepRecord]") -> Iterator[str]:
     """What the steps would change in the log, a line a step that has figures."""
     # The beginning of the first entry is never hidden: the mark stands wherever figures do.
@@ -206,10 +198,13 @@ def change_line(figures: Mapping[str, JsonValue]) -> str:
             "variants_after": int(after),
         }:
             becomes = "becomes" if before == 1 else "become"
+            gap, least = figures.get("gap"), ""
+            if isinstance(gap, int | float):
+                within = f", within {gap:.1%} of the least possible"
+                least = ", the least possible" if gap == 0 else within
             return (
-                f"{moved:,} of {counted(cases, 'case')}, {counted(edits, 'event')}"
-                f"{_least_possible(figures.get('gap'))}; {counted(before, 'variant')} "
-                f"{becomes} {after:,}"
+                f"{moved:,} of {counted(cases, 'case')}, {counted(edits, 'event')}{least}; "
+                f"{counted(before, 'variant')} {becomes} {after:,}"
             )
         case {"events": int(events), "events_kept": int(kept), "cases": int(cases)}:
             cases_kept = figures.get("cases_kept", cases)
@@ -242,14 +237,6 @@ def _shares_of_levels(figures: Mapping[str, JsonValue]) -> str:
                 if value > 0:
                     shown.append(f"{rounded(100 * value)}% {level}")
     return "; ".join(f"{name}: {', '.join(found)}" for name, found in shares.items() if found)
-
-
-def _least_possible(gap: JsonValue) -> str:
-    if not isinstance(gap, int | float):
-        return ""
-    if gap == 0:
-        return ", the least possible"
-    return f", within {gap:.1%} of the least possible"
 
 
 def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSection]:
@@ -305,13 +292,6 @@ def _amount(cost: Cost, *, has_delta: bool = True) -> str:
     return epsilon + (f" (delta {cost.delta:.3g})" if cost.delta and has_delta else "")
 
 
-def _warnings(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
-    yield from little_is_left(plan)
-    yield from warning_lines(plan, None if outlook is None else outlook.without_dp)
-    if still_open := open_window_line(plan):
-        yield still_open
-
-
 def little_is_left(plan: Plan) -> Iterator[str]:
     """Why little may be left, told from declared facts and from simulations, never from the log."""
     yield from (advice.message for advice in little_left(plan.policy))
@@ -362,12 +342,29 @@ def branches(
     which are lines.
     """
     if plan.unproven:
-        yield "Unproven", [_unproven_branch(item) for item in plan.unproven]
+        yield (
+            "Unproven",
+            [
+                [
+                    unproven_sentence(item),
+                    f"published: {item.published}",
+                    unproven_cost(item),
+                    *(f"because {line}" for line in item.why),
+                ]
+                for item in plan.unproven
+            ],
+        )
     yield "Guarantees", [_claim_branch(claim) for claim in plan.claims] or [["none"]]
     exposed = [[f"{item.column}: {item.reason}"] for item in plan.exposed]
     yield "Released without protection", exposed or [["nothing"]]
     yield "Steps", [_step_branch(step, show_all=show_all) for step in plan.steps]
-    yield "Attributes", [[_attribute_line(item)] for item in plan.attributes]
+    yield (
+        "Attributes",
+        [
+            [f"{item.attribute}: {item.treatment} ({treatment_in_words(item.why, item.mechanism)})"]
+            for item in plan.attributes
+        ],
+    )
     unbounded = unbounded_line(plan)
     charged = [charge_text(charge) for charge in plan.charges]
     yield "Charged", [[line] for line in (*charged, unbounded) if line is not None]
@@ -404,15 +401,6 @@ def _everything(plan: Plan, previewed: "Sequence[StepRecord]") -> Iterator[Branc
         )
 
 
-def _unproven_branch(item: UnprovenClaim) -> list[str]:
-    return [
-        unproven_sentence(item),
-        f"published: {item.published}",
-        unproven_cost(item),
-        *(f"because {line}" for line in item.why),
-    ]
-
-
 def _claim_branch(claim: Claim) -> list[str]:
     lines = [f"{claim.guarantee.kind}: {claim.sentence}"]
     lines += [f"because {line}" for line in reasons_in_words(claim)]
@@ -421,11 +409,6 @@ def _claim_branch(claim: Claim) -> list[str]:
         accounted, summed = cost_text(claim.cost, digits=6), cost_text(claim.naive, digits=6)
         lines.append(f"accountant: {accounted}; plain sum: {summed}")
     return lines
-
-
-def _attribute_line(item: Any) -> str:
-    why = treatment_in_words(item.why, item.mechanism)
-    return f"{item.attribute}: {item.treatment} ({why})"
 
 
 def _step_branch(step: Step, *, show_all: bool) -> list[str]:
@@ -447,14 +430,13 @@ def _step_branch(step: Step, *, show_all: bool) -> list[str]:
 def _setting(value: Any) -> str:
     """A setting on one line, without what is not set, cut where it is long."""
     if isinstance(value, list):
-        value = [_without_nothing(item) for item in value]
+        value = [
+            {key: held for key, held in item.items() if held is not None}
+            if isinstance(item, dict)
+            else item
+            for item in value
+        ]
     text = f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
     if len(text) <= LONGEST_SETTING:
         return text
     return text[: LONGEST_SETTING - 3] + "..."
-
-
-def _without_nothing(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {key: item for key, item in value.items() if item is not None}

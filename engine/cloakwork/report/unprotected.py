@@ -52,17 +52,24 @@ def _groups(plan: Plan, statement: PrivacyStatement) -> Iterator[UnprotectedGrou
         )
         return
     yield from _of_unit(statement.unit, plan)
+    unit = statement.unit.attribute
+    whom = "one case" if unit is None else f"one '{unit}'"
     for name, treatment in _columns_of_staff(statement):
         yield UnprotectedGroup(
             kind="staff",
             who=f"Whoever is named in {name}",
             says=(
-                f"{_TREATMENTS[treatment]}; {_counted_unit(statement.unit)}, so how often one of "
+                f"{_TREATMENTS[treatment]}; each guarantee protects {whom}, so how often one of "
                 "these people occurs, where, and with whom is not hidden"
             ),
             columns=(name,),
         )
-    kept = _kept_attributes(statement)
+    roles = {CONTROL_FLOW, METADATA, TIMESTAMPS} | _WITHOUT_NAMES
+    kept = tuple(
+        column.name
+        for column in statement.released
+        if column.treatment == "keep" and column.name not in roles
+    )
     if kept:
         yield UnprotectedGroup(
             kind="in-values",
@@ -107,11 +114,6 @@ def _of_unit(unit: Unit, plan: Plan) -> Iterator[UnprotectedGroup]:
         )
 
 
-def _counted_unit(unit: Unit) -> str:
-    whom = "one case" if unit.attribute is None else f"one '{unit.attribute}'"
-    return f"each guarantee protects {whom}"
-
-
 def _columns_of_staff(statement: PrivacyStatement) -> Iterator[tuple[str, str]]:
     """Released attributes whose names say that they name people who are not the unit."""
     for column in statement.released:
@@ -122,12 +124,3 @@ def _columns_of_staff(statement: PrivacyStatement) -> Iterator[tuple[str, str]]:
         is_unit = column.name == statement.unit.attribute
         if named and not names_one_of(words, WHO) and not is_unit:
             yield column.name, column.treatment
-
-
-def _kept_attributes(statement: PrivacyStatement) -> tuple[str, ...]:
-    roles = {CONTROL_FLOW, METADATA, TIMESTAMPS} | _WITHOUT_NAMES
-    return tuple(
-        column.name
-        for column in statement.released
-        if column.treatment == "keep" and column.name not in roles
-    )
