@@ -298,15 +298,18 @@ _GAUGE: Final = 20
 
 
 def share_spent(balance: "Balance") -> float | None:
-    """The larger of the shares of epsilon and of delta that are spent; None without a total."""
-    if balance.left is None or balance.total is None:
+    """How much of the total is spent, of epsilon or of delta, whichever is nearer its end; None
+    without a total.
+    """
+    if balance.total is None:
         return None
-    pairs = [
-        (balance.left.epsilon, balance.total.epsilon),
-        (balance.left.delta, balance.total.delta),
+    spent, total = balance.spent, balance.total
+    shares = [
+        part / of if of else 1.0
+        for part, of in ((spent.epsilon, total.epsilon), (spent.delta, total.delta))
+        if part > 0
     ]
-    shares = [left / total for left, total in pairs if total > 0 and math.isfinite(total)]
-    return 1 - min(shares, default=1.0)
+    return min(1.0, max(shares, default=0.0))
 
 
 def gauge(share: float) -> str:
