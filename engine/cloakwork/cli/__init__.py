@@ -214,8 +214,12 @@ def _reader_left() -> int:
 def _failed(error: Exception, *, as_json: bool) -> int:
     """Say what went wrong, and return the exit code."""
     kind, code, words = _error_kind(error)
+    # What stays of the work is noted on the error; Ctrl-C reaches us as Abort, noted on its cause.
+    noted = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ else error
+    words += notes_of(noted)
     if isinstance(error, click.UsageError) and not isinstance(error, NoArgsIsHelpError):
-        click.echo(f"Error: {words}\n{_usage_hint(error)}", err=True)
+        command = "cloakwork" if error.ctx is None else error.ctx.command_path
+        click.echo(f"Error: {words}\nTry '{command} --help' for help.", err=True)
     elif isinstance(error, click.ClickException):
         error.show()
     else:
@@ -231,20 +235,8 @@ def _failed(error: Exception, *, as_json: bool) -> int:
     return code
 
 
-def _usage_hint(error: click.UsageError) -> str:
-    command = "cloakwork" if error.ctx is None else error.ctx.command_path
-    return f"Try '{command} --help' for help."
-
-
 def _error_kind(error: Exception) -> tuple[str, int, str]:
-    """What kind of error it is, its exit code, and its message, what stays of the work included."""
-    kind, code, words = _without_notes(error)
-    # Ctrl-C reaches us as Abort; the notes are on the interruption itself.
-    noted = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ else error
-    return kind, code, words + notes_of(noted)
-
-
-def _without_notes(error: Exception) -> tuple[str, int, str]:
+    """What kind of error it is, its exit code, and its message."""
     if isinstance(error, click.Abort):
         by_key = isinstance(error.__cause__, KeyboardInterrupt)
         if by_key:

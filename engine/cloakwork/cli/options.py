@@ -1,7 +1,7 @@
 """Options that several commands share, what they mean, and how commands print."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -115,7 +115,7 @@ def cannot_write(out: Path, error: OSError) -> OutputError:
     return OutputError(f"{out}: cannot be written: {error.strerror}")
 
 
-def print_json(document: Mapping[str, Any], *, only_ascii: bool = False) -> None:
+def print_json(document: Mapping[str, Any] | Sequence[Any], *, only_ascii: bool = False) -> None:
     """Print one JSON document."""
     click.echo(json.dumps(document, indent=2, ensure_ascii=only_ascii))
 

@@ -1,7 +1,5 @@
 """Attacks on a log and a release of it: what somebody who knows a little about a case finds."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
@@ -16,7 +14,6 @@ from cloakwork.console.visits import Visit
 from cloakwork.console.workplace import STATEMENT, OutsideFolder
 from cloakwork.evaluation.assess import risk
 from cloakwork.evaluation.risk_figures import RiskReport
-from cloakwork.ledger.records import Record
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.publish import pack as pack_release
 from cloakwork.publishing.statement import PrivacyStatement
@@ -29,19 +26,6 @@ from cloakwork.report.screen import ScreenSection
 from cloakwork.report.verification import refusal_line, verdict_line, verification_sections
 
 
-@dataclass(frozen=True, slots=True)
-class StatedRelease:
-    """What the statement of a release says; nothing of it is verified."""
-
-    id: str
-    policy: str
-    dataset: str
-    window: str
-    issued: datetime
-    guarantees: tuple[str, ...]
-    exposed: tuple[str, ...]
-
-
 def all_releases(visit: Visit) -> Response:
     """The releases of the folder, and what was packed."""
     found = visit.workplace.look()
@@ -52,25 +36,14 @@ def all_releases(visit: Visit) -> Response:
     return visit.page("releases.html", rows=rows, packed=found.packed, all_seen=found.all_seen)
 
 
-def stated(folder: Path) -> StatedRelease | None:
-    """What the statement says; None where it is none of this version."""
+def stated(folder: Path) -> PrivacyStatement | None:
+    """What the statement of a release says, and nothing of it is verified; None where it is none of
+    this version.
+    """
     try:
-        said = read_statement(read_envelope((folder / STATEMENT).read_bytes())).predicate
+        return read_statement(read_envelope((folder / STATEMENT).read_bytes())).predicate
     except (VerificationFailed, OSError):
         return None
-    return _as_stated(said)
-
-
-def _as_stated(said: PrivacyStatement) -> StatedRelease:
-    return StatedRelease(
-        id=said.release,
-        policy=f"{said.policy.name} {said.policy.version}",
-        dataset=said.policy.dataset,
-        window=said.window.name if said.window else "",
-        issued=said.issued,
-        guarantees=tuple(each.sentence for each in said.guarantees),
-        exposed=tuple(f"{each.column}: {each.says}" for each in said.exposed),
-    )
 
 
 def one_release(visit: Visit) -> Response:
@@ -78,7 +51,10 @@ def one_release(visit: Visit) -> Response:
     name = visit.asked("folder")
     folder = release_folder(visit, name)
     said = stated(folder)
-    record = None if said is None else _record(visit, said)
+    record = None
+    if said is not None:
+        records = visit.state.ledger().history(said.policy.dataset)
+        record = next((each for each in records if each.id == said.release), None)
     return visit.page(
         "release.html",
         folder_name=name,
@@ -94,11 +70,6 @@ def one_release(visit: Visit) -> Response:
 def can_write_pdf() -> bool:
     """Whether what sets a PDF is installed (extra ``pdf``)."""
     return find_spec("typst") is not None
-
-
-def _record(visit: Visit, said: StatedRelease) -> Record | None:
-    records = visit.state.ledger().history(said.dataset)
-    return next((record for record in records if record.id == said.id), None)
 
 
 def release_folder(visit: Visit, name: str) -> Path:
@@ -118,7 +89,9 @@ def report(visit: Visit) -> Response:
     ledger, risk = visit.state.ledger(), figures_of(visit, visit.asked("risk"))
     if visit.asked("format") == "pdf":
         made = render_pdf(folder, audience, ledger=ledger, risk=risk)
-        return _saved_as(f"{folder.name}-{audience}.pdf", made)
+        name = quote(f"{folder.name}-{audience}.pdf", safe="")
+        headers = {"Content-Disposition": f"attachment; filename*=utf-8''{name}"}
+        return Response(made, media_type="application/pdf", headers=headers)
     text = render(folder, audience, "html", ledger=ledger, risk=risk)
     return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
 
@@ -132,13 +105,6 @@ def figures_of(visit: Visit, number: str) -> RiskReport | None:
     if not isinstance(found, RiskReport):
         raise OutsideFolder("no figures of an attack came of this work; attack the release again")
     return found
-
-
-def _saved_as(name: str, made: bytes) -> Response:
-    """A PDF that the browser saves under this name."""
-    disposition = f"attachment; filename*=utf-8''{quote(name, safe='')}"
-    headers = {"Content-Disposition": disposition}
-    return Response(made, media_type="application/pdf", headers=headers)
 
 
 def verify(visit: Visit) -> Response:
@@ -219,23 +185,18 @@ def attack(visit: Visit) -> Response:
 
     def work(progress: JobProgress) -> JobResult:
         found = risk(log, released, targets=int(targets), reporter=progress)
+        # The release folder that a report with these figures can be made of, if there is one.
+        is_whole = released is not None and (released / "internal").is_dir()
+        said = stated(released) if released and is_whole and found.release else None
+        reports_on = release_name if said is not None and said.release == found.release else ""
         content = {
             "log": log_name,
             "release": release_name,
             "found": found,
-            "reports_on": _folder_of(visit, release_name, found),
+            "reports_on": reports_on,
             "with_pdf": can_write_pdf(),
         }
         return JobResult("attacked.html", content, document=risk_page(found))
 
     of_release = f" and {release_name}" if release_name else ""
     return visit.begin(f"Attack {log_name}{of_release}", work)
-
-
-def _folder_of(visit: Visit, name: str, found: RiskReport) -> str:
-    """The release folder that a report with these figures can be made of; empty without one."""
-    if not name or found.release is None:
-        return ""
-    folder = visit.workplace.existing(name)
-    said = stated(folder) if (folder / "internal").is_dir() else None
-    return name if said is not None and said.id == found.release else ""

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from cloakwork.authoring.registry import Registry, is_reference
 from cloakwork.authoring.sources import PolicySource
 from cloakwork.base.errors import CloakworkError
+from cloakwork.base.progress import silent
 from cloakwork.console.jobs import Job, JobProgress, JobResult, Jobs
 from cloakwork.console.workplace import POLICY_ENDINGS, OutsideFolder, Workplace, read_policy_text
 from cloakwork.ledger.ledger import Ledger
@@ -40,11 +41,8 @@ class ConsoleState:
 
     def ledger(self, notice: Callable[[str], None] | None = None) -> Ledger:
         """The ledger, opened for one request or one job."""
-        return Ledger(self.ledger_url, notice=notice or _unheard)
-
-
-def _unheard(_: str) -> None:
-    """A new ledger is made by jobs alone, which tell of it themselves."""
+        # A new ledger is made by jobs alone, which tell of it themselves.
+        return Ledger(self.ledger_url, notice=notice or silent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,10 @@ class Visit:
             "working": sum(not job.ended for job in self.state.jobs.newest_first()),
         }
         text = page_templates().get_template(template).render(shown | content)
-        return HTMLResponse(_linked(text, self.request.state.below), status)
+        # The console's folder stands in each link. What is not of the templates has no ``"`` left,
+        # and so is no link.
+        linked = _LINK.sub(rf"\g<1>{self.request.state.below}/", text)
+        return HTMLResponse(linked, status)
 
     def problem(self, error: CloakworkError) -> Response:
         """What went wrong, one line a problem."""
@@ -134,13 +135,6 @@ def address(path: str, **query: str) -> str:
 
 
 _LINK: Final = re.compile(r'( (?:href|action|formaction|src|data-follow|data-schema)=")/(?!/)')
-
-
-def _linked(page: str, below: str) -> str:
-    """The page with the folder of the console in each link. What is not of the templates has no
-    ``"`` left, and so is no link.
-    """
-    return _LINK.sub(rf"\g<1>{below}/", page)
 
 
 def user_name() -> str:

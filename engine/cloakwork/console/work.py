@@ -67,15 +67,10 @@ def all_logs(visit: Visit) -> Response:
     """The logs of the folder."""
     found = visit.workplace.look()
     rows = [
-        {"name": name, "size": _size_text(visit.workplace.existing_file(name))}
+        {"name": name, "bytes": visit.workplace.existing_file(name).stat().st_size}
         for name in found.logs
     ]
     return visit.page("logs.html", rows=rows, all_seen=found.all_seen)
-
-
-def _size_text(path: Path) -> str:
-    size = path.stat().st_size
-    return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
 
 
 def suggest_form(visit: Visit) -> Response:

@@ -27,6 +27,16 @@ _CONTEXT: Final[dict[str, Any]] = {
     "column": "cloakwork:column",
     "attribute": "cloakwork:attribute",
 }
+_TREATMENTS: Final = {
+    "pseudonymise": (
+        "dpv:HashMessageAuthenticationCode",
+        "values are replaced by keyed hashes",
+    ),
+    "generalise": (
+        "dpv:DataSanitisationTechnique",
+        "values are replaced by groups of values",
+    ),
+}
 _ARTICLE: Final = re.compile(r"\bArt(?:icle|ikel|\.)?\s*(6|9)\s*\(([12])\)\s*\(([a-j])\)", re.I)
 _KNOWN_ARTICLES: Final = frozenset(
     [f"A6-1-{letter}" for letter in "abcdef"] + [f"A9-2-{letter}" for letter in "abcdefghij"]
@@ -86,27 +96,14 @@ def _measures(statement: PrivacyStatement) -> Iterator[dict[str, Any]]:
     if statement.mark is None:
         for number, claim in enumerate(statement.guarantees, 1):
             yield _measure(claim, f"urn:cloakwork:release:{statement.release}#guarantee-{number}")
-    treatments = {column.treatment for column in statement.released}
-    if "pseudonymise" in treatments:
-        yield {
-            "@type": "dpv:HashMessageAuthenticationCode",
-            "attribute": _treated(statement, "pseudonymise"),
-            "dct:description": "values are replaced by keyed hashes",
-        }
-    if "generalise" in treatments:
-        yield {
-            "@type": "dpv:DataSanitisationTechnique",
-            "attribute": _treated(statement, "generalise"),
-            "dct:description": "values are replaced by groups of values",
-        }
+    for treatment, (term, says) in _TREATMENTS.items():
+        treated = [each.name for each in statement.released if each.treatment == treatment]
+        if treated:
+            yield {"@type": term, "attribute": treated, "dct:description": says}
     yield {
         "@type": "dpv:DigitalSignatures",
         "dct:description": "the statement and the released files are signed",
     }
-
-
-def _treated(statement: PrivacyStatement, treatment: str) -> list[str]:
-    return [column.name for column in statement.released if column.treatment == treatment]
 
 
 def _measure(claim: StatedGuarantee, name: str) -> dict[str, Any]:
@@ -114,13 +111,8 @@ def _measure(claim: StatedGuarantee, name: str) -> dict[str, Any]:
     mean what they mean there; what is proved of the others is in the description.
     """
     described = {"@id": name, "dct:title": claim.guarantee.kind, "dct:description": claim.sentence}
-    match claim.guarantee:
-        case DifferentialPrivacy(epsilon=epsilon, delta=delta):
-            return {
-                "@type": "dpv:DifferentialPrivacy",
-                **described,
-                "epsilon": epsilon,
-                "delta": delta,
-            }
-        case _:
-            return {"@type": "dpv:Deidentification", **described}
+    goal = claim.guarantee
+    if isinstance(goal, DifferentialPrivacy):
+        figures = {"epsilon": goal.epsilon, "delta": goal.delta}
+        return {"@type": "dpv:DifferentialPrivacy", **described, **figures}
+    return {"@type": "dpv:Deidentification", **described}

@@ -1,6 +1,6 @@
 """Share curves and directly-follows graphs as lines and boxes that a page can hold."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import hypot
@@ -87,10 +87,27 @@ def layers_of(links: Sequence[Link]) -> list[list[str]]:
     """The activities layer by layer: each link leads downwards but for those that close a circle,
     the rarest of it (``links`` begin with the most frequent).
     """
-    parents = _without_circles(links)
+    # From what each activity comes, by links that close no circle.
+    parents: dict[str, list[str]] = {name: [] for name in (BEGIN, *chain(*links))}
+    for first, second in links:
+        ancestors, waiting = set[str](), [first]
+        while waiting:
+            name = waiting.pop()
+            if name not in ancestors:
+                ancestors.add(name)
+                waiting += parents[name]
+        if second not in ancestors:
+            parents[second].append(first)
+    ordered: list[str] = []
+    left = list(parents)
+    while left:
+        ready = [name for name in left if all(each in ordered for each in parents[name])]
+        ordered += ready
+        left = [name for name in left if name not in ready]
+    # Each below all of its parents, in the next layer that has room.
     layer: dict[str, int] = {BEGIN: 0}
     taken: dict[int, list[str]] = {0: [BEGIN]}
-    for name in _parents_first(parents):
+    for name in ordered:
         if name in (BEGIN, END):
             continue
         place = 1 + max((layer[each] for each in parents[name]), default=0)
@@ -102,35 +119,6 @@ def layers_of(links: Sequence[Link]) -> list[list[str]]:
         _by_parents(taken[place], parents, taken.get(place - 1, [])) for place in sorted(taken)
     ]
     return [*found, [END]]
-
-
-def _without_circles(links: Sequence[Link]) -> dict[str, list[str]]:
-    """From what each activity comes, by links that close no circle."""
-    parents: dict[str, list[str]] = {name: [] for name in (BEGIN, *chain(*links))}
-    for first, second in links:
-        if first != second and second not in _ancestors(first, parents):
-            parents[second].append(first)
-    return parents
-
-
-def _ancestors(name: str, parents: Mapping[str, Iterable[str]]) -> set[str]:
-    found, left = set[str](), [name]
-    while left:
-        each = left.pop()
-        if each not in found:
-            found.add(each)
-            left.extend(parents[each])
-    return found
-
-
-def _parents_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
-    found: list[str] = []
-    left = list(parents)
-    while left:
-        ready = [name for name in left if all(each in found for each in parents[name])]
-        found.extend(ready)
-        left = [name for name in left if name not in ready]
-    return found
 
 
 def _by_parents(
@@ -214,7 +202,14 @@ def _drawn(graph: FlowGraph, side: Side, title: str) -> DrawnFlow:
     for number, (link, count) in enumerate(zip(links, times, strict=True), 1):
         curve = _curve(link, boxes, depth, number)
         if count:
-            x, y = _free_place(curve, drawn)
+            # Where a number stands in the way of no other one, as far as that can be.
+            places = [_at(curve, share) for share in _PLACES]
+            free = [
+                (x, y)
+                for x, y in places
+                if all(hypot(x - other.x, y - other.y) > 17 for other in drawn)
+            ]
+            x, y = (free or places)[0]
             drawn.append(DrawnLink(number, _path(curve), 1 + 4 * count / most, x, y))
     return DrawnFlow(title, side, tuple(boxes.values()), tuple(drawn), len(layers) * _LAYER)
 
@@ -273,15 +268,6 @@ def _path(curve: Curve) -> str:
     (x, y), *others = curve
     rest = " ".join(f"{a:.1f} {b:.1f}" for a, b in others)
     return f"M{x:.1f} {y:.1f}C{rest}"
-
-
-def _free_place(curve: Curve, drawn: list[DrawnLink]) -> Point:
-    """Where on the curve a number stands in the way of no other one, as far as that can be."""
-    places = [_at(curve, share) for share in _PLACES]
-    for x, y in places:
-        if all(hypot(x - other.x, y - other.y) > 17 for other in drawn):
-            return x, y
-    return places[0]
 
 
 def _at(curve: Curve, share: float) -> Point:

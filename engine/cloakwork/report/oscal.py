@@ -6,7 +6,7 @@ observations; columns that are released without protection are open risks. Ident
 version 5 of the release's own, so the same release gives the same document.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
@@ -28,7 +28,11 @@ def assessment_results(
     """The document, as JSON values. ``observed``: what an independent check measured on the
     release, by the sentence of the claim; figures for insiders.
     """
-    ids = _Identifiers(statement.release)
+    release = uuid5(_NAMESPACE, statement.release)
+
+    def ids(part: str) -> str:
+        return str(uuid5(release, part))
+
     policy = statement.policy
     metadata = {
         "title": _line(f"Privacy of the release {policy.dataset}"),
@@ -59,7 +63,7 @@ def _result(
     statement: PrivacyStatement,
     examination: Examination,
     observed: dict[str, str],
-    ids: "_Identifiers",
+    ids: Callable[[str], str],
 ) -> dict[str, Any]:
     objectives = _objectives(statement)
     controls = [{"control-id": name} for name, _, _ in objectives]
@@ -76,21 +80,22 @@ def _result(
             ]
         },
         "observations": list(_observations(statement, examination, observed, ids)),
-        "risks": list(_risks(statement, ids)),
+        "risks": [
+            {
+                "uuid": ids(f"risk {column.column}"),
+                "title": _line(
+                    f"Released without protection: {', '.join(column.names) or column.column}"
+                ),
+                "description": column.says,
+                "statement": column.reason or column.says,
+                "status": "open",
+            }
+            for column in statement.exposed
+        ],
         "findings": [_finding(*objective, ids) for objective in objectives],
     }
     # OSCAL knows no empty list.
     return {name: value for name, value in found.items() if value != []}
-
-
-class _Identifiers:
-    """UUIDs of the parts of one release's document."""
-
-    def __init__(self, release: str) -> None:
-        self._release = uuid5(_NAMESPACE, release)
-
-    def __call__(self, part: str) -> str:
-        return str(uuid5(self._release, part))
 
 
 def _objectives(statement: PrivacyStatement) -> list[tuple[str, str, bool]]:
@@ -107,7 +112,7 @@ def _objectives(statement: PrivacyStatement) -> list[tuple[str, str, bool]]:
     return given + missing
 
 
-def _finding(name: str, words: str, holds: bool, ids: _Identifiers) -> dict[str, Any]:
+def _finding(name: str, words: str, holds: bool, ids: Callable[[str], str]) -> dict[str, Any]:
     return {
         "uuid": ids(f"finding {name}"),
         "title": name,
@@ -125,7 +130,7 @@ def _observations(
     statement: PrivacyStatement,
     examination: Examination,
     observed: dict[str, str],
-    ids: _Identifiers,
+    ids: Callable[[str], str],
 ) -> Iterator[dict[str, Any]]:
     collected = statement.issued.isoformat()
     for number, claim in enumerate(statement.guarantees, 1):
@@ -142,7 +147,7 @@ def _observations(
 
 
 def _observation(
-    name: str, words: str, methods: list[str], collected: str, ids: _Identifiers
+    name: str, words: str, methods: list[str], collected: str, ids: Callable[[str], str]
 ) -> dict[str, Any]:
     return {
         "uuid": ids(f"observation {name}"),
@@ -160,18 +165,6 @@ def _outcome(examination: Examination) -> str:
         "when-written": "The release was checked as it was written.",
         "not-examined": "The release was not verified when this was written.",
     }[examination.outcome]
-
-
-def _risks(statement: PrivacyStatement, ids: _Identifiers) -> Iterator[dict[str, Any]]:
-    for column in statement.exposed:
-        names = ", ".join(column.names) or column.column
-        yield {
-            "uuid": ids(f"risk {column.column}"),
-            "title": _line(f"Released without protection: {names}"),
-            "description": column.says,
-            "statement": column.reason or column.says,
-            "status": "open",
-        }
 
 
 def _property(name: str, value: str) -> dict[str, str]:

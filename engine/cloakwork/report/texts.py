@@ -7,23 +7,19 @@ these lines are shorter, claim no more, and are printed on screens only.
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from cloakwork.base.costs import Cost
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.text import listed
-from cloakwork.guarantees import (
-    Guarantee,
-)
-from cloakwork.guarantees.claims import ConditionedOn
-from cloakwork.plan.model import Plan, PlannedExposure, Step, TreatedAttribute
+from cloakwork.plan.model import Claim, Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.of_mechanism import action_of
 from cloakwork.plan.sentences import caveat_in_words, column_in_words
 from cloakwork.policy.placeholders import PURPOSE_ASKED, is_unstated
 
 if TYPE_CHECKING:
-    from cloakwork.publishing.statement import ExposedColumn
+    from cloakwork.publishing.statement import ExposedColumn, StatedGuarantee
 
 INTERNAL: Final = "raw log: internal, never publish"
 NOTHING_EXPOSED: Final = "nothing: a guarantee covers all of it"
@@ -74,21 +70,7 @@ def unit_text(unit: Unit) -> str:
     return f"'{unit.attribute}' (at most {counted(unit.max_cases, 'case')} kept of each)"
 
 
-class Claimed(Protocol):
-    """A claim of a plan, or a guarantee of a statement."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed."""
-        ...
-
-    @property
-    def given(self) -> ConditionedOn | None:
-        """What it takes as known."""
-        ...
-
-
-def guarantee_line(claim: Claimed, unit: Unit) -> str:
+def guarantee_line(claim: "Claim | StatedGuarantee", unit: Unit) -> str:
     """A claim in one plain line, its kind first."""
     who = "case" if unit.attribute is None else f"'{unit.attribute}'"
     known = ", given everything else that is released" if claim.given is not None else ""
@@ -177,7 +159,15 @@ def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier")
         if caveat.kind != "intersection" or without_bound is None
     ]
     if without_bound:
-        line = _beside_others(without_bound, which, bounded=plan.bounded)
+        carry, it = ("carries", "it") if without_bound == 1 else ("carry", "them")
+        line = (
+            f"{counted(without_bound, f'{which} release')} of this dataset {carry} no DP guarantee"
+        )
+        if plan.bounded:
+            they = "it" if without_bound == 1 else "they"
+            line += f": no budget bounds what {they} disclosed"
+        else:
+            line += f": whoever has {it} and this one can intersect them"
         weighed.insert(0, (_weight("intersection"), line))
     said = [line for _, line in sorted(weighed, key=lambda each: each[0])]
     return (*said, *purpose_lines(plan.policy.metadata.purpose))
@@ -204,13 +194,3 @@ def open_window_line(plan: Plan, now: datetime | None = None) -> str | None:
         f"window {name} ends on {after:%Y-%m-%d} (UTC): cases that start after this release need "
         "another release of it, which is charged again"
     )
-
-
-def _beside_others(count: int, which: str, *, bounded: bool) -> str:
-    """What other releases of the dataset mean that no budget bounds."""
-    many = counted(count, f"{which} release")
-    carry = "carries" if count == 1 else "carry"
-    line = f"{many} of this dataset {carry} no DP guarantee"
-    if bounded:
-        return f"{line}: no budget bounds what {'it' if count == 1 else 'they'} disclosed"
-    return f"{line}: whoever has {'it' if count == 1 else 'them'} and this one can intersect them"

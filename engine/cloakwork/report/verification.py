@@ -155,19 +155,17 @@ def verification_json(verified: Verification) -> dict[str, Any]:
         "measured": [check.says for check in verified.measured],
         "derived_again": [check.says for check in verified.derived],
         "signers_word": list(verified.unverifiable_claims),
-        "advisories": [_finding_json(finding) for finding in verified.advisories],
+        "advisories": [
+            {
+                "id": finding.advisory.id,
+                "title": finding.advisory.title,
+                "status": finding.status,
+                "concerns": finding.kind,
+                "says": finding.advisory.says,
+                "depends": finding.advisory.depends,
+                "remedy": finding.advisory.remedy,
+            }
+            for finding in verified.advisories
+        ],
         "internal_folder": verified.internal,
-    }
-
-
-def _finding_json(finding: AdvisoryMatch) -> dict[str, Any]:
-    advisory = finding.advisory
-    return {
-        "id": advisory.id,
-        "title": advisory.title,
-        "status": finding.status,
-        "concerns": finding.kind,
-        "says": advisory.says,
-        "depends": advisory.depends,
-        "remedy": advisory.remedy,
     }
