@@ -32,8 +32,7 @@ from cloakwork.mechanisms.steps import Decision  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402
 from cloakwork.plan.planner import make_plan  # noqa: E402
 from cloakwork.plan.profile import profile_params  # noqa: E402
-from cloakwork.policy.budget import ProfileShare  # noqa: E402
-from cloakwork.policy.model import Policy  # noqa: E402
+from cloakwork.policy.model import Policy, ProfileShare  # noqa: E402
 from cloakwork.run.profile import figures_of  # noqa: E402
 
 LOGS = {"sepsis": 1050, "receipt": 1430, "bpic2020_domestic_declarations": 10500}

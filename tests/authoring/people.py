@@ -8,7 +8,7 @@ import pytest
 
 from cloakwork.authoring.registry import Registry
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.policy.library import shipped
+from cloakwork.policy.load import shipped
 from cloakwork.publishing.keys import SigningKey, signing_key, trust
 
 NAME = "permits@1.0.0"

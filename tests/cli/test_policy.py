@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from cloakwork.cli.policy import policy
 from cloakwork.errors import PolicyError
 from cloakwork.plan.policies import load_policy
-from cloakwork.policy.library import list_policies
+from cloakwork.policy.load import list_policies
 from cloakwork.policy.schema import schema_text
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.policy.library import shipped
+from cloakwork.policy.load import shipped
 from conftest import Said
 
 

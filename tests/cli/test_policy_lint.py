@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cloakwork.policy.advice import ADVICE_RULES
-from cloakwork.policy.library import shipped
+from cloakwork.policy.load import shipped
 from conftest import EXAMPLES, Said
 
 Command = Callable[..., Said]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cloakwork.console.workplace import text_digest
-from cloakwork.policy.syntax import read_document
+from cloakwork.policy.document import read_document
 from console.conftest import LOG, POLICY, Visitor
 
 

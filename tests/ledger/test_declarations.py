@@ -16,7 +16,7 @@ from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.declarations import WINDOW_LENGTHS
 from cloakwork.ledger.ledger import Ledger, ReservationRequest
-from cloakwork.policy.windows import Period
+from cloakwork.policy.declared import Period
 from ledger.test_ledger import metric, reserve, total, unit
 
 

@@ -7,7 +7,7 @@ import yaml
 
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy import Policy
-from cloakwork.policy.library import shipped
+from cloakwork.policy.load import shipped
 
 Edit = Callable[[dict[str, Any]], object]
 

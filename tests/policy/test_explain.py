@@ -6,7 +6,7 @@ import pytest
 
 from cloakwork.plan.policies import load_shipped
 from cloakwork.policy.explain import explain
-from cloakwork.policy.library import list_policies
+from cloakwork.policy.load import list_policies
 from policy.edits import edited, put, rule
 
 

@@ -7,7 +7,7 @@ import pytest
 from cloakwork.errors import PolicyError
 from cloakwork.plan.policies import load_shipped
 from cloakwork.policy import library
-from cloakwork.policy.library import list_policies, resolve_policy, shipped
+from cloakwork.policy.load import list_policies, resolve_policy, shipped
 
 
 def test_at_least_seven_policies_are_shipped() -> None:

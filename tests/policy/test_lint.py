@@ -3,8 +3,8 @@
 import pytest
 
 from cloakwork.plan.policies import load_shipped
-from cloakwork.policy.library import list_policies
 from cloakwork.policy.lint import lint
+from cloakwork.policy.load import list_policies
 from policy.edits import Edit, edited, goal, put, rule
 
 

@@ -19,11 +19,9 @@ from cloakwork.mechanisms.installed import KNOWN_MECHANISMS
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.policies import load_policy, parse_policy, vocabulary
 from cloakwork.policy import Policy, digest, load
-from cloakwork.policy.library import list_policies, shipped
+from cloakwork.policy.document import LARGEST_FILE, MOST_VALUES
 from cloakwork.policy.lint import lint
-from cloakwork.policy.load import canonical
-from cloakwork.policy.syntax import LARGEST_FILE
-from cloakwork.policy.yaml_nodes import MOST_VALUES
+from cloakwork.policy.load import canonical, list_policies, shipped
 from conftest import runs
 
 HERE = Path(__file__).parent

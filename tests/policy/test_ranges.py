@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cloakwork.policy.attribute_rules import AttributeRule
-from cloakwork.policy.ranges import number_of_end
+from cloakwork.policy.declared import number_of_end
+from cloakwork.policy.model import AttributeRule
 
 _DAYS = ["2024-01-01", "2024-12-31"]
 _INSTANTS = ["2024-01-01T00:00:00Z", "2024-12-31T00:00+01:00"]

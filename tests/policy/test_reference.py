@@ -7,9 +7,9 @@ import pytest
 
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import parse_policy
-from cloakwork.policy.library import list_policies, shipped
 from cloakwork.policy.lint import lint
-from cloakwork.policy.reference import with_reference
+from cloakwork.policy.load import list_policies, shipped
+from cloakwork.policy.schema import with_reference
 
 PAGE = shipped("policies").parent / "docs" / "policy-language.md"
 TEXT = PAGE.read_text("utf-8")

@@ -9,7 +9,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from cloakwork.plan.policies import load_policy
-from cloakwork.policy.library import list_policies, shipped
+from cloakwork.policy.load import list_policies, shipped
 from cloakwork.policy.schema import FILE, policy_schema, schema_text
 
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from cloakwork.cli.policy import policy
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import load_policy, load_shipped
-from cloakwork.policy.library import list_policies
+from cloakwork.policy.load import list_policies
 
 
 @pytest.mark.parametrize("name", list_policies())

@@ -10,8 +10,8 @@ import pytest
 from cloakwork.errors import PolicyError
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import parse_policy
-from cloakwork.policy.library import list_templates, template_text
-from cloakwork.policy.placeholders import STILL_OPEN
+from cloakwork.policy.load import list_templates, template_text
+from cloakwork.policy.semantics import STILL_OPEN
 from conftest import Said, runs
 
 SLOW = ("municipality", "insurer")

@@ -3,9 +3,8 @@
 import pytest
 
 from cloakwork.plan.policies import load_shipped
-from cloakwork.policy.diff import diff
+from cloakwork.policy.diff import diff, version_step
 from cloakwork.policy.model import Policy
-from cloakwork.policy.versions import version_step
 from policy.edits import Edit, edited, goal, put
 
 LOOSER, TIGHTER = goal(k=9), goal(k=11)

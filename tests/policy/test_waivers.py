@@ -7,11 +7,10 @@ import pytest
 
 from cloakwork.errors import PolicyError
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.advice import ADVICE_RULES, LOG_RULES, POLICY_RULES
+from cloakwork.policy.advice import ADVICE_RULES, LOG_RULES, POLICY_RULES, judged, waiver_lines
 from cloakwork.policy.diff import diff
 from cloakwork.policy.lint import RULES, lint
 from cloakwork.policy.load import digest
-from cloakwork.policy.waivers import judged, waiver_lines
 from policy.edits import Edit, edited, goal, put
 
 LAST_DAY = date(2027, 6, 30)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.policy.windows import SPELLINGS, Period, Windows
+from cloakwork.policy.declared import SPELLINGS, Period, Windows
 
 FORMATS: dict[Period, str] = {
     "1 day": "%Y-%m-%d",

@@ -4,7 +4,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.policy.yaml_text import in_quotes
+from cloakwork.policy.document import in_quotes
 
 
 @given(st.text())

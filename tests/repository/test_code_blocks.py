@@ -22,7 +22,7 @@ import yaml
 
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import parse_policy
-from cloakwork.policy.windows import SPELLINGS
+from cloakwork.policy.declared import SPELLINGS
 from conftest import Said
 from repository.checkout import ROOT, environment
 from repository.pages import RUN, SHOWN, Block, blocks_of, indented

@@ -21,10 +21,9 @@ from cloakwork.log.formats.detect import detect_input
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.policy.advice import Advice, named_advice
-from cloakwork.policy.document import Steps
+from cloakwork.policy.document import Steps, did_you_mean
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
-from cloakwork.policy.validation_messages import did_you_mean
 
 _STANDARD: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
 

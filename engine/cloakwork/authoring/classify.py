@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from cloakwork.authoring.figures import Figures
-from cloakwork.policy.attribute_rules import Role
 from cloakwork.policy.attribute_words import (
     DIRECT,
     FREE_TEXT,
@@ -23,6 +22,7 @@ from cloakwork.policy.attribute_words import (
     names_one_of,
     words_of,
 )
+from cloakwork.policy.model import Role
 
 Nature = Literal[
     "copy",

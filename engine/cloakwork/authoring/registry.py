@@ -27,10 +27,10 @@ from cloakwork.ledger.journal import Entry
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.formats.options import mapped_columns
 from cloakwork.plan.policies import parse_policy
+from cloakwork.policy.advice import waiver_lines
+from cloakwork.policy.document import did_you_mean
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
-from cloakwork.policy.validation_messages import did_you_mean
-from cloakwork.policy.waivers import waiver_lines
 from cloakwork.publishing.keys import SigningKey, signing_key
 
 _REFERENCE: Final = re.compile(

@@ -14,10 +14,9 @@ from cloakwork.plan.planner import plan_text
 from cloakwork.plan.policies import load_policy, parse_policy
 from cloakwork.plan.profile import Profile
 from cloakwork.plan.prove import replan, require_window
-from cloakwork.policy.library import resolve_policy
-from cloakwork.policy.load import digest
+from cloakwork.policy.document import read_text
+from cloakwork.policy.load import digest, resolve_policy
 from cloakwork.policy.model import Policy
-from cloakwork.policy.syntax import read_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Final
 from cloakwork.authoring.suggestion import with_questions
 from cloakwork.base.errors import PolicyError
 from cloakwork.plan.policies import parse_policy
-from cloakwork.policy.library import list_templates, shipped, template_text
-from cloakwork.policy.placeholders import STILL_OPEN
-from cloakwork.policy.yaml_text import in_quotes
+from cloakwork.policy.document import in_quotes
+from cloakwork.policy.load import list_templates, shipped, template_text
+from cloakwork.policy.semantics import STILL_OPEN
 
 SCHEMA_FILE: Final = "privacy-policy-v1.json"
 

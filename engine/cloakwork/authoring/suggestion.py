@@ -31,8 +31,8 @@ from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.formats.detect import DetectedInput
 from cloakwork.log.formats.options import ROLES, InputOptions
 from cloakwork.policy.attribute_words import PERSON, names_one_of, words_of
-from cloakwork.policy.placeholders import HEADER_QUESTIONS, NO_PURPOSE, placeholder
-from cloakwork.policy.yaml_text import in_quotes
+from cloakwork.policy.document import in_quotes
+from cloakwork.policy.semantics import HEADER_QUESTIONS, NO_PURPOSE, placeholder
 
 Goal = Literal["k-anonymity", "control-flow-dp", "whole-log-dp"]
 Audience = Literal["internal", "share", "publish"]

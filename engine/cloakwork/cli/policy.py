@@ -134,7 +134,7 @@ def schema(out: Path | None) -> None:
 def list_(as_json: bool) -> None:
     """List the policies that come with Cloakwork."""
     from cloakwork.plan.policies import load_shipped
-    from cloakwork.policy.library import list_policies
+    from cloakwork.policy.load import list_policies
 
     found = [(name, load_shipped(name).metadata.purpose) for name in list_policies()]
     if as_json:

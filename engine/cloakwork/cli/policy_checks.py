@@ -157,9 +157,8 @@ def diff(
     OLD and NEW: files, shipped policies, or NAME@VERSION of the registry.
     """
     from cloakwork.authoring.sources import policy_source
+    from cloakwork.policy.diff import counted_changes, verdict, version_step
     from cloakwork.policy.diff import diff as differences
-    from cloakwork.policy.diff import verdict
-    from cloakwork.policy.versions import counted_changes, version_step
     from cloakwork.report.policy_findings import (
         CHANGE_RULES,
         VERDICTS,

@@ -31,7 +31,7 @@ from cloakwork.report.screen import block, columns, printable
 if TYPE_CHECKING:
     from cloakwork.authoring.classify import Proposal
     from cloakwork.authoring.suggestion import Audience, Goal, Suggestion, SuggestionRequest
-    from cloakwork.policy.attribute_rules import Role
+    from cloakwork.policy.model import Role
 
 STARTER: Final = "kanon-dp-timestamps"
 
@@ -76,7 +76,7 @@ def init(
     """
     from cloakwork.authoring.starter import questions_of, shipped_policy, template_policy
     from cloakwork.authoring.suggestion import SuggestionRequest, with_questions
-    from cloakwork.policy.library import list_policies, list_templates
+    from cloakwork.policy.load import list_policies, list_templates
 
     if list_them:
         _list()
@@ -112,7 +112,7 @@ def init(
 
 
 def _require_known(name: str, known: list[str], option: str) -> None:
-    from cloakwork.policy.validation_messages import did_you_mean
+    from cloakwork.policy.document import did_you_mean
 
     if name not in known:
         guess = did_you_mean(name, known)
@@ -144,7 +144,7 @@ def _print_paragraph(text: str) -> None:
 def _list() -> None:
     from cloakwork.authoring.starter import sectors
     from cloakwork.plan.policies import load_shipped
-    from cloakwork.policy.library import list_policies
+    from cloakwork.policy.load import list_policies
 
     policies = [(name, load_shipped(name).metadata.purpose) for name in list_policies()]
     for title, rows in (("--template NAME", sectors()), ("--from NAME", policies)):

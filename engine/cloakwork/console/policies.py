@@ -19,11 +19,10 @@ from cloakwork.console.visits import (
 )
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, text_digest, write_text
 from cloakwork.plan.policies import load_policy, parse_policy
-from cloakwork.policy.diff import Change, diff, verdict
+from cloakwork.policy.diff import Change, diff, verdict, version_step
 from cloakwork.policy.explain import Section, explain
 from cloakwork.policy.lint import lint
 from cloakwork.policy.schema import policy_schema
-from cloakwork.policy.versions import version_step
 from cloakwork.report.policy_findings import VERDICTS, Annotation, placed_advice, version_sentence
 
 

@@ -11,9 +11,8 @@ import polars as pl
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.facts import RangeType
 from cloakwork.base.globs import is_glob
-from cloakwork.policy.attribute_rules import AttributeRule
-from cloakwork.policy.model import Policy
-from cloakwork.policy.ranges import number_of_end
+from cloakwork.policy.declared import number_of_end
+from cloakwork.policy.model import AttributeRule, Policy
 
 USUAL_VALUES: Final = 10
 """Values of an attribute of which nothing is declared."""

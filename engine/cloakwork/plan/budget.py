@@ -19,8 +19,7 @@ from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import Plan
 from cloakwork.plan.windows import charged_window
-from cloakwork.policy.budget import Budget, Limit
-from cloakwork.policy.model import Policy
+from cloakwork.policy.model import Budget, Limit, Policy
 
 CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
 

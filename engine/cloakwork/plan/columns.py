@@ -15,7 +15,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED, PlannedExposure, TreatedAttribute
 from cloakwork.plan.sentences import exposure_in_words
-from cloakwork.policy.attribute_rules import AttributeRule, Role
+from cloakwork.policy.model import AttributeRule, Role
 
 
 def classify_columns(draft: Draft) -> Draft:

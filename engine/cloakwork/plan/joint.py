@@ -34,8 +34,7 @@ from cloakwork.plan.choose import (
     with_prediction,
 )
 from cloakwork.plan.model import ConsideredMechanism, Step
-from cloakwork.policy.budget import ATTRIBUTES, PartName
-from cloakwork.policy.model import Mechanisms
+from cloakwork.policy.model import ATTRIBUTES, Mechanisms, PartName
 
 SHARES: Final[Mapping[PartName, float]] = {CONTROL_FLOW: 0.5, TIMESTAMPS: 0.25, ATTRIBUTES: 0.25}
 """Weights of the parts' shares of mu squared, where the policy sets none; compared with others on

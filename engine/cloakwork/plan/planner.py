@@ -14,9 +14,9 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.passes import PASSES
 from cloakwork.plan.policies import parse_policy
 from cloakwork.plan.windows import facts_in_window
+from cloakwork.policy.document import read_text
 from cloakwork.policy.load import digest, placed_causes
 from cloakwork.policy.model import Policy, describe_version
-from cloakwork.policy.syntax import read_text
 
 
 def plan_file(

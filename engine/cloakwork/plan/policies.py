@@ -5,7 +5,7 @@ from pathlib import Path
 from cloakwork.mechanisms.installed import KNOWN_MECHANISMS, installed_names
 from cloakwork.mechanisms.registry import options_of
 from cloakwork.policy import load
-from cloakwork.policy.library import shipped_path
+from cloakwork.policy.load import shipped_path
 from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import Vocabulary
 

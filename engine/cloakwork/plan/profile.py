@@ -5,8 +5,7 @@ from cloakwork.base.costs import Cost
 from cloakwork.base.errors import Cause, PlanImpossible
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.mechanisms.profile import Profile, ProfileParams, params_within
-from cloakwork.policy.budget import ProfileShare
-from cloakwork.policy.model import Policy
+from cloakwork.policy.model import Policy, ProfileShare
 
 __all__ = ["Profile", "profile_params", "require_profile_params"]
 

@@ -20,8 +20,7 @@ from cloakwork.mechanisms.kanon.generalise import (
 from cloakwork.plan.choose import step_of
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED, Step, TreatedAttribute
-from cloakwork.policy.attribute_rules import AttributeRule
-from cloakwork.policy.model import Policy
+from cloakwork.policy.model import AttributeRule, Policy
 
 
 def generalise_quasi_identifiers(draft: Draft) -> Draft:

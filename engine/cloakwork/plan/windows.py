@@ -14,8 +14,8 @@ from cloakwork.base.errors import Cause, PlanImpossible
 from cloakwork.base.facts import CASE, Facts, unit_name
 from cloakwork.guarantees.claims import HoldsWindow
 from cloakwork.plan.draft import Draft
+from cloakwork.policy.declared import SPELLINGS
 from cloakwork.policy.model import Policy, describe_version
-from cloakwork.policy.windows import SPELLINGS
 
 
 def facts_in_window(policy: Policy, facts: Facts, window: str | None) -> Facts:

@@ -10,10 +10,8 @@ from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import METADATA, TIMESTAMPS
 from cloakwork.base.quantities import format_duration
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
-from cloakwork.policy.attribute_rules import AttributeRule
-from cloakwork.policy.budget import Budget, Limit
-from cloakwork.policy.model import Policy, describe_version
-from cloakwork.policy.windows import SPELLINGS, Windows
+from cloakwork.policy.declared import SPELLINGS, Windows
+from cloakwork.policy.model import AttributeRule, Budget, Limit, Policy, describe_version
 
 MOST_VALUES: Final = 20
 """Values of a domain that are spelt out."""

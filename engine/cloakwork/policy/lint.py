@@ -1,13 +1,15 @@
 """Advice on a valid policy: what a careful reader would ask its author."""
 
 import math
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from pydantic import JsonValue
 
 from cloakwork.base.costs import guessing_advantage
-from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.facts import CASE, unit_name
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import (
     VACUOUS_T,
     DifferentialPrivacy,
@@ -16,12 +18,11 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.policy.advice import Advice, named_advice
-from cloakwork.policy.advice_on_facts import missing_values, unused_values, windows_and_facts
 from cloakwork.policy.attribute_words import STAFF, names_one_of, words_of
+from cloakwork.policy.document import Steps
 from cloakwork.policy.explain import covered_columns, gains_of_declaring, is_released
-from cloakwork.policy.invisible import invisible_characters
 from cloakwork.policy.model import Policy
-from cloakwork.policy.placeholders import PURPOSE_ASKED, is_unstated
+from cloakwork.policy.semantics import PURPOSE_ASKED, is_unstated
 
 CASE_ID: Final = "case:concept:name"
 LARGE_EPSILON: Final = 4.0
@@ -353,6 +354,103 @@ def _cases_to_be_seen(goal: DifferentialPrivacy, max_cases: int) -> int:
     """
     units = math.log1p(math.expm1(goal.epsilon) / (2 * goal.delta)) / goal.epsilon
     return math.ceil(units) * max_cases
+
+
+FOUND_SHARE: Final = "a fifth"
+"""What finding values takes, in words, unless an option says else."""
+
+
+def missing_values(policy: Policy) -> Iterator[Advice]:
+    """Where attributes are drawn anew, the values that they may have have to be declared."""
+    for index, goal in enumerate(policy.spec.guarantees):
+        if isinstance(goal, DifferentialPrivacy) and goal.covers_whole_log():
+            for place, name in enumerate(goal.over):
+                message = _lacking(policy, policy.column(name))
+                if message is not None:
+                    yield Advice(("spec", "guarantees", index, "over", place), message)
+
+
+def _lacking(policy: Policy, column: str) -> str | None:
+    """What is not declared of a column that is drawn anew; None where nothing is missing."""
+    rule = policy.spec.attributes.get(column)
+    if rule is None or column in (CONTROL_FLOW, TIMESTAMPS, METADATA):
+        return None
+    if column == policy.spec.unit.attribute:
+        return f"'{column}' says who is protected, and no released case is anybody's: leave it out"
+    if rule.role == "identifier":
+        return f"'{column}' is an identifier, and has no values that are public: leave it out"
+    if rule.find_values:
+        return (
+            f"the values of '{column}' are found through noise, which takes "
+            f"{FOUND_SHARE} of what attributes are measured with, and loses values of few cases; "
+            "declare its domain if it is known without the log"
+        )
+    if rule.domain is None and rule.range is None:
+        return (
+            f"which values '{column}' may have must be public: give it a domain: [low, high], "
+            "or for numbers a range: [0, 100]; if they are not, find_values: true finds those "
+            "that many cases have, at a price"
+        )
+    return None
+
+
+def windows_and_facts(policy: Policy) -> Iterator[Advice]:
+    """What windows of a growing log make of other keys."""
+    spec = policy.spec
+    if spec.budget.windows is None:
+        return
+    if spec.assume.window is not None:
+        message = "it is not used: a case starts in the window that 'cloakwork apply' names"
+        yield Advice(("spec", "assume", "window"), message)
+    if unit_name(spec.unit) != CASE:
+        message = (
+            f"one '{spec.unit.attribute}' may have cases in every window, so all windows share "
+            "one total: it has to last for as many releases as are planned"
+        )
+        yield Advice(("spec", "budget", "windows"), message)
+
+
+def unused_values(policy: Policy) -> Iterator[Advice]:
+    """Values are declared for a guarantee; without one the attribute is dropped, unnoticed."""
+    for name, rule in policy.spec.attributes.items():
+        is_declared = rule.find_values or rule.domain is not None or rule.range is not None
+        if is_declared and rule.treatment is None and not is_released(policy, name):
+            message = (
+                f"the values of '{name}' are declared, but no guarantee covers it, so it is "
+                "dropped: name it under over, or say treatment: drop"
+            )
+            yield Advice(("spec", "attributes", name), message)
+
+
+_LAID_OUT: Final = "\n\t"
+
+
+def invisible_characters(policy: Policy) -> Iterator[Advice]:
+    """Each key and value that holds control characters, or such of Unicode's category Cf."""
+    content = policy.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    for steps, text in _texts(content, ()):
+        hidden = dict.fromkeys(letter for letter in text if _is_invisible(letter))
+        if hidden:
+            codes = ", ".join(ascii(letter)[1:-1] for letter in hidden)
+            message = f"holds {codes}, which nobody sees; remove it unless the log has it there"
+            yield Advice(steps, message)
+
+
+def _is_invisible(letter: str) -> bool:
+    kinds = ("Cc", "Cf", "Zl", "Zp")
+    return unicodedata.category(letter) in kinds and letter not in _LAID_OUT
+
+
+def _texts(content: Any, steps: Steps) -> Iterator[tuple[Steps, str]]:
+    if isinstance(content, str):
+        yield steps, content
+    elif isinstance(content, Mapping):
+        for key, value in content.items():
+            yield (*steps, key), str(key)
+            yield from _texts(value, (*steps, key))
+    elif isinstance(content, list):
+        for index, member in enumerate(content):
+            yield from _texts(member, (*steps, index))
 
 
 RULES: Final[Mapping[str, Callable[[Policy], Iterator[Advice]]]] = {

@@ -13,18 +13,318 @@ from pydantic import (
     model_validator,
 )
 
+from cloakwork.base.costs import Cost, epsilon_of_advantage
 from cloakwork.base.facts import CASE, Facts, Unit, unit_name
 from cloakwork.base.globs import MOST_GLOBS, RuleResolver, is_glob, matches, rule_resolver
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.base.quantities import DATASET_PATTERN, Frozen, Value
+from cloakwork.base.quantities import (
+    DATASET_PATTERN,
+    LEAST_EPSILON,
+    MOST_BUDGET,
+    MOST_EPSILON,
+    Frozen,
+    Number,
+    Probability,
+    Value,
+)
 from cloakwork.guarantees import Guarantee
 from cloakwork.log.formats.options import InputOptions
-from cloakwork.policy.attribute_rules import AttributeRule, Role
-from cloakwork.policy.budget import Budget, ProfileShare
-from cloakwork.policy.fields import Boolean, ShortName, is_empty
-from cloakwork.policy.public_facts import Assume
-from cloakwork.policy.ranges import number_of_end
-from cloakwork.policy.waivers import Waiver
+from cloakwork.policy.advice import Waiver
+from cloakwork.policy.declared import (
+    Assume,
+    Boolean,
+    Quantity,
+    RangeEnd,
+    ShortName,
+    ValueType,
+    WholeNumber,
+    Windows,
+    coherent_type,
+    is_empty,
+    number_of_end,
+)
+
+Role = Literal[
+    "identifier",
+    "case-id",
+    "control-flow",
+    "timestamp",
+    "quasi-identifier",
+    "sensitive",
+    "insensitive",
+]
+Treatment = Literal["keep", "drop", "pseudonymise", "generalise"]
+
+
+class AttributeRule(Frozen):
+    """What happens to one attribute, or to all that match a glob."""
+
+    role: Annotated[
+        Role | None,
+        Field(
+            description=(
+                "What the attribute is; control-flow and timestamp name the log's two main "
+                "columns, case-id the column of a table that tells cases apart"
+            )
+        ),
+    ] = None
+    treatment: Annotated[
+        Treatment | None,
+        Field(
+            description=(
+                "What happens to the values; "
+                "without one they are released where a guarantee covers them, else dropped"
+            )
+        ),
+    ] = None
+    hierarchy: Annotated[
+        dict[str, Value] | None,
+        Field(description="Generalisation tree: {group: {subgroup: [value, ...]}}"),
+    ] = None
+    level: Annotated[
+        WholeNumber,
+        Field(
+            ge=0,
+            le=40,
+            description=(
+                "Depth of the groups to release; 0 is the root, "
+                "values that lie higher take their lowest group"
+            ),
+        ),
+    ] = 1
+    bins: Annotated[
+        tuple[Quantity, ...] | None,
+        Field(
+            min_length=2, description="Edges of intervals, ascending; values outside are dropped"
+        ),
+    ] = None
+    domain: Annotated[
+        tuple[Value, ...] | None,
+        Field(min_length=1, description="All values that may occur, declared public"),
+    ] = None
+    range: Annotated[
+        tuple[RangeEnd, ...] | None,
+        Field(
+            min_length=2,
+            max_length=2,
+            description="Least and largest number, day or instant that may occur, declared public",
+        ),
+    ] = None
+    type: Annotated[
+        ValueType | None,
+        Field(
+            description=(
+                "What the numbers of a range are, integer or number; or what values are that "
+                "find_values finds, text or integer"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = None
+    find_values: Annotated[
+        Boolean,
+        Field(
+            description=(
+                "Where no domain is public: find the values that many cases have, through noise "
+                "that the guarantee pays for"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = False
+    link: Annotated[
+        Boolean,
+        Field(description="Give one value the same pseudonym in every release of the dataset"),
+    ] = False
+
+    def value_type(self) -> Any:
+        """What its values are, of a range or where they are found; None of others."""
+        return coherent_type(self.type, self.range, finds=self.find_values)
+
+    @property
+    def _may_coarsen(self) -> bool:
+        return self.treatment == "generalise" or (
+            self.role == "quasi-identifier" and self.treatment in (None, "keep")
+        )
+
+    @field_validator("bins")
+    @classmethod
+    def _ascending(cls, bins: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if bins and list(bins) != sorted(set(bins)):
+            raise ValueError("must ascend, without repeating an edge")
+        return bins
+
+    @model_validator(mode="after")
+    def _coherent(self) -> "AttributeRule":
+        if self.role is None and self.treatment is None:
+            raise ValueError("needs a role, such as role: insensitive, or a treatment")
+        if self.role == "case-id" and self.treatment not in (None, "drop"):
+            raise ValueError("treatment must be drop where the role is case-id: cases are renamed")
+        if self.treatment == "generalise" and (self.hierarchy is None) == (self.bins is None):
+            raise ValueError("treatment generalise needs either a hierarchy or bins")
+        if self.hierarchy is not None and self.bins is not None:
+            raise ValueError("needs a hierarchy or bins, not both")
+        if not self._may_coarsen and not (self.hierarchy is None and self.bins is None):
+            name = "bins" if self.hierarchy is None else "hierarchy"
+            raise ValueError(
+                f"{name} belongs to treatment: generalise, or to role: quasi-identifier"
+            )
+        if self.range is not None and self.domain is not None:
+            raise ValueError("range stands in place of a domain; give one of them")
+        type_ = coherent_type(self.type, self.range, finds=self.find_values)
+        if self.range is not None and number_of_end(self.range[0]) >= number_of_end(self.range[1]):
+            what = {"date": "days", "time": "instants"}.get(str(type_), "numbers")
+            raise ValueError(f"range must be two ascending {what}, the least first")
+        if self.find_values and (self.domain is not None or self.range is not None):
+            raise ValueError("find_values stands in place of a domain or a range; give one of them")
+        if self.link and self.treatment != "pseudonymise":
+            raise ValueError("link belongs to treatment: pseudonymise")
+        if self.treatment in ("pseudonymise", "generalise") and self.role in (
+            "control-flow",
+            "timestamp",
+        ):
+            raise ValueError(f"treatment must be keep or drop where the role is {self.role}")
+        return self
+
+
+class Limit(Frozen):
+    """A budget: epsilon and delta, or the guessing advantage that they come to."""
+
+    epsilon: Annotated[
+        Number | None,
+        Field(
+            ge=LEAST_EPSILON,
+            le=MOST_BUDGET,
+            description="Differential privacy's epsilon; smaller is more private",
+        ),
+    ] = None
+    delta: Annotated[
+        Probability,
+        Field(
+            ge=0,
+            lt=1,
+            description=(
+                "Probability that may escape the bound of epsilon, "
+                "for example 1.0e-6; 0, or at least 1e-20"
+            ),
+        ),
+    ] = 0.0
+    guessing_advantage: Annotated[
+        Number | None,
+        Field(
+            gt=0,
+            lt=1,
+            description="Largest rise of an attacker's probability that somebody is in the log",
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_of(self) -> "Limit":
+        if (self.epsilon is None) == (self.guessing_advantage is None):
+            raise ValueError("needs either epsilon or guessing_advantage")
+        self.cost()  # refuses an advantage that leaves no epsilon beside its delta
+        return self
+
+    def cost(self) -> Cost:
+        """The limit as epsilon and delta."""
+        if self.guessing_advantage is not None:
+            return Cost(
+                epsilon=epsilon_of_advantage(self.guessing_advantage, self.delta), delta=self.delta
+            )
+        assert self.epsilon is not None  # noqa: S101 - the validator holds
+        return Cost(epsilon=self.epsilon, delta=self.delta)
+
+
+class Total(Limit):
+    """What all releases of the dataset together may cost; metric and local privacy may be capped
+    separately.
+    """
+
+    metric: Annotated[
+        Limit | None, Field(description="Separate total for metric privacy per value")
+    ] = None
+    local: Annotated[
+        Limit | None, Field(description="Separate total for local differential privacy per value")
+    ] = None
+
+
+class ProfileShare(Frozen):
+    """What a DP profile of the log may cost: a part of what the guarantee of differential privacy
+    allows.
+    """
+
+    epsilon: Annotated[
+        Number,
+        Field(ge=LEAST_EPSILON, le=MOST_EPSILON, description="Its part of the guarantee's epsilon"),
+    ]
+    delta: Annotated[
+        Probability,
+        Field(
+            ge=0,
+            lt=1,
+            description="Its part of the guarantee's delta; without one no activities are selected",
+        ),
+    ] = 0.0
+    activities_per_case: Annotated[
+        WholeNumber,
+        Field(
+            ge=1,
+            le=10_000,
+            description="How many activities of a case count when activities are selected",
+        ),
+    ] = 8
+
+
+ATTRIBUTES: Final = "attributes"
+
+Weight = Annotated[Number, Field(gt=0, le=1e6)]
+
+PartName = Literal["control-flow", "timestamps", "attributes"]
+"""Parts of a log that mechanisms of one guarantee serve; ``attributes``: all that it covers."""
+
+
+class Budget(Frozen):
+    """What one release and all releases of the dataset may cost."""
+
+    release: Annotated[Limit | None, Field(description="Most that one release may cost")] = None
+    total: Annotated[
+        Total | None, Field(description="Most that all releases of the dataset may cost together")
+    ] = None
+    books: Annotated[
+        dict[ShortName, Limit],
+        Field(
+            description=(
+                "Totals by protected unit (case, or an attribute) that are kept apart from each "
+                "other: none counts what releases that protect another unit listed here cost, "
+                "and they do not add up to one person's risk"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = {}
+    shares: Annotated[
+        dict[PartName, Weight],
+        Field(
+            description=(
+                "How a guarantee over control-flow and more columns is shared out: weights of "
+                "control-flow, timestamps and attributes, which need not add up to 1; a "
+                "part's noise falls with the root of its share"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = {}
+    windows: Annotated[
+        Windows | None,
+        Field(
+            description=(
+                "For a log that grows: each release is made of the cases that start in one "
+                "window, which apply --window names. Where the unit is the case, each window has "
+                "the total to itself"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = None
+    composition: Annotated[
+        Literal["basic", "tight"], Field(description="How releases of the dataset add up")
+    ] = "basic"
+
 
 _COLUMN_OF_ROLE: Final[dict[str, str]] = {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}
 API_VERSION: Final = "cloakwork/v1"

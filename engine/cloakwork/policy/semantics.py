@@ -1,36 +1,457 @@
-"""What a policy's shape cannot say: names that lead nowhere, and statements that contradict each
-other.
+"""What a policy's shape cannot say: names that lead nowhere, statements that contradict each other,
+and places that its author has still to fill in.
 
 Works on the plain values of a document, so that every fault is found at once, even beside faults of
-shape. Whether a policy can be *met* is not asked here; that is planning.
+shape: a document may have any shape here, and what is absent or of another shape counts as empty.
+Whether a policy can be *met* is not asked here; that is planning.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from cloakwork.base.globs import has_too_many_globs, is_glob, matches
-from cloakwork.policy.attribute_semantics import (
-    domains_are_of_one_kind,
-    globs_do_not_clash,
-    hierarchies_are_trees,
-    roles_are_unique,
-    unit_is_declared,
+from cloakwork.base.globs import RuleResolver, clashes, has_too_many_globs, is_glob, matches
+from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.guarantees import KINDS, PrivacyGuarantee
+from cloakwork.policy.document import (
+    RefusedValue,
+    ShapeError,
+    Steps,
+    did_you_mean,
+    dotted_path,
+    kind_of,
+    shown_value,
+    value_at,
 )
-from cloakwork.policy.budget import Limit
-from cloakwork.policy.content import Content, PolicyContent, mapping_at
-from cloakwork.policy.document import RefusedValue, Steps, shown_value
-from cloakwork.policy.guarantee_semantics import (
-    columns_are_listed_once,
-    covered_columns_are_not_exposed,
-    exposures_are_well_formed,
-    guarantees_are_said_once,
-    names_lead_somewhere,
+from cloakwork.policy.model import Limit
+
+STILL_OPEN: Final = "is still to be filled in"
+
+HEADER_QUESTIONS: Final = {
+    "dataset": "which dataset is it about? every release of the same data names the same",
+    "owner": "who answers for this policy?",
+    "purpose": "what is the release for?",
+}
+"""What the header of a policy asks, where nobody said it."""
+
+NO_PURPOSE: Final = "not stated yet"
+"""What a suggested policy says of its purpose where nobody said it."""
+
+PURPOSE_ASKED: Final = (
+    "metadata.purpose is not stated; Article 5(1)(b) of the GDPR asks for a specified purpose"
 )
-from cloakwork.policy.placeholders import placeholders_are_filled
-from cloakwork.policy.validation_messages import ShapeError, did_you_mean, value_at
+
+_UNSTATED: Final = frozenset({NO_PURPOSE, "not stated", "tbd", "todo", "none", "n/a", "unknown"})
+
+_PLACEHOLDER: Final = re.compile(r"\s*<([^<>]*)>\s*")
+
+
+def placeholder(question: str) -> str:
+    """What stands for an answer to ``question``, which holds no ``<`` and no ``>``.
+
+    >>> placeholder("who answers for this policy?")
+    '<who answers for this policy?>'
+    """
+    return f"<{question}>"
+
+
+def is_unstated(purpose: str) -> bool:
+    """Whether the text of a purpose says none.
+
+    >>> is_unstated("Not stated yet"), is_unstated("A study of waiting times")
+    (True, False)
+    """
+    return purpose.strip().rstrip(".").lower() in _UNSTATED
+
+
+def placeholders_are_filled(content: Mapping[str, Any]) -> Iterator[ShapeError]:
+    """A text in angle brackets is a question; texts in lists and in hierarchies are values,
+    whatever they are.
+    """
+    yield from _questions(content, ())
+
+
+def _questions(content: Any, steps: Steps) -> Iterator[ShapeError]:
+    if isinstance(content, Mapping):
+        for key, value in content.items():
+            if key == "hierarchy":
+                continue
+            yield from _questions(value, (*steps, key))
+    elif isinstance(content, RefusedValue):
+        return
+    elif isinstance(content, list):
+        for index, member in enumerate(content):
+            if isinstance(member, Mapping):
+                yield from _questions(member, (*steps, index))
+    elif isinstance(content, str) and (found := _PLACEHOLDER.fullmatch(content)):
+        yield ShapeError(steps, f"{STILL_OPEN}: {found[1].strip()}")
+
+
+COLUMNS: Final = (CONTROL_FLOW, TIMESTAMPS, METADATA)
+COLUMN_ROLES: Final = {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}
+
+Content = Mapping[str, Any]
+
+
+class PolicyContent(dict[str, Any]):
+    """A document, and which of its rules decides about a name."""
+
+    @cached_property
+    def resolver(self) -> RuleResolver[Any]:
+        """Over the rules as they are written, whatever they are."""
+        return RuleResolver(mapping_at(self, "spec", "attributes"))
+
+
+def mapping_at(content: Any, *steps: str) -> dict[str, Any]:
+    """The mapping at a path."""
+    found = value_at(content, steps)
+    return found if isinstance(found, dict) else {}
+
+
+def rule_for(content: Content, name: str) -> dict[str, Any]:
+    """The rule for a name, as ``Policy.rule_of`` finds it; empty when undeclared."""
+    known = content if isinstance(content, PolicyContent) else PolicyContent(content)
+    rule = known.resolver.rule_of(name)
+    return rule if isinstance(rule, dict) else {}
+
+
+def column_of(content: Content, name: str) -> str:
+    """The column of an attribute: that of its role, else its own name."""
+    return COLUMN_ROLES.get(str(rule_for(content, name).get("role")), name)
+
+
+def is_released(content: Content, name: str) -> bool:
+    """Whether ``name`` is a column, or an attribute that the policy declares and does not drop."""
+    if name in COLUMNS or name in mapping_at(content, "spec", "attributes"):
+        return True
+    rule = rule_for(content, name)
+    return bool(rule) and rule.get("treatment") != "drop"
+
+
+def listed_guarantees(content: Content) -> list[Any]:
+    """The guarantees as they are written."""
+    found = value_at(content, ("spec", "guarantees"))
+    return found if isinstance(found, list) else []
+
+
+def covered_columns(index: int, guarantee: Any) -> Iterator[tuple[Steps, str]]:
+    """The columns that a guarantee covers, written or by default."""
+    if not isinstance(guarantee, dict):
+        return
+    kind = KINDS.get(str(guarantee.get("kind")), PrivacyGuarantee)
+    for place, name in kind.columns_as_written(guarantee):
+        yield ("spec", "guarantees", index, *place), name
+
+
+def names_in_guarantees(content: Content) -> Iterator[tuple[Steps, str]]:
+    """The columns that any guarantee covers, with their paths."""
+    for index, guarantee in enumerate(listed_guarantees(content)):
+        yield from covered_columns(index, guarantee)
+
+
+def exposed_names(content: Content) -> Iterator[tuple[Steps, Any]]:
+    """The columns under ``expose``, with the paths that name them; mapping or list."""
+    expose = value_at(content, ("spec", "expose"))
+    if isinstance(expose, dict):
+        for name in expose:
+            yield ("spec", "expose", name), name
+    elif isinstance(expose, list):
+        for index, item in enumerate(expose):
+            if isinstance(item, dict):
+                yield ("spec", "expose", index, "column"), item.get("column")
+
+
+MOST_CLASHES: Final = 1000  # that are listed
+
+
+def roles_are_unique(content: Content) -> Iterator[ShapeError]:
+    """One attribute holds the activity, one the time, one the case id; each is named, not matched
+    by a glob.
+    """
+    holders: dict[str, str] = {}
+    for name, rule in mapping_at(content, "spec", "attributes").items():
+        role = rule.get("role") if isinstance(rule, dict) else None
+        if not isinstance(role, str) or role not in (*COLUMN_ROLES, "case-id"):
+            continue
+        steps = ("spec", "attributes", name, "role")
+        if is_glob(name):
+            yield ShapeError(
+                steps, f"cannot be {role}: that role belongs to one attribute, not to a glob"
+            )
+        elif role in holders:
+            yield ShapeError(
+                steps, f"repeats the role {role}, which {shown_value(holders[role])} holds already"
+            )
+        holders.setdefault(role, name)
+
+
+def globs_do_not_clash(content: Content) -> Iterator[ShapeError]:
+    """For every name that a log may have, the policy says which of its globs decides; no log is
+    looked at for this.
+    """
+    attributes = mapping_at(content, "spec", "attributes")
+    effects = {name: _effect_of_glob(rule) for name, rule in attributes.items()}
+    for later, earlier, alike in islice(clashes(effects), MOST_CLASHES):
+        both = f"{shown_value(later)} and {shown_value(earlier)}"
+        if alike:
+            message, hint = f"{both} match the same names", "keep one of them"
+        else:
+            message = (
+                f"{both} overlap, and neither contains the other: "
+                "which of them decides about a name that fits both is open"
+            )
+            hint = "narrow one of them, or give both the same rule"
+        yield ShapeError(("spec", "attributes", later), message, hint, of_key=True)
+
+
+def _effect_of_glob(rule: Any) -> object:
+    """What a rule for a glob does: without a treatment what it matches is dropped, for no guarantee
+    covers a glob.
+    """
+    if not isinstance(rule, dict) or rule.get("treatment") in (None, "drop"):
+        return None
+    return {name: value for name, value in rule.items() if name != "role"}
+
+
+def hierarchies_are_trees(content: Content) -> Iterator[ShapeError]:
+    """Every value stands in one place of its hierarchy, and the released level lies above the
+    values.
+    """
+    for name, rule in mapping_at(content, "spec", "attributes").items():
+        if not isinstance(rule, dict) or not isinstance(rule.get("hierarchy"), dict):
+            continue
+        steps = ("spec", "attributes", name, "hierarchy")
+        leaves = list(_leaves_of_tree(rule["hierarchy"], steps))
+        yield from _tree_faults(leaves)
+        # Names of groups are text; where a value stands in its list is a number.
+        depths = [sum(isinstance(step, str) for step in place[len(steps) :]) for place, _ in leaves]
+        deepest = max(depths, default=0)
+        level = rule.get("level", 1)
+        if isinstance(level, int) and leaves and level > deepest:
+            message = (
+                f"must be at most {deepest}, where the groups of the hierarchy end (got {level})"
+            )
+            yield ShapeError((*steps[:-1], "level"), message)
+
+
+def _leaves_of_tree(tree: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
+    """The values of a generalisation tree with their places; an empty group yields itself."""
+    if isinstance(tree, dict) and tree:
+        for group, below in tree.items():
+            yield from _leaves_of_tree(below, (*steps, group))
+    elif isinstance(tree, list) and tree:
+        for index, below in enumerate(tree):
+            place = (*steps, index)
+            if isinstance(below, dict):
+                yield from _leaves_of_tree(below, place)
+            else:
+                yield place, below
+    else:
+        yield steps, tree
+
+
+def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[ShapeError]:
+    first: dict[str, Steps] = {}
+    for steps, value in leaves:
+        if isinstance(value, RefusedValue):
+            continue
+        if isinstance(value, dict | list) or value is None:
+            yield ShapeError(
+                steps, f"must be a value, or a group that lists values (got {kind_of(value)})"
+            )
+        elif str(value) in first:
+            yield ShapeError(
+                steps, f"repeats the value {shown_value(value)} of {dotted_path(first[str(value)])}"
+            )
+        else:
+            first[str(value)] = steps
+
+
+def domains_are_of_one_kind(content: Content) -> Iterator[ShapeError]:
+    """The values of a domain fill one column of a release: all text, all numbers, or all truth
+    values.
+    """
+    for name, rule in mapping_at(content, "spec", "attributes").items():
+        domain = rule.get("domain") if isinstance(rule, dict) else None
+        if not isinstance(domain, list):
+            continue
+        first: str | None = None
+        for place, value in enumerate(domain):
+            if value is None or isinstance(value, RefusedValue):
+                continue
+            kind = _kind_in_domain(value)
+            first = first or kind
+            steps = ("spec", "attributes", name, "domain", place)
+            if kind is None:
+                yield ShapeError(
+                    steps, f"must be text, a number, true or false (got {kind_of(value)})"
+                )
+            elif kind != first:
+                message = f"is {kind}, and a value before it is {first} (got {kind_of(value)})"
+                yield ShapeError(steps, message, "write all values alike, text in quotes")
+                break
+
+
+def _kind_in_domain(value: object) -> str | None:
+    """The kind of a value, in words; None for what is no single value."""
+    if isinstance(value, bool):
+        return "a truth value"
+    if isinstance(value, int | float):
+        return "a number"
+    return "text" if isinstance(value, str) else None
+
+
+def unit_is_declared(content: Content) -> Iterator[ShapeError]:
+    """The attribute that identifies persons is declared: a misspelt one would protect single
+    cases, unnoticed.
+    """
+    name = value_at(content, ("spec", "unit", "attribute"))
+    attributes = mapping_at(content, "spec", "attributes")
+    if not isinstance(name, str) or isinstance(name, RefusedValue):
+        return
+    if is_glob(name):
+        yield ShapeError(
+            ("spec", "unit", "attribute"),
+            f"names the glob {shown_value(name)}; it must be one attribute, by name",
+        )
+        return
+    # The glob that fits everything declares nobody: a misspelt name fits it as well.
+    globs = [glob for glob in attributes if is_glob(glob) and glob != "*"]
+    if name in attributes or any(matches(glob, name) for glob in globs):
+        return
+    guess = did_you_mean(name, [known for known in attributes if not is_glob(known)])
+    message = f"names {shown_value(name)}, which the policy does not declare{guess}"
+    yield ShapeError(
+        ("spec", "unit", "attribute"), message, f"declare '{name}' under spec.attributes"
+    )
+
+
+_STRENGTHS: Final = frozenset(name for kind in KINDS.values() for name in kind.stricter_if)
+"""The numbers that say how strong a guarantee is; all else says what it is about."""
+
+
+def names_lead_somewhere(content: Content) -> Iterator[ShapeError]:
+    """A guarantee or an exposure speaks of a column, or of an attribute that the policy declares
+    and does not drop.
+    """
+    attributes = mapping_at(content, "spec", "attributes")
+    names = [*COLUMNS, *(known for known in attributes if not is_glob(known))]
+    for steps, name in names_in_guarantees(content):
+        if isinstance(name, str) and is_glob(name):
+            yield ShapeError(
+                steps,
+                (
+                    f"names the glob {shown_value(name)}; "
+                    "a guarantee covers columns, and attributes by name"
+                ),
+            )
+    for steps, name in [*names_in_guarantees(content), *exposed_names(content)]:
+        if isinstance(name, RefusedValue) or not isinstance(name, str):
+            continue
+        if is_released(content, name):
+            continue
+        guess = did_you_mean(name, names)
+        lacking = "drops" if rule_for(content, name) else "does not declare"
+        columns = f"{', '.join(COLUMNS)} or an attribute under spec.attributes"
+        yield ShapeError(
+            steps,
+            f"names {shown_value(name)}, which the policy {lacking}{guess}",
+            f"use {columns}",
+            of_key=steps[-1] == name,
+        )
+
+
+def guarantees_are_said_once(content: Content) -> Iterator[ShapeError]:
+    """Two guarantees of one kind over the same columns in the same sense: one of them is a slip."""
+    first: dict[str, int] = {}
+    for index, guarantee in enumerate(listed_guarantees(content)):
+        if not isinstance(guarantee, dict) or not isinstance(guarantee.get("kind"), str):
+            continue
+        sense = {key: value for key, value in guarantee.items() if key not in _STRENGTHS}
+        sense["over"] = sorted(str(name) for _, name in covered_columns(index, guarantee))
+        written = repr(sorted(sense.items()))
+        if written in first:
+            message = (
+                f"says {guarantee['kind']} of the same columns "
+                f"as spec.guarantees[{first[written]}]; state one"
+            )
+            yield ShapeError(("spec", "guarantees", index), message)
+        first.setdefault(written, index)
+
+
+def columns_are_listed_once(content: Content) -> Iterator[ShapeError]:
+    """A list of columns or of public values names each of them once."""
+    lists: list[Steps] = [("spec", "assume", "alphabet")]
+    for index in range(len(listed_guarantees(content))):
+        lists.append(("spec", "guarantees", index, "over"))
+    for name in mapping_at(content, "spec", "attributes"):
+        lists.append(("spec", "attributes", name, "domain"))
+    for steps in lists:
+        values = value_at(content, steps)
+        if not isinstance(values, list):
+            continue
+        seen: set[str] = set()
+        for index, value in enumerate(values):
+            # By its spelling, for to Python 1 equals 1.0 and true.
+            if repr(value) in seen:
+                yield ShapeError((*steps, index), f"repeats {shown_value(value)}")
+            seen.add(repr(value))
+
+
+def exposures_are_well_formed(content: Content) -> Iterator[ShapeError]:
+    """Written as a list, ``expose`` holds {column, reason}, each column once."""
+    listed = value_at(content, ("spec", "expose"))
+    seen: set[str] = set()
+    for index, item in enumerate(listed if isinstance(listed, list) else []):
+        steps = ("spec", "expose", index)
+        if not isinstance(item, dict):
+            yield ShapeError(steps, f"must be a mapping {{column, reason}} (got {kind_of(item)})")
+            continue
+        yield from _exposure_faults(item, steps)
+        if str(item.get("column")) in seen:
+            yield ShapeError((*steps, "column"), f"repeats {shown_value(item.get('column'))}")
+        seen.add(str(item.get("column")))
+
+
+def _exposure_faults(item: Content, steps: Steps) -> Iterator[ShapeError]:
+    for key in item:
+        if key not in ("column", "reason"):
+            guess = did_you_mean(key, ["column", "reason"])
+            yield ShapeError((*steps, key), f"unknown key {shown_value(key)}{guess}", of_key=True)
+    for key, least in (("column", 1), ("reason", 3)):
+        value = item.get(key)
+        if key not in item:
+            yield ShapeError((*steps, key), "is missing")
+        elif not isinstance(value, RefusedValue) and not isinstance(value, str):
+            yield ShapeError(
+                (*steps, key), f"must be text; put it in quotes (got {kind_of(value)})"
+            )
+        elif len(value) < least:
+            yield ShapeError(
+                (*steps, key),
+                f"must be at least {least} characters long (got {shown_value(value)})",
+            )
+
+
+def covered_columns_are_not_exposed(content: Content) -> Iterator[ShapeError]:
+    """What a guarantee covers is not exposed; a policy cannot say both."""
+    covered: dict[str, int] = {}
+    for index, guarantee in enumerate(listed_guarantees(content)):
+        for _, name in covered_columns(index, guarantee):
+            covered.setdefault(column_of(content, name), index)
+    for steps, name in exposed_names(content):
+        column = column_of(content, name) if isinstance(name, str) else ""
+        if column in covered:
+            message = (
+                f"exposes {shown_value(name)}, which spec.guarantees[{covered[column]}] covers"
+            )
+            yield ShapeError(steps, message, of_key=steps[-1] == name)
+
 
 _RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_basis", "legalBasis"))
 

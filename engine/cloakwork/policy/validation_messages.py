@@ -2,56 +2,23 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
-from rapidfuzz import process
-from rapidfuzz.distance import DamerauLevenshtein
 
 from cloakwork.base.quantities import format_duration
-from cloakwork.policy.document import RefusedValue, Step, Steps, kind_of, shown_value
+from cloakwork.policy.document import (
+    RefusedValue,
+    ShapeError,
+    Step,
+    Steps,
+    did_you_mean,
+    kind_of,
+    shown_value,
+    value_at,
+)
 from cloakwork.policy.model import API_VERSION, Policy
-
-MOST_COMPARED: Final = 200  # words; a suggestion out of more would be luck
-
-
-@dataclass(frozen=True, slots=True)
-class ShapeError:
-    """One thing to say about the value (or the key) at a path; the message follows the path in the
-    sentence.
-    """
-
-    steps: Steps
-    message: str
-    hint: str | None = None
-    of_key: bool = False
-
-
-def closest_word(word: object, known: Iterable[str]) -> str | None:
-    """The known word that ``word`` was probably meant to be, if any is close enough.
-
-    >>> closest_word("epsilom", ["epsilon", "delta"])
-    'epsilon'
-    """
-    text, names = str(word), sorted(islice(known, MOST_COMPARED))
-    most = max(1, len(text) // 3)
-    distance = DamerauLevenshtein.distance
-    found = process.extractOne(text, names, scorer=distance, processor=str.lower, score_cutoff=most)
-    if found:
-        return str(found[0])
-    grown = [
-        name for name in names if min(len(text), len(name)) > 2 and (text in name or name in text)
-    ]
-    return grown[0] if grown else None
-
-
-def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """A question to append to a message; empty when nothing known is close."""
-    guess = closest_word(word, known)
-    return f", did you mean '{guess}'?" if guess else ""
 
 
 def one_of(words: Iterable[str]) -> str:
@@ -88,16 +55,6 @@ def _without_tags(loc: tuple[Step, ...]) -> Steps:
     return (
         steps[:3] + steps[4:] if steps[:2] == ("spec", "guarantees") and len(steps) > 3 else steps
     )
-
-
-def value_at(content: Any, steps: Steps) -> Any:
-    """The value at a path, None where there is none."""
-    for step in steps:
-        try:
-            content = content[step]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return content
 
 
 def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) -> ShapeError:

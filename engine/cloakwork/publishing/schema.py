@@ -8,7 +8,7 @@ own.
 import json
 from typing import Any, Final
 
-from cloakwork.policy.library import shipped
+from cloakwork.policy.load import shipped
 from cloakwork.publishing.statement import PREDICATE_TYPE, PrivacyStatement
 
 FILE: Final = "privacy-statement-v2.json"

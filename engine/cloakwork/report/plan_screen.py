@@ -24,8 +24,8 @@ from cloakwork.plan.sentences import (
     unproven_cost,
     unproven_sentence,
 )
+from cloakwork.policy.advice import waiver_lines
 from cloakwork.policy.lint import little_left
-from cloakwork.policy.waivers import waiver_lines
 from cloakwork.report.ledger_text import charge_text
 from cloakwork.report.screen import LABEL, ScreenSection, columns, console, fitted
 from cloakwork.report.texts import (

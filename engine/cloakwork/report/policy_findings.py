@@ -22,13 +22,11 @@ from cloakwork.policy.advice import (
     Advice,
     AdviceRule,
     Level,
+    judged,
 )
-from cloakwork.policy.diff import Change
-from cloakwork.policy.document import dotted_path
+from cloakwork.policy.diff import Change, VersionStep
+from cloakwork.policy.document import dotted_path, read_document
 from cloakwork.policy.model import Policy
-from cloakwork.policy.syntax import read_document
-from cloakwork.policy.versions import VersionStep
-from cloakwork.policy.waivers import judged
 
 CHANGE_RULES: Final = {
     "looser": AdviceRule("warning", "Something is protected less than before."),

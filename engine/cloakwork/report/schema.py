@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from cloakwork.policy.library import shipped
+from cloakwork.policy.load import shipped
 from cloakwork.publishing.schema import with_bounds
 from cloakwork.report.model import REPORT_TYPE, InternalReport, PublicReport
 

@@ -16,7 +16,7 @@ from cloakwork.base.text import listed
 from cloakwork.plan.model import Claim, Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.of_mechanism import action_of
 from cloakwork.plan.sentences import caveat_in_words, column_in_words
-from cloakwork.policy.placeholders import PURPOSE_ASKED, is_unstated
+from cloakwork.policy.semantics import PURPOSE_ASKED, is_unstated
 
 if TYPE_CHECKING:
     from cloakwork.publishing.statement import ExposedColumn, StatedGuarantee

@@ -1,0 +1,311 @@
+"""What a policy declares as publicly known: facts of the log, the ends of ranges, and the windows
+of a log that grows.
+"""
+
+import math
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
+
+from cloakwork.base.facts import UNIX_EPOCH, FoundType, RangeType, Window
+from cloakwork.base.quantities import (
+    LARGEST,
+    LONGEST,
+    MOST_UNITS,
+    SHORTEST,
+    Duration,
+    Frozen,
+    Number,
+    as_number,
+)
+
+ShortName = Annotated[str, Field(min_length=1, max_length=200)]
+WholeNumber = Annotated[int, Field(strict=True)]
+Quantity = Annotated[Number, Field(ge=-LARGEST, le=LARGEST)]
+Boolean = Annotated[bool, Field(strict=True)]
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a field says nothing.
+
+    Fields that the language got later are left out then, so that older policies keep their digest.
+    """
+    return not value
+
+
+FIRST_YEAR: Final = 1900
+LAST_YEAR: Final = 2200
+
+
+def _instant(value: Any) -> Any:
+    if isinstance(value, str | datetime):
+        return value
+    raise ValueError("must be an instant with its time zone, such as 2014-01-01T00:00:00Z")
+
+
+def _ends_are_instants(value: Any) -> Any:
+    if isinstance(value, dict):
+        for end in ("start", "end"):
+            if end in value and not isinstance(value[end], str | datetime):
+                raise ValueError(
+                    f"{end} must be an instant with its time zone, such as 2014-01-01T00:00:00Z"
+                )
+    return value
+
+
+def _within_calendar(value: datetime) -> datetime:
+    if not FIRST_YEAR <= value.year < LAST_YEAR:
+        raise ValueError(f"must lie in the years from {FIRST_YEAR} to {LAST_YEAR - 1}")
+    return value
+
+
+def _ends_within_calendar(window: Window) -> Window:
+    for end, value in (("start", window.start), ("end", window.end)):
+        if not FIRST_YEAR <= value.year < LAST_YEAR:
+            raise ValueError(f"{end} must lie in the years from {FIRST_YEAR} to {LAST_YEAR - 1}")
+    return window
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_instant), AfterValidator(_within_calendar)]
+TimeSpan = Annotated[
+    Window, BeforeValidator(_ends_are_instants), AfterValidator(_ends_within_calendar)
+]
+
+
+class Assume(Frozen):
+    """Public facts: known to everybody, printed with every claim, enforced on the log by dropping
+    and truncating.
+    """
+
+    alphabet: Annotated[
+        tuple[ShortName, ...] | None,
+        Field(min_length=1, description="All activities that may be released"),
+    ] = None
+    units_at_most: Annotated[
+        WholeNumber | None,
+        Field(ge=1, le=MOST_UNITS, description="Upper bound on the number of units in the log"),
+    ] = None
+    cases_per_unit: Annotated[
+        dict[ShortName, Annotated[WholeNumber, Field(ge=1, le=MOST_UNITS)]],
+        Field(
+            description=(
+                "By attribute, the most cases of the whole dataset that one value of it has: "
+                "converts what releases that protect cases cost into what they cost one such unit"
+            ),
+            exclude_if=is_empty,
+        ),
+    ] = {}
+    longest_case: Annotated[
+        WholeNumber | None,
+        Field(ge=1, le=1_000_000, description="Most events of a case; longer cases are truncated"),
+    ] = None
+    longest_gap: Annotated[
+        Duration | None,
+        Field(
+            ge=SHORTEST,
+            le=LONGEST,
+            description=(
+                "Longest time between two events of a case, for example 30d; from 1ms to 36525d"
+            ),
+        ),
+    ] = None
+    window: Annotated[
+        TimeSpan | None,
+        Field(
+            description=(
+                "Span of time in which cases start; "
+                "others are moved to its edge; years from 1900 to 2199"
+            )
+        ),
+    ] = None
+    epoch: Annotated[
+        Instant,
+        Field(description="Instant from which case starts are counted; years from 1900 to 2199"),
+    ] = UNIX_EPOCH
+    grid: Annotated[
+        Duration,
+        Field(
+            ge=SHORTEST,
+            le=timedelta(days=366),
+            description="Step to which times are rounded before noise; from 1ms to 366d",
+            json_schema_extra={"default": "1s"},
+        ),
+    ] = timedelta(seconds=1)
+
+
+ValueType = Literal["number", "integer", "date", "time", "text"]
+
+_DAY: Final = re.compile(r"^\d{4}-\d{2}-\d{2}$")
+_INSTANT: Final = re.compile(
+    r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})$"
+)
+_DAYS_TO_1970: Final = date(1970, 1, 1).toordinal()
+_FORMS: Final = (
+    "must be a number, a day such as 2014-01-31, or an instant with its time zone, such as "
+    "2014-01-31T00:00:00Z"
+)
+
+
+def _end(value: Any) -> float | str:
+    """An end of a range as a policy writes it; ValueError says what it must be."""
+    if isinstance(value, str) and (_DAY.match(value) or _INSTANT.match(value)):
+        year = int(value[:4])
+        try:
+            datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("must be a day of the calendar") from None
+        if not FIRST_YEAR <= year < LAST_YEAR:
+            raise ValueError(f"must lie in the years from {FIRST_YEAR} to {LAST_YEAR - 1}")
+        return value
+    try:
+        number = float(as_number(value))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(_FORMS) from None
+    if not math.isfinite(number) or abs(number) > LARGEST:
+        raise ValueError(f"must be a number from {-LARGEST:g} to {LARGEST:g}")
+    return number
+
+
+RangeEnd = Annotated[
+    float | str,
+    BeforeValidator(
+        _end,
+        json_schema_input_type=Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+        | Annotated[str, Field(pattern=f"{_DAY.pattern}|{_INSTANT.pattern}")],
+    ),
+]
+
+
+def type_of_range(ends: tuple[float | str, ...]) -> RangeType:
+    """What a range is of; raises ValueError where its ends are of two kinds."""
+    kinds: set[RangeType] = set()
+    for end in ends:
+        if not isinstance(end, str):
+            kinds.add("number")
+        else:
+            kinds.add("date" if _DAY.match(end) else "time")
+    if len(kinds) > 1:
+        raise ValueError("range must be two numbers, two days, or two instants")
+    return kinds.pop()
+
+
+def number_of_end(end: float | str) -> float:
+    """An end as a number: days since 1970 of a day, and whole seconds of an instant."""
+    if not isinstance(end, str):
+        return end
+    if _DAY.match(end):
+        return float(date.fromisoformat(end).toordinal() - _DAYS_TO_1970)
+    since = datetime.fromisoformat(end) - datetime(1970, 1, 1, tzinfo=UTC)
+    return float(since.total_seconds() // 1)
+
+
+def coherent_type(
+    stated: ValueType | None, ends: tuple[float | str, ...] | None, *, finds: bool
+) -> RangeType | FoundType | None:
+    """The type of an attribute that has a range, or whose values are found in the log; None of
+    others. Raises ValueError where ``stated`` does not go with what is declared.
+    """
+    if ends is not None:
+        return _type_with_range(stated, ends)
+    if finds:
+        if stated not in (None, "text", "integer"):
+            raise ValueError("type must be text or integer where values are found in the log")
+        return "integer" if stated == "integer" else "text"
+    if stated is not None:
+        raise ValueError("type belongs to a range, or to find_values: a domain says its own type")
+    return None
+
+
+def _type_with_range(stated: ValueType | None, ends: tuple[float | str, ...]) -> RangeType:
+    found = type_of_range(ends)
+    if stated in (None, found):
+        return found
+    if stated != "integer" or found != "number":
+        of = {"number": "of numbers", "date": "of days", "time": "of instants"}[found]
+        raise ValueError(f"type must not be {stated}: the range is {of}")
+    if any(number_of_end(end) % 1 for end in ends):
+        raise ValueError("range must be two whole numbers where type is integer")
+    return "integer"
+
+
+Period = Literal["1 day", "1 week", "1 month", "1 year"]
+
+SPELLINGS: Final[dict[Period, str]] = {
+    "1 day": "2026-10-22",
+    "1 week": "2026-W43",
+    "1 month": "2026-10",
+    "1 year": "2026",
+}
+"""How the windows of each period are called, by an example."""
+
+
+class Windows(Frozen):
+    """Into which windows the cases of a dataset fall. Borders are those of the calendar in UTC."""
+
+    by: Annotated[
+        Literal["case-start"],
+        Field(
+            description="What decides into which window a case falls: the time of its first event"
+        ),
+    ]
+    every: Annotated[
+        Period,
+        Field(
+            description="How long a window is: a day, a week from Monday, a month or a year of the "
+            "calendar, in UTC"
+        ),
+    ]
+
+    def span(self, name: str) -> tuple[datetime, datetime]:
+        """The first instant of the window called ``name``, and the first one after it, in UTC.
+
+        Raises ValueError, which says how windows are spelt, where there is none of that name.
+        """
+        spelt = re.sub("[0-9]", "[0-9]", SPELLINGS[self.every])
+        if re.fullmatch(spelt, name) and FIRST_YEAR <= int(name[:4]) < LAST_YEAR:
+            try:
+                first = _first_day(self.every, name)
+            except ValueError:
+                pass  # a month, week or day that the calendar lacks
+            else:
+                return _midnight(first), _midnight(_day_after(self.every, first))
+        raise ValueError(
+            f"there is no window '{name}': with every: {self.every} they are called "
+            f"{SPELLINGS[self.every]} and so on, in the years {FIRST_YEAR} to {LAST_YEAR - 1}"
+        )
+
+    def starts_within(self, name: str, grid: timedelta) -> Window:
+        """Between which instants on a ``grid`` the cases of the window start; both may occur."""
+        start, after = self.span(name)
+        return Window(start=start, end=max(after - grid, start + timedelta(microseconds=1)))
+
+
+def _first_day(every: Period, name: str) -> date:
+    match every:
+        case "1 day":
+            return date.fromisoformat(name)
+        case "1 week":
+            return date.fromisocalendar(int(name[:4]), int(name[6:]), 1)
+        case "1 month":
+            return date(int(name[:4]), int(name[5:]), 1)
+        case "1 year":
+            return date(int(name), 1, 1)
+
+
+def _day_after(every: Period, first: date) -> date:
+    """The first day after the window that begins with ``first``."""
+    match every:
+        case "1 day":
+            return first + timedelta(days=1)
+        case "1 week":
+            return first + timedelta(days=7)
+        case "1 month":
+            return (first + timedelta(days=31)).replace(day=1)
+        case "1 year":
+            return first.replace(year=first.year + 1)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
