@@ -140,7 +140,7 @@ def _not_to_be_called(*_: object) -> bool:
 def test_values_beyond_the_limit_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file far below the largest can hold more of them than can be read at once."""
     assert 4 * MOST_VALUES < LARGEST_FILE
-    monkeypatch.setattr("cloakwork.policy.yaml_nodes.MOST_VALUES", 100)
+    monkeypatch.setattr("cloakwork.policy.document.MOST_VALUES", 100)
     # The mapping, its key and the list count, too.
     assert "holds more than" not in refusal("a:\n" + "- a\n" * 97)
     assert refusal("a:\n" + "- a\n" * 98) == ("p.yaml:99:3: holds more than 100 keys and values")
