@@ -40,7 +40,7 @@ from cloakwork_extras.spark.spark_tasks import ArrowTask, SparkExecutor, sealed
 from conftest import EXAMPLES, ROOT
 from contracts import test_mechanism_contract
 from drawn_entropy import entropy_of
-from run.test_windows import HISTORIES, extract, growing
+from run.test_prepare import HISTORIES, extract, growing
 from spark_session import missing, spark_session
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")

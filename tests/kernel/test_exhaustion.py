@@ -75,7 +75,7 @@ def test_exhaust_every_mechanism_asks(asked):
     name, questions = asked
     assert questions, name
     known = {"sum", "select", "choose", "sample_sums", "custom", "declared", "occurring", "keep"}
-    # A step takes whatever gradient it is given: test_steps.py exhausts it.
+    # A step takes whatever gradient it is given: test_gradients.py exhausts it.
     known.add("steps")
     assert {each.how for each in questions} <= known
 

@@ -11,7 +11,7 @@ import pytest
 
 from cloakwork.errors import MechanismError
 from cloakwork.noise import Addresses, Stream, keyed, reproducible, sampler, secret
-from noise import test_gaussian, test_source
+from noise import test_sampler, test_source
 from noise.draws import FALSE_ALARM, p_value
 
 pytestmark = pytest.mark.true_noise  # what is tested is the source, or a stream of it
@@ -40,7 +40,7 @@ def test_laplace_values_follow_the_mass_function(source, scale):
 def test_gaussian_values_follow_the_mass_function(sigma):
     """Over the whole range."""
     drawn = secret().stream().gaussian_values(sigma, AT)
-    assert test_gaussian.against_the_law(drawn, sigma) > FALSE_ALARM
+    assert test_sampler.against_the_law(drawn, sigma) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("scale", [1e12, 2.0**53])

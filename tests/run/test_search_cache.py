@@ -1,5 +1,6 @@
 """What a search found is used again for the same search only, is private to the user, holds no
-noise, and never stops a run.
+noise, and never stops a run: figures of a raw log go after a week, and the cache's secret is one
+(decision 0026).
 """
 
 import hashlib
@@ -7,6 +8,8 @@ import hmac
 import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from time import time
@@ -544,3 +547,63 @@ def test_a_release_by_a_kept_search_is_as_any_other(tmp_path: Path, searched: Se
 
     assert variants(one.log) == variants(other.log)
     assert not set(one.log.cases[CASE_ID]) & set(other.log.cases[CASE_ID])
+
+
+NO_HOME = """
+import pwd
+
+def unknown(*_):
+    raise KeyError("uid not found")
+
+pwd.getpwuid = unknown
+from cloakwork.run.search_cache import SearchCache
+print(SearchCache.of_user())
+"""
+
+
+@pytest.fixture
+def faulty_searches() -> SearchCache:
+    """The cache of the test's own home."""
+    found = SearchCache.of_user()
+    assert found is not None
+    return found
+
+
+@pytest.mark.skipif(os.name != "posix", reason="users without a home are of POSIX systems")
+def test_a_user_without_a_home_has_no_cache() -> None:
+    """As in a container that runs under any number: ``plan --ledger ...`` ended in an internal
+    error (RuntimeError: Could not determine home directory).
+    """
+    homes = ("HOME", "CLOAKWORK_HOME", "XDG_DATA_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in homes}
+    ran = subprocess.run(
+        [sys.executable, "-c", NO_HOME],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout == "None\n", ran.stderr[-300:]
+
+
+@pytest.mark.parametrize("length", [0, 5])
+def test_a_secret_that_is_cut_short_is_not_used(own_home: Path, length: int) -> None:
+    """An empty file, as a crash may leave, is no key: everybody could name and make entries."""
+    key = own_home / "search-cache" / "key"
+    key.parent.mkdir(parents=True)
+    key.write_bytes(bytes(length))
+    key.chmod(0o600)
+    found = SearchCache.of_user()
+    assert found is None or len(found.secret) == 32
+
+
+def test_an_old_entry_goes_without_another_search(faulty_searches: SearchCache) -> None:
+    """Figures of a raw log lie there a week, not until somebody faulty_searches again."""
+    faulty_searches.write("0" * 64, b"{}")
+    (path,) = faulty_searches.folder.glob("*.search")
+    old = path.stat().st_mtime - LONGEST_KEPT - 60
+    os.utime(path, (old, old))
+    again = SearchCache.of_user()
+    assert again is not None
+    assert again.read("0" * 64) is None
+    assert not path.exists()

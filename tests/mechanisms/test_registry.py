@@ -1,5 +1,5 @@
-"""A rewrite in two passes, and noise on times, are open to mechanisms of other packages, and are
-watched.
+"""Mechanisms of other packages: a rewrite in two passes, noise on times and parts of joint goals
+are open to them, and are watched.
 """
 
 from dataclasses import replace
@@ -17,13 +17,18 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams
 from cloakwork.mechanisms.attributes.redact import Treatment as Rule
-from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
+from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.registry import OfPackage, Package
 from cloakwork.mechanisms.steps import Decision, MapCases, MapCasesBySummary, NoiseOnTimesStep
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible
+from cloakwork.plan.planner import make_plan
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log, random_batches
 from cloakwork.testing.runs import run_step
+from plan.conftest import policy_of
+from plan.test_joint import spec
+from plan.toy_parts import ToyAttributes, ToyTimes, with_toys
 
 PACKAGE = Package("timestamps/laplace", "acme 1.0")
 METRIC = MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1))
@@ -149,3 +154,37 @@ def test_what_becomes_of_noisy_times_is_watched(fault: str, said: str) -> None:
     with pytest.raises(MechanismError, match=said) as caught:
         noised(fault)
     assert "(package acme 1.0)" in str(caught.value)
+
+
+TOYS = Package("toy/times", "toys 1.0")
+
+
+class KernelTimes(ToyTimes):
+    """Times of another package."""
+
+    proof = "kernel"
+
+
+def test_another_package_serves_a_part_of_a_joint_goal() -> None:
+    """Where the policy names it; its offer names the package."""
+    allowed = ["bound", "variants/*", "attributes/*", "toy/times", "toy/attributes"]
+    toys = OfPackage(KernelTimes(), TOYS), ToyAttributes()
+    plan = make_plan(policy_of(**spec(mechanisms={"allow": allowed})), catalogue=with_toys(*toys))
+    (step,) = (step for step in plan.steps if step.mechanism == "toy/times")
+    assert step.why.endswith("(package toys 1.0)")
+
+
+def test_what_it_offers_for_a_part_is_watched() -> None:
+    class Failing(KernelTimes):
+        def offer_part(self, *asked: Any) -> Any:
+            raise KeyError("a fault")
+
+    class OtherParams(KernelTimes):
+        def offer_part(self, *asked: Any) -> Any:
+            return Offer("none", "says so")  # type: ignore[type-var]
+
+    for twin, said in ((Failing(), "offer_part failed: KeyError"), (OtherParams(), "not Part")):
+        with pytest.raises(MechanismError, match=said):
+            OfPackage(twin, TOYS).offer_part(PartOfGoal(("timestamps",), 1.0, 0.0), Facts(), {})
+    refused = OfPackage(Pretsa(), TOYS).offer_part(PartOfGoal((), 1.0, 0.0), Facts(), {})
+    assert isinstance(refused, Refusal)

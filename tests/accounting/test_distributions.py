@@ -1,18 +1,24 @@
-"""Coarse Gaussians composed with other events, against exact figures and against both bounds that
-part delta or add epsilons up.
+"""Coarse Gaussians composed with other events and in Poisson samples, against exact figures and
+against accountants that know nothing of them; losses of discrete Gaussian noise.
 """
 
 import math
 
 import numpy as np
 import pytest
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld.privacy_loss_distribution import from_discrete_gaussian_mechanism
 
 from cloakwork.accounting import distributions
 from cloakwork.accounting.distributions import (
     Distribution,
+    _cells_of,
     added_up,
     distribution_of,
     epsilon_of_mixture,
+    epsilon_of_samples,
+    gaussian_distribution,
 )
 from cloakwork.accounting.events import _epsilon_by_shares, cost, delta_at
 from cloakwork.accounting.gaussians import epsilon_of_normal, mu_of_cost
@@ -170,3 +176,99 @@ def test_broken_sums_are_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> 
 def test_the_move_of_a_cost(epsilon: float, delta: float) -> None:
     assert epsilon_of_normal(mu_of_cost(epsilon, delta), delta) == pytest.approx(epsilon)
     assert np.isinf(epsilon_of_normal(1.0, 0.0))
+
+
+SAMPLED_DELTA = 1e-6
+FINE_GRID = 2**24
+
+
+def steps(rate: float, noise: float, times: int, cells: int) -> PrivacyEvent:
+    """Samples with a vector of norm ``FINE_GRID`` and noise of so many times that."""
+    sensitivity = math.ceil(FINE_GRID / math.sqrt(cells))
+    one = DiscreteGaussian(sigma=noise * FINE_GRID, sensitivity=sensitivity)
+    sampled = PoissonSampled(rate=rate, event=Repeated(times=cells, event=one))
+    return Repeated(times=times, event=sampled)
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "times", "cells"),
+    [(0.01, 1.0, 1000, 10_000), (0.1, 2.0, 60, 2), (0.001, 0.6, 5000, 100), (0.5, 8.0, 50, 1)],
+)
+def test_it_costs_what_the_continuous_noise_costs(
+    rate: float, noise: float, times: int, cells: int
+) -> None:
+    """A little more, never less; and far less than without the sample."""
+    accountant = PLDAccountant()
+    accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), times)
+    continuous = accountant.get_epsilon(SAMPLED_DELTA)
+    charged = cost(steps(rate, noise, times, cells), SAMPLED_DELTA).epsilon
+    assert continuous <= charged <= continuous * 1.001
+    assert charged < cost(steps(1.0, noise, times, cells), SAMPLED_DELTA).epsilon / 2
+
+
+@pytest.mark.parametrize(
+    ("rate", "moved", "times"), [(0.1, 1500, 10), (0.5, 1000, 1), (0.02, 2000, 50)]
+)
+def test_it_costs_no_less_than_the_discrete_noise(rate: float, moved: int, times: int) -> None:
+    """By its own distribution, just above where that is no longer used."""
+    event = PoissonSampled(rate=rate, event=DiscreteGaussian(sigma=1001.0, sensitivity=moved))
+    exact = distribution_of(((event, times),)).epsilon_at(SAMPLED_DELTA)
+    assert exact <= epsilon_of_samples(((event, times),), SAMPLED_DELTA) <= exact * 1.001
+
+
+def test_the_pointwise_bounds_hold() -> None:
+    """Of a discrete Gaussian and a rounded normal, as the module derives them, as far as floats can
+    tell: for a sigma so small that they differ.
+    """
+    sigma = 2.0
+    noise = np.arange(-30, 31)
+    weights = np.exp(-(noise**2) / (2 * sigma**2))
+    discrete = weights / weights.sum()
+
+    def cumulative(x: float) -> float:
+        return math.erfc(-x / (sigma * math.sqrt(2))) / 2
+
+    # From the lower tail, where differences keep their digits.
+    low = [cumulative(-abs(x) + 0.5) - cumulative(-abs(x) - 0.5) for x in noise.tolist()]
+    rounded = np.array(low)
+    assert (discrete <= rounded * math.exp(1 / (24 * sigma**2)) * (1 + 1e-9)).all()
+    assert (rounded <= discrete * np.exp(noise**2 / (8 * sigma**4)) * (1 + 1e-9)).all()
+
+
+def test_other_samples_cost_what_they_did() -> None:
+    """Where something else is in the sample, or noise is fine, nothing is found here."""
+    coarse = DiscreteGaussian(sigma=5000.0, sensitivity=500)
+    for other in (DiscreteLaplace(scale=2.0), DiscreteGaussian(sigma=900.0)):
+        event = PoissonSampled(rate=0.1, event=Composed(events=(coarse, other)))
+        assert epsilon_of_samples(((event, 1),), SAMPLED_DELTA) == math.inf
+    far = PoissonSampled(rate=0.1, event=DiscreteGaussian(sigma=5000.0, sensitivity=500_000))
+    assert epsilon_of_samples(((far, 1),), SAMPLED_DELTA) == math.inf
+    assert epsilon_of_samples(((PoissonSampled(rate=0.1, event=coarse), 1),), 0.0) == math.inf
+
+
+def test_delta_and_epsilon_agree() -> None:
+    event = steps(0.05, 1.0, 20, 50)
+    epsilon = cost(event, SAMPLED_DELTA).epsilon
+    assert delta_at(event, epsilon) == pytest.approx(SAMPLED_DELTA, rel=1e-3)
+    mixed = Composed(events=(event, DiscreteGaussian(sigma=1e6, sensitivity=100_000)))
+    assert epsilon < cost(mixed, SAMPLED_DELTA).epsilon < epsilon + 1
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 3.137, 47.3])
+@pytest.mark.parametrize("sensitivity", [1, 7])
+@pytest.mark.parametrize("step", [0.00173, 0.05])
+def test_they_are_the_same_to_the_last_bit(sigma: float, sensitivity: int, step: float) -> None:
+    """Fine and coarse noise, of one step and of several, on fine and coarse grids."""
+    reach = math.ceil(11.6 * sigma) + sensitivity
+    expected = from_discrete_gaussian_mechanism(
+        sigma, sensitivity, reach, value_discretization_interval=step, use_connect_dots=True
+    )
+    found = gaussian_distribution(sigma, sensitivity, reach, step)
+    one, other = (each._pmf_remove.to_dense_pmf() for each in (expected, found))
+    assert found._pmf_add is found._pmf_remove
+    assert one._lower_loss == other._lower_loss
+    assert one._infinity_mass == other._infinity_mass
+    assert np.array_equal(one._probs, other._probs)
+    lowest, masses = _cells_of(expected._pmf_remove)
+    assert lowest == one._lower_loss
+    assert np.array_equal(masses, one._probs)
