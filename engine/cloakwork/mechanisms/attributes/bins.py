@@ -62,7 +62,12 @@ class Bins:
     integer: bool = False
 
     @classmethod
-    def of_range(cls, low: float, high: float, fineness: int = 0) -> "Bins":
+    def of_range(
+        cls,
+        low: float,
+        high: float,
+        fineness: int = 0,
+    ) -> "Bins":
         """Bins with round edges from ``low`` to ``high``: by ratios (1, 2, 5, 10, ...) where the
         range spans decades from 0 or a positive number on, else of one width. ``fineness``: 0, 1
         or 2, for some 10, 40 or 300 of them.
@@ -83,19 +88,42 @@ class Bins:
         return cls(np.array([low, *between, high]), digits, zero=low == 0, by_ratio=True)
 
     @classmethod
-    def of_whole_numbers(cls, low: float, high: float, fineness: int = 0) -> "Bins":
+    def of_whole_numbers(
+        cls,
+        low: float,
+        high: float,
+        fineness: int = 0,
+    ) -> "Bins":
         """The same for whole numbers, of which each bin holds one at least."""
         if high - low < MOST_BINS[fineness]:
             edges = np.arange(low, high + 2)
-            return cls(edges, 0, zero=False, by_ratio=False, integer=True)
+            return cls(
+                edges,
+                0,
+                zero=False,
+                by_ratio=False,
+                integer=True,
+            )
         found = cls.of_range(low, high, fineness)
         edges = np.unique(np.append(np.ceil(found.edges[:-1]), high + 1))
         if found.zero and edges[0] == 0:
             edges = edges[(edges == 0) | (edges > 1)]
-        return cls(edges, 0, zero=found.zero, by_ratio=found.by_ratio, integer=True)
+        return cls(
+            edges,
+            0,
+            zero=found.zero,
+            by_ratio=found.by_ratio,
+            integer=True,
+        )
 
     @classmethod
-    def of_times(cls, low: float, high: float, unit: int, most: int) -> "Bins":
+    def of_times(
+        cls,
+        low: float,
+        high: float,
+        unit: int,
+        most: int,
+    ) -> "Bins":
         """The finest bins of round widths of which there are at most ``most``, both ends inside;
         ``unit``: seconds in what ``low`` and ``high`` are counted in.
         """
@@ -115,13 +143,24 @@ class Bins:
         return cls.between(low, inner, after)
 
     @classmethod
-    def between(cls, low: float, inner: Floats, after: float) -> "Bins":
+    def between(
+        cls,
+        low: float,
+        inner: Floats,
+        after: float,
+    ) -> "Bins":
         """Of whole numbers from ``low`` to before ``after``, with those of the edges ``inner`` that
         lie between.
         """
         kept = inner[(inner > low) & (inner < after)]
         edges = np.array([low, *kept, after])
-        return cls(edges, 0, zero=False, by_ratio=False, integer=True)
+        return cls(
+            edges,
+            0,
+            zero=False,
+            by_ratio=False,
+            integer=True,
+        )
 
     @property
     def count(self) -> int:
@@ -155,7 +194,12 @@ class Bins:
         return np.where(self.of(drawn) == bins, drawn, within)
 
 
-def bins_of(low: float, high: float, type_: RangeType, fineness: int) -> Bins:
+def bins_of(
+    low: float,
+    high: float,
+    type_: RangeType,
+    fineness: int,
+) -> Bins:
     """Bins from ``low`` to ``high``, both of them inside; days count from 1970, and times in whole
     seconds.
     """
@@ -185,7 +229,11 @@ def _on_grain(numbers: Floats, digits: int) -> Floats:
     return np.floor(scaled + np.abs(scaled) * 1e-12) / scale
 
 
-def _round_numbers(low: float, high: float, fineness: int) -> list[float]:
+def _round_numbers(
+    low: float,
+    high: float,
+    fineness: int,
+) -> list[float]:
     """Round numbers from ``low`` to ``high``; powers of ten alone where even the coarsest are too
     many, and the largest of them.
     """
@@ -199,7 +247,12 @@ def _round_numbers(low: float, high: float, fineness: int) -> list[float]:
     return kept[-most:]
 
 
-def _even_edges(low: float, high: float, most: int, digits: int) -> Floats:
+def _even_edges(
+    low: float,
+    high: float,
+    most: int,
+    digits: int,
+) -> Floats:
     """Of bins of the smallest round width of which there are at most ``most``, and which is no
     finer than the grain.
     """
@@ -217,7 +270,11 @@ def _even_edges(low: float, high: float, most: int, digits: int) -> Floats:
     return np.array([low, *inner, high])
 
 
-def _beginnings(low: float, after: float, months: int) -> Iterator[float]:
+def _beginnings(
+    low: float,
+    after: float,
+    months: int,
+) -> Iterator[float]:
     """Seconds since 1970 at which months begin, of which every ``months``-th counts."""
     first = date.fromordinal(_EPOCH + int(low // _DAY))
     last = date.fromordinal(_EPOCH + int(after // _DAY))

@@ -119,7 +119,12 @@ class Contributions:
     code: list[Ints] = field(default_factory=list)
     weight: list[Floats] = field(default_factory=list)
 
-    def add(self, case: Ints, code: Ints, weight: Floats) -> None:
+    def add(
+        self,
+        case: Ints,
+        code: Ints,
+        weight: Floats,
+    ) -> None:
         """Entries of one table."""
         self.case.append(case)
         self.code.append(code)
@@ -189,11 +194,34 @@ def _contributions(cases: Cases, layout: TableLayout) -> Contributions:
         column = cases.columns[attribute.name]
         codes = attribute.codes(column)
         if attribute.is_of_cases:
-            _add_values(found, layout, place, every, zeros, codes, np.ones(len(cases)))
+            _add_values(
+                found,
+                layout,
+                place,
+                every,
+                zeros,
+                codes,
+                np.ones(len(cases)),
+            )
             continue
-        _add_values(found, layout, place, cases.case_of, label, codes, share)
+        _add_values(
+            found,
+            layout,
+            place,
+            cases.case_of,
+            label,
+            codes,
+            share,
+        )
         exact = attribute.exact(column, codes)
-        _add_followed(found, layout, place, cases.case_of, codes, exact)
+        _add_followed(
+            found,
+            layout,
+            place,
+            cases.case_of,
+            codes,
+            exact,
+        )
     return found
 
 
@@ -245,7 +273,11 @@ def _shares(group: Ints) -> Floats:
     return 1 / times[place]
 
 
-def best_norm(norms: Floats, times: Floats, sigma: float) -> float:
+def best_norm(
+    norms: Floats,
+    times: Floats,
+    sigma: float,
+) -> float:
     """The norm to clip to, of powers of 2^(1/4) from 1 on, where less would distort more than it
     saves noise: ``times`` cases (above 0 in all) have each of ``norms``, and noise is ``sigma``
     cases where it is 1.

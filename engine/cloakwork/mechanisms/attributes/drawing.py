@@ -53,7 +53,11 @@ class Drawn:
     origin: Ints
 
 
-def draw_values(found: ValueShares, group: Ints, randomness: Randomness) -> Drawn:
+def draw_values(
+    found: ValueShares,
+    group: Ints,
+    randomness: Randomness,
+) -> Drawn:
     """Values of rows that are of ``group`` (int64, -1 for none of them), in random order."""
     codes = np.full(len(group), -1)
     order = randomness.permutation(len(group))
@@ -117,7 +121,11 @@ def with_repeats(
     return Drawn(codes, origin)
 
 
-def _later_values(codes: Ints, cases: Cases, rank: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _later_values(
+    codes: Ints,
+    cases: Cases,
+    rank: Ints,
+) -> Iterator[tuple[Ints, Ints]]:
     """Place by place the events there that have a value, in the order of ``rank``, and the last one
     before each in its case that has one; none of a case's first value, which stays: others may have
     been drawn to go with it. What is changed at a place is seen at the next one.
@@ -138,7 +146,12 @@ def _runs(rows: Ints, key: Ints) -> list[Ints]:
     return np.split(rows, np.flatnonzero(np.diff(key)) + 1)
 
 
-def exchanged(offered: Ints, before: Ints, group: Ints, asks: Bools) -> Ints:
+def exchanged(
+    offered: Ints,
+    before: Ints,
+    group: Ints,
+    asks: Bools,
+) -> Ints:
     """Which of the ``offered`` values each row takes, int64: those that ask, that of ``before``
     while there are such in their group; the others, what is left of their group.
     """
@@ -206,7 +219,11 @@ def first_rows(cases: Cases, codes: Ints) -> Ints:
     return np.asarray(rows[is_first])
 
 
-def first_values(attribute: MeasuredAttribute, cases: Cases, codes: Ints) -> Ints:
+def first_values(
+    attribute: MeasuredAttribute,
+    cases: Cases,
+    codes: Ints,
+) -> Ints:
     """The first value of each case: int64, shape (cases,); -1 where it has none."""
     if attribute.is_of_cases:
         return codes
@@ -235,7 +252,11 @@ def pairs_of(classes: Classes, pairs: Sequence[tuple[int, int]]) -> Query:
     return tables
 
 
-def may_stand_out(attributes: int, cases: float, sigma: float) -> bool:
+def may_stand_out(
+    attributes: int,
+    cases: float,
+    sigma: float,
+) -> bool:
     """Whether the tables of two attributes could stand out of noise of deviation ``sigma`` on a
     case's whole vector, in a log of so many cases.
     """
@@ -255,7 +276,11 @@ class Edge:
     table: Floats
 
 
-def forest(pairs: Sequence[tuple[int, int]], noisy: Floats, sigma: float) -> list[Edge]:
+def forest(
+    pairs: Sequence[tuple[int, int]],
+    noisy: Floats,
+    sigma: float,
+) -> list[Edge]:
     """The pairs that belong together most, without circles; each parent comes before its children.
 
     ``noisy``: shape (pairs, CLASSES, CLASSES), in cases, with noise of deviation ``sigma``.
@@ -291,7 +316,11 @@ def _from_roots(tables: dict[tuple[int, int], Floats]) -> list[Edge]:
     return found
 
 
-def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:
+def raked(
+    table: Floats,
+    rows: Floats,
+    columns: Floats,
+) -> Floats:
     """``table`` scaled to these margins, as far as it can be (iterative proportional fitting)."""
     found = np.maximum(table, 1e-9)
     for _ in range(_ROUNDS):
@@ -322,7 +351,13 @@ def with_pairs(
             rows = first_rows(cases, codes)
             case, group = cases.case_of[rows], cases.codes[rows]
         offered = classes.of(edge.child, codes[rows])
-        suited = _suited(edge.table, of_parent[case], offered, group, randomness)
+        suited = _suited(
+            edge.table,
+            of_parent[case],
+            offered,
+            group,
+            randomness,
+        )
         every = np.ones(len(rows), np.bool_)
         codes[rows] = codes[rows][exchanged(offered, suited, group, every)]
         found[edge.child] = Drawn(codes, found[edge.child].origin)
@@ -344,7 +379,13 @@ def with_transitions(
     in_log_order = np.zeros(len(codes), np.int64)
     for rows, before in _later_values(codes, cases, in_log_order):
         offered, group = codes[rows], cases.codes[rows]
-        suited = _suited(padded, codes[before], offered, group, randomness)
+        suited = _suited(
+            padded,
+            codes[before],
+            offered,
+            group,
+            randomness,
+        )
         every = np.ones(len(rows), np.bool_)
         codes[rows] = offered[exchanged(offered, suited, group, every)]
     return Drawn(codes, drawn.origin)

@@ -89,7 +89,12 @@ class GradientStep:
         left = float(np.minimum(1.0, norm / norms).mean())
         return cls(layout, expected, norm, _share_counted(tables, released) / left)
 
-    def taken(self, kernel: Kernel, counted: Sequence[Counted], sigma: float) -> list[Counted]:
+    def taken(
+        self,
+        kernel: Kernel,
+        counted: Sequence[Counted],
+        sigma: float,
+    ) -> list[Counted]:
         """The counts, with what the step's answer says of them; ``sigma``: of its noise, in grid
         steps.
         """
@@ -162,7 +167,11 @@ class GradientStep:
         )
 
 
-def _having(case: Ints, label: Ints, labels: int) -> tuple[Ints, Ints]:
+def _having(
+    case: Ints,
+    label: Ints,
+    labels: int,
+) -> tuple[Ints, Ints]:
     """Each case and each activity that it has, once: both int64, ascending by case."""
     once = np.unique(case * labels + label)
     return once // max(labels, 1), once % max(labels, 1)

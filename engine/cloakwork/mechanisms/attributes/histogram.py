@@ -130,14 +130,22 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
     Params = AttributesHistogramParams
     Options: ClassVar[type[AttributesHistogramOptions]] = AttributesHistogramOptions
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Refusal:
+    def offer(
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
+    ) -> Refusal:
         """It adds attributes to cases that others make: a part of a goal, and none alone."""
         return Refusal(
             "never", "it gives attributes to cases that another mechanism makes, and makes none"
         )
 
     def offer_part(
-        self, part: PartOfGoal, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[AttributesHistogramParams] | Refusal:
         """Attributes whose domains or ranges are declared; ``delta`` is spent where values are
         found.
@@ -171,7 +179,13 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
         measured = [attribute for attribute in declared.values() if attribute is not None]
         if part.delta <= 0 and any(attribute.found for attribute in measured):
             return Refusal("misconfigured", "to find values takes a delta above 0")
-        params = calibrated(measured, facts.unit.max_cases, part.mu, chosen, part.delta)
+        params = calibrated(
+            measured,
+            facts.unit.max_cases,
+            part.mu,
+            chosen,
+            part.delta,
+        )
         return Offer(params, _why(params))
 
     def step(self, params: AttributesHistogramParams, facts: Facts) -> EnrichStep:
@@ -191,7 +205,12 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
             enrich=partial(self.enrich, params),
         )
 
-    def enrich(self, params: AttributesHistogramParams, kernel: Kernel, cases: Cases) -> Enrichment:
+    def enrich(
+        self,
+        params: AttributesHistogramParams,
+        kernel: Kernel,
+        cases: Cases,
+    ) -> Enrichment:
         """Find a norm, count all tables, then those of pairs, and draw from them."""
         randomness = kernel.randomness
         layout = TableLayout(_with_found_values(params, kernel), cases.alphabet)
@@ -204,7 +223,14 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
         spare = params.structure_sigma
         finds_pairs = spare is not None and may_stand_out(len(attributes), count, spare / UNIT_NORM)
         again = None if finds_pairs else spare
-        tables, values = _measured_values(params, kernel, layout, norm, again, cases)
+        tables, values = _measured_values(
+            params,
+            kernel,
+            layout,
+            norm,
+            again,
+            cases,
+        )
         # Each attribute by itself; then those exchange values that belong together.
         drawn = []
         for attribute, shares in zip(attributes, values, strict=True):
@@ -214,12 +240,24 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
         if spare is not None and finds_pairs:
             classes = _classes_of(attributes, drawn)
             edges = _find_forest(spare, kernel, classes)
-            drawn = with_pairs(drawn, edges, classes, cases, randomness)
+            drawn = with_pairs(
+                drawn,
+                edges,
+                classes,
+                cases,
+                randomness,
+            )
         columns: dict[str, Listed | Numbers | Times] = {}
         for place, attribute in enumerate(attributes):
             rows = drawn[place]
             if not attribute.is_of_cases:
-                rows = _kept_within_cases(rows, tables, place, cases, randomness)
+                rows = _kept_within_cases(
+                    rows,
+                    tables,
+                    place,
+                    cases,
+                    randomness,
+                )
             chance = randomness.uniform(np.full(len(rows.codes), UNIT))
             columns[attribute.name] = attribute.released(rows.codes, chance[rows.origin])
         return Enrichment(columns, {"norm of a case": norm, "pairs of attributes": len(edges)})
@@ -330,7 +368,10 @@ def _shares_before(cases: Cases) -> Floats:
     return follows / np.maximum(events, 1)[:, None]
 
 
-def _classes_of(attributes: tuple[MeasuredAttribute, ...], drawn: Sequence[Drawn]) -> Classes:
+def _classes_of(
+    attributes: tuple[MeasuredAttribute, ...],
+    drawn: Sequence[Drawn],
+) -> Classes:
     """Classes of the values, by how often each was drawn."""
     tables = []
     for attribute, rows in zip(attributes, drawn, strict=True):
@@ -340,7 +381,11 @@ def _classes_of(attributes: tuple[MeasuredAttribute, ...], drawn: Sequence[Drawn
     return Classes(attributes, tuple(tables))
 
 
-def _find_forest(sigma: float, kernel: Kernel, classes: Classes) -> list[Edge]:
+def _find_forest(
+    sigma: float,
+    kernel: Kernel,
+    classes: Classes,
+) -> list[Edge]:
     """The pairs of attributes that belong together."""
     count = len(classes.attributes)
     pairs = [(one, other) for other in range(count) for one in range(other)]
@@ -379,7 +424,13 @@ def _kept_within_cases(
     if kept <= by_chance:
         return drawn
     rate = (kept - by_chance) / (1 - by_chance)
-    return with_repeats(drawn, cases, cases.codes, rate, randomness)
+    return with_repeats(
+        drawn,
+        cases,
+        cases.codes,
+        rate,
+        randomness,
+    )
 
 
 class AttributesRegression(AttributesHistogram):

@@ -147,7 +147,11 @@ def local_params(
     )
 
 
-def _declared(name: str, facts: Facts, draws_from: PublicFact) -> LocalAttribute | None:
+def _declared(
+    name: str,
+    facts: Facts,
+    draws_from: PublicFact,
+) -> LocalAttribute | None:
     """The attribute, where that fact of it is public."""
     if draws_from == "domain":
         domain = facts.domains.get(name)
@@ -169,7 +173,10 @@ class RandomisesValues(Mechanism[LocalParams]):
     """What an offer says of it."""
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[LocalParams] | Refusal:
         """Attributes of which ``draws_from`` is declared."""
         found = local_params(goal, facts, options, self.draws_from)

@@ -41,7 +41,11 @@ CLIP: Final = Clip("l2", UNIT_NORM, MOST_OF_A_CASE)
 _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,14}")
 
 
-def least_sum(sigma: float, delta: float, max_cases: int) -> int:
+def least_sum(
+    sigma: float,
+    delta: float,
+    max_cases: int,
+) -> int:
     """The least threshold, in grid steps, that spends ``delta`` at most beside noise of
     deviation ``sigma``.
     """
@@ -55,7 +59,10 @@ def least_sum(sigma: float, delta: float, max_cases: int) -> int:
 
 
 def find_values(
-    attribute: MeasuredAttribute, kernel: Kernel, sigma: float, least: int
+    attribute: MeasuredAttribute,
+    kernel: Kernel,
+    sigma: float,
+    least: int,
 ) -> MeasuredAttribute:
     """The attribute with the values that are found as its domain; as it is, where it declares its
     own.
@@ -63,7 +70,13 @@ def find_values(
     if attribute.found is None:
         return attribute
     query = _values_of(attribute.name, attribute.found)
-    selected = kernel.select(query, Gaussian(sigma), least, CLIP, labels=attribute.name)
+    selected = kernel.select(
+        query,
+        Gaussian(sigma),
+        least,
+        CLIP,
+        labels=attribute.name,
+    )
     order = np.argsort(-selected.noisy, kind="stable")[:MOST_FOUND]
     texts = sorted(selected.labels[place][0] for place in order.tolist())
     domain: tuple[JsonValue, ...] = tuple(texts)
@@ -88,7 +101,13 @@ def _values_of(name: str, type_: FoundType) -> Query:
         rows, case = rows[rank < MOST_OF_A_CASE], case[rank < MOST_OF_A_CASE]
         times = np.bincount(case, minlength=len(cases))[case]
         value = np.floor(UNIT_NORM / np.sqrt(times)).astype(np.int64)
-        return Entries(case, value, None, rows, rows + 1)
+        return Entries(
+            case,
+            value,
+            None,
+            rows,
+            rows + 1,
+        )
 
     return values
 
@@ -252,7 +271,11 @@ def answers_event(params: AttributesHistogramParams) -> PrivacyEvent:
     return Composed(events=tuple(events))
 
 
-def _sigma(mu: float, clip: Clip, max_cases: int) -> float:
+def _sigma(
+    mu: float,
+    clip: Clip,
+    max_cases: int,
+) -> float:
     """The least noise on an answer of ``clip`` that tells no more than ``mu``."""
     event = Gaussian(_LEAST_SIGMA).events(clip, max_cases, None)[0]
     moves = _square_of_moves(event)

@@ -82,7 +82,10 @@ class Redact(Mechanism[RedactParams]):
     Params = RedactParams
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[RedactParams] | Refusal:
         """It makes no claim; the planner runs it where the policy names treatments."""
         return Refusal(
@@ -102,7 +105,12 @@ class Redact(Mechanism[RedactParams]):
             lineage=Lineage(reads=kept, writes=kept), rewrite=partial(self.rewrite, params)
         )
 
-    def rewrite(self, params: RedactParams, decision: Decision, stream: Stream) -> Rewrite:
+    def rewrite(
+        self,
+        params: RedactParams,
+        decision: Decision,
+        stream: Stream,
+    ) -> Rewrite:
         """Treat case attributes, then event attributes."""
 
         def treat(log: EventLog) -> EventLog:
@@ -114,7 +122,9 @@ class Redact(Mechanism[RedactParams]):
 
 
 def _treat_columns(
-    table: pl.DataFrame, params: RedactParams, stream: Stream
+    table: pl.DataFrame,
+    params: RedactParams,
+    stream: Stream,
 ) -> Iterator[pl.Series]:
     """The columns of ``table`` that stay, each as its treatment leaves it."""
     for name in table.columns:

@@ -46,7 +46,11 @@ def expected_counts(counts: Floats, sigma: float) -> Floats:
     return _means(counts, np.ones_like(counts), sizes, sigma)
 
 
-def expected_beside(counts: Floats, guess: Floats, sigma: float) -> Floats:
+def expected_beside(
+    counts: Floats,
+    guess: Floats,
+    sigma: float,
+) -> Floats:
     """The same, where ``guess`` (above 0) says what they should be like: estimated is how many
     times that they are.
     """
@@ -54,7 +58,12 @@ def expected_beside(counts: Floats, guess: Floats, sigma: float) -> Floats:
     return _means(counts, guess, np.concatenate([[_NONE], ratios]), sigma) * guess
 
 
-def _means(counts: Floats, unit: Floats, sizes: Floats, sigma: float) -> Floats:
+def _means(
+    counts: Floats,
+    unit: Floats,
+    sizes: Floats,
+    sigma: float,
+) -> Floats:
     """The posterior mean of each count's size, in units of ``unit``; sizes are those of a grid."""
     flat, scale = counts.ravel(), unit.ravel()
     if not len(flat):
@@ -168,7 +177,11 @@ def _over_all_groups(counted: Counted, used: Bools) -> Floats:
     return np.asarray(expected / expected.sum(), np.float64)
 
 
-def _of_groups(counted: Counted, used: Bools, parents: Floats) -> Floats:
+def _of_groups(
+    counted: Counted,
+    used: Bools,
+    parents: Floats,
+) -> Floats:
     """The shape of each group that is ``used``, expected to be like its row of ``parents``; of the
     others that.
     """
@@ -210,7 +223,12 @@ class NoisyTables:
         self._sigma = step / math.sqrt(precision)
         self._side_sigma = self._sigma / SIDE_WEIGHT
 
-    def _at(self, begin: int, count: int, weight: float = SIDE_WEIGHT) -> Floats:
+    def _at(
+        self,
+        begin: int,
+        count: int,
+        weight: float = SIDE_WEIGHT,
+    ) -> Floats:
         """The counts from the key ``begin`` on, of what goes in with this weight."""
         codes: Ints = begin + np.arange(count)
         found = np.zeros(count)

@@ -118,7 +118,11 @@ def median_bounds(group: Ints, values: Ints) -> tuple[Ints, Ints]:
     return groups, np.where(rank >= 0, bound, 1)
 
 
-def times_of(noisy: NoisyTimes, usual: UsualValues, bounds: Bounds) -> Ints:
+def times_of(
+    noisy: NoisyTimes,
+    usual: UsualValues,
+    bounds: Bounds,
+) -> Ints:
     """A time for every event of a batch, in grid steps, not decreasing inside a case.
 
     An event that has no noisy time takes a gap drawn from what is ``usual`` of its activity; a case
@@ -133,8 +137,20 @@ def times_of(noisy: NoisyTimes, usual: UsualValues, bounds: Bounds) -> Ints:
     )
     # By each case's own length, so that it does not matter which cases lie beside it.
     limit = np.repeat(LONGEST_SUM // (cases.lengths + 1), cases.lengths)
-    starts = _starts_of_cases(cases, noised, usual, bounds, noisy.draws.part("starts"))
-    since_start = _times_since_start(cases, noised, usual, limit, noisy.draws.part("gaps"))
+    starts = _starts_of_cases(
+        cases,
+        noised,
+        usual,
+        bounds,
+        noisy.draws.part("starts"),
+    )
+    since_start = _times_since_start(
+        cases,
+        noised,
+        usual,
+        limit,
+        noisy.draws.part("gaps"),
+    )
     # Noise has disturbed the order: what lies the wrong way round is pooled, then drawn apart.
     pooled = isotonic_projection(since_start.astype(np.float64), cases.offsets)
     spacing = np.minimum(usual.typical_gaps(cases), limit)
@@ -152,7 +168,11 @@ def times_of(noisy: NoisyTimes, usual: UsualValues, bounds: Bounds) -> Ints:
     return _moved_inside(times, cases.offsets, bounds.released)
 
 
-def _moved_inside(times: Ints, offsets: Ints, edges: tuple[int, int]) -> Ints:
+def _moved_inside(
+    times: Ints,
+    offsets: Ints,
+    edges: tuple[int, int],
+) -> Ints:
     """Move each case that reaches over an edge back inside as a whole; what is then still outside
     lies at the edge.
     """
@@ -257,7 +277,10 @@ class _Pool:
     group: Ints
 
     def draw_between_two(
-        self, requested: Ints, uniform: Callable[[str, Ints], Ints], empty: int
+        self,
+        requested: Ints,
+        uniform: Callable[[str, Ints], Ints],
+        empty: int,
     ) -> Ints:
         """For each requested group a value between two random members of it, uniformly, by draws of
         ``uniform``: for a purpose and bounds (int64), integers in [0, bound).
@@ -304,7 +327,13 @@ def isotonic_projection(values: Floats, offsets: Ints) -> Floats:
         disturbed = np.zeros(len(offsets), bool)
         disturbed[case[1:][falls]] = True
         is_open = disturbed[case]
-        _write_block_means(result, row, mean, weight, ~is_open)
+        _write_block_means(
+            result,
+            row,
+            mean,
+            weight,
+            ~is_open,
+        )
         # A block that lies below the one before it is pooled with it.
         begins = np.concatenate([[True], ~falls])[is_open]
         first = np.flatnonzero(begins)
@@ -313,7 +342,13 @@ def isotonic_projection(values: Floats, offsets: Ints) -> Floats:
         # Each block that begins takes over all up to the next that does.
         total = np.add.reduceat(total[is_open], first)
         weight = np.add.reduceat(weight[is_open], first)
-    _write_block_means(result, row, mean, weight, np.ones(len(row), bool))
+    _write_block_means(
+        result,
+        row,
+        mean,
+        weight,
+        np.ones(len(row), bool),
+    )
     return result
 
 
@@ -332,7 +367,11 @@ def _write_block_means(
     result[covered] = np.repeat(mean, weight)
 
 
-def spread_pooled(values: Floats, offsets: Ints, spacing: Ints) -> Floats:
+def spread_pooled(
+    values: Floats,
+    offsets: Ints,
+    spacing: Ints,
+) -> Floats:
     """Draw apart what ``isotonic_projection`` pooled, around its value.
 
     ``values``: float64, not decreasing inside a case; case ``i`` is

@@ -44,7 +44,12 @@ class ManyDraws:
         place = rank - firsts[group] + self.fractions(len(group))
         return place / sizes[group]
 
-    def spans(self, distributions: Floats, group: Ints, bins: LogBins) -> Ints:
+    def spans(
+        self,
+        distributions: Floats,
+        group: Ints,
+        bins: LogBins,
+    ) -> Ints:
         """A span for each draw, by the distribution of its group over ``bins``.
 
         In a bin the density rises, or falls, to the next ones where these lie on either side of it.
@@ -108,7 +113,12 @@ def meet_totals(
     return np.rint(scaled(found)).astype(np.int64)
 
 
-def by_rank(drawn: Ints, group: Ints, like: Floats | Ints, draws: ManyDraws) -> Ints:
+def by_rank(
+    drawn: Ints,
+    group: Ints,
+    like: Floats | Ints,
+    draws: ManyDraws,
+) -> Ints:
     """What was ``drawn`` for each ``group``, the least where ``like`` is least, and so on; ties in
     random order.
     """
@@ -182,7 +192,11 @@ def _around(mass: Floats, hours: int) -> Floats:
     return np.asarray(sum(np.roll(mass, shift) for shift in range(-reach, reach + 1)))
 
 
-def _inverse(reached: Floats, bounds: Floats, edges: Floats) -> Floats:
+def _inverse(
+    reached: Floats,
+    bounds: Floats,
+    edges: Floats,
+) -> Floats:
     """Where the rising ``bounds`` at ``edges`` reach each of ``reached``; slots without mass are
     passed over.
     """
@@ -218,7 +232,12 @@ def sums_in_cases(values: Ints, offsets: Ints) -> Ints:
     return np.asarray(sums - np.repeat(before, np.diff(offsets)))
 
 
-def moved_by_weeks(steps: Ints, least: int, most: int, clock: Clock) -> Ints:
+def moved_by_weeks(
+    steps: Ints,
+    least: int,
+    most: int,
+    clock: Clock,
+) -> Ints:
     """Times, or spans, moved to ``least`` to ``most`` by whole weeks, which keeps their hour of the
     week; what is then still outside lies at the edge.
     """

@@ -197,7 +197,12 @@ class ModelledTimes:
             steps = self._steps_at_hours(steps[self.firsts], moved, hours)
         return self._as_declared(steps)
 
-    def _steps_at_hours(self, starts: Ints, gaps: Ints, hours: Floats) -> Ints:
+    def _steps_at_hours(
+        self,
+        starts: Ints,
+        gaps: Ints,
+        hours: Floats,
+    ) -> Ints:
         """The times that starts and gaps say, moved to the usual ``hours``."""
         parts = np.zeros(len(self.cases.codes), np.int64)
         parts[self.firsts] = starts
@@ -206,7 +211,13 @@ class ModelledTimes:
         moves = parts * self.clock.microseconds >= SNAPPED
         moves[self.firsts] = True
         steps = sums_in_cases(parts, self.cases.offsets)
-        steps = at_usual_hours(steps, moves, hours, self.clock, self.draws)
+        steps = at_usual_hours(
+            steps,
+            moves,
+            hours,
+            self.clock,
+            self.draws,
+        )
         return in_order(steps, self.cases.offsets)
 
     def _as_declared(self, steps: Ints) -> Ints:
@@ -219,7 +230,12 @@ class ModelledTimes:
         moved = sums_in_cases(parts, self.cases.offsets)
         return np.clip(moved, *clock.inside(READABLE))
 
-    def _ask(self, name: TableName, query: Query, codes: Ints) -> Floats:
+    def _ask(
+        self,
+        name: TableName,
+        query: Query,
+        codes: Ints,
+    ) -> Floats:
         """Noisy weights of cases at ``codes``."""
         sums = self.kernel.sum(query, Gaussian(self.params.sigmas[name]), CLIPS[name])
         return sums.at(codes) / UNIT_NORM
@@ -243,12 +259,20 @@ class ModelledTimes:
         of_all = self._all_gaps(bins)
         by_target = np.broadcast_to(np.arange(labels), (labels, labels))
         of_target = self._gap_table(
-            "gaps-by-activity", bins, by_target, target, np.repeat(of_all, labels, axis=0)
+            "gaps-by-activity",
+            bins,
+            by_target,
+            target,
+            np.repeat(of_all, labels, axis=0),
         )
         by_pair = np.full(labels * labels, -1)
         by_pair[pairs] = np.arange(len(pairs))
         of_pair = self._gap_table(
-            "gaps-by-pair", bins, by_pair.reshape(labels, labels), row, of_target[pairs % labels]
+            "gaps-by-pair",
+            bins,
+            by_pair.reshape(labels, labels),
+            row,
+            of_target[pairs % labels],
         )
         return self.draws.spans(of_pair, row, bins), row
 
@@ -278,7 +302,14 @@ class ModelledTimes:
         case, of = np.divmod(once, groups)
         weight = 1 / np.sqrt(np.bincount(case)[case])
         mass = np.bincount(of, weights=weight, minlength=groups).astype(np.float64)
-        return distributions(noisy, self._sigma(name), mass, expected, DIFFERS[name], TOLERANCE)
+        return distributions(
+            noisy,
+            self._sigma(name),
+            mass,
+            expected,
+            DIFFERS[name],
+            TOLERANCE,
+        )
 
     def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
         """The same gaps, scaled so that the durations of cases follow their own table."""
@@ -301,10 +332,22 @@ class ModelledTimes:
         by_gaps = np.bincount(case, weights=gaps).astype(np.int64)
         shape = self._totals(tables, group_of, bins.place(by_gaps))
         totals = self.draws.spans(shape, group_of[-1], bins)
-        met = meet_totals(gaps, pair, case, totals, group_of[-1], self.draws)
+        met = meet_totals(
+            gaps,
+            pair,
+            case,
+            totals,
+            group_of[-1],
+            self.draws,
+        )
         return np.clip(met, 0, self.longest)
 
-    def _totals(self, tables: list[Floats], rows: list[Ints], place: Ints) -> Floats:
+    def _totals(
+        self,
+        tables: list[Floats],
+        rows: list[Ints],
+        place: Ints,
+    ) -> Floats:
         """How durations are distributed in each group of the last of noisy ``tables``, each finer
         than the one before it.
 
@@ -315,11 +358,21 @@ class ModelledTimes:
         """
         bins, sigma = tables[0].shape[1], self._sigma("totals")
 
-        def shrunk(noisy: Floats, row: Ints, expected: Floats) -> Floats:
+        def shrunk(
+            noisy: Floats,
+            row: Ints,
+            expected: Floats,
+        ) -> Floats:
             """Distributions of which ``expected`` is, up to a factor, expected."""
             mass = np.asarray(np.bincount(row) * _THIRD, np.float64)
             usual = expected / expected.sum(axis=1, keepdims=True)
-            return distributions(noisy, sigma, mass, usual, DIFFERS["totals"])
+            return distributions(
+                noisy,
+                sigma,
+                mass,
+                usual,
+                DIFFERS["totals"],
+            )
 
         # Far beyond what any case's gaps add up to, noise alone would make durations.
         within = np.arange(bins) <= place.max() + REACH
@@ -350,7 +403,14 @@ class ModelledTimes:
             for cells in np.split(noisy, [table.periods, table.periods + 7])
         )
         weights = table.day_weights(trend, weekdays)
-        return start_steps(weights, table.first_day, hours, self.clock, size, self.draws)
+        return start_steps(
+            weights,
+            table.first_day,
+            hours,
+            self.clock,
+            size,
+            self.draws,
+        )
 
     def _usual_hours(self) -> Floats:
         """The part of all events that takes place in each hour of the week (or day, where the
@@ -365,7 +425,14 @@ class ModelledTimes:
         of_days = distributions(days, sigma, mass, tolerance=SPREAD_OUT)
         of_hours = distributions(hours, sigma, mass, tolerance=SPREAD_OUT)
         both = np.outer(of_days, of_hours).reshape(1, -1)
-        found = distributions(slots, sigma, mass, both, DIFFERS["hours"], SPREAD_OUT)
+        found = distributions(
+            slots,
+            sigma,
+            mass,
+            both,
+            DIFFERS["hours"],
+            SPREAD_OUT,
+        )
         return np.asarray(found[0])
 
 
@@ -376,7 +443,12 @@ class GivesTimes(Mechanism[P], Generic[P]):
     proof: ClassVar[Proof] = "proved"
 
     @abstractmethod
-    def params_at(self, mu: float, facts: Facts, options: Options) -> P | Refusal:
+    def params_at(
+        self,
+        mu: float,
+        facts: Facts,
+        options: Options,
+    ) -> P | Refusal:
         """The least noise at ``mu``."""
 
     @abstractmethod
@@ -384,11 +456,19 @@ class GivesTimes(Mechanism[P], Generic[P]):
         """What it does, for the plan."""
 
     @abstractmethod
-    def model(self, params: P, kernel: Kernel, cases: Cases) -> ModelledTimes:
+    def model(
+        self,
+        params: P,
+        kernel: Kernel,
+        cases: Cases,
+    ) -> ModelledTimes:
         """What draws times for ``cases``."""
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[P] | Refusal:
         """No goal by itself."""
         return Refusal(
@@ -397,7 +477,12 @@ class GivesTimes(Mechanism[P], Generic[P]):
             "control flow and timestamps together, and no guarantee by itself",
         )
 
-    def offer_part(self, part: PartOfGoal, facts: Facts, options: Options) -> Offer[P] | Refusal:
+    def offer_part(
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Options,
+    ) -> Offer[P] | Refusal:
         """The times, at ``mu``; no delta is spent."""
         if part.columns != (TIMESTAMPS,):
             return Refusal("never", f"it writes timestamps only, not {', '.join(part.columns)}")
@@ -417,7 +502,12 @@ class GivesTimes(Mechanism[P], Generic[P]):
             enrich=partial(self.enrich, params),
         )
 
-    def enrich(self, params: P, kernel: Kernel, cases: Cases) -> Enrichment:
+    def enrich(
+        self,
+        params: P,
+        kernel: Kernel,
+        cases: Cases,
+    ) -> Enrichment:
         """Measure, and draw a time for each event of ``cases``."""
         if not len(cases.codes):
             return Enrichment({TIMESTAMPS: Times(np.zeros(0, np.int64))})
@@ -481,7 +571,12 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
     )
     Params = HistogramParams
 
-    def params_at(self, mu: float, facts: Facts, options: Options) -> HistogramParams | Refusal:
+    def params_at(
+        self,
+        mu: float,
+        facts: Facts,
+        options: Options,
+    ) -> HistogramParams | Refusal:
         """With the tables' shares."""
         return offered_params(mu, facts, options)
 
@@ -494,6 +589,11 @@ class TimestampHistogram(GivesTimes[HistogramParams]):
         share = squares["window"] / sum(squares.values())
         return f"{drawn}; {share:.0%} of its budget finds the window, which is not declared"
 
-    def model(self, params: HistogramParams, kernel: Kernel, cases: Cases) -> ModelledTimes:
+    def model(
+        self,
+        params: HistogramParams,
+        kernel: Kernel,
+        cases: Cases,
+    ) -> ModelledTimes:
         """All tables."""
         return ModelledTimes(params, kernel, cases, params.window)

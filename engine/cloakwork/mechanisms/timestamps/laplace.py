@@ -110,7 +110,9 @@ class LaplaceParams(Frozen):
 
 
 def offer_event_scope(
-    goal: MetricPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    goal: MetricPrivacy,
+    facts: Facts,
+    options: Mapping[str, JsonValue],
 ) -> Offer[LaplaceParams] | Refusal:
     """The least noise that gives metric privacy of each raw time at the goal's epsilon."""
     if unknown := sorted(set(options) - {NOISED}):
@@ -146,7 +148,9 @@ def offer_event_scope(
 
 
 def offer_case_scope(
-    goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    goal: DifferentialPrivacy,
+    facts: Facts,
+    options: Mapping[str, JsonValue],
 ) -> Offer[LaplaceParams] | Refusal:
     """The least noise that gives bounded differential privacy of all times of a unit, its epsilon
     shared between starts and gaps.
@@ -211,7 +215,11 @@ def _is_share(share: JsonValue, events: int) -> bool:
     return 0 < share < 1 or (share == 1 and events == 1)
 
 
-def _balanced_share(start_steps: int, gap_steps: int, events: int) -> float:
+def _balanced_share(
+    start_steps: int,
+    gap_steps: int,
+    events: int,
+) -> float:
     """The start's share of epsilon that minimises the summed expected error: proportional to the
     root of each width.
     """
@@ -303,7 +311,10 @@ class TimestampLaplace(Mechanism[LaplaceParams]):
     Params = LaplaceParams
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[LaplaceParams] | Refusal:
         """Meet metric privacy (scope event) or bounded differential privacy (scope case) of the
         timestamps.

@@ -66,7 +66,14 @@ class RegressedTimes(ModelledTimes):
         shape = model.distributions(weights, inputs)
         totals = durations_by_rank(shape, place, bins, self.draws)
         each = np.arange(len(rows))
-        met = meet_totals(gaps, pair, case, totals, each, self.draws)
+        met = meet_totals(
+            gaps,
+            pair,
+            case,
+            totals,
+            each,
+            self.draws,
+        )
         return np.clip(met, 0, self.longest)
 
 
@@ -149,7 +156,12 @@ class TimestampRegression(GivesTimes[RegressionParams]):
     )
     Params = RegressionParams
 
-    def params_at(self, mu: float, facts: Facts, options: Options) -> RegressionParams | Refusal:
+    def params_at(
+        self,
+        mu: float,
+        facts: Facts,
+        options: Options,
+    ) -> RegressionParams | Refusal:
         """With the tables' shares, and those of both regressions."""
         return offered_regression(mu, facts, options)
 
@@ -160,7 +172,18 @@ class TimestampRegression(GivesTimes[RegressionParams]):
             "activities of a case, trained under noise"
         )
 
-    def model(self, params: RegressionParams, kernel: Kernel, cases: Cases) -> ModelledTimes:
+    def model(
+        self,
+        params: RegressionParams,
+        kernel: Kernel,
+        cases: Cases,
+    ) -> ModelledTimes:
         """Some tables, and both regressions."""
         tables = params.tables
-        return RegressedTimes(tables, kernel, cases, tables.window, params)
+        return RegressedTimes(
+            tables,
+            kernel,
+            cases,
+            tables.window,
+            params,
+        )

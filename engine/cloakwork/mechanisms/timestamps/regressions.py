@@ -125,7 +125,9 @@ class RegressionParams(TimesParams):
 
 
 def offered_regression(
-    mu: float, facts: Facts, options: Mapping[str, JsonValue]
+    mu: float,
+    facts: Facts,
+    options: Mapping[str, JsonValue],
 ) -> RegressionParams | Refusal:
     """The least noise at ``mu``."""
     tables = offered_params(mu, facts, options, REGRESSION_SHARES)
@@ -144,8 +146,22 @@ def offered_regression(
     }
     found = RegressionParams(
         tables=tables.model_copy(update={"sigmas": kept}),
-        gaps=_steps_for("gaps-by-pair", tables, 48, 3.0, GAP_INPUTS, GAP_OUTPUTS),
-        durations=_steps_for("totals", tables, 64, 4.0, INPUTS, OUTPUTS),
+        gaps=_steps_for(
+            "gaps-by-pair",
+            tables,
+            48,
+            3.0,
+            GAP_INPUTS,
+            GAP_OUTPUTS,
+        ),
+        durations=_steps_for(
+            "totals",
+            tables,
+            64,
+            4.0,
+            INPUTS,
+            OUTPUTS,
+        ),
     )
     try:
         found.event()
@@ -296,7 +312,12 @@ def steepest_step(steps: GradientSteps, cases: int) -> float:
     return PACE * cases * steps.mu / (steps.norm * steps.times * steps.max_cases)
 
 
-def most_frequent_first(case: Ints, codes: Ints, size: int, rows: int) -> Ints:
+def most_frequent_first(
+    case: Ints,
+    codes: Ints,
+    size: int,
+    rows: int,
+) -> Ints:
     """The row of each of ``size`` codes: those that most cases have come first; all from ``rows``
     on share that one.
     """
@@ -333,7 +354,14 @@ class BinRegression:
     ) -> Floats:
         """See ``fitted``."""
         bends = bends_of_curves(self.base, self.curves)
-        return fitted(gradient, steps, kernel, cases, moments, bends)
+        return fitted(
+            gradient,
+            steps,
+            kernel,
+            cases,
+            moments,
+            bends,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +422,12 @@ class GapRegression(BinRegression):
         """How the gaps of each pair are distributed: shape (pairs, bins)."""
         return self.shapes(weights, self.inputs(pairs))
 
-    def gradient(self, weights: Floats, cases: Cases, step: int) -> list[Factors]:
+    def gradient(
+        self,
+        weights: Floats,
+        cases: Cases,
+        step: int,
+    ) -> list[Factors]:
         """Of the log-likelihood of each case's gaps, over the root of how many there are; zeros for
         cases of fewer than two known times.
 
@@ -417,7 +450,12 @@ class GapRegression(BinRegression):
         back /= np.sqrt(count[case_of])[:, None]
         return [padded(case_of, inputs, back, len(cases))]
 
-    def trained(self, steps: GradientSteps, kernel: Kernel, released: Cases) -> Floats:
+    def trained(
+        self,
+        steps: GradientSteps,
+        kernel: Kernel,
+        released: Cases,
+    ) -> Floats:
         """Weights after all steps; ``released`` cases are about as many as those of the log, and
         like them.
         """
@@ -427,7 +465,13 @@ class GapRegression(BinRegression):
         cases = max(1, int((released.lengths > 1).sum()))
         inputs = self.inputs(pairs)
         moments = (inputs * mass[:, None]).T @ inputs / cases
-        return self.fitted(self.gradient, steps, kernel, cases, moments)
+        return self.fitted(
+            self.gradient,
+            steps,
+            kernel,
+            cases,
+            moments,
+        )
 
 
 def _pairs_of(released: Cases) -> tuple[Ints, Ints, Ints]:
@@ -446,7 +490,12 @@ def _rows_of_activities(released: Cases) -> Ints:
     return most_frequent_first(released.case_of, released.codes, labels, ACTIVITIES)
 
 
-def padded(case: Ints, inputs: Floats, back: Floats, cases: int) -> Factors:
+def padded(
+    case: Ints,
+    inputs: Floats,
+    back: Floats,
+    cases: int,
+) -> Factors:
     """Rows of both factors, ascending by ``case``, as arrays of shape (cases, places, numbers)."""
     counts = np.bincount(case, minlength=cases)
     place = np.arange(len(case)) - (np.cumsum(counts) - counts)[case]
@@ -521,7 +570,12 @@ class DurationRegression(BinRegression):
         """How durations are distributed for each row of ``inputs``: shape (rows, bins)."""
         return self.shapes(weights, inputs)
 
-    def gradient(self, weights: Floats, cases: Cases, step: int) -> list[Factors]:
+    def gradient(
+        self,
+        weights: Floats,
+        cases: Cases,
+        step: int,
+    ) -> list[Factors]:
         """Of the log-likelihood of each case's duration, from its first to its last known time;
         zeros for cases of fewer than two of these.
         """
@@ -538,9 +592,20 @@ class DurationRegression(BinRegression):
         back = np.where(is_known[:, None], self.curves[place] - expected, 0.0)
         return [Factors(inputs[:, None, :], back[:, None, :])]
 
-    def trained(self, steps: GradientSteps, kernel: Kernel, released: Floats) -> Floats:
+    def trained(
+        self,
+        steps: GradientSteps,
+        kernel: Kernel,
+        released: Floats,
+    ) -> Floats:
         """Weights after all steps; ``released``: the inputs of released cases, which are about as
         many, and like those of the log.
         """
         moments = released.T @ released / len(released)
-        return self.fitted(self.gradient, steps, kernel, len(released), moments)
+        return self.fitted(
+            self.gradient,
+            steps,
+            kernel,
+            len(released),
+            moments,
+        )

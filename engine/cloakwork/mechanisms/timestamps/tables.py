@@ -122,7 +122,11 @@ class HistogramParams(TimesParams):
         return Composed(events=tuple(events))
 
 
-def event_of(name: TableName, sigma: float, max_cases: int) -> PrivacyEvent:
+def event_of(
+    name: TableName,
+    sigma: float,
+    max_cases: int,
+) -> PrivacyEvent:
     """What one table costs: what ``kernel.sum`` records for it."""
     return Gaussian(sigma).events(CLIPS[name], max_cases, None)[0]
 
@@ -215,7 +219,11 @@ class KnownTimes:
         return first[several], last[several]
 
 
-def spread_over(case: Ints, group: Ints, code: Ints) -> Entries:
+def spread_over(
+    case: Ints,
+    group: Ints,
+    code: Ints,
+) -> Entries:
     """Entries of the keys ``code``, one an occurrence; those of a case and a ``group`` weigh 1
     together. An entry of a group below 0 is left out.
     """
@@ -235,7 +243,11 @@ def one_each(case: Ints, code: Ints) -> Entries:
     return Entries(case, np.full(len(case), UNIT_NORM), code)
 
 
-def gaps_in(clock: Clock, bins: LogBins, row_of: Ints | None) -> Query:
+def gaps_in(
+    clock: Clock,
+    bins: LogBins,
+    row_of: Ints | None,
+) -> Query:
     """The gaps by group: that of an event of activity b behind one of activity a is
     ``row_of[a, b]``; -1 where it counts for none. A case weighs as much in each of its groups.
     None: all gaps are one group, and each weighs as much.
@@ -267,12 +279,23 @@ class StartTable:
     periods: int
 
     @classmethod
-    def within(cls, clock: Clock, window: Window, most: int) -> "StartTable":
+    def within(
+        cls,
+        clock: Clock,
+        window: Window,
+        most: int,
+    ) -> "StartTable":
         """Whole weeks, such that there are at most ``most`` periods."""
         first, last = clock.day(np.array(clock.grid.edges(window), np.int64)).tolist()
         span = last - first + 1
         days = 7 * max(1, -(-span // (7 * most)))
-        return cls(clock, first, last, days, -(-span // days))
+        return cls(
+            clock,
+            first,
+            last,
+            days,
+            -(-span // days),
+        )
 
     @property
     def cells(self) -> int:
@@ -344,7 +367,11 @@ def hours_of(clock: Clock) -> Query:
     return hours
 
 
-def totals_in(clock: Clock, bins: LogBins, activities: int) -> Query:
+def totals_in(
+    clock: Clock,
+    bins: LogBins,
+    activities: int,
+) -> Query:
     """The time from first to last event of cases of two events or more: of all (group 0), by last
     activity (groups 1 to ``activities``), and by this and the length (the groups behind them).
     """
@@ -365,7 +392,11 @@ CLASSES = len(_LENGTHS) + 1
 """Of lengths: 2 events, up to 4, up to 8, up to 16, up to 32, up to 64, and more."""
 
 
-def totals_groups(last: Ints, lengths: Ints, activities: int) -> tuple[Ints, Ints, Ints]:
+def totals_groups(
+    last: Ints,
+    lengths: Ints,
+    activities: int,
+) -> tuple[Ints, Ints, Ints]:
     """The groups of cases by the activity that they end with and their lengths."""
     by_last = 1 + last
     by_both = 1 + activities + last * CLASSES + np.searchsorted(_LENGTHS, lengths)

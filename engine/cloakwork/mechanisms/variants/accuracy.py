@@ -98,7 +98,12 @@ DEFAULT_CASES: Final = 1000
 
 
 def predict_similarity(
-    name: str, epsilon: float, delta: float, facts: Facts, *, noise_factor: float = 1.0
+    name: str,
+    epsilon: float,
+    delta: float,
+    facts: Facts,
+    *,
+    noise_factor: float = 1.0,
 ) -> Prediction | None:
     """What the simulation says of mechanism ``name`` at (epsilon, delta); None where it was not
     simulated.
@@ -119,7 +124,12 @@ def predict_similarity(
         float(np.interp(math.log(signal), np.log(SIGNAL), row)) for row in rows
     )
     concentration = _variant_concentration(facts.head_share)
-    return Prediction(structured, unstructured, cases=units, variant_concentration=concentration)
+    return Prediction(
+        structured,
+        unstructured,
+        cases=units,
+        variant_concentration=concentration,
+    )
 
 
 def _variant_concentration(share: float | None) -> float | None:

@@ -126,7 +126,10 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
     needs_delta: ClassVar[bool] = True
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[AdaptiveParams] | Refusal:
         """A share for measuring, and both mechanisms with all that it leaves."""
         from cloakwork.accounting.calibrate import laplace_scale

@@ -98,7 +98,10 @@ class VariantAmun(VariantRelease[AmunParams]):
     Params = AmunParams
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[AmunParams] | Refusal:
         """The least noise over the declared domain, or the selection of variants/threshold."""
         from cloakwork.accounting.calibrate import laplace_scale
@@ -144,7 +147,10 @@ class VariantAmun(VariantRelease[AmunParams]):
         )
 
     def offer_part(
-        self, part: PartOfGoal, facts: Facts, options: Options
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Options,
     ) -> Offer[AmunParams] | Refusal:
         """Gaussian noise of m / ``mu`` cases on the declared domain, for which no delta is spent;
         or the selection of variants/threshold.

@@ -26,7 +26,12 @@ _ROUNDS: Final = 300
 """Rounds of the alternating direction method."""
 
 
-def fit_flow(noisy: Table, prior: Table, penalty: float, allowed: Bools | None = None) -> Table:
+def fit_flow(
+    noisy: Table,
+    prior: Table,
+    penalty: float,
+    allowed: Bools | None = None,
+) -> Table:
     """The flow nearest to ``noisy`` (least squares) that departs from ``prior`` only where that is
     worth ``penalty``.
 
@@ -37,15 +42,14 @@ def fit_flow(noisy: Table, prior: Table, penalty: float, allowed: Bools | None =
     given, small flows stay, else those under a thousandth of the largest go.
     """
 
+    possible = np.ones(noisy.shape, np.bool_) if allowed is None else allowed.copy()
+    # No case goes from START to END at once.
+    possible[0, -1] = False
+
     def nearest_to_prior(point: Table) -> Table:
         """The proximal step of penalty * |F - prior|_1 with F >= 0: soft thresholding."""
         departure = _soft_threshold(point - prior, penalty)
-        found = np.maximum(prior + departure, 0)
-        # No case goes from START to END at once.
-        found[0, -1] = 0
-        if allowed is None:
-            return found
-        return np.where(allowed, found, 0)
+        return np.where(possible, np.maximum(prior + departure, 0), 0)
 
     # The method's z, and u, its scaled dual variable (step size 1); ``balanced`` is its x.
     flow = nearest_to_prior(noisy)
@@ -82,7 +86,12 @@ def _balance_flow(table: Table) -> Table:
     return found
 
 
-def refine_contexts(noisy: Table, parent: Table, mass: Floats, penalty: float) -> Table:
+def refine_contexts(
+    noisy: Table,
+    parent: Table,
+    mass: Floats,
+    penalty: float,
+) -> Table:
     """Rows of a longer context: the parent's shares of ``mass``, departed from by what exceeds
     ``penalty``.
 
@@ -115,7 +124,11 @@ class MarkovChain:
     latest: Ints
 
     @classmethod
-    def from_masses(cls, rows: Mapping[Context, Floats], sharpness: float) -> "MarkovChain":
+    def from_masses(
+        cls,
+        rows: Mapping[Context, Floats],
+        sharpness: float,
+    ) -> "MarkovChain":
         """From masses by context; shares are raised to ``sharpness`` (1 leaves them) and made to
         add up to 1 again.
 
@@ -139,10 +152,16 @@ class MarkovChain:
         shares = _shares_of(self.shares * factors[self.latest])
         return MarkovChain(shares, self.next_context, self.latest)
 
+    def _steps(self) -> tuple[Ints, Floats, Ints]:
+        """Every step that the chain takes but to the END: from which context, how often, and the
+        context behind it.
+        """
+        context, label = np.nonzero(self.shares[:, :-1])
+        return context, self.shares[context, label], self.next_context[context, label]
+
     def lengths(self, longest: int) -> Floats:
         """The shares of the chain's cases that end after 1, 2, ... ``longest`` events."""
-        context, label = np.nonzero(self.shares[:, :-1])
-        share, after = self.shares[context, label], self.next_context[context, label]
+        context, share, after = self._steps()
         mass: Floats = np.zeros(len(self.shares))
         mass[0] = 1.0
         ends = np.empty(longest)
@@ -155,8 +174,7 @@ class MarkovChain:
         """In row n the share of cases in each context that end after fewer than n more events:
         shape (``longest`` + 1, contexts).
         """
-        context, label = np.nonzero(self.shares[:, :-1])
-        share, after = self.shares[context, label], self.next_context[context, label]
+        context, share, after = self._steps()
         found = np.zeros((longest + 1, len(self.shares)))
         for more in range(1, longest + 1):
             later = np.bincount(context, share * found[more - 1][after], len(self.shares))
@@ -175,19 +193,15 @@ def _contexts_after_labels(contexts: Sequence[Context], labels: int) -> Ints:
     labels).
     """
     place = {context: number for number, context in enumerate(contexts)}
-    longest = max(len(context) for context in contexts)
-
-    def longest_known(path: Context) -> int:
-        # It ends: every context of one label is known.
-        while path not in place:
-            path = path[1:]
-        return place[path]
-
+    longest = max(map(len, contexts))
     found = np.empty((len(contexts), labels), np.int64)
     for row, context in enumerate(contexts):
         for label in range(1, labels + 1):
             path = (*context, label)[-longest:]
-            found[row, label - 1] = longest_known(path)
+            # It ends: every context of one label is known.
+            while path not in place:
+                path = path[1:]
+            found[row, label - 1] = place[path]
     return found
 
 
@@ -230,7 +244,11 @@ class LengthGroups:
         return LengthGroups(in_whole(cases, most), self.edges)
 
 
-def length_edges(chain: MarkovChain, groups: int, longest: int) -> Ints:
+def length_edges(
+    chain: MarkovChain,
+    groups: int,
+    longest: int,
+) -> Ints:
     """Lengths that part the cases of ``chain`` into at most ``groups`` about equally frequent
     ones; none above ``longest``.
     """
@@ -258,41 +276,64 @@ def draw_sequences(
     """
     columns = chain.shares.shape[1]
     steps_of = _StepsByLength.of(chain, groups.edges)
-    prefixes = np.zeros((len(groups.cases), 0), np.int64)
+    # As many cases at a time as may be compared with every column.
+    at_once = max(1, _CHUNK // columns)
     required = np.repeat(np.arange(len(groups.cases)), groups.cases)
     state = np.zeros(len(required), np.int64)
     # Cases of one length that share all that they did so far stand together: within a group the
     # draws ascend, so that prefixes, by which the next groups are numbered, ascend too.
     group = required.copy()
+    prefixes = np.zeros((len(groups.cases), 0), np.int64)
     open_cases = np.arange(len(required))
-    steps = []
+    sequences: list[list[int]] = [[] for _ in required]
     for length in range(longest):
         if not open_cases.size:
             break
         position = _positions(group[open_cases], noise)
-        by_prefix = None
         if factors is not None:
-            by_prefix = _FactorsByPrefix.of(factors, prefixes, group[open_cases])
+            own = np.unique(group[open_cases])
+            by_prefix = np.empty((len(prefixes), columns))
+            by_prefix[own] = factors(prefixes[own])
         taken = np.empty(len(open_cases), np.int64)
-        # In chunks, since each case is compared with every column.
-        size = max(1, _CHUNK // columns)
-        for begin in range(0, len(open_cases), size):
-            rows = slice(begin, begin + size)
+        for begin in range(0, len(open_cases), at_once):
+            rows = slice(begin, begin + at_once)
             chunk = open_cases[rows]
-            of_chunk = None if by_prefix is None else by_prefix.at(group[chunk])
-            taken[rows] = steps_of.at(
-                position[rows], state[chunk], required[chunk], length, of_chunk
-            )
-        prefix = group[open_cases] * columns + taken
-        longer, group[open_cases] = np.unique(prefix, return_inverse=True)
+            # Cases that share a prefix are in one context, and of one group.
+            kinds = required[chunk] * len(chain.shares) + state[chunk]
+            if factors is not None:
+                kinds = group[chunk]
+            _, first, kind = np.unique(kinds, return_index=True, return_inverse=True)
+            one = chunk[first]
+            weights = steps_of.weights(state[one], required[one], length)
+            if factors is not None:
+                weights = weights * by_prefix[group[one]]
+            taken[rows] = _inverted(weights, kind, position[rows])
+        longer, group[open_cases] = np.unique(
+            group[open_cases] * columns + taken, return_inverse=True
+        )
         if factors is not None:
             shorter, label = np.divmod(longer, columns)
             prefixes = np.column_stack([prefixes[shorter], label + 1])
         goes_on = taken != columns - 1
         open_cases, taken = open_cases[goes_on], taken[goes_on]
         state[open_cases] = chain.next_context[state[open_cases], taken]
-        steps.append((open_cases, taken + 1))
-    return _sequences_from_steps(steps, len(required))
+        for case, label_code in zip(open_cases.tolist(), (taken + 1).tolist(), strict=True):
+            sequences[case].append(label_code)
+    return [tuple(sequence) for sequence in sequences if sequence]
+
+
+def _inverted(
+    weights: Floats,
+    kind: Ints,
+    position: Floats,
+) -> Ints:
+    """The column that each case goes to, by the row ``kind`` of ``weights``: the first one whose
+    cumulative share is above its position.
+    """
+    cumulative = np.cumsum(weights, axis=1)
+    cumulative /= cumulative[:, -1:]
+    passed = cumulative[kind, :-1] <= position[:, None]
+    return np.asarray(passed.sum(axis=1), np.int64)
 
 
 def _positions(group: Ints, noise: Randomness) -> Floats:
@@ -305,30 +346,6 @@ def _positions(group: Ints, noise: Randomness) -> Floats:
     shifted_rank = np.repeat(start - first, size) + np.arange(group.size)
     found: Floats = shifted_rank / np.repeat(size, size)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _FactorsByPrefix:
-    """``factors`` of each distinct prefix of some cases, shape (prefixes, A + 1); ``first``: the
-    place of a case that has it; ``of_case``: which one each case has; both int64.
-    """
-
-    numbers: Ints
-    factors: Floats
-    first: Ints
-    of_case: Ints
-
-    @classmethod
-    def of(cls, factors: StepFactors, prefixes: Ints, group: Ints) -> "_FactorsByPrefix":
-        """Those of cases in these groups, of which ``prefixes`` are the rows."""
-        numbers, first, of_case = np.unique(group, return_index=True, return_inverse=True)
-        return cls(numbers, factors(prefixes[numbers]), first, of_case)
-
-    def at(self, group: Ints) -> "_FactorsByPrefix":
-        """The same for some of the cases, in these groups."""
-        kept, first, of_case = np.unique(group, return_index=True, return_inverse=True)
-        places = np.searchsorted(self.numbers, kept)
-        return _FactorsByPrefix(kept, self.factors[places], first, of_case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,33 +368,15 @@ class _StepsByLength:
         most = np.concatenate([edges - 1, [np.iinfo(np.int64).max]])
         return cls(chain, chain.ended(int(least[-1])), least, most)
 
-    def at(
+    def weights(
         self,
-        position: Floats,
         state: Ints,
         required: Ints,
         length: int,
-        by_prefix: "_FactorsByPrefix | None" = None,
-    ) -> Ints:
-        """The column that each case goes to after ``length`` events; ``required``: its group of
-        lengths.
+    ) -> Floats:
+        """How much each column weighs for a case in context ``state`` after ``length`` events:
+        shape (cases, A + 1). ``required``: its group of lengths.
         """
-        if by_prefix is None:
-            contexts = len(self.chain.shares)
-            kinds, kind = np.unique(required * contexts + state, return_inverse=True)
-            group_once, state_once = np.divmod(kinds, contexts)
-            weights = self._weights(state_once, group_once, length)
-        else:
-            # Cases that share a prefix are in one context, and of one group.
-            first, kind = by_prefix.first, by_prefix.of_case
-            weights = self._weights(state[first], required[first], length) * by_prefix.factors
-        cumulative = np.cumsum(weights, axis=1)
-        cumulative /= cumulative[:, -1:]
-        # Inversion: a case goes to the first column whose cumulative share is above its position.
-        passed = cumulative[kind, :-1] <= position[:, None]
-        return np.asarray(passed.sum(axis=1), np.int64)
-
-    def _weights(self, state: Ints, required: Ints, length: int) -> Floats:
         least, most = self.least[required], self.most[required]
         shares = self.chain.shares[state]
         after = self.chain.next_context[state]
@@ -389,7 +388,12 @@ class _StepsByLength:
         found[lost] = shares[lost]
         return found
 
-    def _ending(self, context: Ints, fewest: Ints, most: Ints) -> Floats:
+    def _ending(
+        self,
+        context: Ints,
+        fewest: Ints,
+        most: Ints,
+    ) -> Floats:
         """The share of cases in each ``context`` that end after ``fewest`` to ``most`` more
         events.
         """
@@ -418,12 +422,3 @@ def in_whole(numbers: Floats, total: int) -> Ints:
     ends = np.minimum(np.rint(np.cumsum(numbers)).astype(np.int64), total)
     ends[-1] = total
     return np.diff(ends, prepend=0)
-
-
-def _sequences_from_steps(steps: list[tuple[Ints, Ints]], cases: int) -> list[tuple[int, ...]]:
-    """Activity sequences from the steps taken at each position: which cases, and to which label."""
-    found: list[list[int]] = [[] for _ in range(cases)]
-    for rows, labels in steps:
-        for case, label in zip(rows.tolist(), labels.tolist(), strict=True):
-            found[case].append(label)
-    return [tuple(sequence) for sequence in found if sequence]

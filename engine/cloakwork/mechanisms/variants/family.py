@@ -43,7 +43,10 @@ class VariantRelease(Mechanism[P], Generic[P]):
     needs_delta: ClassVar[bool] = False
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[P] | Refusal:
         """Accept differential privacy over the control flow alone, for whole units."""
         if not isinstance(goal, DifferentialPrivacy):
@@ -66,7 +69,10 @@ class VariantRelease(Mechanism[P], Generic[P]):
 
     @abstractmethod
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[P] | Refusal:
         """Parameters whose cost is at most the goal's (epsilon, delta), or why there are none.
 
@@ -82,7 +88,13 @@ class VariantRelease(Mechanism[P], Generic[P]):
             return None
         delta = getattr(params, "delta", 0.0)
         noise_factor = getattr(params, "noise_factor", 1.0)
-        return predict_similarity(self.name, epsilon, delta, facts, noise_factor=noise_factor)
+        return predict_similarity(
+            self.name,
+            epsilon,
+            delta,
+            facts,
+            noise_factor=noise_factor,
+        )
 
     def lineage(self, params: P) -> Lineage:
         """Measures the control flow; every case of the release is made from the noisy counts."""

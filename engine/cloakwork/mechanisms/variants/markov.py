@@ -139,7 +139,10 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     needs_delta: ClassVar[bool] = True
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[MarkovParams] | Refusal:
         """The least noise, shared out as ``SHARES`` says."""
         chosen = MarkovOptions.model_validate(options)
@@ -149,7 +152,10 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         return _offered(target, noise, facts, chosen)
 
     def offer_part(
-        self, part: PartOfGoal, facts: Facts, options: Options
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Options,
     ) -> Offer[MarkovParams] | Refusal:
         """Noise that a unit moves by ``mu`` deviations over all tables, shared out as ``SHARES``
         says, and thresholds that spend ``delta``.
@@ -164,7 +170,13 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         except ValidationError as error:
             return Refusal("misconfigured", option_fault(error))
         declared = facts.alphabet is not None
-        noise = markov_part(part.mu, part.delta, facts.unit.max_cases, chosen.shares, declared)
+        noise = markov_part(
+            part.mu,
+            part.delta,
+            facts.unit.max_cases,
+            chosen.shares,
+            declared,
+        )
         # The target that these would meet by themselves.
         in_all = part.delta / SELECTION_SHARE
         target = Cost(epsilon=epsilon_of_normal(part.mu, in_all - part.delta), delta=in_all)
@@ -211,7 +223,11 @@ Learn = Callable[[RemainingCases], StepFactors]
 """Finds factors by which steps are taken more often than a chain says, given all of a prefix."""
 
 
-def measure_with(params: MarkovParams, kernel: Kernel, learn: Learn | None = None) -> Measurement:
+def measure_with(
+    params: MarkovParams,
+    kernel: Kernel,
+    learn: Learn | None = None,
+) -> Measurement:
     """Select the frequent variants; generate the other cases as ``VariantMarkov`` does, with the
     factors that ``learn`` finds, if it is given.
     """
@@ -227,7 +243,13 @@ def measure_with(params: MarkovParams, kernel: Kernel, learn: Learn | None = Non
     if alphabet:
         others = kernel.narrowed(alphabet, without=found.labels)
         prior = _transitions_a_case(found.labels, cases, alphabet)
-        drawn = _generate_variants(others, alphabet, prior, params, learn)
+        drawn = _generate_variants(
+            others,
+            alphabet,
+            prior,
+            params,
+            learn,
+        )
     total = Counter(dict(zip(found.labels, cases.tolist(), strict=True)))
     total.update(drawn)
     return Measurement(
@@ -242,7 +264,10 @@ def measure_with(params: MarkovParams, kernel: Kernel, learn: Learn | None = Non
 
 
 def _offered(
-    target: Cost, noise: MarkovNoise, facts: Facts, chosen: MarkovOptions
+    target: Cost,
+    noise: MarkovNoise,
+    facts: Facts,
+    chosen: MarkovOptions,
 ) -> Offer[MarkovParams]:
     """Parameters with this noise, which meets ``target``."""
     sigmas, tau, selection = noise
@@ -292,7 +317,13 @@ def _generate_variants(
     factors = None if learn is None else learn(RemainingCases(others, alphabet, rows, count))
 
     def drawn(by: MarkovChain, required: LengthGroups) -> list[tuple[str, ...]]:
-        codes = draw_sequences(by, required, params.longest, others.randomness, factors)
+        codes = draw_sequences(
+            by,
+            required,
+            params.longest,
+            others.randomness,
+            factors,
+        )
         return [tuple(alphabet[code - 1] for code in sequence) for sequence in codes]
 
     measured = np.array([rows[step] for step in _single_steps(len(alphabet))]) / count
@@ -305,7 +336,10 @@ def _generate_variants(
 
 
 def _measure_lengths(
-    others: Kernel, chain: MarkovChain, count: int, params: MarkovParams
+    others: Kernel,
+    chain: MarkovChain,
+    count: int,
+    params: MarkovParams,
 ) -> LengthGroups:
     """How many of ``count`` cases are how long, in groups that are about even in what ``chain``
     draws by itself.
@@ -319,7 +353,9 @@ def _measure_lengths(
 
 
 def _transitions_a_case(
-    released: Sequence[tuple[str, ...]], cases: Ints, alphabet: Sequence[str]
+    released: Sequence[tuple[str, ...]],
+    cases: Ints,
+    alphabet: Sequence[str],
 ) -> Table:
     """The transitions of order 1 that a case of the released variants has on average, in grid
     steps: the layout of ``chain.Table``; zero if none was released.
@@ -337,7 +373,10 @@ def _single_steps(labels: int) -> list[Context]:
 
 
 def _measure_transitions(
-    others: Kernel, labels: int, prior: Table, params: MarkovParams
+    others: Kernel,
+    labels: int,
+    prior: Table,
+    params: MarkovParams,
 ) -> dict[Context, Floats]:
     """Masses of what follows each context: all of order 1, then, order by order, of contexts that
     are frequent by what is known so far.
@@ -357,7 +396,12 @@ def _measure_transitions(
     return measured
 
 
-def _noisy_table(others: Kernel, contexts: Sequence[Context], labels: int, sigma: float) -> Table:
+def _noisy_table(
+    others: Kernel,
+    contexts: Sequence[Context],
+    labels: int,
+    sigma: float,
+) -> Table:
     """Noisy transitions from each of ``contexts`` (one or more, of one order), in grid steps: shape
     (contexts, ``labels`` + 1).
     """
@@ -366,7 +410,9 @@ def _noisy_table(others: Kernel, contexts: Sequence[Context], labels: int, sigma
 
 
 def _frequent_contexts(
-    rows: Mapping[Context, Floats], latest: Sequence[Context], least: float
+    rows: Mapping[Context, Floats],
+    latest: Sequence[Context],
+    least: float,
 ) -> tuple[list[Context], Floats]:
     """One step longer than ``latest``: the contexts of more than ``least`` mass, the largest
     ``MOST_CONTEXTS``.

@@ -110,7 +110,13 @@ def variant(cases: Cases) -> Entries:
     """One entry for each case with events: its activity sequence."""
     rows = np.flatnonzero(cases.lengths)
     start, stop = cases.offsets[:-1][rows], cases.offsets[1:][rows]
-    return Entries(rows, np.full(len(rows), UNIT_NORM), None, start, stop)
+    return Entries(
+        rows,
+        np.full(len(rows), UNIT_NORM),
+        None,
+        start,
+        stop,
+    )
 
 
 def activities(cases: Cases) -> Entries:
@@ -118,7 +124,13 @@ def activities(cases: Cases) -> Entries:
     _, first = np.unique(cases.case_of * len(cases.alphabet) + cases.codes, return_index=True)
     events = np.sort(first)
     size = np.full(len(events), UNIT_NORM)
-    return Entries(cases.case_of[events], size, None, events, events + 1)
+    return Entries(
+        cases.case_of[events],
+        size,
+        None,
+        events,
+        events + 1,
+    )
 
 
 SHARES: Final = (0.34, 0.03, 0.07, 0.26, 0.18, 0.12)
@@ -198,7 +210,10 @@ MarkovNoise = tuple[tuple[float, float, float, float, float, float], int, Select
 
 
 def calibrate_markov(
-    target: Cost, max_cases: int, shares: Sequence[float], declared: bool
+    target: Cost,
+    max_cases: int,
+    shares: Sequence[float],
+    declared: bool,
 ) -> MarkovNoise:
     """Sigmas, tau and, unless activities are ``declared``, how to select them, at a cost of at most
     ``target``.
@@ -215,7 +230,11 @@ def calibrate_markov(
 
 
 def markov_part(
-    mu: float, delta: float, max_cases: int, shares: Sequence[float], declared: bool
+    mu: float,
+    delta: float,
+    max_cases: int,
+    shares: Sequence[float],
+    declared: bool,
 ) -> MarkovNoise:
     """The same for noise on all tables that a unit moves by ``mu`` deviations at most, with
     thresholds that it passes with a probability of at most ``delta``.
@@ -236,7 +255,11 @@ def markov_part(
     return _with_thresholds(sigmas_at(scale, shares, declared), deltas, max_cases)
 
 
-def sigmas_at(scale: float, shares: Sequence[float], declared: bool) -> tuple[float, ...]:
+def sigmas_at(
+    scale: float,
+    shares: Sequence[float],
+    declared: bool,
+) -> tuple[float, ...]:
     """Of all tables, and of the activities' counts unless they are ``declared``, for noise of
     ``scale`` altogether: a table's part of the budget is of 1/sigma**2.
     """
@@ -248,7 +271,9 @@ def sigmas_at(scale: float, shares: Sequence[float], declared: bool) -> tuple[fl
 
 
 def _with_thresholds(
-    sigmas: Sequence[float], deltas: Sequence[float], max_cases: int
+    sigmas: Sequence[float],
+    deltas: Sequence[float],
+    max_cases: int,
 ) -> MarkovNoise:
     frequent, count, lengths, first, second, third, *labels = sigmas
     tau = least_tau(frequent, deltas[0], max_cases)
@@ -276,7 +301,12 @@ def all_sigmas(params: MarkovParams) -> tuple[float, ...]:
     return (*params.sigmas, params.selection.sigma)
 
 
-def least_tau(sigma: float, delta: float, max_cases: int, labels: int = 1) -> int:
+def least_tau(
+    sigma: float,
+    delta: float,
+    max_cases: int,
+    labels: int = 1,
+) -> int:
     """The least tau (grid steps) whose ``selection_delta`` is at most ``delta``."""
     low = max_cases * UNIT_NORM
     high = low + math.ceil(40 * sigma)
@@ -289,7 +319,12 @@ def least_tau(sigma: float, delta: float, max_cases: int, labels: int = 1) -> in
     return high
 
 
-def selection_delta(sigma: float, tau: int, max_cases: int, labels: int = 1) -> float:
+def selection_delta(
+    sigma: float,
+    tau: int,
+    max_cases: int,
+    labels: int = 1,
+) -> float:
     """At least m l Pr[m + N >= tau] for N of ``sigma`` (grid steps), m = ``max_cases``: the
     delta that the threshold spends.
 
@@ -303,7 +338,11 @@ def selection_delta(sigma: float, tau: int, max_cases: int, labels: int = 1) -> 
     return min(delta * (1 + 1e-9), 1 - 2.0**-30)
 
 
-def noise_event(sigmas: Sequence[float], deltas: Sequence[float], max_cases: int) -> PrivacyEvent:
+def noise_event(
+    sigmas: Sequence[float],
+    deltas: Sequence[float],
+    max_cases: int,
+) -> PrivacyEvent:
     """The thresholds, at ``deltas``, and the noise on every table, at ``sigmas`` in grid steps."""
     frequent, count, lengths, *tables = sigmas
     norm = max_cases * UNIT_NORM

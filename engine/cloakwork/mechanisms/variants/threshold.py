@@ -114,7 +114,10 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
     needs_delta: ClassVar[bool] = True
 
     def meet(
-        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: DifferentialPrivacy,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[ThresholdParams] | Refusal:
         """The least noise and the least threshold."""
         kind = ThresholdOptions.model_validate(options).noise
@@ -122,7 +125,10 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         return Offer(params, _why(params))
 
     def offer_part(
-        self, part: PartOfGoal, facts: Facts, options: Options
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Options,
     ) -> Offer[ThresholdParams] | Refusal:
         """Gaussian noise of m / ``mu`` cases, and the least threshold that spends ``delta``."""
         refused = part_refusal(part.columns, part.delta)
@@ -145,7 +151,11 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         if params.noise == "gaussian":
             noise_factor = params.tau / _laplace_threshold(params)
         return predict_similarity(
-            self.name, params.epsilon, params.delta, facts, noise_factor=noise_factor
+            self.name,
+            params.epsilon,
+            params.delta,
+            facts,
+            noise_factor=noise_factor,
         )
 
     def event(self, params: ThresholdParams, facts: Facts) -> PrivacyEvent:
@@ -178,7 +188,10 @@ def expected_error(params: ThresholdParams) -> float:
 
 
 def calibrate_threshold(
-    epsilon: float, delta: float, max_cases: int, noise: Kind = "laplace"
+    epsilon: float,
+    delta: float,
+    max_cases: int,
+    noise: Kind = "laplace",
 ) -> ThresholdParams:
     """The least noise and the least threshold that cost at most (epsilon, delta) for units of
     ``max_cases`` cases.
@@ -200,11 +213,20 @@ def calibrate_threshold(
         scale = laplace_scale(epsilon, max_cases)
         tau = truncation_bound(scale, delta, max_cases) + 1
     return ThresholdParams(
-        epsilon=epsilon, delta=delta, max_cases=max_cases, noise=noise, scale=scale, tau=tau
+        epsilon=epsilon,
+        delta=delta,
+        max_cases=max_cases,
+        noise=noise,
+        scale=scale,
+        tau=tau,
     )
 
 
-def threshold_part(mu: float, delta: float, max_cases: int) -> ThresholdParams:
+def threshold_part(
+    mu: float,
+    delta: float,
+    max_cases: int,
+) -> ThresholdParams:
     """Gaussian noise of which a unit of ``max_cases`` cases moves a count by ``mu`` deviations at
     most, and the least threshold that it passes with a probability of at most ``delta``.
 
@@ -234,7 +256,10 @@ def _laplace_threshold(params: ThresholdParams) -> int:
 
 
 def least_threshold(
-    epsilon: float, delta: float, max_cases: int, noise: Kind | None
+    epsilon: float,
+    delta: float,
+    max_cases: int,
+    noise: Kind | None,
 ) -> ThresholdParams:
     """With this noise; or truncated geometric noise where that has a lower threshold than Laplace
     noise, and else Laplace.
@@ -251,7 +276,11 @@ _THRESHOLD_SHARE: Final = 0.5
 """
 
 
-def _least_sigma(epsilon: float, delta: float, max_cases: int) -> float:
+def _least_sigma(
+    epsilon: float,
+    delta: float,
+    max_cases: int,
+) -> float:
     """The least sigma whose noise, and a threshold on its share of delta, cost at most (epsilon,
     delta).
     """
