@@ -49,7 +49,7 @@ BINS = LogBins.up_to(86_400 * 365, 32)
 ONE = np.zeros((1, 1), np.int64)
 QUERIES = {
     "window": StartTable.within(CLOCK, WINDOW, 40).period_query,
-    "gaps": gaps_in(CLOCK, BINS, ONE, evenly=False),
+    "gaps": gaps_in(CLOCK, BINS, None),
     "gaps-by-activity": gaps_in(CLOCK, BINS, ONE),
     "gaps-by-pair": gaps_in(CLOCK, BINS, ONE),
     "starts": StartTable.within(CLOCK, WINDOW, 40).query,
