@@ -30,8 +30,8 @@ from cloakwork.mechanisms.bound import BoundContributions, BoundParams  # noqa: 
 from cloakwork.mechanisms.profile import Profile  # noqa: E402
 from cloakwork.mechanisms.steps import Decision  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402
+from cloakwork.plan.budget import profile_params  # noqa: E402
 from cloakwork.plan.planner import make_plan  # noqa: E402
-from cloakwork.plan.profile import profile_params  # noqa: E402
 from cloakwork.policy.model import Policy, ProfileShare  # noqa: E402
 from cloakwork.run.profile import figures_of  # noqa: E402
 

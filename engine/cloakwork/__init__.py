@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cloakwork.ledger.ledger import Ledger
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.formats import write_log
-    from cloakwork.plan.prove import prove
+    from cloakwork.plan.planner import prove
     from cloakwork_extras.spark.spark import spark_engine
 
 _HOMES = {
@@ -44,7 +44,7 @@ _HOMES = {
     "make_plan": "cloakwork.api",
     "make_report": "cloakwork.api",
     "pack": "cloakwork.api",
-    "prove": "cloakwork.plan.prove",
+    "prove": "cloakwork.plan.planner",
     "publish": "cloakwork.api",
     "read_log": "cloakwork.api",
     "release": "cloakwork.api",

@@ -27,11 +27,9 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.devices import computed_on
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.budget import reservation_request
+from cloakwork.plan.budget import require_profile_params, reservation_request
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import make_plan
-from cloakwork.plan.profile import require_profile_params
-from cloakwork.plan.prove import require_window
+from cloakwork.plan.planner import make_plan, require_window
 from cloakwork.policy.advice import Advice
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy

@@ -21,9 +21,8 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.attributes.redact import Redact
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import make_plan
+from cloakwork.plan.planner import make_plan, prove
 from cloakwork.plan.policies import load_shipped, parse_policy
-from cloakwork.plan.prove import prove
 from cloakwork.run.run import Run
 from conftest import EXAMPLES
 

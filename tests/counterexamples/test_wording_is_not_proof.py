@@ -12,9 +12,8 @@ import cloakwork
 from cloakwork import guarantees
 from cloakwork.errors import CloakworkError, PlanUnsound
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import make_plan
+from cloakwork.plan.planner import make_plan, prove
 from cloakwork.plan.policies import load_shipped
-from cloakwork.plan.prove import prove
 from conftest import EXAMPLES
 
 

@@ -9,7 +9,7 @@ import pytest
 from cloakwork.accounting.events import cost
 from cloakwork.mechanisms.profile import LARGEST_VARIANTS
 from cloakwork.noise import reproducible
-from cloakwork.plan.profile import profile_params
+from cloakwork.plan.budget import profile_params
 from cloakwork.run.profile import figures_of
 from contracts.sample_logs import log_of
 from run.profiles import LOG, SHARE, buying

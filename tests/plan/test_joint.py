@@ -19,11 +19,9 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.profile import Profile, ProfileFigures
 from cloakwork.noise import reproducible
 from cloakwork.plan import joint
-from cloakwork.plan.budget import ledger_terms
+from cloakwork.plan.budget import ledger_terms, profile_params
 from cloakwork.plan.model import Plan, Step
-from cloakwork.plan.planner import make_plan, plan_file
-from cloakwork.plan.profile import profile_params
-from cloakwork.plan.prove import replan
+from cloakwork.plan.planner import make_plan, plan_file, replan
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.run.run import Run
 from cloakwork.testing.logs import log_of

@@ -10,8 +10,7 @@ from cloakwork.errors import PlanImpossible
 from cloakwork.mechanisms.base import Gives
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import make_plan
-from cloakwork.plan.prove import prove
+from cloakwork.plan.planner import make_plan, prove
 from plan.conftest import policy_of
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))

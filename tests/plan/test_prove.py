@@ -3,8 +3,7 @@
 import pytest
 
 from cloakwork.errors import PlanMoved, PlanUnsound
-from cloakwork.plan.planner import make_plan
-from cloakwork.plan.prove import prove
+from cloakwork.plan.planner import make_plan, prove
 from cloakwork.policy.model import Policy
 
 

@@ -23,8 +23,7 @@ from cloakwork.log.formats import read_annotations, write_log
 from cloakwork.mechanisms import registry
 from cloakwork.plan.derive import flow_step
 from cloakwork.plan.model import Plan, Step
-from cloakwork.plan.planner import make_plan
-from cloakwork.plan.prove import prove, replan
+from cloakwork.plan.planner import make_plan, prove, replan
 from cloakwork.plan.sentences import caveat_in_words, unproven_sentence
 from cloakwork.run.release import Internal, Release
 from cloakwork.run.run import Run, previewable

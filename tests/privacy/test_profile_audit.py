@@ -22,7 +22,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.profile import ProfileFigures, ProfileParams, measure_profile
 from cloakwork.noise import Noise, reproducible
-from cloakwork.plan.profile import profile_params
+from cloakwork.plan.budget import profile_params
 from cloakwork.policy.model import Policy
 from contracts.sample_logs import log_of
 from plan.conftest import DP, policy_of

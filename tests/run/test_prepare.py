@@ -25,13 +25,10 @@ from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import BudgetExceeded, MechanismError, PlanImpossible, PlanUnsound
 from cloakwork.ledger.ledger import Ledger, ReservationRequest
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
-from cloakwork.plan.budget import check_profile, ledger_terms
-from cloakwork.plan.draft import Draft
-from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import make_plan
-from cloakwork.plan.prove import prove
+from cloakwork.plan.budget import check_profile, facts_in_window, ledger_terms
+from cloakwork.plan.model import Draft, Plan
+from cloakwork.plan.planner import make_plan, prove
 from cloakwork.plan.sentences import assumptions_in_words, caveat_in_words
-from cloakwork.plan.windows import facts_in_window
 from cloakwork.policy.model import Policy
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.run import prepare

@@ -12,8 +12,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import make_plan
-from cloakwork.plan.prove import prove
+from cloakwork.plan.planner import make_plan, prove
 from cloakwork.plan.sentences import assumptions_in_words, caveat_in_words, reasons_in_words
 from cloakwork.run.profile import measure
 from cloakwork.run.run import Run

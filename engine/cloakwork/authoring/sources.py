@@ -9,11 +9,10 @@ from pydantic import ValidationError
 from cloakwork.authoring.registry import Registry, is_reference
 from cloakwork.base.errors import CloakworkError, PlanMoved, PlanUnsound, first_line
 from cloakwork.ledger.ledger import Ledger
+from cloakwork.plan.budget import Profile
 from cloakwork.plan.model import Plan
-from cloakwork.plan.planner import plan_text
+from cloakwork.plan.planner import plan_text, replan, require_window
 from cloakwork.plan.policies import load_policy, parse_policy
-from cloakwork.plan.profile import Profile
-from cloakwork.plan.prove import replan, require_window
 from cloakwork.policy.document import read_text
 from cloakwork.policy.load import digest, resolve_policy
 from cloakwork.policy.model import Policy

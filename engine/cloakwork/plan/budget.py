@@ -1,25 +1,140 @@
-"""What the plan may spend: the profile's share, the guarantees' charges against the limits, the
-largest deltas.
+"""What a plan may spend: the profile's share, the guarantees' charges against the limits, the
+largest deltas; and what windows of a growing log do to charges.
+
+Where the unit is the case, a release of one window is charged to that window alone (parallel
+composition: McSherry 2009, theorem 4). A case counts in the window of the time of its first event,
+which depends on nobody else's data, and once a window was released with it, in no other window
+(``ledger``): whether it is in the log changes releases of one window alone, and up to the first of
+these nothing. A person may have cases in many windows, so where the unit is a person each release
+is charged to all of them.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, Literal
 
+from cloakwork.accounting.calibrate import largest_delta
 from cloakwork.base.costs import NOTHING, Charge, Cost, Currency
-from cloakwork.base.errors import Cause
+from cloakwork.base.errors import Cause, PlanImpossible
 from cloakwork.base.exact import exactly, rounded_down
-from cloakwork.base.facts import Facts, unit_name
+from cloakwork.base.facts import CASE, Facts, unit_name
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, short_description
-from cloakwork.guarantees.claims import Caveat, NoProfileGiven, NoTotal, SeparateBudgets
+from cloakwork.guarantees.claims import (
+    Caveat,
+    HoldsWindow,
+    NoProfileGiven,
+    NoTotal,
+    SeparateBudgets,
+)
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.ledger import ReservationRequest
-from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.draft import Draft
-from cloakwork.plan.model import Plan
-from cloakwork.plan.windows import charged_window
-from cloakwork.policy.model import Budget, Limit, Policy
+from cloakwork.mechanisms.profile import Profile, ProfileParams, params_within
+from cloakwork.plan.model import Draft, Plan
+from cloakwork.policy.declared import SPELLINGS
+from cloakwork.policy.model import Budget, Limit, Policy, ProfileShare, describe_version
+
+__all__ = ["Profile", "profile_params", "require_profile_params"]
+
+
+def require_profile_params(policy: Policy) -> ProfileParams:
+    """``profile_params`` of a policy that may pay for a profile; raises PlanImpossible also where
+    its delta is too large.
+    """
+    params = profile_params(policy)
+    limit = largest_delta(policy.facts().units_at_most)
+    if params.delta > limit:
+        raise _no_profile(
+            policy, f"delta {params.delta:g} is more than {limit:g}, which the units declared allow"
+        )
+    return params
+
+
+def profile_params(policy: Policy) -> ProfileParams:
+    """The noise for the policy's share. Raises PlanImpossible where the policy has none, or none
+    that it can pay for.
+    """
+    share = policy.spec.profile
+    if share is None:
+        raise _no_profile(policy, "the policy sets no spec.profile, so there is no budget for one")
+    if not any(_can_pay_for(goal, share) for goal in policy.goals()):
+        reason = (
+            "no guarantee of differential privacy with unbounded neighbours has more to spend "
+            "than spec.profile"
+        )
+        raise _no_profile(policy, reason)
+    return params_within(
+        policy.spec.unit,
+        Cost(epsilon=share.epsilon, delta=share.delta),
+        share.activities_per_case,
+        selects_alphabet=policy.spec.assume.alphabet is None and share.delta > 0,
+    )
+
+
+def _no_profile(policy: Policy, reason: str) -> PlanImpossible:
+    return PlanImpossible([Cause("profile", reason)], policy=policy.metadata.name)
+
+
+def _can_pay_for(goal: Guarantee, share: ProfileShare) -> bool:
+    """Whether a guarantee can pay for the profile out of its own budget."""
+    if not isinstance(goal, DifferentialPrivacy) or goal.neighbours != "unbounded":
+        return False
+    return goal.epsilon > share.epsilon and goal.delta >= share.delta
+
+
+def facts_in_window(policy: Policy, facts: Facts, window: str | None) -> Facts:
+    """The facts of a release of ``window``, which is when its cases start.
+
+    Raises PlanImpossible where the policy has no such window, or where it has windows and none is
+    named.
+    """
+    windows = policy.spec.budget.windows
+    if windows is None and window is None:
+        return facts
+    if windows is None:
+        raise _impossible(
+            policy,
+            f"the policy has no windows, and '{window}' was named; leave it out, or let the "
+            "policy say windows: {by: case-start, every: 1 month} under budget",
+        )
+    if window is None:
+        example = SPELLINGS[windows.every]
+        raise _impossible(
+            policy,
+            f"each release is of one window (every: {windows.every}), and none was named; "
+            f"name the one that you want, spelt as in this example: --window {example}",
+        )
+    try:
+        within = windows.starts_within(window, facts.grid)
+    except ValueError as error:
+        raise _impossible(policy, str(error)) from None
+    measured = tuple(name for name in facts.measured if name != "window")
+    return facts.model_copy(
+        update={"window": within, "release_window": window, "measured": measured}
+    )
+
+
+def _impossible(policy: Policy, reason: str) -> PlanImpossible:
+    return PlanImpossible([Cause("budget.windows", reason)], policy=describe_version(policy))
+
+
+def charged_window(facts: Facts) -> str | None:
+    """The window in which alone a release is charged; None where it is charged in every one."""
+    return facts.release_window if unit_name(facts.unit) == CASE else None
+
+
+def say_window(draft: Draft) -> Draft:
+    """Say which cases the release is made of, and what that means for other releases."""
+    name = draft.facts.release_window
+    if name is None:
+        return draft
+    caveat = HoldsWindow(
+        window=name,
+        unit_attribute=None if unit_name(draft.facts.unit) == CASE else draft.facts.unit.attribute,
+        tells_starts=not any(goal.hides_presence() for goal in draft.goals),
+    )
+    return replace(draft, warnings=(*draft.warnings, caveat))
+
 
 CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
 

@@ -21,8 +21,7 @@ from cloakwork.guarantees.claims import (
     RunsUnproven,
     SingleTimesOnly,
 )
-from cloakwork.plan.draft import Draft
-from cloakwork.plan.model import RELEASED
+from cloakwork.plan.model import RELEASED, Draft
 from cloakwork.policy.model import Policy
 
 _ORDER: Final[tuple[tuple[type[Caveat], ...], ...]] = (

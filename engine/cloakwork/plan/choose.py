@@ -1,6 +1,6 @@
 """Choose a mechanism for one goal: candidates, the first that offers, and why others did not."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,10 +13,8 @@ from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.guarantees import Guarantee, LocalDP
 from cloakwork.mechanisms.base import Mechanism, Offer, Options, Prediction, Refusal
 from cloakwork.mechanisms.installed import installed_names
-from cloakwork.plan.model import ConsideredMechanism, Kind, Step
+from cloakwork.plan.model import Catalogue, ConsideredMechanism, Kind, Step
 from cloakwork.policy.model import Mechanisms
-
-Catalogue = Mapping[str, Mechanism[Any]]
 
 
 @dataclass(frozen=True, slots=True)

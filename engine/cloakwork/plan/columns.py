@@ -12,8 +12,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import CountedGuarantee
 from cloakwork.guarantees.claims import ExposureReason, FormOfRelease, OnlyPublished, PolicyReason
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
-from cloakwork.plan.draft import Draft
-from cloakwork.plan.model import RELEASED, PlannedExposure, TreatedAttribute
+from cloakwork.plan.model import RELEASED, Draft, PlannedExposure, TreatedAttribute
 from cloakwork.plan.sentences import exposure_in_words
 from cloakwork.policy.model import AttributeRule, Role
 

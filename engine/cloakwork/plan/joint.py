@@ -22,7 +22,6 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Mechanism, Offer, Options, PartOfGoal, Refusal
 from cloakwork.plan.choose import (
     Candidate,
-    Catalogue,
     MechanismChoice,
     Weighed,
     in_preference_order,
@@ -33,7 +32,7 @@ from cloakwork.plan.choose import (
     weigh,
     with_prediction,
 )
-from cloakwork.plan.model import ConsideredMechanism, Step
+from cloakwork.plan.model import Catalogue, ConsideredMechanism, Step
 from cloakwork.policy.model import ATTRIBUTES, Mechanisms, PartName
 
 SHARES: Final[Mapping[PartName, float]] = {CONTROL_FLOW: 0.5, TIMESTAMPS: 0.25, ATTRIBUTES: 0.25}

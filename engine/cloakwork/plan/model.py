@@ -1,12 +1,15 @@
 """A plan as data: what will be done, what it gives, what it costs. ``apply`` consumes it and
-decides nothing.
+decides nothing. And a draft: a plan in the making, which passes improve.
 """
 
-from typing import Annotated, Final, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, JsonValue
 
 from cloakwork.base.costs import Charge, Cost, Currency, PrivacyEvent
+from cloakwork.base.errors import Cause
 from cloakwork.base.facts import Facts
 from cloakwork.base.globs import rule_resolver
 from cloakwork.base.lineage import Lineage
@@ -21,7 +24,7 @@ from cloakwork.guarantees.claims import (
     Reason,
     TreatmentReason,
 )
-from cloakwork.mechanisms.base import Proof
+from cloakwork.mechanisms.base import Mechanism, Proof
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.policy.model import Policy
 
@@ -165,7 +168,7 @@ class Plan(Frozen):
         return rules.rule(attribute)
 
     def _repr_html_(self) -> str:
-        from cloakwork.plan.notebook import plan_html
+        from cloakwork.plan.sentences import plan_html
 
         return plan_html(self)
 
@@ -173,3 +176,34 @@ class Plan(Frozen):
         """Whether an attribute of the source is released in any form."""
         item = self.treated(attribute)
         return item is not None and item.treatment in RELEASED
+
+
+Catalogue = Mapping[str, Mechanism[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A plan in the making. ``goals`` are the policy's guarantees over columns instead of attribute
+    names.
+    """
+
+    policy: Policy
+    facts: Facts
+    catalogue: Catalogue
+    goals: tuple[Guarantee, ...] = ()
+    attributes: tuple[TreatedAttribute, ...] = ()
+    exposed: tuple[PlannedExposure, ...] = ()
+    steps: tuple[Step, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    considered: tuple[ConsideredMechanism, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
+    profile: Profile | None = None
+
+    @property
+    def released(self) -> frozenset[str]:
+        """The columns that are released."""
+        return frozenset(item.column for item in self.attributes if item.treatment in RELEASED)
+
+
+Pass = Callable[[Draft], Draft]

@@ -8,7 +8,13 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.text import listed
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.mechanisms.bound import BoundParams
-from cloakwork.plan.budget import charge_budget, check_deltas, check_profile, goal_after_profile
+from cloakwork.plan.budget import (
+    charge_budget,
+    check_deltas,
+    check_profile,
+    goal_after_profile,
+    say_window,
+)
 from cloakwork.plan.caveats import add_caveats
 from cloakwork.plan.choose import MechanismChoice, choose_mechanism, step_of
 from cloakwork.plan.columns import (
@@ -17,15 +23,13 @@ from cloakwork.plan.columns import (
     expose_unproven,
     refuse_open_globs,
 )
-from cloakwork.plan.draft import Draft, Pass
 from cloakwork.plan.joint import JointTerms, choose_parts, is_joint
-from cloakwork.plan.model import Step
+from cloakwork.plan.model import Draft, Pass, Step
 from cloakwork.plan.treatments import (
     fill_inserted_events,
     generalise_quasi_identifiers,
     treat_attributes,
 )
-from cloakwork.plan.windows import say_window
 
 
 def bound_contributions(draft: Draft) -> Draft:
@@ -108,12 +112,12 @@ def order_steps(draft: Draft) -> Draft:
     completed; what protects an attribute's values comes last, after the policy's treatment of
     them, and sees every event that is released.
     """
-    return replace(draft, steps=tuple(sorted(draft.steps, key=_running_order)))
+    # The first step bounds what a unit contributes, before anything else is done.
+    first, others = draft.steps[:1], draft.steps[1:]
+    return replace(draft, steps=(*first, *sorted(others, key=_running_order)))
 
 
 def _running_order(step: Step) -> int:
-    if step.mechanism == "bound":
-        return 0
     # Before cases are changed, and values copied: each value is one of the source's, or none.
     if step.lineage.generates or step.currency == "local":
         return 1

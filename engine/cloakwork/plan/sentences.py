@@ -7,9 +7,11 @@ report says is written here, from records alone, so that correcting a word chang
 """
 
 from collections.abc import Iterable
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
+from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.quantities import format_duration
 from cloakwork.base.text import listed, quoted, size_text
 from cloakwork.guarantees import (
@@ -27,8 +29,11 @@ from cloakwork.guarantees.claims import (
     Reason,
     TreatmentReason,
 )
-from cloakwork.mechanisms.base import Proof
-from cloakwork.plan.model import Claim, UnprovenClaim
+from cloakwork.ledger.notebook import cost_text
+from cloakwork.mechanisms.base import Prediction, Proof
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.plan.model import Claim, Step, UnprovenClaim
+from cloakwork.policy.model import describe_version
 
 
 def claim_sentence(guarantee: Guarantee, given: ConditionedOn | None) -> str:
@@ -503,3 +508,59 @@ def values_held_in(column: str) -> str:
 def event_count(count: int) -> str:
     """So many events."""
     return "one event" if count == 1 else f"{count:,} events"
+
+
+if TYPE_CHECKING:
+    from cloakwork.plan.model import Plan
+
+
+def plan_html(plan: "Plan") -> str:
+    """What happens, what it protects, what it does not, what it costs; what is unproven first."""
+    claims = [(claim.guarantee.kind, claim.sentence) for claim in plan.claims]
+    costs = [
+        f"{charge.currency}: {cost_text(charge.cost)}"
+        for charge in plan.charges
+        if charge.currency != "none"
+    ]
+    return shown(
+        f"Plan of {describe_version(plan.policy)}, dataset {plan.policy.metadata.dataset}",
+        listing("Unproven", map(unproven_sentence, plan.unproven)),
+        table(("guarantee", "says"), claims) or paragraph("Nothing is guaranteed."),
+        listing("Not protected", exposed_lines(plan)),
+        table(("step", "why"), [(step.mechanism, step.why) for step in plan.steps]),
+        listing("Cost", costs or ["nothing is charged to a budget"]),
+        listing("Warnings", map(caveat_in_words, plan.warnings)),
+    )
+
+
+def exposed_lines(plan: "Plan") -> list[str]:
+    """Each column that is released without protection, and why."""
+    return [
+        column_in_words(METADATA) if item.column == METADATA else f"{item.column}: {item.reason}"
+        for item in plan.exposed
+    ]
+
+
+def action_of(step: Step) -> str:
+    """What a step does, in a few words; empty where its mechanism is not known here, or says
+    nothing.
+    """
+    mechanism = catalogue().get(step.mechanism)
+    if mechanism is None:
+        return ""
+    named = step.params.get("attributes")
+    attributes = [
+        str(each["name"])
+        for each in (named if isinstance(named, list) else [])
+        if isinstance(each, dict) and "name" in each
+    ]
+    listed = " and ".join(", ".join(attributes).rsplit(", ", 1))
+    return mechanism.action.replace("{attributes}", listed)
+
+
+def prediction_of(step: Step, facts: Facts) -> Prediction | None:
+    """What a simulation tells of a step; None where there is none."""
+    mechanism = catalogue().get(step.mechanism)
+    if step.predicted is None or mechanism is None:
+        return None
+    return mechanism.predict(mechanism.Params.model_validate(step.params), facts)

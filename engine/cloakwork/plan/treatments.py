@@ -18,8 +18,7 @@ from cloakwork.mechanisms.kanon.generalise import (
     QuasiIdentifier,
 )
 from cloakwork.plan.choose import step_of
-from cloakwork.plan.draft import Draft
-from cloakwork.plan.model import RELEASED, Step, TreatedAttribute
+from cloakwork.plan.model import RELEASED, Draft, Step, TreatedAttribute
 from cloakwork.policy.model import AttributeRule, Policy
 
 

@@ -217,7 +217,7 @@ def reworded_statement(predicate: PrivacyStatement, plan: Plan) -> PrivacyStatem
     """The same records, every sentence written anew from them: what may be shown of a statement
     that somebody else made.
 
-    ``plan``: the statement's, reworded too (``plan.prove.with_own_sentences``); its sentences say
+    ``plan``: the statement's, reworded too (``plan.planner.with_own_sentences``); its sentences say
     what is unproven, and there are no words for a goal that it does not know.
     """
     of_plan = {(item.mechanism, item.guarantee): _unproven_goal(item) for item in plan.unproven}

@@ -62,7 +62,7 @@ from cloakwork.kernel import Books
 from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
 from cloakwork.log.handle import LogHandle
 from cloakwork.plan.model import Plan
-from cloakwork.plan.prove import prove, with_own_sentences
+from cloakwork.plan.planner import prove, with_own_sentences
 from cloakwork.publishing.archive import unpacked
 from cloakwork.publishing.dsse import Envelope, is_signed_by, read_envelope, read_json
 from cloakwork.publishing.folder import (

@@ -15,10 +15,10 @@ from cloakwork.base.quantities import rounded
 from cloakwork.base.text import listed
 from cloakwork.guarantees import LocalDP
 from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.plan.of_mechanism import prediction_of
 from cloakwork.plan.sentences import (
     assumptions_in_words,
     enforced_sentence,
+    prediction_of,
     reasons_in_words,
     treatment_in_words,
     unproven_cost,

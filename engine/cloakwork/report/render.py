@@ -14,7 +14,7 @@ from cloakwork.base.quantities import Frozen
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.plan.model import Plan
-from cloakwork.plan.prove import with_own_sentences
+from cloakwork.plan.planner import with_own_sentences
 from cloakwork.publishing.dsse import is_signed_by, read_envelope
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.publishing.from_plan import reworded_statement

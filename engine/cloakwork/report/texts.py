@@ -14,8 +14,7 @@ from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.text import listed
 from cloakwork.plan.model import Claim, Plan, PlannedExposure, Step, TreatedAttribute
-from cloakwork.plan.of_mechanism import action_of
-from cloakwork.plan.sentences import caveat_in_words, column_in_words
+from cloakwork.plan.sentences import action_of, caveat_in_words, column_in_words
 from cloakwork.policy.semantics import PURPOSE_ASKED, is_unstated
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from cloakwork.ledger.ledger import Reservation
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.formats.round_trip import with_one_spelling
 from cloakwork.log.handle import LogHandle
+from cloakwork.plan.budget import charged_window
 from cloakwork.plan.model import Plan
-from cloakwork.plan.windows import charged_window
 from cloakwork.policy.model import Policy
 
 

@@ -15,9 +15,7 @@ from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.profile import Profile, ProfileFigures, ProfileParams, measure_profile
 from cloakwork.mechanisms.steps import Decision
 from cloakwork.noise import Noise, secret
-from cloakwork.plan.budget import ledger_terms, unit_charge
-from cloakwork.plan.profile import require_profile_params
-from cloakwork.plan.windows import facts_in_window
+from cloakwork.plan.budget import facts_in_window, ledger_terms, require_profile_params, unit_charge
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.run.prepare import (

@@ -10,8 +10,7 @@ from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.ledger.ledger import Reservation
 from cloakwork.log.handle import LogHandle
 from cloakwork.plan.model import Claim, Plan
-from cloakwork.plan.notebook import exposed_lines
-from cloakwork.plan.sentences import unproven_sentence
+from cloakwork.plan.sentences import exposed_lines, unproven_sentence
 from cloakwork.policy.model import describe_version
 
 

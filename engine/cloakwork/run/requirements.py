@@ -10,8 +10,7 @@ from cloakwork.log.handle import LogHandle
 from cloakwork.mechanisms.base import Device, Mechanism
 from cloakwork.mechanisms.devices import INSTALL, computed_on, has_torch
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
-from cloakwork.plan.choose import Catalogue
-from cloakwork.plan.model import Plan
+from cloakwork.plan.model import Catalogue, Plan
 
 AT_ONCE: Final = 5_000_000
 """Events that a step may have in memory at once where it asks for all: about 1 GB."""

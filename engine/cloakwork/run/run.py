@@ -33,9 +33,8 @@ from cloakwork.mechanisms.registry import Package
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import reservation_request
-from cloakwork.plan.choose import Catalogue
-from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.plan.prove import replan
+from cloakwork.plan.model import Catalogue, Claim, Plan, Step
+from cloakwork.plan.planner import replan
 from cloakwork.run.prepare import (
     CaseIdSample,
     SourceFigures,
