@@ -19,7 +19,7 @@ os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
 import jinja2, ot  # as the internal report does, late
 import polars, pydantic, sqlalchemy.dialects.sqlite, sqlalchemy.dialects.postgresql.psycopg
 import cryptography.hazmat.primitives.asymmetric.ed25519
-import cloakwork.api, cloakwork.cli.apply, cloakwork.publishing.publish, cloakwork.report.html
+import cloakwork.api, cloakwork.cli.plan, cloakwork.publishing.publish, cloakwork.report.html
 import cloakwork.ledger.ledger, cloakwork.mechanisms.registry, cloakwork.accounting.events
 from cloakwork.cli import main
 

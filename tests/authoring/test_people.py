@@ -5,8 +5,7 @@ import pytest
 
 from authoring.sample_logs import rich_log
 from cloakwork.authoring.classify import classify
-from cloakwork.authoring.figures import figures_of
-from cloakwork.authoring.people import looks_like_a_person, share_like_people
+from cloakwork.authoring.figures import figures_of, looks_like_a_person, share_like_people
 from cloakwork.log.eventlog import EventLog
 
 PEOPLE = (

@@ -19,9 +19,8 @@ with warnings.catch_warnings():
 from httpx import Response
 
 from cloakwork.console.guard import BrowserSessions
-from cloakwork.console.jobs import Job
 from cloakwork.console.server import application
-from cloakwork.console.visits import ConsoleState
+from cloakwork.console.visits import ConsoleState, Job
 from cloakwork.console.workplace import Workplace
 
 PORT = 8123

@@ -4,7 +4,7 @@ from threading import Event
 
 import pytest
 
-from cloakwork.console.jobs import Job, JobProgress, JobResult, Jobs
+from cloakwork.console.visits import Job, JobProgress, JobResult, Jobs
 from cloakwork.errors import OutputError
 from console.conftest import Visitor
 

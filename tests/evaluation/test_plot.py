@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 from cloakwork.evaluation.dp_audit import AuditResult
 from cloakwork.evaluation.pairs import PairAudit
-from cloakwork.report.audits import audit_svg
+from cloakwork.report.risk import audit_svg
 
 
 def test_a_bound_of_nothing_is_drawn() -> None:

@@ -10,7 +10,7 @@ import pytest
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.publishing.publish import Published
 from cloakwork.publishing.statement import PolicyReference
-from cloakwork.report.dpv import dpv_terms
+from cloakwork.report.interchange import dpv_terms
 from cloakwork.report.render import render
 from publishing.conftest import a_plan
 from report.conftest import statement_with

@@ -3,16 +3,149 @@
 All of it is internal: it is computed on the raw log, and no value of the log stands in it.
 """
 
+import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import polars as pl
 
-from cloakwork.authoring.people import share_like_people
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.times import parse_times
 from cloakwork.log.variants import variants_of
+from cloakwork.policy.attribute_words import STAFF, names_one_of, stems, words_of
+
+PEOPLE_SAMPLE: Final = 2_000
+"""Distinct values that are looked at."""
+
+MOST_WORDS: Final = 4
+"""Words of a name; what has more is a sentence."""
+
+_TITLES: Final = stems("""
+    dr prof mr mrs ms herr frau hr fr mw mevr dhr sr sra mme monsieur madame dott sig
+""")
+_ACCOUNTS: Final = stems("admin sysadmin administrator emp usr sachb mdw")
+_WITH_INITIAL: Final = re.compile(
+    r"([A-Z]\.\s?)+[A-Z][\w'-]+|[A-Z][\w'-]+,\s([A-Z]\.?\s?)+|[a-z][._][a-z]{3,}\d{0,3}"
+)
+_LOGIN: Final = re.compile(r"[\w.-]+\\[\w.-]+|[^@\s]+@[^@\s]+\.\w+")
+_BREAKS: Final = re.compile(r"[\s,._]+")
+
+
+def share_like_people(known: pl.Series) -> float:
+    """The share of distinct texts that look like people; between 0 and 1."""
+    sample = known.head(PEOPLE_SAMPLE).to_list()
+    return sum(map(looks_like_a_person, sample)) / len(sample) if sample else 0.0
+
+
+def looks_like_a_person(text: str) -> bool:
+    """Whether a value seems to name a person, or somebody's account.
+
+    >>> [looks_like_a_person(text) for text in ("Anna de Vries", "j.smith", "Resource21", "Ward A")]
+    [True, True, True, False]
+    """
+    plain = _plain(text.strip())
+    words = [word for word in _BREAKS.split(plain) if word]
+    if not 1 <= len(words) <= MOST_WORDS:
+        return False
+    if _LOGIN.fullmatch(plain) or _WITH_INITIAL.fullmatch(plain):
+        return True
+    lowered = [word.lower() for word in words]
+    if len(words) > 1 and lowered[0] in _TITLES:
+        return True
+    letters = {part for word in lowered for part in word.split("-")}
+    is_worded = all(word.replace("-", "").replace("'", "").isalpha() for word in words)
+    if is_worded and not letters.isdisjoint(GIVEN_NAMES):
+        return True
+    # Resource21, user_7: a member of staff under a number.
+    parts = words_of(plain)
+    is_account = names_one_of(parts, STAFF) or not _ACCOUNTS.isdisjoint(parts)
+    return len(parts) == 1 and is_account and plain[-1].isdigit()
+
+
+def _plain(text: str) -> str:
+    """The text without accents."""
+    letters = unicodedata.normalize("NFKD", text)
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+GIVEN_NAMES: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    aaron abdul abdullah abigail adam adele adrian adriana agata agnes agnieszka ahmed ahmet
+    aisha aleksander aleksandra alessandra alessandro alex alexander alexandra alexandre alexei
+    alexis alfonso alfred ali alice alicia alina alison allison amalia amanda amelia amina amir
+    amit amy ana anand anders andre andrea andreas andrei andres andrew andrzej angela angelika
+    angelo anil anita anja anke ann anna anne annemarie annette annika anouk anthony antoine
+    anton antonella antonia antonio arash arjun arne arno arthur arturo asha astrid atsushi
+    audrey aurelie aurora ayse bart bartosz beata beatrice beatriz ben benjamin bernadette
+    bernard bernd bernhard bert birgit bjorn bob bogdan boris brandon brenda brian brigitte
+    bruce bruno camilla camille carl carla carlo carlos carmen carol carolina caroline carsten
+    catalina catherine cathy cecile cecilia cees celine chantal charles chen chloe chris
+    christiane christina christine christoph christophe christopher claire clara claudia claudio
+    clemens colin connor cornelia cristina dagmar damian daniel daniela daniele danielle danuta
+    dariusz david debbie deborah deepak denis dennis derek diana didier diego dieter dietmar
+    dimitri dirk dmitri dominik dominique donald donna doris dorota dorothea douglas duncan
+    eduardo edward edwin eileen elena eleni elias elif elisa elisabeth elise elizabeth elke
+    ellen elodie els elsa emanuele emil emilia emilie emily emma emmanuel enrico enrique eric
+    erica erich erik erika ernst erwin esther ethan etienne eugene eva evelien evelyn ewa fabian
+    fabio fabrice fatima fatma federica federico felipe felix femke ferdinand fernanda fernando
+    filip filippo fiona francesca francesco francisco franck francois francoise frank franz fred
+    frederic frederick frederik friedrich frits fritz gabriel gabriela gabriele gary gemma
+    geoffrey georg george georges gerald gerard gerhard gerrit gert gertrud gianluca gilles gina
+    giorgio giovanni giulia giuseppe gonzalo gordon greg gregor gregory grzegorz guido guillaume
+    gunter gunther gustav guy hanna hannah hannelore hannes hans harald harry hasan hassan
+    heather heidi heike heiko heinrich heinz helen helena helene helga helmut hendrik henk henri
+    henrik henry herbert herman hermann hilde hiroshi holger horst hubert hugo hussein ian
+    ibrahim ida ignacio igor ilona ilse ine ines inga inge ingeborg ingrid ioana irena irene
+    irina isaac isabel isabella isabelle ivan ivana ivo jacek jack jackie jacob jacqueline
+    jacques jaime jakob jakub james jamie jan jana jane janet janina janine jannik janusz
+    jaroslaw jason javier jean jeanette jeff jeffrey jennifer jenny jens jerome jerzy jesse
+    jessica jesus jim joachim joan joanna joao jochen joe johan johann johanna johannes john
+    jolanda jonas jonathan joost jorg jorge jose josef joseph josephine joshua joyce juan juana
+    judith julia julian juliane julie julien juliette julio jurgen justin justyna kai karen
+    karin karina karl karla karolina karsten katarina katarzyna kate katharina katherine
+    kathleen kathrin kathryn katja katrin kay keith kelly ken kenji kenneth kerstin kevin khalid
+    kim kirsten klaas klara klaus konrad kris kristian kristin kristina kristine krystyna
+    krzysztof kumar kurt larissa larry lars laura laurence laurent lea leah lena leo leon
+    leonardo leonie lieke liesbeth lieselotte linda lisa liselotte loic lorenzo louis louise luc
+    luca lucas lucia lucie lucy ludwig luigi luis luisa luise lukas lukasz lutz lydia maarten
+    maciej madeleine magdalena magnus mahmoud maike malgorzata malte manfred manon manuel
+    manuela marc marcel marcello marcin marco marcos marcus marek margaret margarete margarita
+    margot margreet margriet maria mariana marianne marie marieke marijke marina mario marion
+    marius marjan marjolein markus marlene marloes marta marten martha martijn martin martina
+    martine mary mateusz mathias mathieu mathilde matteo matthew matthias matthieu maureen
+    maurice mauro mehmet meike melanie melissa mercedes mia michael michaela michal michel
+    michele michelle michiel miguel mihai mikael mike mila miriam mirjam mohamed mohammad
+    mohammed monica monika monique moritz moses muhammad mustafa nadia nadine nadja nancy
+    natalia natalie natasha nathalie nathan neil nele nicholas nick nico nicola nicolas nicole
+    niels nikita niklas nikola nikolai nikos nils nina noah nora norbert norma norman nuria olaf
+    ole oleg olga oliver olivia olivier omar oscar oskar osman otto owen pablo paloma pamela
+    paola paolo pascal patrice patricia patrick patrik patrizia paul paula paulina pauline paulo
+    pavel pawel pedro peggy per petar peter petra philip philipp philippe pierre pieter pietro
+    pilar piotr priya przemyslaw quentin rachel radoslaw rafael rafal rainer raj rajesh ralf
+    ralph ramon raphael raquel raul ravi rebecca regina reiner reinhard remco renate rene
+    ricardo riccardo richard rick rita robert roberta roberto robin rodrigo roel roger roland
+    rolf romain roman ron ronald rosa rosemarie ross roswitha roxana ruben rudolf rui ruth ryan
+    sabine sabrina said sam samantha samir samuel sandra sandrine sanjay sanne sara sarah sascha
+    saskia scott sean sebastian sebastien selma serge sergei sergio severine sharon sheila
+    shirley sibylle siegfried sigrid silke silvia silvio simon simona simone siobhan sjoerd
+    slawomir sofia sofie sonia sonja sophia sophie stefan stefania stefanie stefano steffen
+    stella stephan stephanie stephen steve steven stijn stuart sunil susan susana susanne
+    suzanne svein sven svenja svetlana sybille sylvain sylvia sylvie takashi tamara tania tanja
+    tatiana tatjana ted terence teresa tess theo theodor theresa therese thierry thijs thomas
+    thorsten tilman tim timo timothy tina tobias todd tom tomas tomasz tommaso tony torben
+    torsten tracy trevor udo ulf ulrich ulrike ursula ute uwe valentin valentina valeria valerie
+    vanessa vera veronica veronika victor viktor vincent vincenzo viola virginie vivian vladimir
+    volker waldemar walter wanda wendy werner wieslaw wilhelm willem william wim wladyslaw
+    wojciech wolfgang wouter xavier yannick yasmin yolanda yusuf yves yvette yvonne zbigniew zoe
+    zofia
+    """,
+    )
+)
+
 
 ValueType = Literal["text", "whole number", "number", "truth value", "time"]
 

@@ -46,7 +46,7 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "Compare settings: privacy against what is left of a log.",
     ),
     "apply": CommandLocation(
-        "cloakwork.cli.apply:apply", "Anonymize a log: write a release folder, or nothing."
+        "cloakwork.cli.plan:apply", "Anonymize a log: write a release folder, or nothing."
     ),
     "verify": CommandLocation(
         "cloakwork.cli.releases:verify", "Check that a release is what its statement says."
@@ -62,7 +62,7 @@ COMMANDS: Final[Mapping[str, CommandLocation]] = {
         "Show, verify, back up and reconcile the budget that was spent.",
     ),
     "dataset": CommandLocation(
-        "cloakwork.cli.dataset:dataset",
+        "cloakwork.cli.ledger:dataset",
         "Declare datasets, and show what is left of their budgets.",
     ),
     "registry": CommandLocation(

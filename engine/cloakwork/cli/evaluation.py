@@ -215,7 +215,7 @@ def dp(
     from cloakwork.mechanisms.devices import computed_on
     from cloakwork.mechanisms.registry import catalogue
     from cloakwork.plan.sentences import proof_in_words
-    from cloakwork.report.audits import audit_json, audit_lines, audit_svg
+    from cloakwork.report.risk import audit_json, audit_lines, audit_svg
 
     if mechanism not in catalogue():
         raise click.UsageError(

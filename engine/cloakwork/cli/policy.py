@@ -1,26 +1,219 @@
 """``cloakwork policy``: write, check, explain and compare privacy policies."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cloakwork.base.errors import MOST_LINES, PolicyError
+from cloakwork.base.errors import MOST_LINES, PlanImpossible, PolicyError
 from cloakwork.cli.options import (
     PATH,
+    column_mapping,
+    column_option,
     json_option,
     ledger_option,
+    open_ledger,
     print_block,
     print_json,
     print_names,
+    require_log,
     write_new,
 )
-from cloakwork.cli.policy_checks import diff, lint
 from cloakwork.cli.policy_init import init, suggest
+from cloakwork.report.screen import printable
 
 if TYPE_CHECKING:
+    from cloakwork.policy.advice import AdviceRule
     from cloakwork.policy.model import Policy
+    from cloakwork.report.policy_findings import Annotation
+
+
+LEVELS: Final = ("warning", "note")
+CHANGES: Final = ("looser", "tighter", "other", "version", "any")
+
+NOT_PASSED: Final = PlanImpossible.exit_code
+"""The exit code where what ``--fail-on`` names was found."""
+
+format_option = click.option(
+    "--format",
+    "output",
+    type=click.Choice(("text", "json", "sarif", "github")),
+    help="How to print it: text (default), json, sarif (2.1.0), or annotations for GitHub Actions.",
+)
+
+
+@click.command(short_help="Give advice on a valid policy.")
+@click.argument("policy_", metavar="POLICY")
+@click.argument("log", type=PATH, required=False)
+@column_option
+@click.option(
+    "--fail-on",
+    type=click.Choice(LEVELS),
+    help="End with exit code 3 if there is advice of this level, or above it.",
+)
+@format_option
+@ledger_option
+@json_option
+@click.pass_context
+def lint(
+    context: click.Context,
+    policy_: str,
+    log: Path | None,
+    columns: tuple[str, ...],
+    fail_on: str | None,
+    output: str | None,
+    ledger: str | None,
+    as_json: bool,
+) -> None:
+    """Give advice on a valid policy: what a careful reader would ask its author.
+
+    With LOG, also where the two do not fit together: attributes that the log lacks, attributes that
+    a glob releases, values that single people out. That advice comes from the raw log: keep it
+    inside. With --ledger, also where the policy is otherwise than its dataset is declared there, or
+    declares totals above those that bind.
+
+    Each piece ends with the rule that gives it, in brackets. spec.waivers of the policy silences
+    one, with a reason, a name and a last day.
+    """
+    from cloakwork import api
+    from cloakwork.authoring.advice import lint_dataset
+    from cloakwork.authoring.sources import policy_source
+    from cloakwork.policy.advice import ADVICE_RULES
+    from cloakwork.policy.lint import lint as advice_on
+    from cloakwork.report.policy_findings import placed_advice
+
+    form = _chosen_format(output, as_json)
+    source = policy_source(policy_, ledger)
+    read = source.policy()
+    advice = advice_on(read)
+    if log is not None:
+        require_log(log)
+        advice += api.advice_on_log(read, log, columns=column_mapping(columns, log))
+    elif columns:
+        raise click.UsageError("--column is about a log; name one")
+    if ledger is not None:
+        advice += lint_dataset(read, open_ledger(ledger, tell_missing=True))
+    found = placed_advice(
+        read,
+        advice,
+        source.text,
+        source.label,
+        path=source.path,
+        with_log=log is not None,
+        with_ledger=ledger is not None,
+    )
+    said = [each for each in found if each.accepted is None]
+    if form == "text":
+        for each in found:
+            place = f"{source.label}:{each.line}:{each.column}: "
+            waived = f"{each.field}: waived: {each.accepted}"
+            click.echo(printable(place + (str(each) if each.accepted is None else waived)))
+        if not said:
+            click.echo(f"{source.label}: nothing to advise")
+    elif form == "json":
+        silenced = [each for each in found if each.accepted is not None]
+        print_json(
+            {
+                "path": source.label,
+                "advice": [_fields(each) for each in said],
+                "waived": [_fields(each) | {"waiver": each.accepted} for each in silenced],
+            }
+        )
+    else:
+        _print_annotations(form, found, ADVICE_RULES)
+    failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on else ()
+    context.exit(NOT_PASSED if any(each.level in failing for each in said) else 0)
+
+
+def _fields(each: "Annotation") -> dict[str, Any]:
+    shown = ("line", "column", "field", "message", "rule", "level")
+    return {name: getattr(each, name) for name in shown}
+
+
+@click.command(short_help="Compare two versions of a policy by meaning.")
+@click.argument("old")
+@click.argument("new")
+@click.option(
+    "--fail-on",
+    type=click.Choice(CHANGES),
+    multiple=True,
+    help="End with exit code 3 if there is such a change (may be repeated); version: if "
+    "metadata.version was not raised far enough.",
+)
+@format_option
+@ledger_option
+@json_option
+@click.pass_context
+def diff(
+    context: click.Context,
+    old: str,
+    new: str,
+    fail_on: tuple[str, ...],
+    output: str | None,
+    ledger: str | None,
+    as_json: bool,
+) -> None:
+    """Compare two versions of a policy: what protects better now (tighter), what worse (looser),
+    what else changed (other), and how far the version must rise for it.
+
+    OLD and NEW: files, shipped policies, or NAME@VERSION of the registry.
+    """
+    from cloakwork.authoring.sources import policy_source
+    from cloakwork.policy.diff import counted_changes, verdict, version_step
+    from cloakwork.policy.diff import diff as differences
+    from cloakwork.report.policy_findings import (
+        CHANGE_RULES,
+        VERDICTS,
+        placed_changes,
+        version_sentence,
+    )
+
+    form = _chosen_format(output, as_json)
+    old_source, source = policy_source(old, ledger), policy_source(new, ledger)
+    before, after = old_source.policy(), source.policy()
+    changes = differences(before, after)
+    step = version_step(before, after, changes)
+    if form == "text":
+        for change in changes:
+            click.echo(printable(str(change)))
+        click.echo(VERDICTS[verdict(changes)])
+        if step.bump is not None:
+            click.echo(version_sentence(step))
+    elif form == "json":
+        said = [asdict(change) for change in changes]
+        print_json({"verdict": verdict(changes), "changes": said, "version": asdict(step)})
+    else:
+        found = placed_changes(changes, step, source.text, source.label, source.path)
+        _print_annotations(form, found, CHANGE_RULES)
+    kinds: set[str] = {change.verdict for change in counted_changes(changes)}
+    if kinds:
+        kinds.add("any")
+    if not step.is_enough:
+        kinds.add("version")
+    context.exit(0 if kinds.isdisjoint(fail_on) else NOT_PASSED)
+
+
+def _chosen_format(output: str | None, as_json: bool) -> str:
+    """The format that ``--format`` and ``--json`` name together."""
+    if as_json and output not in (None, "json"):
+        raise click.UsageError(f"--json and --format {output} contradict each other")
+    return "json" if as_json else output or "text"
+
+
+def _print_annotations(
+    form: str, found: "Sequence[Annotation]", rules: "Mapping[str, AdviceRule]"
+) -> None:
+    """Print what was found as ``sarif`` or ``github``; there, what is accepted is left out."""
+    from cloakwork.report.policy_findings import github_command, sarif
+
+    if form == "sarif":
+        print_json(sarif(found, rules))
+        return
+    for each in found:
+        if each.accepted is None:
+            click.echo(github_command(each))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

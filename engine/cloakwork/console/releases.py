@@ -9,8 +9,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from cloakwork import api
 from cloakwork.base.errors import VerificationFailed
 from cloakwork.console.guard import REPORT_POLICY
-from cloakwork.console.jobs import JobProgress, JobResult
-from cloakwork.console.visits import Visit
+from cloakwork.console.visits import JobProgress, JobResult, Visit
 from cloakwork.console.workplace import STATEMENT, OutsideFolder
 from cloakwork.evaluation.assess import risk
 from cloakwork.evaluation.risk_figures import RiskReport

@@ -12,8 +12,17 @@ from cloakwork.authoring.sources import read_profile
 from cloakwork.authoring.suggestion import AUDIENCES, GOALS, SuggestionRequest
 from cloakwork.base.errors import PlanMoved
 from cloakwork.console.guard import REPORT_POLICY
-from cloakwork.console.jobs import Job, JobProgress, JobResult
-from cloakwork.console.visits import Visit, go, job_page, policy_file, policy_names, policy_source
+from cloakwork.console.visits import (
+    Job,
+    JobProgress,
+    JobResult,
+    Visit,
+    go,
+    job_page,
+    policy_file,
+    policy_names,
+    policy_source,
+)
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
 from cloakwork.evaluation.compare import compare
 from cloakwork.evaluation.comparison_messages import beside_lines

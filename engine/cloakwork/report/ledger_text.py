@@ -3,7 +3,7 @@ JSON values.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,14 +51,17 @@ _FAILURES: Final = {
 }
 
 
-def history_lines(records: "tuple[Record, ...]", width: int | None = None) -> Iterator[str]:
+def _block(label: str, entries: Iterable[str], indent: int = 0) -> Iterator[str]:
+    return block(label, entries, columns(), indent=indent)
+
+
+def history_lines(records: "tuple[Record, ...]") -> Iterator[str]:
     """Every release as a block of lines: when and what, whom it protects, cost, folder."""
-    width = columns() if width is None else width
     yield counted(len(records), "release")
     for record in records:
         policy = f"{record.policy} {record.version}".strip()
         yield ""
-        yield from block("", [f"{date_text(record.created_at)}  {record.id}"], width, indent=0)
+        yield from _block("", [f"{date_text(record.created_at)}  {record.id}"])
         where = without_release(record) or (record.place.folder if record.place else "")
         charged = [charge_text(each) for each in record.charges if each.currency != "none"]
         # What no currency bounds comes last.
@@ -75,12 +78,11 @@ def history_lines(records: "tuple[Record, ...]", width: int | None = None) -> It
             "folder": [where] if where else [],
         }
         for label, entries in fields.items():
-            yield from block(f"  {label}", entries, width, indent=_LABEL)
+            yield from _block(f"  {label}", entries, indent=_LABEL)
 
 
 def summary_lines(
     summary: "Summary",
-    width: int | None = None,
     *,
     with_declaration: bool = True,
     describe: "Callable[[Balance], str] | None" = None,
@@ -90,15 +92,14 @@ def summary_lines(
     ``describe``: what the line of a budget says, where not the usual.
     """
     describe = describe or balance_text
-    width = columns() if width is None else width
-    yield from block("", [f"Dataset {summary.dataset}: {releases_text(summary)}"], width, indent=0)
+    yield from _block("", [f"Dataset {summary.dataset}: {releases_text(summary)}"])
     declared = declaration_line(summary.declaration) if with_declaration else None
-    yield from block("", [declared] if declared else [], width, indent=2)
+    yield from _block("", [declared] if declared else [], indent=2)
     by_window = any(balance.window for balance in summary.balances)
     for balance in listed_balances(summary):
         other = by_window and balance.window is None and balance.book.by_window
         line = ("any other window, " if other else "") + describe(balance)
-        yield from block("", [line], width, indent=2)
+        yield from _block("", [line], indent=2)
     lines = [*budget_notes(summary)]
     for record in summary.records:
         if (why := without_release(record)) is not None:
@@ -111,7 +112,7 @@ def summary_lines(
         lines += [f"  {_entry(record)}" for record in summary.without_dp]
     for line in [*lines, *affected_lines(summary)]:
         text = line.lstrip()
-        yield from block("", [text], width, indent=len(line) - len(text))
+        yield from _block("", [text], indent=len(line) - len(text))
 
 
 def listed_balances(summary: "Summary") -> "tuple[Balance, ...]":
@@ -324,9 +325,8 @@ def gauge(share: float) -> str:
     return f"[{'#' * cells}{'.' * (_GAUGE - cells)}]"
 
 
-def list_lines(found: "Sequence[DatasetOverview]", width: int | None = None) -> Iterator[str]:
+def list_lines(found: "Sequence[DatasetOverview]") -> Iterator[str]:
     """Every dataset in a few lines: name, owner, releases, and a gauge a book."""
-    width = columns() if width is None else width
     for number, each in enumerate(found):
         if number:
             yield ""
@@ -334,22 +334,21 @@ def list_lines(found: "Sequence[DatasetOverview]", width: int | None = None) -> 
         answers = f"owner {owner}" if owner else "no owner declared"
         made = sum(not record.failed_before_release for record in each.summary.records)
         head = f"{each.name}  ({answers}; {counted(made, 'release')})"
-        yield from block("", [head], width, indent=0)
+        yield from _block("", [head])
         for balance in listed_balances(each.summary):
-            yield from block("", [gauge_text(balance)], width, indent=2)
+            yield from _block("", [gauge_text(balance)], indent=2)
         if each.overlaps:
             names = ", ".join(overlap.dataset for overlap in each.overlaps)
             line = f"seems to hold cases of: {names} (internal)"
-            yield from block("", [line], width, indent=2)
+            yield from _block("", [line], indent=2)
 
 
-def show_lines(overview: "DatasetOverview", width: int | None = None) -> Iterator[str]:
+def show_lines(overview: "DatasetOverview") -> Iterator[str]:
     """One dataset: what is declared, what is left of each book, and what to know of it."""
-    width = columns() if width is None else width
     for label, entries in declared_fields(overview.declaration).items():
-        yield from block(label, entries, width, indent=_LABEL)
+        yield from _block(label, entries, indent=_LABEL)
     yield ""
-    yield from summary_lines(overview.summary, width, with_declaration=False, describe=gauge_text)
+    yield from summary_lines(overview.summary, with_declaration=False, describe=gauge_text)
     yield ""
     if overview.overlaps is None:
         lines = ["Overlaps with other datasets: not readable with these rights."]
@@ -364,7 +363,7 @@ def show_lines(overview: "DatasetOverview", width: int | None = None) -> Iterato
         reason = entry.fields().get("reason")
         at = entry.at[:16].replace("T", " ")
         lines.append(f"Declared {at}{f': {reason}' if reason else ''}.")
-    yield from block("", lines, width, indent=0)
+    yield from _block("", lines)
 
 
 def declared_fields(declaration: "DatasetDeclaration") -> dict[str, list[str]]:
@@ -418,9 +417,8 @@ _MEASURED_ON: Final = {
 }
 
 
-def comparison_lines(entries: "Sequence[Entry]", width: int | None = None) -> Iterator[str]:
+def comparison_lines(entries: "Sequence[Entry]") -> Iterator[str]:
     """Every comparison as a block of lines; nothing where there is none."""
-    width = columns() if width is None else width
     if not entries:
         return
     yield ""
@@ -428,7 +426,7 @@ def comparison_lines(entries: "Sequence[Entry]", width: int | None = None) -> It
     for entry in entries:
         body = entry.fields()
         yield ""
-        yield from block("", [date_text(datetime.fromisoformat(entry.at))], width, indent=0)
+        yield from _block("", [date_text(datetime.fromisoformat(entry.at))])
         named = len(body["policies"]) > 1
         fields = {
             "dataset": [entry.dataset],
@@ -437,7 +435,7 @@ def comparison_lines(entries: "Sequence[Entry]", width: int | None = None) -> It
             "measured": [f"on {_MEASURED_ON.get(body['measured_on'], body['measured_on'])}"],
         }
         for label, lines in fields.items():
-            yield from block(f"  {label}", lines, width, indent=_LABEL)
+            yield from _block(f"  {label}", lines, indent=_LABEL)
 
 
 def _setting_text(setting: dict[str, Any], named: bool) -> str:

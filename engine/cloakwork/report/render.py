@@ -22,8 +22,8 @@ from cloakwork.publishing.keys import keyid_of, trusted_key
 from cloakwork.publishing.keys import public_key as read_key
 from cloakwork.publishing.statement import PrivacyStatement, Statement, file_digest
 from cloakwork.publishing.verify import read_statement
-from cloakwork.report.dpv import dpv_terms
 from cloakwork.report.html import dpia_html, internal_html, public_html
+from cloakwork.report.interchange import assessment_results, dpv_terms
 from cloakwork.report.model import (
     INTERNAL_BANNER,
     Audience,
@@ -37,7 +37,6 @@ from cloakwork.report.model import (
     public_report,
     released_pictures,
 )
-from cloakwork.report.oscal import assessment_results
 from cloakwork.report.page_tree import markdown_of
 from cloakwork.report.risk import require_internal, require_of_release
 from cloakwork.report.texts import warning_lines

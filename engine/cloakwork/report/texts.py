@@ -54,10 +54,10 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def cost_text(cost: Cost | None, absent: str = "", *, digits: int = 12) -> str:
-    """Epsilon, and delta where there is one."""
+def cost_text(cost: Cost | None, *, digits: int = 12) -> str:
+    """Epsilon, and delta where there is one; empty for no cost."""
     if cost is None:
-        return absent
+        return ""
     epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.{digits}g}"
     return epsilon + (f", delta {cost.delta:.{digits}g}" if cost.delta else "")
 
