@@ -520,8 +520,15 @@ def _k_anonymity(suggestion: Suggestion) -> Iterator[str]:
 
 
 def _facts(suggestion: Suggestion) -> Iterator[str]:
-    if suggestion.read_off is not None:
-        yield from _facts_read_off(suggestion.read_off)
+    found = suggestion.read_off
+    if found is not None and found.longest_case is not None:
+        yield ""
+        yield "  # Read off the log and rounded up; confirm them before you take them over:"
+        yield "  # assume:"
+        yield f"  #   longest_case: {found.longest_case}   # events; longer cases are cut"
+        if found.longest_gap is not None:
+            gap = format_duration(found.longest_gap)
+            yield f"  #   longest_gap: {gap}   # between two events of a case"
     if suggestion.goal == "k-anonymity":
         return
     questions = [
@@ -539,17 +546,6 @@ def _facts(suggestion: Suggestion) -> Iterator[str]:
     yield "  # assume:"
     for fact, question in questions:
         yield f"  #   {fact}   # {question}"
-
-
-def _facts_read_off(found: ReadOff) -> Iterator[str]:
-    if found.longest_case is None:
-        return
-    yield from ("", "  # Read off the log and rounded up; confirm them before you take them over:")
-    yield "  # assume:"
-    yield f"  #   longest_case: {found.longest_case}   # events; longer cases are cut"
-    if found.longest_gap is not None:
-        gap = format_duration(found.longest_gap)
-        yield f"  #   longest_gap: {gap}   # between two events of a case"
 
 
 def _budget(suggestion: Suggestion) -> Iterator[str]:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -21,73 +21,48 @@ INTERRUPTED: Final = 130
 DEBUG: Final = "CLOAKWORK_DEBUG"
 
 
-class CommandLocation(NamedTuple):
-    """Where a command lives, as ``module:name``, and the sentence that ``cloakwork --help`` has for
-    it.
-    """
-
-    place: str
-    summary: str
-
-
-COMMANDS: Final[Mapping[str, CommandLocation]] = {
-    "policy": CommandLocation(
-        "cloakwork.cli.policy:policy", "Write, check, explain and compare privacy policies."
-    ),
-    "profile": CommandLocation(
-        "cloakwork.cli.plan:profile", "Measure noisy figures of a log, for 'plan' to go by."
-    ),
-    "plan": CommandLocation(
-        "cloakwork.cli.plan:plan",
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "policy": ("policy", "Write, check, explain and compare privacy policies."),
+    "profile": ("plan", "Measure noisy figures of a log, for 'plan' to go by."),
+    "plan": (
+        "plan",
         "Say what would be done to a log, what it gives and what it costs.",
     ),
-    "compare": CommandLocation(
-        "cloakwork.cli.evaluation:compare",
+    "compare": (
+        "evaluation",
         "Compare settings: privacy against what is left of a log.",
     ),
-    "apply": CommandLocation(
-        "cloakwork.cli.plan:apply", "Anonymize a log: write a release folder, or nothing."
-    ),
-    "verify": CommandLocation(
-        "cloakwork.cli.releases:verify", "Check that a release is what its statement says."
-    ),
-    "pack": CommandLocation(
-        "cloakwork.cli.releases:pack", "Put the public parts of a release into one file to send."
-    ),
-    "report": CommandLocation(
-        "cloakwork.cli.releases:report", "Show the audit report of a release."
-    ),
-    "ledger": CommandLocation(
-        "cloakwork.cli.ledger:ledger",
+    "apply": ("plan", "Anonymize a log: write a release folder, or nothing."),
+    "verify": ("releases", "Check that a release is what its statement says."),
+    "pack": ("releases", "Put the public parts of a release into one file to send."),
+    "report": ("releases", "Show the audit report of a release."),
+    "ledger": (
+        "ledger",
         "Show, verify, back up and reconcile the budget that was spent.",
     ),
-    "dataset": CommandLocation(
-        "cloakwork.cli.ledger:dataset",
+    "dataset": (
+        "ledger",
         "Declare datasets, and show what is left of their budgets.",
     ),
-    "registry": CommandLocation(
-        "cloakwork.cli.registry:registry", "Keep versions of policies, approve and revoke them."
-    ),
-    "keys": CommandLocation(
-        "cloakwork.cli.registry:keys", "List whose signatures count here, and change that."
-    ),
-    "audit": CommandLocation(
-        "cloakwork.cli.evaluation:audit",
+    "registry": ("registry", "Keep versions of policies, approve and revoke them."),
+    "keys": ("registry", "List whose signatures count here, and change that."),
+    "audit": (
+        "evaluation",
         "Test a mechanism's claim by running it many times, or compare a release with its log.",
     ),
-    "risk": CommandLocation(
-        "cloakwork.cli.evaluation:risk",
+    "risk": (
+        "evaluation",
         "Attack a log, and a release of it: who is found by what somebody knows?",
     ),
-    "mechanisms": CommandLocation(
-        "cloakwork.cli.mechanisms:mechanisms",
+    "mechanisms": (
+        "mechanisms",
         "List what can be applied, and how far each is proved.",
     ),
-    "console": CommandLocation(
-        "cloakwork.cli.console:console", "Do all of this in a browser, on this machine."
-    ),
+    "console": ("console", "Do all of this in a browser, on this machine."),
 }
-"""Each command's place: loaded when it is asked for, so that ``--help`` stays fast."""
+"""Of each command the module of this package that holds it, loaded when it is asked for, so that
+``--help`` stays fast; and the sentence that ``cloakwork --help`` has for it.
+"""
 
 
 class LazyGroup(click.Group):
@@ -96,7 +71,7 @@ class LazyGroup(click.Group):
     """
 
     def __init__(
-        self, *args: object, locations: Mapping[str, CommandLocation], **kwargs: object
+        self, *args: object, locations: Mapping[str, tuple[str, str]], **kwargs: object
     ) -> None:
         # Handed on as click's decorator gave them.
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -110,8 +85,8 @@ class LazyGroup(click.Group):
         """The command, imported now; None when the table has no such name."""
         if cmd_name not in self.locations:
             return None
-        module, _, name = self.locations[cmd_name].place.partition(":")
-        command = getattr(import_module(module), name)
+        module, _ = self.locations[cmd_name]
+        command = getattr(import_module(f"cloakwork.cli.{module}"), cmd_name)
         assert isinstance(command, click.Command)  # noqa: S101 - the table is ours
         return complete(command, cmd_name)
 
@@ -122,9 +97,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table into the help."""
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, location.summary) for name, location in self.locations.items()]
-            )
+            formatter.write_dl([(name, summary) for name, (_, summary) in self.locations.items()])
 
 
 def complete(command: click.Command, path: str) -> click.Command:

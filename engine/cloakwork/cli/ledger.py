@@ -36,7 +36,6 @@ from cloakwork.report.texts import counted
 if TYPE_CHECKING:
     from cloakwork.base.costs import Cost, Currency
     from cloakwork.ledger.backup import LedgerCopy
-    from cloakwork.ledger.case_hashes import WindowCheck
     from cloakwork.ledger.datasets import DatasetOverview
     from cloakwork.ledger.ledger import Ledger
     from cloakwork.publishing.reconcile import Reconciliation
@@ -209,7 +208,12 @@ def verify(ledger: str | None, as_json: bool, releases: tuple[Path, ...]) -> Non
             against = f", with {counted(len(releases), 'statement')} found in it"
         count = counted(len(book.history()), "release")
         click.echo(f"The chain of entries is whole: {count}{against}.")
-        print_lines(_window_lines(windows))
+        if windows.checked:
+            records = counted(windows.checked, "record")
+            click.echo(f"Which cases were released with which window is whole: {records}.")
+        if windows.reason is not None:
+            missing = f"{counted(windows.unchecked, 'record')} of " if windows.unchecked else ""
+            click.echo(f"Not checked: {missing}which cases windows held; {windows.reason}.")
 
 
 @ledger.command(short_help="Bring ledger and release folders to agreement.")
@@ -237,15 +241,6 @@ def reconcile(
         print_lines(_reconciliation_lines(done))
     if not done.agrees:
         context.exit(1)
-
-
-def _window_lines(found: "WindowCheck") -> Iterator[str]:
-    if found.checked:
-        records = counted(found.checked, "record")
-        yield f"Which cases were released with which window is whole: {records}."
-    if found.reason is not None:
-        count = f"{counted(found.unchecked, 'record')} of " if found.unchecked else ""
-        yield f"Not checked: {count}which cases windows held; {found.reason}."
 
 
 def _reconciliation_lines(done: "Reconciliation") -> Iterator[str]:

@@ -32,9 +32,7 @@ from cloakwork.report.screen import columns as screen_columns
 from cloakwork.report.screen import print_sections
 
 if TYPE_CHECKING:
-    from cloakwork.ledger.ledger import Ledger
     from cloakwork.mechanisms.profile import Profile
-    from cloakwork.plan.model import Plan
     from cloakwork.run.release import StepRecord
 
 
@@ -83,6 +81,7 @@ def plan(
     never read here.
     """
     from cloakwork import api
+    from cloakwork.authoring.registry import required_approval
     from cloakwork.authoring.sources import policy_source, read_profile
     from cloakwork.report.ledger_text import outlook_json
     from cloakwork.report.plan_screen import detail_lines, first_screen
@@ -95,7 +94,10 @@ def plan(
     book = open_ledger(ledger, tell_missing=not quiet)
     outlook = api.budget(made, ledger=book)
     if not quiet:
-        _note_missing_approval(made, book)
+        try:
+            required_approval(book, made.policy, made.policy_digest)
+        except NotApproved as error:
+            progress(f"note: 'cloakwork apply' refuses this so far: {error}")
     previewed: tuple[StepRecord, ...] = ()
     if not no_preview:
         with progress_of(made, quiet=quiet) as reporter:
@@ -133,16 +135,6 @@ def plan(
         print_lines(detail_lines(made, previewed, outlook.without_dp, show_all=show_all))
     if out is not None:
         click.echo(f"\nPlan written to {out}")
-
-
-def _note_missing_approval(made: "Plan", ledger: "Ledger") -> None:
-    """Say on standard error where ``apply`` would refuse the policy."""
-    from cloakwork.authoring.registry import required_approval
-
-    try:
-        required_approval(ledger, made.policy, made.policy_digest)
-    except NotApproved as error:
-        progress(f"note: 'cloakwork apply' refuses this so far: {error}")
 
 
 def _write(out: Path, document: dict[str, Any]) -> None:

@@ -74,12 +74,21 @@ def init(
     'cloakwork policy suggest' does, with its usual options). What only its author can say is a
     question in <...>, and 'cloakwork policy validate' refuses the file until it is answered.
     """
-    from cloakwork.authoring.starter import questions_of, shipped_policy, template_policy
+    from cloakwork.authoring.starter import (
+        questions_of,
+        sectors,
+        shipped_policy,
+        template_policy,
+    )
     from cloakwork.authoring.suggestion import SuggestionRequest, with_questions
+    from cloakwork.plan.policies import load_shipped
     from cloakwork.policy.load import list_policies, list_templates
 
     if list_them:
-        _list()
+        policies = [(each, load_shipped(each).metadata.purpose) for each in list_policies()]
+        for title, rows in (("--template NAME", sectors()), ("--from NAME", policies)):
+            click.secho(title, bold=True)
+            print_names(rows, indent=2)
         return
     begun_with = [option for option in (name, template, log) if option is not None]
     if len(begun_with) > 1:
@@ -139,17 +148,6 @@ def _say_next(out: Path, source: str, questions: int) -> None:
 def _print_paragraph(text: str) -> None:
     """Print a text whose further lines are indented."""
     click.echo("\n".join(block("", [text], columns(), indent=2)).lstrip())
-
-
-def _list() -> None:
-    from cloakwork.authoring.starter import sectors
-    from cloakwork.plan.policies import load_shipped
-    from cloakwork.policy.load import list_policies
-
-    policies = [(name, load_shipped(name).metadata.purpose) for name in list_policies()]
-    for title, rows in (("--template NAME", sectors()), ("--from NAME", policies)):
-        click.secho(title, bold=True)
-        print_names(rows, indent=2)
 
 
 @click.command(short_help="Propose a policy for a log.")

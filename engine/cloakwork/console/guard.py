@@ -128,13 +128,21 @@ class RequestGuard:
             return _refused("this address is not the console's; open the link in its terminal", 421)
         if method not in ("GET", "HEAD", "POST"):
             return _refused(f"{method} is not understood", 405)
-        if method == "POST" and not self._is_own_page(headers):
+        is_own_page = (
+            headers.get("origin") in [f"http://{host}" for host in self._hosts]
+            and headers.get("sec-fetch-site", "same-origin") == "same-origin"
+        )
+        if method == "POST" and not is_own_page:
             return _refused("this form was not sent by a page of the console", 403)
         if path == OPEN and not is_below:
             return None
         if path.startswith(STATIC) and is_below:
             return None
-        form_token = self._sessions.form_token(_cookie_of(headers, self._cookie))
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            cookie = None
+        form_token = self._sessions.form_token(cookie.value if cookie else None)
         if form_token is None or not is_below:
             return _refused(
                 "no session: open the link that 'cloakwork console' showed in its terminal", 403
@@ -142,23 +150,10 @@ class RequestGuard:
         scope["state"] = {"form_token": form_token, "below": self._below}
         return None
 
-    def _is_own_page(self, headers: Headers) -> bool:
-        origins = [f"http://{host}" for host in self._hosts]
-        from_site = headers.get("sec-fetch-site", "same-origin")
-        return headers.get("origin") in origins and from_site == "same-origin"
-
 
 def cookie_name(port: int) -> str:
     """Cookies are shared between the ports of a host, so the port is part of the name."""
     return f"cloakwork_console_{port}"
-
-
-def _cookie_of(headers: Headers, name: str) -> str | None:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return None
-    return None if found is None else found.value
 
 
 def _refused(why: str, status: int) -> Response:

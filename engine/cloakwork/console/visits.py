@@ -128,7 +128,9 @@ class Jobs:
         with self._lock:
             job = Job(str(next(self._numbers)), title, spends, datetime.now(UTC), worded)
             self._jobs[job.id] = job
-            self._forget_oldest()
+            ended = [number for number, each in self._jobs.items() if each.ended]
+            for number in ended[: max(0, len(self._jobs) - MOST_JOBS)]:
+                del self._jobs[number], self._threads[number]
             thread = Thread(target=self._run, args=(job, work), daemon=True, name=f"job {job.id}")
             self._threads[job.id] = thread
         thread.start()
@@ -148,11 +150,6 @@ class Jobs:
             job.stop.set()
         for thread in self._threads.values():
             thread.join(seconds)
-
-    def _forget_oldest(self) -> None:
-        ended = [number for number, job in self._jobs.items() if job.ended]
-        for number in ended[: max(0, len(self._jobs) - MOST_JOBS)]:
-            del self._jobs[number], self._threads[number]
 
     def _run(self, job: Job, work: Callable[[JobProgress], JobResult]) -> None:
         progress = JobProgress(job)

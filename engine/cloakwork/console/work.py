@@ -1,6 +1,7 @@
 """Settings beside each other, before one of them is chosen."""
 
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,6 @@ from cloakwork.report.failures import noting_remains
 from cloakwork.report.outcome import outcome
 from cloakwork.report.plan_screen import branches, plan_sections
 from cloakwork.report.policy_findings import placed_advice
-from cloakwork.report.screen import ScreenSection
 from cloakwork.report.texts import warning_lines
 
 _COLUMNS: Final = (
@@ -176,6 +176,7 @@ def plan(visit: Visit) -> Response:
         progress("trying the steps out" if api.previewable(made) else "planned")
         previewed = api.preview(made, log, reporter=progress) if api.previewable(made) else ()
         warnings = warning_lines(made, budget.without_dp)
+        names = (f"release-{made.policy.metadata.name}-{number}" for number in count(1))
         return JobResult(
             "planned.html",
             {
@@ -185,7 +186,7 @@ def plan(visit: Visit) -> Response:
                 "digest": made.policy_digest,
                 "sections": plan_sections(made, log.name, previewed, budget),
                 "branches": tuple(branches(made, previewed, warnings, show_all=True)),
-                "out": _unused_name(visit, made.policy.metadata.name),
+                "out": next(name for name in names if not (visit.workplace.root / name).exists()),
             },
         )
 
@@ -210,31 +211,21 @@ def apply(visit: Visit) -> Response:
             published = api.release(
                 made, log, out, ledger=book, reporter=progress, require_approval=is_required
             )
+        named = visit.workplace.in_own_names
+        sections = [
+            replace(each, entries=tuple(map(named, each.entries))) for each in outcome(published)
+        ]
         return JobResult(
             "applied.html",
             {
                 "folder_name": name,
                 "dataset": made.policy.metadata.dataset,
-                "sections": _in_own_names(visit, outcome(published)),
+                "sections": sections,
                 "new_key": published.new_public_key,
             },
         )
 
     return visit.begin(f"Apply {policy_name} to {log_name}", work, spends=True)
-
-
-def _in_own_names(visit: Visit, sections: tuple[ScreenSection, ...]) -> tuple[ScreenSection, ...]:
-    """The sections, with files of the folder called as the pages call them."""
-    named = visit.workplace.in_own_names
-    return tuple(replace(each, entries=tuple(map(named, each.entries))) for each in sections)
-
-
-def _unused_name(visit: Visit, stem: str) -> str:
-    """A folder's name that is free."""
-    number = 1
-    while (visit.workplace.root / f"release-{stem}-{number}").exists():
-        number += 1
-    return f"release-{stem}-{number}"
 
 
 def all_work(visit: Visit) -> Response:

@@ -43,8 +43,16 @@ def print_comparison(
     spread = " and range" if any(each and _is_spread(each) for each in similarities) else ""
     legend = list(block("", [_LEGEND.format(spread=spread)], width, indent=0))
     room = MOST_LINES - len(rows) - len(legend) - 2
+    # The policy stands in the head where there is one, and what it guarantees throughout.
+    policies = list(dict.fromkeys(setting.policy for setting in found.settings))
+    first = found.settings[0].guarantees
+    head = f"{log_name}, dataset {found.dataset}, {len(policies)} policies"
+    if len(policies) == 1:
+        alike = all(setting.guarantees == first for setting in found.settings)
+        guarantees = f": {' + '.join(first)}" if alike else ""
+        head = f"{log_name} under {policies[0]}, dataset {found.dataset}{guarantees}"
     sections: tuple[ScreenSection, ...] = (
-        ScreenSection("Compared", (_head(found, log_name),), most_lines=2),
+        ScreenSection("Compared", (head,), most_lines=2),
         ScreenSection("Measured on", found.notice, most_lines=3, legible_lines=3),
         ScreenSection("Supposed", found.assumed, ALL, most_lines=2, legible_lines=2),
         ScreenSection("Notes", tuple(_remarks(found)), ALL, most_lines=2, legible_lines=2),
@@ -58,17 +66,6 @@ def print_comparison(
     click.echo()
     for line in legend:
         click.echo(line)
-
-
-def _head(found: "Comparison", log_name: str) -> str:
-    """The log, and the policy where there is one."""
-    policies = list(dict.fromkeys(setting.policy for setting in found.settings))
-    if len(policies) > 1:
-        return f"{log_name}, dataset {found.dataset}, {len(policies)} policies"
-    guarantees = ""
-    if all(setting.guarantees == found.settings[0].guarantees for setting in found.settings):
-        guarantees = f": {' + '.join(found.settings[0].guarantees)}"
-    return f"{log_name} under {policies[0]}, dataset {found.dataset}{guarantees}"
 
 
 def _rows(found: "Comparison", width: int) -> Iterator[str]:
@@ -113,7 +110,10 @@ def _cells(setting: "ComparedSetting") -> str:
     kept = "-"
     if (similarity := figures.similarity) is not None:
         low, middle, high = map(_short, (similarity.low, similarity.median, similarity.high))
-        kept = f"{_bar(similarity.median)} {middle}"
+        share = max(0.0, min(1.0, similarity.median))
+        full, rest = divmod(round(share * _BAR * 8), 8)
+        drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
+        kept = f"{drawn:<{_BAR}} {middle}"
         kept += f" {low}-{high}" if _is_spread(similarity) else ""
     return f"{kept:<{_FLOW}}{right}"
 
@@ -121,13 +121,6 @@ def _cells(setting: "ComparedSetting") -> str:
 def _cost(setting: "ComparedSetting") -> str:
     """The largest epsilon that a currency is charged; its name is on the page and in JSON."""
     return setting.cost[0].partition("epsilon ")[2].partition(",")[0] if setting.cost else "none"
-
-
-def _bar(share: float) -> str:
-    eighths = round(max(0.0, min(1.0, share)) * _BAR * 8)
-    full, rest = divmod(eighths, 8)
-    drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
-    return f"{drawn:<{_BAR}}"
 
 
 def _number(figure: "FigureSpread | None") -> str:

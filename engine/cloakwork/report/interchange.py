@@ -83,21 +83,17 @@ def dpv_terms(
         ],
     }
     if policy.legal_basis is not None:
+        # The articles of the GDPR that the text names have terms of their own.
+        terms = []
+        if re.search(r"GDPR|DSGVO|AVG|RGPD|2016/679", policy.legal_basis, re.I):
+            for article, paragraph, letter in _ARTICLE.findall(policy.legal_basis):
+                term = f"A{article}-{paragraph}-{letter.lower()}"
+                terms += [f"eu-gdpr:{term}"] if term in _KNOWN_ARTICLES else []
         described["dpv:hasLegalBasis"] = {
-            "@type": [*_articles(policy.legal_basis)] or ["dpv:LegalBasis"],
+            "@type": terms or ["dpv:LegalBasis"],
             "dct:description": policy.legal_basis,
         }
     return described
-
-
-def _articles(legal_basis: str) -> Iterator[str]:
-    """The terms for the articles of the GDPR that a text names."""
-    if not re.search(r"GDPR|DSGVO|AVG|RGPD|2016/679", legal_basis, re.I):
-        return
-    for article, paragraph, letter in _ARTICLE.findall(legal_basis):
-        term = f"A{article}-{paragraph}-{letter.lower()}"
-        if term in _KNOWN_ARTICLES:
-            yield f"eu-gdpr:{term}"
 
 
 def _measures(statement: PrivacyStatement) -> Iterator[dict[str, Any]]:

@@ -427,22 +427,20 @@ def comparison_lines(entries: "Sequence[Entry]") -> Iterator[str]:
         body = entry.fields()
         yield ""
         yield from _block("", [date_text(datetime.fromisoformat(entry.at))])
-        named = len(body["policies"]) > 1
+        settings = []
+        for each in body["settings"]:
+            swept = ", ".join(f"{name} {value}" for name, value in each["values"].items())
+            # A setting's policy is named where there are several.
+            whose = f"{each['policy']}: " if len(body["policies"]) > 1 else ""
+            settings.append(f"{whose}{swept or 'as it is'}")
         fields = {
             "dataset": [entry.dataset],
             "policy": [f"{each['name']} {each['version']}" for each in body["policies"]],
-            "settings": [_setting_text(each, named) for each in body["settings"]],
+            "settings": settings,
             "measured": [f"on {_MEASURED_ON.get(body['measured_on'], body['measured_on'])}"],
         }
         for label, lines in fields.items():
             yield from _block(f"  {label}", lines, indent=_LABEL)
-
-
-def _setting_text(setting: dict[str, Any], named: bool) -> str:
-    """What was swept; ``named``: whether its policy is, too."""
-    values = ", ".join(f"{name} {value}" for name, value in setting["values"].items())
-    text = values or "as it is"
-    return f"{setting['policy']}: {text}" if named else text
 
 
 def comparison_json(entry: "Entry") -> dict[str, Any]:

@@ -104,6 +104,9 @@ def plan_sections(
         known = ", ".join(plan.facts.measured) or "none: the policy declares all of it"
         release = plan.profile.release
         profile = (f"release {release} of the ledger; facts that come from it: {known}",)
+    changes = [change_line(record.figures) for record in previewed if record.figures]
+    # The beginning of the first entry is never hidden: the mark stands wherever figures do.
+    changes[:1] = [f"{INTERNAL}: {line}" for line in changes[:1]]
     warnings = [
         *little_is_left(plan),
         *warning_lines(plan, None if outlook is None else outlook.without_dp),
@@ -120,9 +123,7 @@ def plan_sections(
         ScreenSection("Steps", (", ".join(map(step_line, plan.steps)),), most_lines=4),
         # How long the steps train that do.
         ScreenSection("Takes", () if training is None else (training,), most_lines=2),
-        ScreenSection(
-            "Would change", tuple(_changes(previewed)), ALL, most_lines=3, legible_lines=2
-        ),
+        ScreenSection("Would change", tuple(changes), ALL, most_lines=3, legible_lines=2),
         ScreenSection("Profile", profile, most_lines=2),
         *_budget(plan, outlook),
         ScreenSection("Warnings", tuple(warnings), WHY, most_lines=3, legible_lines=2),
@@ -175,16 +176,6 @@ def _not_protected(plan: Plan) -> ScreenSection:
         return ScreenSection("Not protected", lines, most_lines=1)
     names = ", ".join(item.column for item in plan.exposed)
     return ScreenSection("Not protected", (f"{names} ({WHY}: reasons)",))
-
-
-def _changes(previewed: "Sequence[StepRecord]") -> Iterator[str]:
-    """What the steps would change in the log, a line a step that has figures."""
-    # The beginning of the first entry is never hidden: the mark stands wherever figures do.
-    mark = f"{INTERNAL}: "
-    for record in previewed:
-        if record.figures:
-            yield f"{mark}{change_line(record.figures)}"
-            mark = ""
 
 
 def change_line(figures: Mapping[str, JsonValue]) -> str:
@@ -241,10 +232,17 @@ def _shares_of_levels(figures: Mapping[str, JsonValue]) -> str:
 
 def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSection]:
     """Before, this release and after, a line a budget that pays; and what no budget bounds."""
-    balances = tuple(_balances(plan, outlook))
+    own = {charge.currency for charge in plan.charges}
+    balances = []
+    if outlook is not None:
+        for before, cost, after in zip(outlook.before, outlook.cost, outlook.after, strict=True):
+            if cost.epsilon > 0 or cost.delta > 0:
+                # No guarantee of the plan is about a budget that pays all the same.
+                other = "" if before.currency in own else "the same noise counts as "
+                balances.append(other + balance_line(before, cost, after))
     unbounded = unbounded_line(plan)
     # Of a price the end says most, so that it is cut last; the rest can be read elsewhere.
-    yield ScreenSection("Budget", balances, most_lines=3, legible_lines=3)
+    yield ScreenSection("Budget", tuple(balances), most_lines=3, legible_lines=3)
     if unbounded is not None:
         yield ScreenSection("" if balances else "Budget", (unbounded,), most_lines=3)
     if outlook is None:
@@ -254,17 +252,6 @@ def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSect
     declared = declaration_line(outlook.declaration)
     if declared is not None:
         yield ScreenSection("Dataset", (declared,), most_lines=2)
-
-
-def _balances(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
-    """A line a budget; of one that no guarantee of the plan is about, that it pays too."""
-    if outlook is None:
-        return
-    own = {charge.currency for charge in plan.charges}
-    for before, cost, after in zip(outlook.before, outlook.cost, outlook.after, strict=True):
-        if cost.epsilon > 0 or cost.delta > 0:
-            line = balance_line(before, cost, after)
-            yield line if before.currency in own else f"the same noise counts as {line}"
 
 
 def balance_line(before: "Balance", cost: Cost, after: "Balance") -> str:
