@@ -27,13 +27,13 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a function as the command ``cloakwork fake``, loaded lazily as real commands are."""
 
     def run_as_command(body: Callable[[], object]) -> int:
-        module = ModuleType("a_fake_command")
+        module = ModuleType("cloakwork.cli.a_fake_command")
         module.fake = click.Command("fake", callback=body)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
         monkeypatch.setattr(
             cli.cloakwork_command,
             "locations",
-            {"fake": cli.CommandLocation("a_fake_command:fake", "Pretend.")},
+            {"fake": ("a_fake_command", "Pretend.")},
         )
         return cli.main(["fake"])
 
@@ -168,8 +168,8 @@ def test_help_lists_every_command_without_loading_one(
     monkeypatch.setattr(cli, "import_module", never)
     assert cli.main(["--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for name, location in cli.COMMANDS.items():
-        assert f"{name} {location.summary}" in shown
+    for name, (_, summary) in cli.COMMANDS.items():
+        assert f"{name} {summary}" in shown
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

@@ -19,7 +19,7 @@ from cloakwork.plan.sentences import reasons_in_words
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, plan_bytes
-from cloakwork.report.html import bars, figure, pipeline
+from cloakwork.report.html import bar, figure, pipeline
 from cloakwork.report.model import INTERNAL_BANNER, Audience, PublicStep
 from cloakwork.report.render import render
 from publishing.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy
@@ -271,8 +271,8 @@ def test_budget_bars_compare_with_the_declared_total() -> None:
         Charge(currency="unit", cost=Cost(epsilon=math.inf)),
         Charge(currency="metric", cost=Cost(epsilon=1.0), shift=timedelta(hours=1)),
     )
-    unbounded, spent = bars(
-        statement_of(a_plan(charges=charges), "r", released=(), private=True).budget
+    unbounded, spent = map(
+        bar, statement_of(a_plan(charges=charges), "r", released=(), private=True).budget
     )
 
     assert (unbounded.share, spent.share) == (None, 0.25)
@@ -282,7 +282,7 @@ def test_budget_bars_compare_with_the_declared_total() -> None:
 def test_without_a_total_there_is_no_bar() -> None:
     plan = a_plan(policy=a_policy(budget={}))
 
-    assert bars(statement_of(plan, "r", released=(), private=True).budget)[0].share is None
+    assert bar(statement_of(plan, "r", released=(), private=True).budget[0]).share is None
 
 
 @pytest.mark.parametrize("steps", [0, 2, 3, 7])
