@@ -13,7 +13,7 @@ every figure here is an upper bound. Three cases have no PLD of workable size, a
   above ``gaussians.LARGEST_RATIO`` sigmas: charged by the continuous Gaussian with a proved
   surcharge or by its zero-concentrated DP, rho = sensitivity**2 / (2 sigma**2) (Canonne, Kamath and
   Steinke 2020, theorem 4), whichever is less; Poisson samples with such by those with the
-  continuous Gaussian (``sampled_gaussians``), or without amplification where other events are in
+  continuous Gaussian (``distributions``), or without amplification where other events are in
   them;
 - a Poisson sample from which several measurements are taken: the PLD of the measurements is turned
   into that of their sampled form (Zhu, Dong and Wang 2022, theorem 11).
@@ -144,7 +144,7 @@ def _summed_cost(leaves: LeafCounts, delta: float) -> Cost:
 
 def _accounted_epsilon(leaves: LeafCounts, delta: float) -> float:
     """Epsilon at ``delta``: the PLD of all leaves that have one; coarse Gaussians by closed forms,
-    or composed with the others (``mixtures``): whichever gives least.
+    or composed with the others (``distributions``): whichever gives least.
     """
     from cloakwork.accounting.distributions import added_up, epsilon_of_mixture
 

@@ -12,7 +12,7 @@ from cloakwork.base.naming import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, n
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.limits import current_limits
 from cloakwork.log.table import keeps_spelling
-from cloakwork.log.variants import Variants, variants_of
+from cloakwork.log.variants import variants_of
 
 VARIANT: Final = "variant"
 CASES: Final = "cases"
@@ -43,7 +43,9 @@ class VariantCounts:
     def of(self, batch: EventLog) -> pl.DataFrame:
         """Count the variants of one batch of whole cases."""
         variants = variants_of(batch)
-        labels = _label_lists(variants)
+        alphabet = pl.Series(variants.alphabet, dtype=pl.String)
+        codes = pl.Series(variants.codes, dtype=pl.UInt32)
+        labels = as_lists(alphabet.gather(codes), variants.offsets)
         counted = pl.DataFrame(
             {VARIANT: labels, CASES: variants.counts}, schema=VARIANT_COUNTS_SCHEMA
         )
@@ -151,13 +153,6 @@ def places_of(index: Ints, asked: Ints) -> Ints | None:
     if lies_behind.any() or not np.array_equal(index[place], asked):
         return None
     return place
-
-
-def _label_lists(variants: Variants) -> pl.Series:
-    """The variants as lists of labels, in their own order: List[String], shape (variants,)."""
-    alphabet = pl.Series(variants.alphabet, dtype=pl.String)
-    codes = pl.Series(variants.codes, dtype=pl.UInt32)
-    return as_lists(alphabet.gather(codes), variants.offsets)
 
 
 def as_lists(values: pl.Series, offsets: Ints) -> pl.Series:

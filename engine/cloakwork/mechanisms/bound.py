@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field, JsonValue
 
-from cloakwork.base.arrays import Ints
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import Lineage
 from cloakwork.base.naming import values_of
@@ -132,7 +131,9 @@ def _sample_cases(
     if attribute not in log.cases.columns:
         return log
     # Random order, by draws at the cases' addresses.
-    unit = _unit_codes(values_of(log.cases, attribute))
+    owners = values_of(log.cases, attribute).cast(pl.String)
+    # One integer for each distinct value, ``_OWN_UNIT`` for a missing one.
+    unit = owners.rank("dense").cast(pl.Int64).fill_null(_OWN_UNIT).to_numpy()
     shuffled = stream.order(case_addresses(log))
     # Stable, so that the cases of each unit lie side by side in random order.
     by_unit = shuffled[np.argsort(unit[shuffled], kind="stable")]
@@ -140,9 +141,3 @@ def _sample_cases(
     place_in_unit = np.arange(len(by_unit)) - np.searchsorted(unit_in_order, unit_in_order)
     stays = (place_in_unit < max_cases) | (unit_in_order == _OWN_UNIT)
     return log.keep_cases(np.sort(by_unit[stays]))
-
-
-def _unit_codes(values: pl.Series) -> Ints:
-    """One integer for each distinct value, ``_OWN_UNIT`` for a missing one."""
-    ranks = values.cast(pl.String).rank("dense").cast(pl.Int64).fill_null(_OWN_UNIT)
-    return ranks.to_numpy()

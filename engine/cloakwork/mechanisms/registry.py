@@ -165,6 +165,9 @@ class OfPackage:
         self.__doc__ = mechanism.__doc__
 
     def __getattr__(self, declared: str) -> Any:
+        # Asked for what this object itself lacks, as while it is copied.
+        if declared.startswith("_"):
+            raise AttributeError(declared)
         return getattr(self._mechanism, declared)
 
     def offer(
