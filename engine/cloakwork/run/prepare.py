@@ -3,7 +3,7 @@ of its window; and what a run asks of all cases, batch by batch.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -66,41 +66,35 @@ class MostKept:
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """One row: ``cases`` and ``units``."""
-        cases, units = self._counts(batch)
+        labels = batch.events[ACTIVITY]
+        known = labels.is_not_null()
+        if self.facts.alphabet is not None:
+            known = labels.is_in(list(self.facts.alphabet)).fill_null(False)
+        # Cases without a known event go.
+        known_events = np.bincount(batch.case_of[known.to_numpy()], minlength=batch.cases.height)
+        staying = batch.cases.filter(pl.Series(known_events > 0))
+        attribute = self.facts.unit.attribute
+        cases = staying.height
+        units = cases if attribute is None else 0
+        if attribute in staying.columns:
+            # Cases without a unit are not cut.
+            owners = values_of(staying, str(attribute)).drop_nulls()
+            sizes = owners.value_counts(name="cases")["cases"].to_numpy()
+            kept = int(np.minimum(sizes, self.facts.unit.max_cases).sum())
+            cases += kept - len(owners)
+            units = len(sizes)
         return pl.DataFrame({"cases": cases, "units": units})
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Sums."""
         return summaries.sum()
 
-    def _counts(self, log: EventLog) -> tuple[int, int]:
-        labels = log.events[ACTIVITY]
-        known = labels.is_not_null()
-        if self.facts.alphabet is not None:
-            known = labels.is_in(list(self.facts.alphabet)).fill_null(False)
-        # Cases without a known event go.
-        known_events = np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height)
-        staying = log.cases.filter(pl.Series(known_events > 0))
-        unit = self.facts.unit
-        if unit.attribute is None:
-            return staying.height, staying.height
-        if unit.attribute not in staying.columns:
-            return staying.height, 0
-        # Cases without a unit are not cut.
-        owners = values_of(staying, unit.attribute).drop_nulls()
-        alone = staying.height - len(owners)
-        sizes = owners.value_counts(name="cases")["cases"].to_numpy()
-        return int(np.minimum(sizes, unit.max_cases).sum()) + alone, len(sizes)
-
 
 @dataclass(frozen=True, slots=True)
 class CaseIdSample:
     """The keyed fingerprint of the case ids: ``key`` lies beside the ledger."""
 
-    key: bytes
-
-    def __repr__(self) -> str:
-        return "CaseIdSample()"
+    key: bytes = field(repr=False)
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """One row, ``sample``."""
@@ -116,10 +110,7 @@ class CaseIdSample:
 class HashedIds:
     """Keyed hashes of the case ids of a window: ``key`` lies beside the ledger."""
 
-    key: bytes
-
-    def __repr__(self) -> str:
-        return "HashedIds()"
+    key: bytes = field(repr=False)
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """One row a case, ``hash`` (Binary)."""
