@@ -1,11 +1,6 @@
-"""Statistical audits of each table that variants/markov measures, and of all at once, with broken
-counterparts that must fail.
-
-What one case adds to a table is seen best where all of it falls on one cell: a case that takes one
-step over and over. Each table has a claim of its own, the share of the budget that its noise is
-charged for; a Gaussian's noise of half shows best at a large delta, where epsilon is close to 0 (a
-few thousand runs a side; at the delta of a release it needs millions). Draws are seeded: what is
-found is found in every run.
+"""Statistical audits of all tables that variants/markov measures, at once, and of how it selects
+activities, with broken counterparts that must fail. Each table by itself is audited in
+``test_answers_audit``. Draws are seeded: what is found is found in every run.
 """
 
 import math
@@ -55,8 +50,6 @@ LONG = ("a",) * 2_000
 one cell of each table.
 """
 
-TABLES = ("frequent variants", "number of other cases", "lengths", "order 1", "order 2", "order 3")
-CELLS = (1, 1, 1, MOST_CELLS, MOST_CELLS, MOST_CELLS)
 Sigmas = tuple[float, ...]
 
 
@@ -118,35 +111,6 @@ def audit(
     noise = reproducible(1)
     here, there = (outcomes(tables, cases, sigmas, noise) for cases in (60 + more, 60))
     return empirical_epsilon(here, there, runs=RUNS, claim=claim, delta=delta, events=events)
-
-
-def audit_table(table: int, sigmas: Sigmas, max_cases: int = 1, more: int = 1) -> AuditResult:
-    """One table alone, against what its noise is charged for."""
-    honest = params(max_cases).sigmas[table]
-    delta = 0.3 * max_cases * UNIT_NORM / honest
-    event = vector_event(
-        honest, max_cases * UNIT_NORM, max_cases * CELLS[table] if table != 1 else 1
-    )
-    return audit((table,), sigmas, cost(event, delta).epsilon, delta, more)
-
-
-@pytest.mark.parametrize("table", range(len(TABLES)), ids=TABLES)
-def test_each_table_keeps_its_share_and_half_its_noise_is_found(table: int) -> None:
-    """The counterpart halves the noise of this one table; the rest of the mechanism would hide
-    it.
-    """
-    sigmas = params().sigmas
-    honest = audit_table(table, sigmas)
-    assert honest.passed, honest
-    half = tuple(sigma / 2 if place == table else sigma for place, sigma in enumerate(sigmas))
-    assert not audit_table(table, half).passed
-
-
-@pytest.mark.parametrize("table", range(len(TABLES)), ids=TABLES)
-def test_three_cases_of_a_unit_are_covered_where_they_are_assumed(table: int) -> None:
-    """And found where one case a unit is assumed."""
-    assert audit_table(table, params(3).sigmas, max_cases=3, more=3).passed
-    assert not audit_table(table, params().sigmas, more=3).passed
 
 
 AT_ONCE = (1, 2, 3, 4, 5)
