@@ -25,8 +25,7 @@ from cloakwork.mechanisms.kanon.background_knowledge import (
     KnownSequences,
     knowledge_levels,
 )
-from cloakwork.mechanisms.kanon.tlkc import Tlkc
-from cloakwork.mechanisms.kanon.tlkc_summary import TlkcParams
+from cloakwork.mechanisms.kanon.tlkc import Tlkc, TlkcParams
 from cloakwork.mechanisms.steps import Decision, MapCases
 from cloakwork.noise import secret
 from contracts.sample_logs import BEGIN, RESOURCE, courses_of, log_of, times_of_cases

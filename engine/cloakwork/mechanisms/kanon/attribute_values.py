@@ -1,45 +1,174 @@
 """The values of one attribute as the exchange of values sees them: which values there are, and in
-which class and activity each of them is.
+which class and activity each of them is; how they are read from a log, and how they reach it again.
 
 Values are compared within one activity; those of an attribute of cases are compared all together.
 A *cell* holds the values that one class has of one activity. Cells are disjoint. Where missing
 values count, missing is one more value: the last code.
+
+What moves values between cases cannot take them batch by batch. The column is summarised, together
+with the activities of its cases; all its values are decided on at once; and every batch looks up
+what was decided for its cases.
 """
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
+from pydantic import AwareDatetime, Field, JsonValue
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.base.lineage import TIMESTAMPS
-from cloakwork.base.naming import values_of
-from cloakwork.log.eventlog import CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.base.naming import (
+    ACTIVITY,
+    CASE_ID,
+    CASE_PREFIX,
+    TIME_TYPE,
+    TIMESTAMP,
+    values_of,
+)
+from cloakwork.base.quantities import Duration, Frozen
+from cloakwork.log.eventlog import EventLog
 from cloakwork.log.variants import Variants, variants_of
-from cloakwork.mechanisms.kanon.closeness_params import NAME
+from cloakwork.mechanisms.aggregates import INDEX, VARIANT, as_lists, places_of
 from cloakwork.mechanisms.kanon.value_exchange import Groups
 from cloakwork.noise import Noise
 
-Classes = Literal["variants", "prefixes"]
-
+NAME: Final = "kanon/closeness"
+VALUE: Final = "value"
+INSERTED: Final = "inserted"
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LAST_YEAR: Final = 2200
 """Of released times; readers that count nanoseconds in 64 bits end in 2262."""
 
 
-@dataclass(frozen=True, slots=True)
-class CycleTimeGrid:
-    """How cycle times become times again.
+class ClosenessParams(Frozen):
+    """What the guarantee asks for, and how.
 
-    Every case starts at ``epoch``; cycle times are rounded to multiples of ``grid``.
+    ``column``: the attribute (``timestamps``: cycle times); ``classes``: whole variants, or their
+    prefixes; ``aim`` and ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers
+    lie apart) or ``stochastic``, or at least ``bound`` = l values, ``distinct`` or by ``entropy``.
+    ``infeasible``: what happens where that cannot be had: for l the values of such classes are left
+    out, for t those of the whole activity. ``domain``, ``range``, ``step``: for ``stochastic``, all
+    values that there may be, or the least and largest number and what they are rounded to.
+    ``epoch``, ``grid``: for cycle times, when every case starts, and what they are rounded to.
     """
 
-    epoch: datetime
-    grid: timedelta
+    column: str
+    classes: Literal["variants", "prefixes"]
+    aim: Literal["emd", "stochastic", "distinct", "entropy"]
+    bound: Annotated[float, Field(gt=0)]
+    scale: Literal["rank", "range"] = "rank"
+    infeasible: Annotated[
+        Literal["refuse", "suppress"],
+        Field(
+            description="refuse the log, or leave out values: of such classes for l, "
+            "of such activities for t"
+        ),
+    ] = "refuse"
+    domain: tuple[JsonValue, ...] | None = None
+    range: tuple[float, float] | None = None
+    step: Annotated[float, Field(gt=0)] = 1.0
+    epoch: AwareDatetime = UNIX_EPOCH
+    grid: Duration
+
+    @property
+    def is_of_cycle_times(self) -> bool:
+        """Whether the values are the times between neighbouring events."""
+        return self.column == TIMESTAMPS
+
+    @property
+    def is_of_cases(self) -> bool:
+        """Whether cases have the attribute, not events."""
+        return self.column.startswith(CASE_PREFIX)
+
+    @property
+    def source_column(self) -> str:
+        """The column of the log that holds the values."""
+        return TIMESTAMP if self.is_of_cycle_times else self.column
+
+    @property
+    def column_in_words(self) -> str:
+        """What sentences call the attribute."""
+        return "cycle times" if self.is_of_cycle_times else f"'{self.column}'"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOfCases:
+    """The values of one attribute, case by case.
+
+    A summary has one row a case: ``index`` (Int64, where it stands in the whole log), ``variant``
+    (List[String], its activities); ``value``, where the log has the attribute (of cases: its value;
+    of events: the list of their values); ``inserted`` (List[Boolean]), where events are marked so.
+    Merged, it is sorted by ``index``.
+    """
+
+    attribute: str
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """The column in one batch of whole cases."""
+        labels = batch.events[ACTIVITY].cast(pl.String)
+        columns = {
+            INDEX: pl.Series(batch.index_of_case, dtype=pl.Int64),
+            VARIANT: as_lists(labels, batch.offsets),
+        }
+        table = batch.cases if self._is_of_cases else batch.events
+        if self.attribute in table.columns:
+            values = values_of(table, self.attribute)
+            columns[VALUE] = values if self._is_of_cases else as_lists(values, batch.offsets)
+        if batch.inserted is not None:
+            columns[INSERTED] = as_lists(pl.Series(batch.inserted), batch.offsets)
+        return pl.DataFrame(columns)
+
+    @property
+    def _is_of_cases(self) -> bool:
+        return self.attribute.startswith(CASE_PREFIX)
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """The rows of all batches."""
+        return summaries.sort(INDEX)
+
+    def as_log(self, summary: pl.DataFrame) -> EventLog:
+        """A log of the summarised cases that has nothing but their activities and the attribute."""
+        lengths = summary[VARIANT].list.len().to_numpy()
+        events = _members(summary[VARIANT]).alias(ACTIVITY).to_frame()
+        cases = summary[INDEX].cast(pl.String).alias(CASE_ID).to_frame()
+        if VALUE in summary.columns and self._is_of_cases:
+            cases = cases.with_columns(summary[VALUE].alias(self.attribute))
+        elif VALUE in summary.columns:
+            events = events.with_columns(_members(summary[VALUE]).alias(self.attribute))
+        inserted = None
+        if INSERTED in summary.columns:
+            inserted = _members(summary[INSERTED]).to_numpy()
+        return EventLog(
+            events=events,
+            cases=cases,
+            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            inserted=inserted,
+            case_index=summary[INDEX].to_numpy().astype(np.int64),
+        )
+
+    def with_decided_values(self, log: EventLog, decided: pl.DataFrame) -> EventLog:
+        """``log``, or a batch of it, with the values of ``decided``: rows as ``of`` gives them.
+
+        Raises ``MechanismError`` for a case that was not decided on.
+        """
+        row = places_of(decided[INDEX].to_numpy(), log.index_of_case)
+        if row is None:
+            raise MechanismError(self.attribute, "the log holds a case that was not decided on")
+        values = decided[VALUE].gather(row)
+        if self._is_of_cases:
+            return replace(log, cases=log.cases.with_columns(values.alias(self.attribute)))
+        of_events = _members(values).alias(self.attribute)
+        return replace(log, events=log.events.with_columns(of_events))
+
+
+def _members(lists: pl.Series) -> pl.Series:
+    """The members of all lists, in order; an empty list has none."""
+    return lists.explode(empty_as_null=False, keep_nulls=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +201,6 @@ class AttributeValues:
         ends = np.flatnonzero(np.diff(self.activity[order])) + 1
         return [indexes.astype(np.int64) for indexes in np.split(order, ends) if len(indexes)]
 
-    @property
-    def missing_code(self) -> int | None:
-        """The code of missing values; None where they do not count."""
-        if self.distinct.null_count() == 0:
-            return None
-        return len(self.distinct) - 1
-
     def restricted_to(self, chosen: Bools) -> "AttributeValues":
         """The values that are ``chosen``: bool, shape (n,)."""
         return replace(
@@ -93,10 +215,18 @@ class AttributeValues:
     def groups_to_check(self, indexes: Ints) -> tuple[Ints, tuple[Groups, ...]]:
         """The cells of the values at ``indexes``, renumbered from 0, and the groups to check.
 
-        Where events are inserted, there are two kinds of groups: those of all events, and those of
-        the kept events alone.
+        Where some of the values are of inserted events, the classes are checked with these and
+        without them; kept and inserted ones then have cells of their own.
         """
-        cells, groups = self._classes_as_groups(indexes)
+        occurring, cells = np.unique(self.cells[indexes], return_inverse=True)
+        cells = cells.astype(np.int64)
+        if self.class_of_cell is None:
+            groups = Groups.of_cells(cells)
+        else:
+            cell, class_ = self.class_of_cell
+            occurs = np.isin(cell, occurring)
+            renumbered = np.searchsorted(occurring, cell[occurs]).astype(np.int64)
+            groups = Groups.of_cell_groups(cells, renumbered, class_[occurs])
         kept = self.kept[indexes]
         if kept.all():
             return cells, (groups,)
@@ -106,17 +236,6 @@ class AttributeValues:
         if not kept.any():
             return split_cells, (groups,)
         return split_cells, (groups, groups.restricted_to(kept))
-
-    def _classes_as_groups(self, indexes: Ints) -> tuple[Ints, Groups]:
-        """The cells of some of the values, renumbered from 0, and the classes as groups of them."""
-        occurring, cells = np.unique(self.cells[indexes], return_inverse=True)
-        cells = cells.astype(np.int64)
-        if self.class_of_cell is None:
-            return cells, Groups.of_cells(cells)
-        cell, class_ = self.class_of_cell
-        occurs = np.isin(cell, occurring)
-        renumbered = np.searchsorted(occurring, cell[occurs]).astype(np.int64)
-        return cells, Groups.of_cell_groups(cells, renumbered, class_[occurs])
 
     def positions(self) -> Floats | None:
         """The position of each distinct value, in units of the range of the values that occur:
@@ -143,88 +262,70 @@ class AttributeValues:
 
 
 def attribute_values_of(
-    log: EventLog,
-    column: str,
-    classes: Classes,
-    grid: CycleTimeGrid | None,
-    *,
-    missing_is_value: bool,
-    noise: Noise,
+    log: EventLog, params: ClosenessParams, noise: Noise
 ) -> AttributeValues | None:
-    """The values of ``column`` in ``log``, or with ``grid`` its cycle times; None for an empty log
-    without the column.
+    """The values of ``params.column`` in ``log``; None for an empty log without the column.
 
-    ``missing_is_value``: whether a missing value counts as a value; else it is left out. A missing
-    cycle time is always replaced: by a random one of the same activity; by a random one of any
-    activity where the activity has none; by 0 where there is none at all. Raises ``MechanismError``
-    when the log lacks the column.
+    For t a missing value counts as a value; for l it is left out. A missing cycle time is always
+    replaced: by a random one of the same activity; by a random one of any activity where the
+    activity has none; by 0 where there is none at all. Raises ``MechanismError`` when the log lacks
+    the column.
     """
-    of_cases = column.startswith(CASE_PREFIX)
-    table, owner = (log.cases, "case") if of_cases else (log.events, "event")
-    source = column if grid is None else TIMESTAMP
-    if source not in table.columns and table.height == 0:
-        return None
-    if source not in table.columns:
-        raise MechanismError(NAME, f"no {owner} has '{column}'; correct the policy or the log")
-    cells, activity, class_of_cell = _cells_of_rows(log, classes, of_cases=of_cases)
-    if grid is None:
-        rows = np.arange(table.height)
-        distinct, codes = _distinct_codes(values_of(table, column))
+    table, owner = (log.cases, "case") if params.is_of_cases else (log.events, "event")
+    if params.source_column not in table.columns:
+        if table.height == 0:
+            return None
+        raise MechanismError(
+            NAME, f"no {owner} has '{params.column}'; correct the policy or the log"
+        )
+    rows = np.arange(table.height)
+    if params.is_of_cycle_times:
+        # An event that follows another of its case.
+        rows = np.flatnonzero(log.position_of_event > 0)
+        values = _cycle_time_steps(log, params)
     else:
-        rows = _events_with_predecessor(log)
-        distinct, codes = _distinct_codes(_cycle_time_steps(log, grid))
-    distinct = distinct.alias(column)
-    codes, cells, activity = codes[rows], cells[rows], activity[rows]
-    if grid is not None and (codes >= 0).any():
+        values = values_of(table, params.column)
+    # The distinct values, ascending, and the index of each value among them; -1 for null.
+    distinct = values.drop_nulls().unique().sort().alias(params.column)
+    numbered = distinct.to_frame("value").with_row_index("code")
+    joined = values.to_frame("value").join(numbered, on="value", how="left", maintain_order="left")
+    codes = joined["code"].cast(pl.Int64).fill_null(-1).to_numpy()[rows]
+    cells, activity, class_of_cell = _cells_of_rows(log, params)
+    cells, activity = cells[rows], activity[rows]
+    if params.is_of_cycle_times and (codes >= 0).any():
         codes = _with_missing_drawn(codes, activity, noise)
-    elif grid is not None:
+    elif params.is_of_cycle_times:
         distinct = pl.Series(TIMESTAMPS, [0], dtype=pl.Int64)
         codes = np.zeros(len(rows), np.int64)
-    if missing_is_value and (codes < 0).any():
+    if params.aim in ("emd", "stochastic") and (codes < 0).any():
         # Missing becomes the last of the distinct values.
         codes = np.where(codes < 0, len(distinct), codes)
         distinct = pl.concat([distinct, pl.Series(distinct.name, [None], dtype=distinct.dtype)])
-    kept = np.ones(len(rows), np.bool_) if of_cases else log.kept[rows]
-    source_rows = rows.astype(np.int64)
-    found = AttributeValues(distinct, codes, source_rows, cells, activity, kept, class_of_cell)
+    kept = np.ones(len(rows), np.bool_) if params.is_of_cases else log.kept[rows]
+    found = AttributeValues(distinct, codes, rows, cells, activity, kept, class_of_cell)
     return found.restricted_to(codes >= 0)
 
 
 def with_values(
-    log: EventLog,
-    column: str,
-    rows: Ints,
-    released: pl.Series,
-    grid: CycleTimeGrid | None,
+    log: EventLog, params: ClosenessParams, rows: Ints, released: pl.Series
 ) -> EventLog:
     """``log`` with the value ``released[i]`` in row ``rows[i]`` and no value in any other row.
 
-    ``rows``: int64; events, or cases where ``column`` is an attribute of cases. Where ``grid`` is
-    given, the values are cycle times, and are added up to times.
+    ``rows``: int64; events, or cases where the attribute is one of cases. Cycle times are added up
+    to times. Raises ``MechanismError`` when a case would last beyond the calendar.
     """
-    if grid is not None:
-        times = _times_from_steps(log, rows, released, grid)
+    if params.is_of_cycle_times:
+        times = _times_from_steps(log, rows, released, params)
         return replace(log, events=log.events.with_columns(times))
-    of_cases = column.startswith(CASE_PREFIX)
-    height = log.cases.height if of_cases else log.events.height
+    height = log.cases.height if params.is_of_cases else log.events.height
     # A null behind the last value is what all other rows gather.
     or_null = pl.concat([released, pl.Series([None], dtype=released.dtype)])
     index = np.full(height, len(released), np.int64)
     index[rows] = np.arange(len(released))
-    values = or_null.gather(index).alias(column)
-    if of_cases:
+    values = or_null.gather(index).alias(params.column)
+    if params.is_of_cases:
         return replace(log, cases=log.cases.with_columns(values))
     return replace(log, events=log.events.with_columns(values))
-
-
-def _distinct_codes(values: pl.Series) -> tuple[pl.Series, Ints]:
-    """The distinct values, ascending, and the index of each value among them; -1 for null."""
-    distinct = values.drop_nulls().unique().sort()
-    numbered = distinct.to_frame("value").with_row_index("code")
-    rows = values.to_frame("value")
-    joined = rows.join(numbered, on="value", how="left", maintain_order="left")
-    codes = joined["code"].cast(pl.Int64).fill_null(-1)
-    return distinct, codes.to_numpy().astype(np.int64)
 
 
 def _with_missing_drawn(codes: Ints, activity: Ints, noise: Noise) -> Ints:
@@ -248,108 +349,77 @@ def _with_missing_drawn(codes: Ints, activity: Ints, noise: Noise) -> Ints:
 
 
 def _cells_of_rows(
-    log: EventLog, classes: Classes, *, of_cases: bool
+    log: EventLog, params: ClosenessParams
 ) -> tuple[Ints, Ints, tuple[Ints, Ints] | None]:
     """The cell and the activity of the value that each row of the table may have, and the classes
     that are unions of cells (``AttributeValues.class_of_cell``).
     """
     variants = variants_of(log)
-    if of_cases:
+    by_prefix = params.classes == "prefixes"
+    if params.is_of_cases:
         # Values of cases move between variants. Prefixes lie inside one another: each is the union
         # of the variants that begin with it.
         class_of_cell = None
-        if classes == "prefixes":
+        if by_prefix:
             variant = np.repeat(np.arange(len(variants)), np.diff(variants.offsets))
             class_of_cell = (variant, _prefix_codes(variants))
         return variants.of_case, np.zeros(log.cases.height, np.int64), class_of_cell
-    step = np.arange(log.events.height) - np.repeat(log.offsets[:-1], np.diff(log.offsets))
     variant = variants.of_case[log.case_of]
-    place = variants.offsets[variant] + step
+    place = variants.offsets[variant] + log.position_of_event
     activity = variants.codes[place].astype(np.int64)
-    if classes == "prefixes":
+    if by_prefix:
         return _prefix_codes(variants)[place], activity, None
     return variant * max(1, len(variants.alphabet)) + activity, activity, None
 
 
 def _prefix_codes(variants: Variants) -> Ints:
     """A number for each prefix: int64, aligned with ``variants.codes``; events of variants have the
-    same number if and only if the prefixes that they end are equal.
-
-    Variants with a common prefix are neighbours in lexical order. So the longest prefix that a
-    variant shares with any before it is the one that it shares with its neighbour.
+    same number if and only if the prefixes that they end are equal. Ascending in lexical order.
     """
     sequences = [variants[variant].tolist() for variant in range(len(variants))]
     numbers = np.zeros(len(variants.codes), np.int64)
-    next_number = 0
-    neighbour: int | None = None
+    # A prefix is another prefix and one activity more.
+    known: dict[tuple[int, int], int] = {}
     for variant in sorted(range(len(sequences)), key=sequences.__getitem__):
-        start, end = variants.offsets[variant : variant + 2]
-        shared = 0
-        if neighbour is not None:
-            shared = _common_prefix_length(sequences[neighbour], sequences[variant])
-            same = variants.offsets[neighbour]
-            numbers[start : start + shared] = numbers[same : same + shared]
-        new = end - start - shared
-        numbers[start + shared : end] = np.arange(next_number, next_number + new)
-        next_number += new
-        neighbour = variant
+        prefix = -1
+        for place, code in enumerate(sequences[variant], variants.offsets[variant]):
+            prefix = known.setdefault((prefix, code), len(known))
+            numbers[place] = prefix
     return numbers
 
 
-def _common_prefix_length(left: list[int], right: list[int]) -> int:
-    """How many first entries two sequences share."""
-    shared = 0
-    for one, other in zip(left, right, strict=False):
-        if one != other:
-            break
-        shared += 1
-    return shared
-
-
-def _events_with_predecessor(log: EventLog) -> Ints:
-    """The events that follow another of their case: int64, ascending."""
-    has_predecessor = np.ones(log.events.height, np.bool_)
-    has_events = np.diff(log.offsets) > 0
-    has_predecessor[log.offsets[:-1][has_events]] = False
-    return np.flatnonzero(has_predecessor).astype(np.int64)
-
-
-def _cycle_time_steps(log: EventLog, grid: CycleTimeGrid) -> pl.Series:
+def _cycle_time_steps(log: EventLog, params: ClosenessParams) -> pl.Series:
     """For each event the grid steps since the last event of its case that has a time; null where
     either has none.
     """
     times = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
     stamps = pl.DataFrame({"case": log.case_of, "time": times})
-    step = grid.grid // _MICROSECOND
+    step = params.grid // _MICROSECOND
     before = pl.col("time").forward_fill().shift(1).over("case")
     # Half a step more rounds to the nearest step; times out of order count as simultaneous.
     steps = ((pl.col("time") - before + step // 2) // step).clip(lower_bound=0)
-    return stamps.select(steps.cast(pl.Int64).alias(TIMESTAMPS)).to_series()
+    return stamps.select(steps.cast(pl.Int64)).to_series()
 
 
 def _times_from_steps(
-    log: EventLog, rows: Ints, steps: pl.Series, grid: CycleTimeGrid
+    log: EventLog, rows: Ints, steps: pl.Series, params: ClosenessParams
 ) -> pl.Series:
     """The times of all events: cycle times (grid steps of the events ``rows``) added up from the
     epoch. Datetime, microseconds, UTC.
-
-    Raises ``MechanismError`` when a case would last beyond the calendar.
     """
     cycle_time = np.zeros(log.events.height, np.int64)
     cycle_time[rows] = steps.to_numpy()
     # As floats, which do not overflow.
     durations = np.bincount(log.case_of, cycle_time.astype(np.float64), log.cases.height)
-    calendar = datetime(_LAST_YEAR, 1, 1, tzinfo=grid.epoch.tzinfo) - grid.epoch
-    if durations.max(initial=0.0) > calendar / grid.grid:
+    calendar = datetime(_LAST_YEAR, 1, 1, tzinfo=params.epoch.tzinfo) - params.epoch
+    if durations.max(initial=0.0) > calendar / params.grid:
         raise MechanismError(
             NAME,
             f"cycle times add up to times beyond {_LAST_YEAR}; declare an earlier assume.epoch",
         )
     # The running total over all cases, less what it was at the start of each.
     total = np.cumsum(cycle_time)
-    lengths = np.diff(log.offsets)
-    has_events = lengths > 0
-    at_start = total[log.offsets[:-1][has_events]]
-    since_start = total - np.repeat(at_start, lengths[has_events])
-    start = (grid.epoch - UNIX_EPOCH) // _MICROSECOND
-    return pl.Series(TIMESTAMP, since_start * (grid.grid // _MICROSECOND) + start).cast(TIME_TYPE)
+    first_event = np.arange(len(total)) - log.position_of_event
+    since_start = total - total[first_event]
+    start = (params.epoch - UNIX_EPOCH) // _MICROSECOND
+    return pl.Series(TIMESTAMP, since_start * (params.grid // _MICROSECOND) + start).cast(TIME_TYPE)

@@ -1,4 +1,5 @@
-"""Background knowledge: what an attacker may know of a case, and how many cases match it.
+"""Background knowledge: what an attacker may know of a case, how many cases match it, and which
+events to suppress so that none does.
 
 A *candidate* is a short sequence of symbols that an attacker may know. A case matches a candidate
 if the candidate is a subsequence of what can be known of the case (its symbols need not follow each
@@ -45,11 +46,6 @@ class KnownSequences:
         return KnownSequences(
             self.symbols[places], self.sequence_of[places], self.events_lost[places]
         )
-
-    @property
-    def starts(self) -> Ints:
-        """The first place of each sequence that has one: int64, ascending."""
-        return np.flatnonzero(np.diff(self.sequence_of, prepend=-1))
 
     @property
     def symbol_bound(self) -> int:
@@ -101,99 +97,59 @@ def knowledge_levels(sequences: KnownSequences, longest: int) -> Iterator[Knowle
     Time and memory go with the matches: at most (distinct symbols of a sequence)^size for each
     sequence. Raises ``TooManyMatches``.
     """
-    start = sequences.starts
+    symbols, sequence_of = sequences.symbols, sequences.sequence_of
+    places, bound = len(symbols), sequences.symbol_bound
+    # From where each match goes on: at first from the first place of each sequence.
+    start = np.flatnonzero(np.diff(sequence_of, prepend=-1))
     if not len(start):
         return
-    occurrences = _FirstOccurrences.of(sequences)
     no_symbols = np.zeros((len(start), 0), np.int64)
-    level = KnowledgeLevel(
-        candidates=no_symbols[:1],
-        candidate=np.zeros(len(start), np.int64),
-        sequence=sequences.sequence_of[start],
-        match_places=no_symbols,
-    )
+    nothing_known = np.zeros(len(start), np.int64)
+    level = KnowledgeLevel(no_symbols[:1], nothing_known, sequence_of[start], no_symbols)
     yield level
+    first, occurrences = _first_occurrences(sequences, start)
+    is_last = np.diff(sequence_of, append=-1) != 0
     for _ in range(longest):
-        level, start = _extend_by_one_symbol(level, start, sequences, occurrences)
-        if not len(level.candidate):
+        count = first[start + 1] - first[start]
+        match = np.repeat(np.arange(len(count)), count)
+        place = occurrences[_ranges(first[start], count)]
+        if not len(place):
             return
+        # A longer candidate is a pair of a candidate and the symbol behind it.
+        pair = level.candidate[match] * bound + symbols[place]
+        distinct, candidate = np.unique(pair, return_inverse=True)
+        level = KnowledgeLevel(
+            candidates=np.column_stack([level.candidates[distinct // bound], distinct % bound]),
+            candidate=candidate.astype(np.int64),
+            sequence=level.sequence[match],
+            match_places=np.column_stack([level.match_places[match], place]),
+        )
         yield level
+        start = np.where(is_last[place], places, place + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _FirstOccurrences:
-    """For every place the first occurrence of each symbol from there on, inside its sequence.
+def _first_occurrences(sequences: KnownSequences, starts: Ints) -> tuple[Ints, Ints]:
+    """For every place the first occurrence of each symbol from there on, inside its sequence: from
+    place ``s`` on these are the second array's ``[first[s]:first[s + 1]]``, ascending.
 
-    - From place ``s`` on, these are ``places[first[s]:first[s + 1]]``, ascending. int64; ``first``
-      has shape (places + 2,): from one place behind the last, there is none.
-    - ``is_last``: bool, shape (places,); whether a place is the last of its sequence.
-    """
-
-    first: Ints
-    places: Ints
-    is_last: Bools
-
-    @classmethod
-    def of(cls, sequences: KnownSequences) -> "_FirstOccurrences":
-        """Raises ``TooManyMatches``."""
-        places = len(sequences.symbols)
-        # A place is the first occurrence of its symbol from the place behind the occurrence before
-        # it up to itself.
-        previous = _previous_same_symbol(sequences)
-        width = np.arange(places) - previous
-        if width.sum() > MOST_MATCHES:
-            raise TooManyMatches
-        seen_from = concatenated_ranges(previous + 1, width)
-        occurrence = np.repeat(np.arange(places), width)
-        by_start = np.argsort(seen_from, kind="stable")
-        count = np.bincount(seen_from, minlength=places + 1)
-        first = np.concatenate([[0], np.cumsum(count)])
-        is_last = np.diff(sequences.sequence_of, append=-1) != 0
-        return cls(first, occurrence[by_start], is_last)
-
-
-def _previous_same_symbol(sequences: KnownSequences) -> Ints:
-    """For each place the last one before it in its sequence with the same symbol; where there is
-    none, the last place before the sequence: int64, shape (places,).
+    ``first``, the first array, has shape (places + 2,): behind the last place there is none.
+    ``starts``: the first place of each sequence. Raises ``TooManyMatches``.
     """
     symbols, sequence_of = sequences.symbols, sequences.sequence_of
-    starts = sequences.starts
-    lengths = np.diff(np.append(starts, len(symbols)))
-    previous = np.repeat(starts, lengths) - 1
-    order = np.lexsort((np.arange(len(symbols)), symbols, sequence_of))
+    places = len(symbols)
+    # The last place before each with the same symbol; where there is none, the last one before the
+    # sequence. From behind that up to itself, a place is the first occurrence of its symbol.
+    previous = np.repeat(starts, np.diff(np.append(starts, places))) - 1
+    order = np.lexsort((np.arange(places), symbols, sequence_of))
     same_symbol = np.diff(symbols[order]) == 0
-    same_sequence = np.diff(sequence_of[order]) == 0
-    repeats = same_symbol & same_sequence
+    repeats = same_symbol & (np.diff(sequence_of[order]) == 0)
     previous[order[1:][repeats]] = order[:-1][repeats]
-    return previous
-
-
-def _extend_by_one_symbol(
-    level: KnowledgeLevel, start: Ints, sequences: KnownSequences, occurrences: _FirstOccurrences
-) -> tuple[KnowledgeLevel, Ints]:
-    """Candidates of one symbol more, and the place from which each of their matches goes on.
-
-    ``start``: int64, shape (matches,); that place for the matches of ``level``.
-    """
-    first = occurrences.first[start]
-    count = occurrences.first[start + 1] - first
-    if count.sum() > MOST_MATCHES:
-        raise TooManyMatches
-    match = np.repeat(np.arange(len(count)), count)
-    place = occurrences.places[concatenated_ranges(first, count)]
-    # A longer candidate is a pair of a candidate and the symbol behind it.
-    bound = sequences.symbol_bound
-    pair = level.candidate[match] * bound + sequences.symbols[place]
-    distinct, candidate = np.unique(pair, return_inverse=True)
-    shorter, symbol = distinct // bound, distinct % bound
-    longer = KnowledgeLevel(
-        candidates=np.column_stack([level.candidates[shorter], symbol]),
-        candidate=candidate.astype(np.int64),
-        sequence=level.sequence[match],
-        match_places=np.column_stack([level.match_places[match], place]),
-    )
-    behind_all = len(sequences.symbols)
-    return longer, np.where(occurrences.is_last[place], behind_all, place + 1)
+    width = np.arange(places) - previous
+    seen_from = _ranges(previous + 1, width)
+    occurrence = np.repeat(np.arange(places), width)
+    count = np.bincount(seen_from, minlength=places + 1)
+    first = np.concatenate([[0], np.cumsum(count)])
+    return first, occurrence[np.argsort(seen_from, kind="stable")]
 
 
 def support_and_confidence(level: KnowledgeLevel, cases: SequenceCases) -> tuple[Ints, Floats]:
@@ -208,7 +164,7 @@ def support_and_confidence(level: KnowledgeLevel, cases: SequenceCases) -> tuple
     candidates = len(level.candidates)
     match, row = _expand_rows(level.sequence, cases.offsets)
     candidate = level.candidate[match]
-    matching_cases = group_sums(candidate, cases.cases[row], candidates)
+    matching_cases = _group_sums(candidate, cases.cases[row], candidates)
     holder, item = _expand_rows(row, cases.value_offsets)
     values = int(cases.value.max(initial=0)) + 1
     held = candidate[holder] * values + cases.value[item]
@@ -240,7 +196,7 @@ def _largest_share(held: Ints, weight: Ints, values: int, total: Ints) -> Floats
     """
     distinct, inverse = np.unique(held, return_inverse=True)
     candidate = distinct // values
-    share = group_sums(inverse, weight, len(distinct)) / total[candidate]
+    share = _group_sums(inverse, weight, len(distinct)) / total[candidate]
     largest = np.zeros(len(total))
     np.maximum.at(largest, candidate, share)
     return largest
@@ -251,23 +207,132 @@ def _expand_rows(rows: Ints, offsets: Ints) -> tuple[Ints, Ints]:
     item), in order. Raises ``TooManyMatches``.
     """
     width = offsets[rows + 1] - offsets[rows]
+    return np.repeat(np.arange(len(rows)), width), _ranges(offsets[rows], width)
+
+
+def _ranges(first: Ints, width: Ints) -> Ints:
+    """The numbers ``first[i]``, ..., ``first[i] + width[i] - 1`` for each i, one range after the
+    other: int64. Raises ``TooManyMatches`` where these are too many.
+    """
     if width.sum() > MOST_MATCHES:
         raise TooManyMatches
-    return np.repeat(np.arange(len(rows)), width), concatenated_ranges(offsets[rows], width)
+    begins = np.cumsum(width) - width
+    return np.asarray(np.arange(width.sum()) + np.repeat(first - begins, width), np.int64)
 
 
-def concatenated_ranges(first: Ints, width: Ints) -> Ints:
-    """The numbers ``first[i]``, ..., ``first[i] + width[i] - 1`` for each i, one range after the
-    other: int64.
-    """
-    ends = np.cumsum(width)
-    begins = ends - width
-    total = int(ends[-1]) if len(ends) else 0
-    return np.asarray(np.arange(total) + np.repeat(first - begins, width), np.int64)
-
-
-def group_sums(group: Ints, weight: Ints, groups: int) -> Ints:
+def _group_sums(group: Ints, weight: Ints, groups: int) -> Ints:
     """The sum of ``weight`` for each group: int64, shape (groups,)."""
     total = np.zeros(groups, np.int64)
     np.add.at(total, group, weight)
     return total
+
+
+def places_to_suppress(
+    level: KnowledgeLevel, is_violating: Bools, sequences: KnownSequences
+) -> Ints:
+    """Places to suppress so that no sequence matches a violating candidate of ``level`` (bool,
+    shape (candidates,)): int64, ascending.
+
+    Each sequence is treated by itself, one symbol after the other. The next symbol is the one with
+    the best score: violating candidates that the sequence matches no more, for each event lost. Of
+    a symbol only the places in a match are suppressed: those behind the earliest beginning of the
+    candidate and before the latest end of it. Ties: fewer events lost, then the smaller symbol.
+    """
+    pair = sequences.sequence_of * sequences.symbol_bound + sequences.symbols
+    # All places by sequence, symbol, place: those of a symbol in a match lie side by side.
+    order = np.argsort(pair, kind="stable")
+    events_lost = sequences.events_lost[order]
+    sequence_of_symbol = np.unique(pair) // sequences.symbol_bound
+    violations = np.flatnonzero(is_violating[level.candidate])
+    rows = _symbols_of_matches(level, violations, sequences, order)
+    rows = rows.restricted_to(_cheapest_of_each_symbol(rows, events_lost))
+    suppressed = [np.zeros(0, np.int64)]
+    while len(rows.match):
+        chosen = np.ones(len(rows.match), np.bool_)
+        # Where a single event is known, each that is violates by itself.
+        if level.candidates.shape[1] > 1:
+            chosen = _are_of_best_symbols(rows, sequence_of_symbol, events_lost)
+        suppressed.append(order[_ranges(rows.first[chosen], (rows.end - rows.first)[chosen])])
+        rows = rows.restricted_to(~np.isin(rows.match, rows.match[chosen]))
+    return np.unique(np.concatenate(suppressed))
+
+
+@dataclass(frozen=True, slots=True)
+class _MatchSymbols:
+    """The symbols of violating matches, one row for each; without any one of them, the match is
+    gone.
+
+    ``match``, ``symbol``: int64, shape (rows,), ``symbol`` a number for each symbol of each
+    sequence. ``first``, ``end``: int64; which of the places, ordered by symbol, are to suppress.
+    """
+
+    match: Ints
+    symbol: Ints
+    first: Ints
+    end: Ints
+
+    def restricted_to(self, rows: Ints | Bools) -> "_MatchSymbols":
+        """Some of the rows: their indexes, or a mask."""
+        return _MatchSymbols(self.match[rows], self.symbol[rows], self.first[rows], self.end[rows])
+
+
+def _symbols_of_matches(
+    level: KnowledgeLevel, matches: Ints, sequences: KnownSequences, order: Ints
+) -> _MatchSymbols:
+    """The symbols of ``matches``; ``order``: all places, by sequence, symbol, place."""
+    places, bound = len(order), sequences.symbol_bound
+    pair = sequences.sequence_of * bound + sequences.symbols
+    distinct, number = np.unique(pair, return_inverse=True)
+    # Ascending, so that the places of a symbol in an interval are found by binary search.
+    symbol_and_place = number[order] * (places + 1) + order
+    candidate = level.candidates[level.candidate[matches]]
+    size = candidate.shape[1]
+    found_symbol, found_first, found_end = [], [], []
+    # From the last symbol to the first: each lies behind the earliest place of the symbol before
+    # it, and before the latest place of the symbol after it.
+    latest = np.full(len(matches), places)
+    for step in reversed(range(size)):
+        earliest = np.zeros(len(matches), np.int64)
+        if step > 0:
+            earliest = level.match_places[matches, step - 1] + 1
+        wanted = level.sequence[matches] * bound + candidate[:, step]
+        symbol = np.searchsorted(distinct, wanted)
+        first = np.searchsorted(symbol_and_place, symbol * (places + 1) + earliest)
+        end = np.searchsorted(symbol_and_place, symbol * (places + 1) + latest)
+        latest = order[end - 1]
+        found_symbol.append(symbol)
+        found_first.append(first)
+        found_end.append(end)
+    return _MatchSymbols(
+        np.tile(matches, size),
+        np.concatenate(found_symbol),
+        np.concatenate(found_first),
+        np.concatenate(found_end),
+    )
+
+
+def _cheapest_of_each_symbol(rows: _MatchSymbols, events_lost: Ints) -> Ints:
+    """For each match and symbol the row that loses the fewest events (a candidate may name a symbol
+    twice): indexes.
+    """
+    lost_before = np.concatenate([[0], np.cumsum(events_lost)])
+    lost = lost_before[rows.end] - lost_before[rows.first]
+    ranking = np.lexsort((lost, rows.symbol, rows.match))
+    same_match = np.diff(rows.match[ranking], prepend=-1) == 0
+    same_symbol = np.diff(rows.symbol[ranking], prepend=-1) == 0
+    return np.asarray(ranking[~(same_match & same_symbol)], np.int64)
+
+
+def _are_of_best_symbols(rows: _MatchSymbols, sequence_of_symbol: Ints, events_lost: Ints) -> Bools:
+    """Which rows are of the symbol with the best score in each sequence: bool, shape (rows,)."""
+    symbols, number = np.unique(rows.symbol, return_inverse=True)
+    matches_gone = np.bincount(number)
+    # Matches of one symbol may share places; each place is suppressed once.
+    width = rows.end - rows.first
+    places = len(events_lost)
+    pairs = np.unique(np.repeat(number, width) * places + _ranges(rows.first, width))
+    lost = _group_sums(pairs // places, events_lost[pairs % places], len(symbols))
+    sequence = sequence_of_symbol[symbols]
+    ranking = np.lexsort((symbols, lost, -matches_gone / lost, sequence))
+    is_first_of_sequence = np.diff(sequence[ranking], prepend=-1) != 0
+    return np.asarray(np.isin(number, ranking[is_first_of_sequence]))

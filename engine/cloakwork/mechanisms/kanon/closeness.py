@@ -1,28 +1,52 @@
-"""t-closeness and l-diversity of an attribute: values move between classes, the variants stay as
-they are.
+"""t-closeness and l-diversity of an attribute: values move between classes, or are randomised, so
+that every class may show its own; the variants stay as they are.
+
+The values of each activity are taken by themselves; what is done with them is in ``value_exchange``
+and ``randomise``.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import ClassVar, Final
 
+import numpy as np
 import polars as pl
 from pydantic import JsonValue, ValidationError
 
+from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.errors import Infeasible
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.base.naming import CASE_ID
+from cloakwork.base.progress import say
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
-from cloakwork.log.eventlog import CASE_ID
+from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem, option_fault
-from cloakwork.mechanisms.kanon.closeness_params import NAME, ClosenessParams
-from cloakwork.mechanisms.kanon.closeness_values import with_close_values
-from cloakwork.mechanisms.kanon.column_summary import ColumnOfCases
-from cloakwork.mechanisms.kanon.randomise import least_t
+from cloakwork.mechanisms.kanon.attribute_values import (
+    NAME,
+    AttributeValues,
+    ClosenessParams,
+    ColumnOfCases,
+    attribute_values_of,
+    with_values,
+)
+from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
+from cloakwork.mechanisms.kanon.value_exchange import (
+    ROUNDING,
+    ClassGoal,
+    Groups,
+    LDiversityGoal,
+    TClosenessGoal,
+    exchange_values,
+)
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
 
 _OPTIONS: Final = ("infeasible", "step")
+Move = Callable[[Ints, Ints, Sequence[Groups], ClassGoal], Ints]
+"""Of codes, their cells, the groups to check and the goal: the codes in other cells."""
 
 
 class Closeness(Mechanism[ClosenessParams]):
@@ -95,13 +119,32 @@ class Closeness(Mechanism[ClosenessParams]):
             return Refusal(
                 "misconfigured", f"unknown option {', '.join(unknown)}; it knows {known}"
             )
+        given = {
+            **options,
+            "column": goal.attribute,
+            "classes": goal.classes,
+            "epoch": facts.epoch,
+            "grid": facts.grid,
+        }
+        if isinstance(goal, TCloseness):
+            given |= {"aim": goal.distance, "bound": goal.t, "scale": goal.scale}
+        else:
+            given |= {"aim": goal.variety, "bound": goal.l}
         try:
-            params = _params_of_goal(goal, facts, options)
+            params = ClosenessParams.model_validate(given)
         except ValidationError as error:
             return Refusal("misconfigured", option_fault(error))
-        contradiction = _find_contradiction(params)
-        if contradiction is not None:
-            return Refusal("misconfigured", contradiction)
+        if params.is_of_cycle_times and params.infeasible == "suppress":
+            return Refusal(
+                "misconfigured",
+                "infeasible: suppress would leave events without a time; cycle times need one",
+            )
+        if params.aim == "emd" and params.bound >= 1:
+            return Refusal(
+                "misconfigured",
+                f"no class lies farther than 1 from the whole, so t = {params.bound:g} asks for "
+                "nothing",
+            )
         if params.aim == "stochastic":
             return _offer_stochastic(params, facts)
         reached = f"holds {params.bound:g} ({params.aim}) of them"
@@ -142,7 +185,7 @@ class Closeness(Mechanism[ClosenessParams]):
         """
         column = ColumnOfCases(params.source_column)
         log = column.as_log(summary)
-        after = with_close_values(log, params, noise)
+        after = _with_close_values(log, params, noise)
         return Decision(pl.DataFrame() if after is log else column.of(after))
 
     def rewrite(self, params: ClosenessParams, decision: Decision, stream: Stream) -> Rewrite:
@@ -151,35 +194,6 @@ class Closeness(Mechanism[ClosenessParams]):
             return MapCases(lambda log: log, together="case")
         column, decided = ColumnOfCases(params.source_column), decision.table
         return MapCases(lambda log: column.with_decided_values(log, decided), together="case")
-
-
-def _params_of_goal(
-    goal: TCloseness | LDiversity, facts: Facts, options: Mapping[str, JsonValue]
-) -> ClosenessParams:
-    """The parameters; raises pydantic's ``ValidationError`` for options that do not fit."""
-    given = {
-        **options,
-        "column": goal.attribute,
-        "classes": goal.classes,
-        "epoch": facts.epoch,
-        "grid": facts.grid,
-    }
-    if isinstance(goal, TCloseness):
-        given |= {"aim": goal.distance, "bound": goal.t, "scale": goal.scale}
-    else:
-        given |= {"aim": goal.variety, "bound": goal.l}
-    return ClosenessParams.model_validate(given)
-
-
-def _find_contradiction(params: ClosenessParams) -> str | None:
-    """Why these parameters make no sense together; None where they do."""
-    if params.column == TIMESTAMPS and params.infeasible == "suppress":
-        return "infeasible: suppress would leave events without a time; cycle times need one"
-    if params.aim == "emd" and params.bound >= 1:
-        return (
-            f"no class lies farther than 1 from the whole, so t = {params.bound:g} asks for nothing"
-        )
-    return None
 
 
 def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessParams] | Refusal:
@@ -205,7 +219,7 @@ def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessP
 
 def _with_declared_values(params: ClosenessParams, facts: Facts) -> ClosenessParams | Refusal:
     """``params`` with the public domain, or range, of the values."""
-    if params.column == TIMESTAMPS:
+    if params.is_of_cycle_times:
         if facts.longest_gap is None:
             missing = ("assume.longest_gap",)
             return Refusal("needs", "noise on cycle times needs a public bound on them", missing)
@@ -235,3 +249,155 @@ def _why_noise_cannot_be_drawn(params: ClosenessParams) -> str | None:
     if params.bound < least:
         return f"noise for so small a t cannot be drawn; the least feasible t is {least:.12g}"
     return None
+
+
+def _with_close_values(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog:
+    """The log with the values of ``params.column`` that every class may show; ``log`` itself where
+    it is empty and lacks the column.
+    """
+    values = attribute_values_of(log, params, noise)
+    if values is None:
+        return log
+    if params.aim == "stochastic":
+        randomiser = randomiser_of(values.distinct, params.domain, params.range, params.step)
+        released = _randomised_values(values, params.bound, randomiser, noise)
+        return with_values(log, params, values.source_rows, released)
+    has_value, codes = _exchanged_codes(values, params, noise)
+    remaining = values.restricted_to(has_value)
+    moved = int((codes != remaining.codes).sum())
+    say(f"{params.column}: {moved} of {len(codes)} values changed places")
+    released = values.distinct.alias("").gather(codes)
+    return with_values(log, params, remaining.source_rows, released)
+
+
+def _randomised_values(
+    values: AttributeValues, t: float, randomiser: Randomiser, noise: Noise
+) -> pl.Series:
+    """Each value randomised, activity by activity, with the epsilon that its smallest class asks
+    for, counted with inserted events and without.
+    """
+    no_rows = np.zeros(0, np.int64)
+    # An empty first piece gives the type where there is no activity at all.
+    released = [randomiser(no_rows, math.inf, noise)]
+    for rows in values.by_activity:
+        cells, kept = values.cells[rows], values.kept[rows]
+        epsilon = min(
+            epsilon_for(t, np.unique(some, return_counts=True)[1]) for some in (cells, cells[kept])
+        )
+        released.append(randomiser(values.codes[rows], epsilon, noise))
+    # Row ``rows[i]`` stands at place i of the pieces; sorting the rows turns that round.
+    place_of_row = np.argsort(np.concatenate([no_rows, *values.by_activity]), kind="stable")
+    return pl.concat(released).gather(place_of_row)
+
+
+def _exchanged_codes(
+    values: AttributeValues, params: ClosenessParams, noise: Noise
+) -> tuple[Bools, Ints]:
+    """Which rows keep a value, and the code that each of these then has.
+
+    Where classes miss the goal the log is refused, or they lose their values. Without these the
+    values that classes are compared with are others, so the exchange starts again from what the
+    rest had.
+    """
+    has_value = np.ones(len(values.codes), np.bool_)
+    while True:
+        remaining = values.restricted_to(has_value)
+        goal = _class_goal(params, remaining)
+        codes = remaining.codes.copy()
+        row_of_remaining = np.flatnonzero(has_value)
+        missed = []
+        for rows in remaining.by_activity:
+            codes[rows], _, figures = _moved(
+                remaining, rows, goal, partial(exchange_values, noise=noise)
+            )
+            if len(figures):
+                missed.append(figures)
+                lost = rows[_is_beyond_help(remaining, rows, goal)]
+                has_value[row_of_remaining[lost]] = False
+        if not missed:
+            return has_value, codes
+        if params.infeasible == "refuse":
+            raise Infeasible(NAME, _explain_infeasible(params, np.concatenate(missed)))
+        say(
+            f"{params.column}: {int((~has_value).sum())} values are left out, "
+            "of classes that cannot be protected otherwise"
+        )
+
+
+def _class_goal(params: ClosenessParams, values: AttributeValues) -> ClassGoal:
+    """What the values of every class are to be like."""
+    if params.aim != "emd":
+        return LDiversityGoal(params.bound, "distinct" if params.aim == "distinct" else "entropy")
+    missing_code = len(values.distinct) - 1 if values.distinct.null_count() else None
+    by_rank = params.scale == "rank"
+    return TClosenessGoal(params.bound, values.positions(), by_rank, missing_code)
+
+
+def _moved(
+    values: AttributeValues, rows: Ints, goal: ClassGoal, move: Move
+) -> tuple[Ints, Bools, Floats]:
+    """The values at ``rows``, all of one activity, after ``move``: their codes; which of the rows
+    stand in cells that miss the goal; and the figures of the groups that miss it.
+    """
+    distinct, codes, count = np.unique(values.codes[rows], return_inverse=True, return_counts=True)
+    cells, groups_to_check = values.groups_to_check(rows)
+    goal = goal.restricted_to(distinct, count)
+    moved = move(codes.astype(np.int64), cells, groups_to_check, goal)
+    misses = np.zeros(len(moved), np.bool_)
+    missed_figures = [np.zeros(0)]
+    for groups in groups_to_check:
+        figures = goal.measure(moved, groups)
+        is_short = goal.shortfall(figures) > 0
+        misses[groups.member[is_short[groups.group]]] = True
+        missed_figures.append(figures[is_short])
+    # One that is short takes its whole cell along.
+    cell_misses = np.isin(cells, cells[misses])
+    return distinct[moved], cell_misses, np.concatenate(missed_figures)
+
+
+def _is_beyond_help(values: AttributeValues, rows: Ints, goal: ClassGoal) -> Bools:
+    """Which of ``rows`` stand in groups that miss the goal even where everything is redistributed,
+    without those found before.
+
+    For t it is all of them: a class without values would be as far from the others as can be.
+    """
+    if isinstance(goal, TClosenessGoal):
+        return np.ones(len(rows), np.bool_)
+    stays = np.ones(len(rows), np.bool_)
+    while stays.any():
+        _, misses, figures = _moved(
+            values,
+            rows[stays],
+            goal,
+            lambda codes, cells, groups, goal: goal.redistribute_all(codes, cells),
+        )
+        if not len(figures):
+            break
+        stays[np.flatnonzero(stays)[misses]] = False
+    return ~stays
+
+
+def _explain_infeasible(params: ClosenessParams, figures: Floats) -> str:
+    """What cannot be had, and what can: the worst of the ``figures`` that redistributing everything
+    came to.
+    """
+    letter, reached = "l", "the largest l that the exchange reaches"
+    if params.aim == "emd":
+        letter, reached = "t", "the least t that the exchange reaches"
+    remedies = ["a larger k"]
+    if not params.is_of_cycle_times:
+        remedies.append("infeasible: suppress under mechanisms.parameters")
+    return (
+        f"{letter} = {params.bound:g} is not reached over {params.classes}: "
+        f"{reached} is {_feasible_bound(params, figures):g}, since some classes hold too few "
+        f"values; remedies are {', '.join(remedies)}"
+    )
+
+
+def _feasible_bound(params: ClosenessParams, figures: Floats) -> float:
+    """The bound that the worst of ``figures`` meets, to four decimals on the safe side."""
+    if params.aim == "emd":
+        return math.ceil((float(figures.max()) - ROUNDING) * 1e4) / 1e4
+    if params.aim == "entropy":
+        return math.floor((float(figures.min()) + ROUNDING) * 1e4) / 1e4
+    return float(figures.min())

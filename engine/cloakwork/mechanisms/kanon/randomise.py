@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.exact import LARGEST_SCALE
-from cloakwork.mechanisms.kanon.closeness_params import NAME
+from cloakwork.mechanisms.kanon.attribute_values import NAME
 from cloakwork.noise import Noise
 
 Randomiser = Callable[[Ints, float, Noise], pl.Series]

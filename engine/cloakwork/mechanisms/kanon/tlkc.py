@@ -2,24 +2,27 @@
 value for sure.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from time import monotonic
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
-from pydantic import JsonValue
+from pydantic import AwareDatetime, Field, JsonValue
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import Infeasible, MechanismError
 from cloakwork.base.facts import UNIX_EPOCH, Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.base.naming import named
+from cloakwork.base.naming import CASE_PREFIX, named, values_of
 from cloakwork.base.progress import say
-from cloakwork.guarantees import ConfidenceBound, Guarantee
+from cloakwork.base.quantities import Duration, Frozen, Number
+from cloakwork.guarantees import Background, ConfidenceBound, Guarantee
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, as_lists, case_texts
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.kanon.background_knowledge import (
     KnowledgeLevel,
@@ -27,24 +30,15 @@ from cloakwork.mechanisms.kanon.background_knowledge import (
     SequenceCases,
     TooManyMatches,
     knowledge_levels,
+    places_to_suppress,
     support_and_confidence,
-)
-from cloakwork.mechanisms.kanon.suppression import places_to_suppress
-from cloakwork.mechanisms.kanon.tlkc_summary import (
-    NAME,
-    STEPS,
-    SequenceCounts,
-    TlkcParams,
-    is_of_cases,
-    known_sequences,
-    sequence_cases,
-    sequences_of_cases,
-    symbols_of_events,
-    whole_microseconds,
 )
 from cloakwork.mechanisms.steps import Decision, MapCases, Rewrite, RewriteStep
 from cloakwork.noise import Noise, Stream
 
+NAME: Final = "kanon/tlkc"
+STEPS: Final = "steps"
+VALUES: Final = "values"
 KEPT: Final = "kept"
 
 OTHER_KINDS: Final = {
@@ -59,6 +53,102 @@ OTHER_KINDS: Final = {
     "local-dp": "it suppresses events; it randomises no value",
 }
 """Why it gives no other kind of guarantee."""
+
+
+class TlkcParams(Frozen):
+    """What the policy's guarantee says, and two declared facts; there are no options.
+
+    ``L``, ``K``, ``C``, ``background``, ``precision``, ``attribute``, ``missing``: as in
+    ``ConfidenceBound``. ``unit``: the case attribute whose distinct values K counts (None: cases).
+    ``epoch``: when every released case begins, for background ``relative``.
+    """
+
+    L: Annotated[int, Field(ge=1)]
+    K: Annotated[int, Field(ge=2)]
+    C: Annotated[Number, Field(gt=0, le=1)]
+    background: Background
+    precision: Duration | None
+    attribute: str | None
+    missing: Literal["neutral", "sensitive"] = "neutral"
+    unit: str | None
+    epoch: AwareDatetime
+
+    @property
+    def sequence_columns(self) -> list[str]:
+        """The columns of a summary in which sequences differ."""
+        return [VARIANT] if self.precision is None else [VARIANT, STEPS]
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceCounts:
+    """How many cases follow each sequence, by unit and sensitive values where these are needed.
+
+    A summary has the columns ``variant`` (List[String], activities in order); with a precision
+    ``steps`` (List[Int64], the time of each event since the first of its case, in whole precisions
+    rounded down; null where it has none); with a unit ``unit`` (String, null where a case has
+    none); with an attribute ``values`` (List[String], the distinct values that the case or any of
+    its events holds, sorted); ``cases`` (Int64, at least 1). One row for each combination.
+    """
+
+    params: TlkcParams
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """Count the sequences of one batch; raises ``MechanismError`` where it lacks a column that
+        is needed.
+        """
+        rows = _sequences_of_cases(batch, self.params)
+        unit, attribute = self.params.unit, self.params.attribute
+        if unit is not None:
+            rows = rows.with_columns(case_texts(batch, unit).alias(UNIT))
+        if attribute is not None:
+            values = _values_of_cases(batch, attribute)
+            if self.params.missing == "sensitive":
+                # A case without any has one more value, the empty text; all others begin with an
+                # equals sign, so none of them is empty.
+                marked = values.list.eval(pl.lit("=") + pl.element())
+                missing = pl.Series([[""]], dtype=pl.List(pl.String))
+                values = marked.zip_with(
+                    values.list.len() > 0, missing.new_from_index(0, len(values))
+                )
+            rows = rows.with_columns(values.alias(VALUES))
+        return self.merge(rows.with_columns(pl.lit(1, pl.Int64).alias(CASES)))
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Add up the rows that several batches have for the same combination."""
+        by = [name for name in summaries.columns if name != CASES]
+        return summaries.group_by(named(*by)).agg(pl.col(CASES).sum()).sort(named(*by))
+
+
+def _sequences_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
+    """The sequence of each case, one row a case: ``variant`` and, with a precision, ``steps``."""
+    columns = {VARIANT: as_lists(log.events[ACTIVITY].cast(pl.String), log.offsets)}
+    if params.precision is not None:
+        if TIMESTAMP not in log.events.columns:
+            raise MechanismError(NAME, "the log has no timestamps, and the guarantee is about them")
+        time = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical().alias("time")
+        since_start = pl.col("time") - pl.col("time").min().over("case")
+        steps = since_start // _microseconds(params.precision)
+        events = pl.DataFrame({"case": log.case_of, "time": time})
+        columns[STEPS] = as_lists(events.select(steps).to_series(), log.offsets)
+    return pl.DataFrame(columns)
+
+
+def _values_of_cases(log: EventLog, attribute: str) -> pl.Series:
+    """For each case the distinct values it holds, sorted: List[String]; a missing value is none."""
+    table, offsets, owner = log.events, log.offsets, "event"
+    if attribute.startswith(CASE_PREFIX):
+        table, offsets, owner = log.cases, np.arange(log.cases.height + 1), "case"
+    if attribute not in table.columns:
+        if log.cases.height:
+            reason = f"no {owner} has '{attribute}', of which the guarantee speaks"
+            raise MechanismError(NAME, reason)
+        return pl.Series([], dtype=pl.List(pl.String))
+    values = values_of(table, attribute)
+    if values.dtype.is_float():
+        # -0.0 and 0.0 are one value with two spellings.
+        zero = pl.zeros(len(values), values.dtype, eager=True)
+        values = values.zip_with(values.fill_null(1) != 0, zero)
+    return as_lists(values.cast(pl.String), offsets).list.drop_nulls().list.unique().list.sort()
 
 
 class Tlkc(Mechanism[TlkcParams]):
@@ -145,12 +235,20 @@ class Tlkc(Mechanism[TlkcParams]):
         Raises ``Infeasible`` when the log holds something and nothing of it can be kept,
         ``MechanismError`` when it is too large.
         """
-        sequence_columns = named(*params.sequence_columns)
+        keys = named(*params.sequence_columns)
         details = [name for name in summary.columns if name not in params.sequence_columns]
-        grouped = summary.group_by(sequence_columns, maintain_order=True).agg(named(*details))
-        events = symbols_of_events(grouped, params)
-        sequences, place = known_sequences(events, params.background)
-        cases = sequence_cases(grouped, details)
+        grouped = summary.group_by(keys, maintain_order=True).agg(named(*details))
+        lengths = grouped[VARIANT].list.len().to_numpy().astype(np.int64)
+        # Symbols are numbered by activity, then time, so that nothing depends on the order of
+        # sequences. An empty sequence would explode to a null.
+        events = grouped.filter(lengths > 0).select(keys).explode(keys)
+        symbol = events.select(pl.struct(keys).rank("dense") - 1).to_series().to_numpy()
+        sequences, place = _known_sequences(
+            np.repeat(np.arange(grouped.height), lengths),
+            symbol.astype(np.int64),
+            params.background,
+        )
+        cases = _sequence_cases(grouped, details)
         try:
             left, figures = _suppress_until_bounded(sequences, cases, params)
         except TooManyMatches:
@@ -161,14 +259,8 @@ class Tlkc(Mechanism[TlkcParams]):
             ) from None
         is_kept = np.zeros(len(sequences.symbols), np.bool_)
         is_kept[left] = True
-        kept = events.select("sequence").with_columns(pl.Series(KEPT, is_kept[place]))
-        lists = kept.group_by("sequence", maintain_order=True).agg(KEPT)
-        rows = grouped.select(sequence_columns).with_row_index("sequence")
-        rows = rows.with_columns(pl.col("sequence").cast(pl.Int64))
-        table = rows.join(lists, on="sequence", how="left", maintain_order="left")
-        # A sequence without events has no list.
-        kept_or_none = pl.col(KEPT).fill_null([])
-        return Decision(table.select(sequence_columns, kept_or_none), figures)
+        kept = as_lists(pl.Series(is_kept[place]), _offsets(lengths))
+        return Decision(grouped.select(keys).with_columns(kept.alias(KEPT)), figures)
 
     def rewrite(self, params: TlkcParams, decision: Decision, stream: Stream) -> Rewrite:
         """Suppress what is decided for the sequence of each case."""
@@ -204,7 +296,7 @@ def _meaningless_request(goal: ConfidenceBound) -> str | None:
             "missing: sensitive says nothing without the attribute whose values may be missing; "
             "name it"
         )
-    if name is not None and goal.missing == "sensitive" and not is_of_cases(name):
+    if name is not None and goal.missing == "sensitive" and not name.startswith(CASE_PREFIX):
         return (
             "missing: sensitive needs an attribute of cases: leaving events out takes values of "
             f"'{name}' away"
@@ -292,6 +384,67 @@ def _nothing_releasable(params: TlkcParams, rounds: int, support: int, confidenc
     )
 
 
+def _known_sequences(
+    sequence: Ints, symbol: Ints, background: Background
+) -> tuple[KnownSequences, Ints]:
+    """The sequences as an attacker knows them, and for each event its place in them.
+
+    ``sequence``, ``symbol``: int64, of the events of all sequences end to end; symbols are equal
+    for events that an attacker knows equally. A multiset of activities is the sorted sequence; a
+    set is the sorted sequence of distinct activities.
+    """
+    symbols = int(symbol.max(initial=0)) + 1
+    pair = sequence * symbols + symbol
+    if background == "set":
+        # All events of one activity are known, and suppressed, together.
+        distinct, place, count = np.unique(pair, return_inverse=True, return_counts=True)
+        sequence, symbol = np.divmod(distinct, symbols)
+        return KnownSequences(symbol, sequence, count.astype(np.int64)), place
+    order = np.arange(len(pair))
+    if background == "multiset":
+        order = np.argsort(pair, kind="stable")
+    place = np.empty(len(pair), np.int64)
+    place[order] = np.arange(len(pair))
+    one_event_each = np.ones(len(pair), np.int64)
+    return KnownSequences(symbol[order], sequence[order], one_event_each), place
+
+
+def _sequence_cases(grouped: pl.DataFrame, details: Sequence[str]) -> SequenceCases:
+    """Which cases follow each sequence: a row of ``grouped`` is a sequence, whose columns
+    ``details`` list the cases, units and values.
+    """
+    row_counts = grouped[CASES].list.len().to_numpy().astype(np.int64)
+    rows = grouped.select(named(*details)).explode(named(*details))
+    sequence = np.repeat(np.arange(len(row_counts)), row_counts)
+    unit: Ints | None = None
+    units = 0
+    if UNIT in rows.columns:
+        # A unit is counted once, however many cases it has; without one, each case is a row.
+        no_unit = rows[UNIT].is_null().to_numpy()
+        copies = np.where(no_unit, rows[CASES].to_numpy(), 1)
+        repeated = np.repeat(np.arange(rows.height), copies)
+        one_case = pl.when(pl.col(UNIT).is_null()).then(1).otherwise(pl.col(CASES))
+        rows = rows[repeated].with_columns(one_case.alias(CASES))
+        sequence, no_unit = sequence[repeated], no_unit[repeated]
+        rank = rows[UNIT].rank("dense").fill_null(0).to_numpy().astype(np.int64)
+        units = int(rank.max(initial=0))
+        # Whoever has none gets a number of its own, behind those of all units.
+        unit = np.where(no_unit, units + np.arange(len(rank)), rank - 1)
+    values = pl.Series([[]] * rows.height, dtype=pl.List(pl.String))
+    if VALUES in rows.columns:
+        values = rows[VALUES]
+    # An empty list explodes to a null.
+    value = values.explode().drop_nulls().rank("dense").to_numpy().astype(np.int64)
+    return SequenceCases(
+        offsets=_offsets(np.bincount(sequence, minlength=len(row_counts))),
+        cases=rows[CASES].to_numpy().astype(np.int64),
+        unit=unit,
+        value_offsets=_offsets(values.list.len().to_numpy()),
+        value=value,
+        units=units,
+    )
+
+
 def _suppression_figures(
     sequences: KnownSequences, left: Ints, cases: SequenceCases
 ) -> dict[str, JsonValue]:
@@ -314,37 +467,25 @@ def _suppress_events(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> 
     """Every case with the events that its sequence keeps; cases without any are left out."""
     if log.cases.height == 0:
         return log
-    sequences = sequences_of_cases(log, params)
-    row = _decided_rows(sequences, table, params)
-    if row.null_count():
+    sequences = _sequences_of_cases(log, params)
+    keys = params.sequence_columns
+    decided = sequences.join(table, on=keys, how="left", maintain_order="left")[KEPT]
+    if decided.null_count():
         raise MechanismError(NAME, "the log holds a variant that was not decided on")
-    kept = table[KEPT].gather(row).explode().drop_nulls().to_numpy()
     if params.precision is not None:
         steps = sequences[STEPS].filter(sequences[STEPS].list.len() > 0).explode()
-        times = _times_from_steps(steps, params)
-        log = replace(log, events=log.events.with_columns(times))
-    remaining = log.keep_events(kept)
+        since_epoch = steps * _microseconds(params.precision)
+        times = since_epoch + _microseconds(params.epoch - UNIX_EPOCH)
+        log = replace(log, events=log.events.with_columns(times.cast(TIME_TYPE).alias(TIMESTAMP)))
+    remaining = log.keep_events(decided.explode().drop_nulls().to_numpy())
     return remaining.keep_cases(np.flatnonzero(np.diff(remaining.offsets) > 0))
 
 
-def _decided_rows(sequences: pl.DataFrame, table: pl.DataFrame, params: TlkcParams) -> pl.Series:
-    """For each case the row of ``table`` that decides on its sequence; null where none does."""
-    # Polars joins no columns of lists, but it groups by them.
-    no_index = pl.lit(None, pl.UInt32)
-    columns = named(*params.sequence_columns, "row", "case")
-    decided = table.with_row_index("row").with_columns(no_index.alias("case")).select(columns)
-    asked = sequences.with_row_index("case").with_columns(no_index.alias("row")).select(columns)
-    row_of_sequence = pl.col("row").drop_nulls().first()
-    cases_of_sequence = pl.col("case").drop_nulls()
-    both = pl.concat([decided, asked]).group_by(named(*params.sequence_columns))
-    matched = both.agg(row_of_sequence, cases_of_sequence)
-    by_case = matched.select("row", "case").explode("case").drop_nulls("case")
-    return by_case.sort("case")["row"]
+def _offsets(widths: Ints) -> Ints:
+    """Where ranges of these widths begin, end to end, and where the last one ends: int64."""
+    return np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
 
 
-def _times_from_steps(steps: pl.Series, params: TlkcParams) -> pl.Series:
-    """Steps of the precision as times from the epoch on."""
-    assert params.precision is not None  # noqa: S101 - asked only where times are known
-    since_epoch = steps * whole_microseconds(params.precision)
-    times = since_epoch + whole_microseconds(params.epoch - UNIX_EPOCH)
-    return times.cast(TIME_TYPE).alias(TIMESTAMP)
+def _microseconds(length: timedelta) -> int:
+    """A length of time in microseconds, rounded down."""
+    return length // timedelta(microseconds=1)

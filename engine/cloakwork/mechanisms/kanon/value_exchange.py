@@ -14,7 +14,6 @@ from typing import Final, Literal
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.mechanisms.kanon.value_distances import earth_mover_distance, total_variation
 from cloakwork.noise import Noise
 
 POOLED_SHARES: Final = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
@@ -64,7 +63,7 @@ class Groups:
         first_place = np.cumsum(size) - size
         # Each pair once for each row of its cell.
         pair = np.repeat(np.arange(len(cell)), size[cell])
-        place = first_place[cell[pair]] + _rank_in_run(pair)
+        place = first_place[cell[pair]] + _rank_among_equals(pair)
         return cls(by_cell[place], group[pair])
 
 
@@ -249,7 +248,7 @@ def redistribute(codes: Ints, cells: Ints, pooled: Bools) -> Ints:
     rows = rows[np.lexsort((codes[rows], cells[rows]))]
     cell = cells[rows]
     # The middle of each m-th, as a share of the pool.
-    place_in_pool = (_rank_in_run(cell) + 0.5) / np.bincount(cell)[cell]
+    place_in_pool = (_rank_among_equals(cell) + 0.5) / np.bincount(cell)[cell]
     precedence = np.arange(len(rows)) * _GOLDEN_RATIO % 1
     takers_in_order = rows[np.lexsort((precedence, place_in_pool))]
     redistributed = codes.copy()
@@ -266,7 +265,7 @@ def _rows_released_to_pool(
     """
     order = np.lexsort((shuffled, codes, cells))
     cell = cells[order]
-    rank = _rank_in_run(cell)
+    rank = _rank_among_equals(cell)
     cell_count = int(cells.max()) + 1
     start = noise.uniform(np.full(cell_count, _DRAWS, np.int64)) / _DRAWS
     # Systematic sampling: a row is taken where a line of slope ``share`` passes an integer.
@@ -308,13 +307,6 @@ def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
 def _dense_numbers(numbers: Ints) -> Ints:
     """The same numbers, renumbered from 0 without gaps, in the same order."""
     return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
-
-
-def _rank_in_run(ascending: Ints) -> Ints:
-    """For each entry of ``ascending`` (numbers from 0) how many equal ones come before it."""
-    size = np.bincount(ascending)
-    first = np.cumsum(size) - size
-    return np.asarray(np.arange(len(ascending)) - first[ascending], np.int64)
 
 
 def _rank_among_equals(codes: Ints) -> Ints:
@@ -359,3 +351,47 @@ def _spread_distinct(codes: Ints, cells: Ints) -> Ints:
     spread[rows] = ascending[given]
     spread[is_open] = ascending[is_left]
     return redistribute(spread, cells, is_open)
+
+
+def total_variation(reference: Ints, values: Ints, group: Ints) -> Floats:
+    """For each group of the codes ``values`` half the sum of how much its shares differ from those
+    of ``reference``.
+    """
+    width = int(reference.max()) + 1
+    share_in_reference = np.bincount(reference) / len(reference)
+    pairs, count = np.unique(group * width + values, return_counts=True)
+    group_of_pair, value_of_pair = np.divmod(pairs, width)
+    share = count / np.bincount(group)[group_of_pair]
+    # Half the sum of differences is what the two do not have in common.
+    common = np.minimum(share, share_in_reference[value_of_pair])
+    return np.maximum(1 - np.bincount(group_of_pair, common), 0.0)
+
+
+def earth_mover_distance(reference: Ints, values: Ints, group: Ints, positions: Floats) -> Floats:
+    """For each group of the codes ``values`` the integral of how far its distribution function lies
+    from that of ``reference``.
+
+    Between two neighbouring values of a group its own distribution function is level. That of the
+    reference rises, and crosses the level at one position at most. So two differences of the
+    reference's integral give the area, and the cost is linear in values.
+    """
+    count_in_reference = np.bincount(reference, minlength=len(positions))
+    rising = np.cumsum(count_in_reference) / len(reference)
+    area = np.concatenate([[0.0], np.cumsum(rising[:-1] * np.diff(positions))])
+    order = np.lexsort((values, group))
+    of_group, size = group[order], np.bincount(group)
+    first = np.cumsum(size) - size
+    # The level from each value of a group to its next one; from the last value to the end.
+    left = values[order]
+    right = np.append(left[1:], 0)
+    last = first + size - 1
+    right[last] = len(positions) - 1
+    values_up_to = np.arange(len(left)) - first[of_group] + 1
+    level = values_up_to / size[of_group]
+    # Where the reference crosses the level; up to there it lies below.
+    cross = np.clip(np.searchsorted(rising, level), left, right)
+    below = level * (positions[cross] - positions[left]) - (area[cross] - area[left])
+    above = (area[right] - area[cross]) - level * (positions[right] - positions[cross])
+    # Before its first value a group's distribution function is 0: all of the reference's area.
+    before_first = area[left[first]]
+    return np.asarray(before_first + np.bincount(of_group, below + above), np.float64)
