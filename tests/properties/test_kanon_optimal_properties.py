@@ -9,9 +9,8 @@ from cloakwork.log.sequences import EditDistances
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
 from cloakwork.mechanisms.kanon.local_search import merge_classes
-from cloakwork.mechanisms.kanon.lower_bound import certify_bound
-from cloakwork.mechanisms.kanon.near_bound import certify_near_bound
-from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
+from cloakwork.mechanisms.kanon.long_tail import certify_near_bound
+from cloakwork.mechanisms.kanon.lower_bound import CoverConstraints, certify_bound
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, Scope, edit_cost, smallest_class
 from conftest import runs

@@ -9,10 +9,9 @@ from cloakwork.base.facts import Facts
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import KAnonymity
 from cloakwork.log.sequences import EditDistances, Metric
-from cloakwork.mechanisms.kanon import relaxation
-from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
+from cloakwork.mechanisms.kanon import a_star
+from cloakwork.mechanisms.kanon.a_star import SCALE, AStar, AStarParams, OpenDecisions, Relaxation
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, search_best_first
-from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     KAnonymityProblem,
@@ -20,9 +19,12 @@ from cloakwork.mechanisms.kanon.problem import (
     edit_cost,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.relaxation import SCALE, OpenDecisions, Relaxation
-from cloakwork.mechanisms.kanon.repair import repair_to_k_anonymous
-from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, nearest_classes
+from cloakwork.mechanisms.kanon.whole_variants import (
+    MoveCosts,
+    improve_by_hill_climbing,
+    nearest_classes,
+    repair_to_k_anonymous,
+)
 from cloakwork.noise import secret
 from conftest import runs
 from contracts.sample_logs import courses_of, log_of
@@ -117,7 +119,7 @@ def test_no_multipliers_and_no_decisions_make_a_bound_too_high(
     )
     units = data.draw(st.sampled_from([1, 2, 3, 256]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relaxation, "MOST_MASS_UNITS", units)
+        patch.setattr(a_star, "MOST_MASS_UNITS", units)
         relaxed = Relaxation(costs)(multipliers, OpenDecisions(may_move, must_open))
     assert relaxed.bound <= costs.total_cost(target)
     assert (relaxed.picked <= may_move).all()

@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from cloakwork.log.sequences import EditDistances
-from cloakwork.mechanisms.kanon import block_search
-from cloakwork.mechanisms.kanon.block_merging import NO_VARIANT, BlockBatch, merge_in_blocks
-from cloakwork.mechanisms.kanon.block_search import search_in_blocks
-from cloakwork.mechanisms.kanon.blocks import consecutive_groups, partition_into_blocks
+from cloakwork.mechanisms.kanon import blocks as block_search
+from cloakwork.mechanisms.kanon.blocks import (
+    NO_VARIANT,
+    BlockBatch,
+    consecutive_groups,
+    merge_in_blocks,
+    partition_into_blocks,
+    search_in_blocks,
+)
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,

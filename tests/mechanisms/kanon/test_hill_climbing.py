@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Scope,
 )
-from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, improve_by_hill_climbing
 
 
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cloakwork.log.sequences import Metric
-from cloakwork.mechanisms.kanon import near_pairs
+from cloakwork.mechanisms.kanon import long_tail
 from cloakwork.mechanisms.kanon.deadline import Deadline
-from cloakwork.mechanisms.kanon.near_pairs import find_near_pairs
+from cloakwork.mechanisms.kanon.long_tail import find_near_pairs
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 
 
@@ -28,7 +28,7 @@ def test_what_is_not_listed_is_at_least_so_far(metric: Metric, most_hashes: int)
     for seed in range(8):
         problem = some_problem(seed, metric)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(near_pairs, "_MOST_HASHES", most_hashes)
+            patch.setattr(long_tail, "_MOST_HASHES", most_hashes)
             near = find_near_pairs(problem, 60, Deadline())
         distance = problem.distances.matrix.astype(np.int64)
         assert np.array_equal(distance[near.source, near.target], near.distance)

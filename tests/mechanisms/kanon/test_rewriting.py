@@ -8,8 +8,7 @@ import pytest
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, case_rewriter
-from cloakwork.mechanisms.kanon.split_cases import with_drawn_cases
+from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, case_rewriter, with_drawn_cases
 from cloakwork.noise import Noise, reproducible, secret
 from contracts.sample_logs import RESOURCE, courses_of, log_of, times_of_cases
 

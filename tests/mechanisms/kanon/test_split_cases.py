@@ -5,8 +5,13 @@ import polars as pl
 from polars.testing import assert_frame_equal
 
 from cloakwork.engines.batches import in_batches
-from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA
-from cloakwork.mechanisms.kanon.split_cases import RANKS, RowsOfCases, SplitCases, with_drawn_cases
+from cloakwork.mechanisms.kanon.rewriting import (
+    ASSIGNMENT_SCHEMA,
+    RANKS,
+    RowsOfCases,
+    SplitCases,
+    with_drawn_cases,
+)
 from cloakwork.noise import reproducible
 from contracts.sample_logs import log_of
 

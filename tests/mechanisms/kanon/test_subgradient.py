@@ -4,13 +4,12 @@ import pytest
 
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.local_search import improve_by_neighbourhoods, merge_classes
-from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
+from cloakwork.mechanisms.kanon.lower_bound import CoverConstraints, subgradient_ascent
 from cloakwork.mechanisms.kanon.problem import (
     Scope,
     Solution,
     edit_cost,
 )
-from cloakwork.mechanisms.kanon.subgradient import subgradient_ascent
 from mechanisms.kanon.problems import random_problem
 
 

@@ -13,9 +13,12 @@ from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
-from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
 from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
-from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, RateLimitedProgress
+from cloakwork.mechanisms.kanon.whole_variants import (
+    MoveCosts,
+    RateLimitedProgress,
+    improve_by_hill_climbing,
+)
 
 PAPER: Final = (
     "Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log sanitization for "

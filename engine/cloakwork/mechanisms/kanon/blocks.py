@@ -1,12 +1,31 @@
-"""Blocks of variants that are near each other, without comparing all pairs of them."""
+"""Blocks of variants that are near each other, without comparing all pairs of them.
 
+Merging classes in many blocks of variants at once.
+
+What a single block needs is a few operations on short arrays, again and again; taken for many
+blocks together, each step of all of them is one operation on long arrays.
+
+A k-anonymous answer for any number of variants, within any time: block by block.
+
+All pairs of 100,000 variants are 10^10 distances. Here only variants of one block are compared
+(module ``blocks``); blocks overlap from round to round, so that classes move across their borders.
+
+The work is counted in pairs that are compared, and a search may make as many as its seconds allow
+on a slow machine: where it ends by that count, the answer follows from the variants and the
+options alone. The clock ends it only on a machine that is slower still.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Ints
+from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.log.sequences import EditDistances
 from cloakwork.mechanisms.kanon.deadline import Deadline
-from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
+from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, RateLimitedProgress, climb_hill
 
 _MULTIPLIER: Final = 2_654_435_761
 """Knuth's multiplicative hash: it spreads the choice of pivots, and draws nothing."""
@@ -89,3 +108,419 @@ def _middle_with_mass(mass: Ints, weight: Ints, k: int) -> int | None:
         return None
     middle = int(np.searchsorted(np.cumsum(weight), weight.sum() / 2)) + 1
     return min(max(middle, earliest), latest, len(mass) - 1)
+
+
+_FORBIDDEN: Final = 1 << 60
+NO_VARIANT: Final = -1
+"""Mass that stands for a place of a block that holds no variant."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBatch:
+    """Blocks of variants, side by side: each int64, shape (blocks, places).
+
+    ``distance``: shape (blocks, places, places). ``mass``: ``NO_VARIANT`` where a block is shorter
+    than others.
+    """
+
+    distance: Ints
+    cases: Ints
+    mass: Ints
+
+
+def merge_in_blocks(blocks: BlockBatch, k: int, waste_weight: float) -> Ints:
+    """Where each variant goes, by its place in its block: int64, shape (blocks, places).
+
+    In each block, as long as a class holds less than k, the merger is made that costs least; the
+    merged class gathers on whichever of the two targets costs less. A merger costs its edits, times
+    1 + ``waste_weight`` times the share of k that the merged class holds too much: large classes
+    are far from their targets. Every block must hold mass k.
+    """
+    merging = _BlockMerging(blocks, k, waste_weight)
+    live = np.flatnonzero(merging.least.min(axis=1, initial=_FORBIDDEN) < _FORBIDDEN)
+    while len(live):
+        merging.step(live)
+        live = live[merging.least[live].min(axis=1) < _FORBIDDEN]
+    return merging.targets()
+
+
+class _BlockMerging:
+    """Classes by the place of their first member; the arrays change as classes merge.
+
+    ``gather_cost[b, c, v]``: what gathering all of class c of block b on v costs. ``at``: where
+    each class is. ``least``, ``partner``: its cheapest merger; ``is_stale``: whether that must be
+    looked for again.
+    """
+
+    def __init__(self, blocks: BlockBatch, k: int, waste_weight: float) -> None:
+        count, places = blocks.cases.shape
+        self.k, self.waste_weight = k, waste_weight
+        self.gather_cost = blocks.distance * blocks.cases[:, :, None]
+        self.is_class = blocks.mass != NO_VARIANT
+        self.mass = np.where(self.is_class, blocks.mass, 0)
+        self.at = np.tile(np.arange(places), (count, 1))
+        self.joined = self.at.copy()
+        self.is_stale = np.zeros((count, places), bool)
+        every = np.minimum(self.gather_cost, self.gather_cost.transpose(0, 2, 1))
+        cost = self._weigh(every, self.mass[:, :, None], self.mass[:, None, :])
+        both = self.is_class[:, :, None] & self.is_class[:, None, :]
+        cost = np.where(both & ~np.eye(places, dtype=bool), cost, _FORBIDDEN)
+        self.partner = cost.argmin(axis=2)
+        least = np.take_along_axis(cost, self.partner[:, :, None], 2)[:, :, 0]
+        self.least = np.where(self._is_deficient(slice(None)), least, _FORBIDDEN)
+
+    def step(self, live: Ints) -> None:
+        """In each of the ``live`` blocks make the cheapest merger, or look for it again where it is
+        out of date.
+        """
+        chosen = self.least[live].argmin(axis=1)
+        merges = ~self.is_stale[live, chosen]
+        block, source = live[merges], chosen[merges]
+        target = self.partner[block, source]
+        self._merge(block, source, target)
+        changed = chosen.copy()
+        changed[merges] = target
+        cost = self._merge_costs(live, changed)
+        best = cost.argmin(axis=1)
+        least = cost[np.arange(len(live)), best]
+        self.partner[live, changed], self.is_stale[live, changed] = best, False
+        falls_short = self.mass[live, changed] < self.k
+        self.least[live, changed] = np.where(falls_short, least, _FORBIDDEN)
+        self._compare_with_merged(block, source, target, cost[merges])
+
+    def targets(self) -> Ints:
+        """Where each variant is: int64, shape (blocks, places)."""
+        joined = self.joined
+        onward = np.take_along_axis(joined, joined, 1)
+        while not np.array_equal(onward, joined):
+            joined, onward = onward, np.take_along_axis(onward, onward, 1)
+        return np.asarray(np.take_along_axis(self.at, joined, 1), np.int64)
+
+    def _merge(self, block: Ints, source: Ints, target: Ints) -> None:
+        own, theirs = self.at[block, source], self.at[block, target]
+        cost = self.gather_cost
+        onto_theirs = cost[block, source, theirs] - cost[block, source, own]
+        onto_own = cost[block, target, own] - cost[block, target, theirs]
+        self.at[block, target] = np.where(onto_own < onto_theirs, own, theirs)
+        cost[block, target] += cost[block, source]
+        self.mass[block, target] += self.mass[block, source]
+        self.is_class[block, source] = False
+        self.least[block, source] = _FORBIDDEN
+        self.joined[block, source] = target
+
+    def _merge_costs(self, live: Ints, row: Ints) -> Ints:
+        """What merging class ``row`` of each block with each other class costs: int64, shape
+        (live, places).
+        """
+        at = self.at[live]
+        own = self.at[live, row]
+        own_cost = self.gather_cost[live, row]
+        onto_theirs = (
+            np.take_along_axis(own_cost, at, 1) - self.gather_cost[live, row, own][:, None]
+        )
+        block, place = live[:, None], np.arange(at.shape[1])
+        onto_own = self.gather_cost[block, place, own[:, None]] - self.gather_cost[block, place, at]
+        edits = np.minimum(onto_theirs, onto_own)
+        cost = self._weigh(edits, self.mass[live], self.mass[live, row][:, None])
+        cost[~self.is_class[live]] = _FORBIDDEN
+        cost[np.arange(len(live)), row] = _FORBIDDEN
+        return cost
+
+    def _compare_with_merged(self, block: Ints, source: Ints, target: Ints, cost: Ints) -> None:
+        """Let other classes know of the class that was just merged."""
+        partner, least = self.partner[block], self.least[block]
+        is_nearer = self._is_deficient(block) & (cost <= least)
+        was_partner = (partner == source[:, None]) | (partner == target[:, None])
+        stale = (self.is_stale[block] | was_partner) & ~is_nearer
+        stale[np.arange(len(block)), target] = False
+        self.is_stale[block] = stale
+        self.least[block] = np.where(is_nearer, cost, least)
+        self.partner[block] = np.where(is_nearer, target[:, None], partner)
+
+    def _weigh(self, edits: Ints, mass: Ints, other_mass: Ints) -> Ints:
+        too_much = np.clip(mass + other_mass - self.k, 0, self.k)
+        weight: Floats = 1 + self.waste_weight * too_much / self.k
+        return np.asarray(edits * weight, np.int64)
+
+    def _is_deficient(self, blocks: Ints | slice) -> Bools:
+        return np.asarray(self.is_class[blocks] & (self.mass[blocks] < self.k))
+
+
+PAIRS_PER_SECOND: Final = 6_000_000
+"""Pairs of variants that a slow machine compares, merges and moves in a second."""
+_SHARE_FOR_FIRST_ANSWER: Final = 0.2
+_SMALLEST_BLOCK: Final = 32
+_LARGEST_BLOCK: Final = 512
+_LARGEST_CLIMBING_BLOCK: Final = 1024
+_CLIMBING_BLOCK: Final = 256
+_PAIRS_OF_A_CLIMB: Final = 16
+"""How many comparisons take as long as what climbing does for a pair of variants."""
+_CELLS_AT_ONCE: Final = 1 << 21
+_WASTE_WEIGHT: Final = 2.0
+_GROWTH: Final = 4
+"""How much larger blocks are in which variants look for the nearest class: only the classes are
+compared with all.
+"""
+_LEAST_GAIN: Final = 0.005
+"""Share of the cost that a round must save for another one to follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockAnswer:
+    """Where each variant goes (int64, shape (variants,)), and why the search ended."""
+
+    target: Ints
+    stop_reason: str
+
+
+def search_in_blocks(problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> BlockAnswer:
+    """A k-anonymous answer, improved until ``seconds`` worth of work is done, nothing is gained, or
+    ``deadline`` is over. ``problem`` must be feasible.
+
+    The first answer takes n log n steps and is complete whatever the clock says: what was not
+    merged by then gathers in consecutive groups of near variants.
+    """
+    search = _BlockSearch(problem, seconds, deadline)
+    search.find_first_answer()
+    search.improve()
+    return BlockAnswer(search.target, search.stop_reason())
+
+
+class _BlockSearch:
+    """One search. ``target``: the best answer so far; ``cost``: int64, shape (variants,), what each
+    variant costs in it; ``work_left``: in pairs.
+    """
+
+    def __init__(self, problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> None:
+        self.problem, self.seconds, self.deadline = problem, seconds, deadline
+        variants = len(problem.texts)
+        self.target = np.arange(variants)
+        self.cost = np.zeros(variants, np.int64)
+        work = min(seconds, 86_400.0) * PAIRS_PER_SECOND
+        self.work_left = work
+        fitting = int(_SHARE_FOR_FIRST_ANSWER * work / max(variants, 1))
+        self.block_size = min(max(fitting, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+        self.progress = RateLimitedProgress()
+        self.has_converged = False
+
+    def find_first_answer(self) -> None:
+        """Merge in blocks of all variants."""
+        problem = self.problem
+        rows = np.arange(len(problem.texts))
+        blocks = partition_into_blocks(
+            problem,
+            rows,
+            np.ones_like(rows),
+            problem.mass,
+            self.block_size,
+            0,
+            self.deadline,
+        )
+        # Half of the time at most, so that blocks of a slow machine gather without comparisons.
+        merging = self.deadline.share(0.5)
+        for batch in self._batches_of(blocks):
+            if merging.is_over or len(batch[0]) > self.block_size:
+                self._gather_consecutive(batch)
+            else:
+                for block, target in zip(batch, self._merged(batch), strict=True):
+                    self.target[block] = target
+            self.progress.report(f"{self.cost.sum():,} edits so far")
+        self._measure()
+
+    def improve(self) -> None:
+        """Rounds over other blocks, then climbing in each block, while there is work to do."""
+        round_ = 0
+        while self._may_go_on():
+            round_ += 1
+            before = int(self.cost.sum())
+            self._move_to_nearest(round_)
+            self.progress.report(f"{self.cost.sum():,} edits")
+            if before - int(self.cost.sum()) <= _LEAST_GAIN * before:
+                break
+        size = _CLIMBING_BLOCK
+        while self._may_go_on() and not self.has_converged:
+            round_ += 1
+            before = int(self.cost.sum())
+            is_complete = self._climb_in_blocks(size, round_)
+            gain = before - int(self.cost.sum())
+            if is_complete and gain <= _LEAST_GAIN * before:
+                self.has_converged = size >= min(_LARGEST_CLIMBING_BLOCK, len(self.target))
+                size *= 2
+
+    def stop_reason(self) -> str:
+        """Why the search ended."""
+        if self.deadline.is_over:
+            return "the time was used up"
+        if self.has_converged:
+            return "no block of near variants gave more"
+        return "the work that the time allows was done"
+
+    def _may_go_on(self) -> bool:
+        return self.work_left > 0 and not self.deadline.is_over
+
+    def _measure(self) -> None:
+        rows = np.arange(len(self.target))
+        distance = self.problem.distances.pairs(rows, self.target)
+        self.cost = distance * self.problem.cases
+
+    def _batches_of(self, blocks: list[Ints]) -> Iterator[list[Ints]]:
+        """Blocks of similar length, as many as are merged together."""
+        in_order = sorted(blocks, key=len)
+        batch: list[Ints] = []
+        for block in in_order:
+            places = len(block)
+            is_full = batch and (len(batch) + 1) * places**2 > _CELLS_AT_ONCE
+            if is_full or (batch and len(batch[0]) <= self.block_size < places):
+                yield batch
+                batch = []
+            batch.append(block)
+        if batch:
+            yield batch
+
+    def _gather_consecutive(self, batch: list[Ints]) -> None:
+        """Groups of mass k in the order of each block, each on its most frequent variant."""
+        problem = self.problem
+        for block in batch:
+            group = consecutive_groups(problem.mass[block], problem.k)
+            order = np.lexsort((np.arange(len(block)), -problem.cases[block], group))
+            first = np.flatnonzero(np.diff(group[order], prepend=-1))
+            self.target[block] = block[order[first]][group]
+
+    def _merged(self, batch: list[Ints]) -> list[Ints]:
+        """Where merging sends the variants of each block."""
+        problem = self.problem
+        places = max(map(len, batch))
+        shape = (len(batch), places)
+        distance = np.zeros((*shape, places), np.int64)
+        cases, mass = np.zeros(shape, np.int64), np.full(shape, NO_VARIANT)
+        for number, block in enumerate(batch):
+            size = len(block)
+            distance[number, :size, :size] = problem.distances.between(block, block)
+            cases[number, :size] = problem.cases[block]
+            mass[number, :size] = problem.mass[block]
+        self.work_left -= distance.size
+        found = merge_in_blocks(BlockBatch(distance, cases, mass), problem.k, _WASTE_WEIGHT)
+        return [block[found[number, : len(block)]] for number, block in enumerate(batch)]
+
+    def _move_to_nearest(self, round_: int) -> None:
+        """Move variants to the nearest class of their block, where the class that they leave holds
+        mass k without them; those that save most come first.
+        """
+        problem = self.problem
+        rows = np.arange(len(problem.texts))
+        blocks = partition_into_blocks(
+            problem,
+            rows,
+            np.ones_like(rows),
+            np.full_like(rows, problem.k),
+            _GROWTH * self.block_size,
+            round_,
+            self.deadline,
+        )
+        is_class = np.bincount(self.target, minlength=len(rows)) > 0
+        nearest, nearest_cost = self.target.copy(), self.cost.copy()
+        for block in blocks:
+            classes = block[is_class[block]]
+            if not self._may_go_on():
+                break
+            if not len(classes) or len(block) > _GROWTH * self.block_size:
+                continue
+            self.work_left -= len(block) * len(classes)
+            distance = problem.distances.between(block, classes)
+            best = distance.argmin(axis=1)
+            cost = distance[np.arange(len(block)), best] * problem.cases[block]
+            is_better = cost < self.cost[block]
+            nearest[block[is_better]] = classes[best[is_better]]
+            nearest_cost[block[is_better]] = cost[is_better]
+        self._make_moves(nearest, nearest_cost)
+
+    def _make_moves(self, nearest: Ints, nearest_cost: Ints) -> None:
+        saving = self.cost - nearest_cost
+        movers = np.flatnonzero(saving > 0)
+        held = np.bincount(self.target, self.problem.mass, len(self.target)).astype(np.int64)
+        surplus = (held - self.problem.k).tolist()
+        mass, targets = self.problem.mass.tolist(), self.target.tolist()
+        for mover in movers[np.argsort(-saving[movers], kind="stable")].tolist():
+            leaves, joins = targets[mover], int(nearest[mover])
+            if mass[mover] <= surplus[leaves]:
+                surplus[leaves] -= mass[mover]
+                surplus[joins] += mass[mover]
+                self.target[mover], self.cost[mover] = joins, nearest_cost[mover]
+
+    def _blocks_of_classes(self, size: int, round_: int) -> list[Ints]:
+        """Blocks of whole classes that are near each other: their members and targets; classes of
+        more than ``size`` members are left out.
+        """
+        problem = self.problem
+        opened, class_of = np.unique(self.target, return_inverse=True)
+        members = np.bincount(class_of)
+        small = np.flatnonzero(members < size)
+        blocks = partition_into_blocks(
+            problem,
+            opened[small],
+            members[small],
+            np.full(len(small), problem.k),
+            size,
+            round_,
+            self.deadline,
+        )
+        by_class = np.argsort(class_of, kind="stable")
+        end = np.cumsum(members)
+        return [
+            self._members(np.searchsorted(opened, block), by_class, end - members, end)
+            for block in blocks
+        ]
+
+    def _members(self, classes: Ints, by_class: Ints, start: Ints, end: Ints) -> Ints:
+        return np.sort(np.concatenate([by_class[start[c] : end[c]] for c in classes]))
+
+    def _climb_in_blocks(self, size: int, round_: int) -> bool:
+        """Improve block after block, a class at a time, the costliest blocks first; whether all
+        were reached.
+        """
+        if not self._may_go_on():
+            return False
+        blocks = self._blocks_of_classes(size, round_)
+        blocks.sort(key=lambda block: -float(self.cost[block].mean()))
+        for block in blocks:
+            if not self._may_go_on():
+                return False
+            if len(block) <= 2 * size:
+                self._climb(block)
+                self.progress.report(f"improving an answer of {self.cost.sum():,} edits")
+        return True
+
+    def _climb(self, block: Ints) -> None:
+        problem = self.problem
+        # A class may gather on a variant whose own cases are in a class elsewhere.
+        is_inside = np.isin(self.target[block], block)
+        if not is_inside.all():
+            return
+        self.work_left -= _PAIRS_OF_A_CLIMB * len(block) ** 2
+        part = part_of(problem, block)
+        costs = MoveCosts.of(part, "kanon/optimal")
+        start = np.searchsorted(block, self.target[block])
+        found = climb_hill(costs, start, self.deadline)
+        saving = costs.total_cost(start) - costs.total_cost(found)
+        if saving > 0:
+            rows = np.arange(len(block))
+            self.target[block] = block[found]
+            self.cost[block] = costs.move_cost[rows, found]
+
+
+def part_of(problem: KAnonymityProblem, rows: Ints) -> KAnonymityProblem:
+    """The problem of some variants alone (int64, ascending)."""
+    texts = tuple(problem.texts[row] for row in rows)
+    return KAnonymityProblem(
+        texts,
+        problem.cases[rows],
+        problem.mass[rows],
+        problem.k,
+        problem.scope,
+        EditDistances(texts, problem.distances.metric),
+    )
+
+
+def whole_moves(problem: KAnonymityProblem, answer: BlockAnswer) -> Assignment:
+    """The answer as an assignment."""
+    return Assignment.of_targets(problem, answer.target)

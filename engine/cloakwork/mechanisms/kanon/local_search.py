@@ -12,8 +12,11 @@ import numpy as np
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
-from cloakwork.mechanisms.kanon.lower_bound import CertifiedBound
-from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
+from cloakwork.mechanisms.kanon.lower_bound import (
+    CertifiedBound,
+    CoverConstraints,
+    subgradient_ascent,
+)
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     KAnonymityProblem,
@@ -21,7 +24,6 @@ from cloakwork.mechanisms.kanon.problem import (
     edit_cost,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.subgradient import subgradient_ascent
 
 _NO_LIMIT: Final = Deadline()
 _FORBIDDEN: Final = np.iinfo(np.int64).max // 4

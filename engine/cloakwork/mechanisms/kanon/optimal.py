@@ -11,7 +11,7 @@ from cloakwork.base.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.best_first import search_best_first
-from cloakwork.mechanisms.kanon.block_search import search_in_blocks
+from cloakwork.mechanisms.kanon.blocks import search_in_blocks
 from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
 from cloakwork.mechanisms.kanon.family import (
     DISTANCE_OPTION,
@@ -20,13 +20,18 @@ from cloakwork.mechanisms.kanon.family import (
     Anonymiser,
     FamilyParams,
 )
-from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
 from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
 from cloakwork.mechanisms.kanon.local_search import improve_by_neighbourhoods, merge_classes
-from cloakwork.mechanisms.kanon.long_tail import compares_all_pairs, solve_long_tail
-from cloakwork.mechanisms.kanon.lower_bound import CertifiedBound
-from cloakwork.mechanisms.kanon.near_bound import certify_near_bound
-from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
+from cloakwork.mechanisms.kanon.long_tail import (
+    certify_near_bound,
+    compares_all_pairs,
+    solve_long_tail,
+)
+from cloakwork.mechanisms.kanon.lower_bound import (
+    CertifiedBound,
+    CoverConstraints,
+    subgradient_ascent,
+)
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     KAnonymityProblem,
@@ -35,8 +40,11 @@ from cloakwork.mechanisms.kanon.problem import (
     relative_gap,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.subgradient import subgradient_ascent
-from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, RateLimitedProgress
+from cloakwork.mechanisms.kanon.whole_variants import (
+    MoveCosts,
+    RateLimitedProgress,
+    improve_by_hill_climbing,
+)
 
 _COLUMNS_OF_A_VARIANT: Final = 12
 _FEWEST_COLUMNS: Final = 30_000

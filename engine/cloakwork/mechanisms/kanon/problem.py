@@ -16,8 +16,7 @@ import polars as pl
 from cloakwork.base.arrays import Ints
 from cloakwork.log.sequences import EditDistances, Metric, encode_sequences
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
-from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, TARGET
-from cloakwork.mechanisms.kanon.split_cases import SOURCE
+from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, SOURCE, TARGET
 
 Scope = Literal["variants", "prefixes"]
 

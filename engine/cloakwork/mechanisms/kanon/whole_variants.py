@@ -11,10 +11,18 @@ skips j's extensions, and ``required_mass`` is k, but 0 for the variant without 
 prefix. (A node of the prefix tree that lies on the way to j holds at least what j's own node holds,
 so no other node needs to be checked.) A class that has an extension which is a class too satisfies
 the rule when its extensions do: only classes without one can fall short.
+
+The nearest k-anonymous answer to any wish: classes that fall short are filled or closed.
+
+Local improvement of an answer that moves whole variants: one class opened, closed or replaced
+at a time.
 """
 
 from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from time import monotonic
 from typing import Final
 
@@ -25,6 +33,7 @@ from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.progress import say
 from cloakwork.log.sequences import MOST_EVENTS
+from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 
 MOST_VARIANTS: Final = 6000
@@ -159,3 +168,263 @@ def with_moved_to_nearest(costs: MoveCosts, classes: Bools, target: Ints, moving
         nearest = costs.distance[opened[:, None], movers].argmin(axis=0)
         moved[movers] = opened[nearest]
     return moved
+
+
+def repair_to_k_anonymous(costs: MoveCosts, classes: Bools, target: Ints, nearest: Ints) -> Ints:
+    """A k-anonymous answer near ``target`` whose classes are among ``classes``, of which one at
+    least must be true: int64, shape (variants,).
+
+    ``nearest``: for each variant the nearest of ``classes``, or of more than these.
+
+    Variants whose target is no class go to the nearest class. A class that falls short is then
+    filled or closed, whichever costs less: filled with what adds the missing mass most cheaply and
+    is not needed where it is, closed by moving each member to its next class. This ends, for a
+    class once closed stays closed, and one that was filled falls short again only when its last
+    extension was closed. At last, whatever can move nearer without harm does.
+    """
+    classes = classes.copy()
+    target = with_moved_to_nearest(costs, classes, target, ~classes[target])
+    while True:
+        classes &= costs.open_classes(target)
+        held, required = costs.held_mass(target), costs.required_mass_beside(classes)
+        deficient = np.flatnonzero(classes & (held < required))
+        if not len(deficient):
+            return _move_to_nearest_where_possible(costs, classes, target, nearest)
+        # The smallest first: its repair may fill others.
+        smallest = int(deficient[np.argmin(held[deficient])])
+        repairs = (
+            _with_class_filled(costs, target, held - required, smallest),
+            _with_class_closed(costs, classes, target, smallest),
+        )
+        possible = [repaired for repaired in repairs if repaired is not None]
+        target = min(possible, key=costs.total_cost)
+
+
+def _with_class_closed(costs: MoveCosts, classes: Bools, target: Ints, closing: int) -> Ints | None:
+    """``target`` without the class ``closing``; None when there is no other."""
+    others = classes.copy()
+    others[closing] = False
+    if not others.any():
+        return None
+    return with_moved_to_nearest(costs, others, target, target == closing)
+
+
+def _with_class_filled(
+    costs: MoveCosts, target: Ints, surplus_mass: Ints, deficient: int
+) -> Ints | None:
+    """``target`` with variants moved to ``deficient`` until it holds enough; None when the others
+    cannot spare it.
+
+    ``surplus_mass``: int64, shape (variants,); the mass that each class can lose, negative where
+    it lacks some.
+    """
+    target, surplus, mass = target.copy(), surplus_mass.copy(), costs.mass
+    cost_now = costs.move_cost[np.arange(len(target)), target]
+    extra_cost = costs.move_cost[:, deficient] - cost_now
+    while surplus[deficient] < 0:
+        missing = -int(surplus[deficient])
+        # Only what its class can spare; of mass 0 nothing would help.
+        is_movable = (mass > 0) & (mass <= surplus[target]) & (target != deficient)
+        if not is_movable.any():
+            return None
+        # Mass beyond what is missing is worth nothing.
+        cost_per_mass = np.where(is_movable, extra_cost / np.clip(mass, 1, missing), np.inf)
+        moved = int(np.argmin(cost_per_mass))
+        surplus[target[moved]] -= mass[moved]
+        surplus[deficient] += mass[moved]
+        target[moved] = deficient
+    return target
+
+
+def _move_to_nearest_where_possible(
+    costs: MoveCosts, classes: Bools, target: Ints, nearest: Ints
+) -> Ints:
+    """``target``, with variants moved to their nearest class wherever the class that they leave can
+    spare them; those that save most come first.
+    """
+    rows = np.arange(len(target))
+    nearest = with_moved_to_nearest(costs, classes, nearest, ~classes[nearest])
+    saving = costs.move_cost[rows, target] - costs.move_cost[rows, nearest]
+    if not (saving > 0).any():
+        return target
+    target = target.copy()
+    surplus = costs.held_mass(target) - costs.required_mass_beside(classes)
+    most_saving_first = np.argsort(-saving, kind="stable")
+    savers = int((saving > 0).sum())
+    for moved in most_saving_first[:savers]:
+        if costs.mass[moved] <= surplus[target[moved]]:
+            surplus[target[moved]] -= costs.mass[moved]
+            surplus[nearest[moved]] += costs.mass[moved]
+            target[moved] = nearest[moved]
+    return target
+
+
+CLOSED_AT_ONCE: Final = 2
+"""How many neighbouring classes a perturbation closes."""
+VARIANTS_TRIED_NEARBY: Final = 20
+"""How many variants around them are then tried."""
+
+_NO_LIMIT: Final = Deadline()
+
+TriedWithoutGain = defaultdict[bytes, set[int]]
+"""By answer (its digest) the variants that offered nothing there; they are not tried again."""
+
+
+def improve_by_hill_climbing(
+    costs: MoveCosts, target: Ints, deadline: Deadline = _NO_LIMIT
+) -> Ints:
+    """An answer that costs no more than the k-anonymous answer ``target``: int64, shape
+    (variants,).
+
+    First variant after variant is tried: a class is closed; any other variant is made a class, or
+    replaces the class that it is in. What costs less is kept, until no variant offers anything.
+    Then each class of less than 2 k in turn is closed together with the class nearest to it, and
+    the variants around are tried in the same way; what costs less is kept. Ends early when
+    ``deadline`` is over. Deterministic otherwise.
+    """
+    progress = RateLimitedProgress()
+    without_gain: TriedWithoutGain = defaultdict(set)
+    target = _climb_hill(costs, target, np.arange(len(target)), without_gain, deadline)
+    for variant in range(len(target)):
+        if deadline.is_over:
+            break
+        progress.report(f"improving an answer of {costs.total_cost(target):,} edits")
+        perturbed = _with_neighbours_closed(costs, target, variant)
+        if perturbed is None:
+            continue
+        nearby = np.argsort(costs.distance[variant], kind="stable")[:VARIANTS_TRIED_NEARBY]
+        found = _climb_hill(costs, perturbed, nearby, without_gain, deadline)
+        target = min(target, found, key=costs.total_cost)
+    return target
+
+
+def climb_hill(costs: MoveCosts, target: Ints, deadline: Deadline) -> Ints:
+    """The first part of ``improve_by_hill_climbing``, which gains most: variant after variant is
+    tried until none offers anything.
+    """
+    return _climb_hill(costs, target, np.arange(len(target)), defaultdict(set), deadline)
+
+
+def _with_neighbours_closed(costs: MoveCosts, target: Ints, variant: int) -> Ints | None:
+    """``target`` with the class ``variant`` and the class nearest to it closed; None where
+    ``variant`` is no class of less than 2 k, or where no class would be left.
+    """
+    classes = costs.open_classes(target)
+    opened = np.flatnonzero(classes)
+    is_small = classes[variant] and costs.held_mass(target)[variant] < 2 * costs.k
+    if not is_small or len(opened) <= CLOSED_AT_ONCE:
+        return None
+    by_distance = np.argsort(costs.distance[variant, opened], kind="stable")
+    fewer = classes.copy()
+    fewer[opened[by_distance[:CLOSED_AT_ONCE]]] = False
+    return repair_to_k_anonymous(costs, fewer, target, nearest_classes(costs, classes))
+
+
+def _climb_hill(
+    costs: MoveCosts, target: Ints, order: Ints, without_gain: TriedWithoutGain, deadline: Deadline
+) -> Ints:
+    """``target``, improved by trials of the variants ``order``, in turn, until none of them offers
+    anything.
+    """
+    progress = RateLimitedProgress()
+    least_cost = costs.total_cost(target)
+    nearest = nearest_classes(costs, costs.open_classes(target))
+    hopeless = without_gain[_digest_of_targets(target)]
+    turn, trials_since_gain = 0, 0
+    while trials_since_gain < len(order) and not deadline.is_over:
+        variant = int(order[turn])
+        trials_since_gain += 1
+        turn = (turn + 1) % len(order)
+        if variant in hopeless:
+            continue
+        for answer in _neighbouring_answers(costs, target, nearest, variant, least_cost):
+            cost = costs.total_cost(answer)
+            if cost < least_cost:
+                target, least_cost, trials_since_gain = answer, cost, 0
+        if trials_since_gain:
+            # Nothing of this variant's cost less: a later visit of the same answer skips it.
+            hopeless.add(variant)
+        else:
+            nearest = nearest_classes(costs, costs.open_classes(target))
+            hopeless = without_gain[_digest_of_targets(target)]
+        progress.report(f"improving an answer of {least_cost:,} edits")
+    return target
+
+
+def _digest_of_targets(target: Ints) -> bytes:
+    """A key for an answer that takes 16 bytes, however many variants there are."""
+    return blake2b(target.tobytes(), digest_size=16).digest()
+
+
+def _neighbouring_answers(
+    costs: MoveCosts, target: Ints, nearest: Ints, variant: int, least_cost: int
+) -> Iterator[Ints]:
+    """k-anonymous answers near ``target`` that differ in whether ``variant`` is a class.
+
+    ``nearest``: for each variant the nearest of the classes of ``target``. Left out is what cannot
+    cost less than ``least_cost``.
+    """
+    if costs.open_classes(target)[variant]:
+        yield from _answers_without(costs, target, nearest, variant, least_cost)
+    else:
+        yield from _answers_with(costs, target, nearest, variant)
+
+
+def _answers_without(
+    costs: MoveCosts, target: Ints, nearest: Ints, variant: int, least_cost: int
+) -> Iterator[Ints]:
+    """The answer without the class ``variant``, unless even the nearest of the other classes for
+    every variant, which no answer without it undercuts, cost too much.
+    """
+    classes = costs.open_classes(target)
+    classes[variant] = False
+    if not classes.any():
+        return
+    at_best = with_moved_to_nearest(costs, classes, nearest, nearest == variant)
+    if costs.total_cost(at_best) < least_cost:
+        moved = with_moved_to_nearest(costs, classes, target, target == variant)
+        yield repair_to_k_anonymous(costs, classes, moved, nearest)
+
+
+def _answers_with(costs: MoveCosts, target: Ints, nearest: Ints, variant: int) -> Iterator[Ints]:
+    """Answers in which ``variant`` is a class, beside the others or instead of the class that it is
+    in.
+    """
+    rows = np.arange(len(target))
+    saving = costs.move_cost[rows, target] - costs.move_cost[:, variant]
+    gains = saving > 0
+    if not gains.any():
+        return
+    # What is nearest, were the variant a class beside the others.
+    is_nearer = costs.distance[variant] < costs.distance[rows, nearest]
+    nearest = np.where(is_nearer, variant, nearest)
+    classes = costs.open_classes(target)
+    classes[variant] = True
+    if _may_improve(costs, saving, int(costs.required_mass_beside(classes)[variant])):
+        yield repair_to_k_anonymous(costs, classes, np.where(gains, variant, target), nearest)
+    # Instead of its class: that class's members come along, and whatever else gains.
+    joins = (target == target[variant]) | gains
+    if int(saving[joins].sum()) > 0:
+        classes[target[variant]] = False
+        yield repair_to_k_anonymous(costs, classes, np.where(joins, variant, target), nearest)
+
+
+def _may_improve(costs: MoveCosts, saving: Ints, required_mass: int) -> bool:
+    """Whether a class made of the variants that save most (``saving``, edits) saves anything, if
+    all were free to go.
+
+    The mass that is missing then is filled in fractions, the least loss a unit of mass first: no
+    whole variants lose less.
+    """
+    gains = saving > 0
+    missing = required_mass - int(costs.mass[gains].sum())
+    total = int(saving[gains].sum())
+    if missing <= 0 or total <= 0:
+        return total > 0
+    others = ~gains & (costs.mass > 0)
+    mass = costs.mass[others]
+    saving_per_mass = saving[others] / mass
+    order = np.argsort(-saving_per_mass)
+    mass_before = np.cumsum(mass[order]) - mass[order]
+    taken = np.clip(missing - mass_before, 0, mass[order])
+    return total + float(saving_per_mass[order] @ taken) > 0
