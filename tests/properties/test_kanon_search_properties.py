@@ -10,7 +10,7 @@ from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import KAnonymity
 from cloakwork.log.sequences import EditDistances, Metric
 from cloakwork.mechanisms.kanon import a_star
-from cloakwork.mechanisms.kanon.a_star import SCALE, AStar, AStarParams, OpenDecisions, Relaxation
+from cloakwork.mechanisms.kanon.a_star import SCALE, AStar, AStarParams, Relaxation
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, search_best_first
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
@@ -120,7 +120,7 @@ def test_no_multipliers_and_no_decisions_make_a_bound_too_high(
     units = data.draw(st.sampled_from([1, 2, 3, 256]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(a_star, "MOST_MASS_UNITS", units)
-        relaxed = Relaxation(costs)(multipliers, OpenDecisions(may_move, must_open))
+        relaxed = Relaxation(costs)(multipliers, may_move, must_open)
     assert relaxed.bound <= costs.total_cost(target)
     assert (relaxed.picked <= may_move).all()
 

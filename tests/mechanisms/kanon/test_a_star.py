@@ -122,7 +122,7 @@ def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
             raise _HeardEnough
 
     monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.FIRST_STEPS", 1)
-    monkeypatch.setattr("cloakwork.mechanisms.kanon.whole_variants.SECONDS_BETWEEN_MESSAGES", -1.0)
+    monkeypatch.setattr("cloakwork.mechanisms.kanon.deadline.SECONDS_BETWEEN_MESSAGES", -1.0)
     with progress.heard_by(hear), pytest.raises(_HeardEnough):
         A_STAR.solve(AStarParams(k=7), hard())
 

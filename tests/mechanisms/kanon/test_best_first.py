@@ -12,7 +12,7 @@ from cloakwork.base.facts import Facts
 from cloakwork.errors import MechanismError
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.aggregates import CASES, VariantCounts
-from cloakwork.mechanisms.kanon import whole_variants
+from cloakwork.mechanisms.kanon import deadline, whole_variants
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, search_best_first
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
@@ -133,7 +133,7 @@ def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = KAnonymityProblem.of(
         [f"{number:06b}" for number in range(40)], [1] * 40, 5, "variants"
     )
-    monkeypatch.setattr(whole_variants, "SECONDS_BETWEEN_MESSAGES", -1.0)
+    monkeypatch.setattr(deadline, "SECONDS_BETWEEN_MESSAGES", -1.0)
     for words in ("still below k", "improving an answer"):
 
         def stop(message: str, words: str = words) -> None:

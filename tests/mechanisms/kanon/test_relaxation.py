@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cloakwork.mechanisms.kanon.a_star import OpenDecisions, Relaxation
+from cloakwork.mechanisms.kanon.a_star import Relaxation
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
 

@@ -28,7 +28,7 @@ All figures are integers, in 1/``SCALE`` of an edit, so that rounding never make
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Annotated, ClassVar, Final
 
@@ -39,12 +39,16 @@ from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.best_first import PAPER, search_best_first
 from cloakwork.mechanisms.kanon.blocks import search_in_blocks
-from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
+from cloakwork.mechanisms.kanon.deadline import (
+    NO_LIMIT,
+    Deadline,
+    OutOfTime,
+    RateLimitedProgress,
+)
 from cloakwork.mechanisms.kanon.family import DISTANCE_OPTION, K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
 from cloakwork.mechanisms.kanon.whole_variants import (
     MoveCosts,
-    RateLimitedProgress,
     improve_by_hill_climbing,
     nearest_classes,
     repair_to_k_anonymous,
@@ -53,242 +57,10 @@ from cloakwork.mechanisms.kanon.whole_variants import (
 SCALE: Final = 1024
 MOST_MASS_UNITS: Final = 256
 """In how many units missing mass is counted at most."""
-_NO_LIMIT: Final = Deadline()
 _FORBIDDEN: Final = 1 << 60
 """Cost that stands for what is not allowed. int64 holds the sum of seven of them, not of eight."""
 _CELLS_AT_ONCE: Final = 1 << 23
 """Most cells of a dynamic programme at once: classes * variants * mass."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenDecisions:
-    """What earlier decisions of a search leave possible.
-
-    ``may_move``: bool, shape (variants, variants); whether variant i may go to class j.
-    ``must_open``: bool, shape (variants,); classes that must be open.
-    """
-
-    may_move: Bools
-    must_open: Bools
-
-
-@dataclass(frozen=True, slots=True)
-class RelaxationValue:
-    """The value of L(w), in 1/``SCALE`` edits (no answer is allowed where it is ``_FORBIDDEN`` or
-    more), and the choice behind it.
-
-    ``picked``: bool, shape (variants, variants); whether class j picks variant i. ``opened``: bool,
-    shape (variants,).
-    """
-
-    value: int
-    picked: Bools
-    opened: Bools
-
-    @property
-    def bound(self) -> int:
-        """The least whole number of edits that is not below the value."""
-        return -(-self.value // SCALE)
-
-
-@dataclass(frozen=True, slots=True)
-class _ClassChoice:
-    """Which classes open, at what cost in 1/``SCALE`` edits.
-
-    ``is_extended``: of which an extension is open, so that they need no mass of their own.
-    """
-
-    cost: int
-    opened: Bools
-    is_extended: Bools
-
-
-class Relaxation:
-    """L(w) for one problem; see the module's docstring."""
-
-    def __init__(self, costs: MoveCosts, deadline: Deadline = _NO_LIMIT) -> None:
-        self.costs, self.deadline = costs, deadline
-        self.scaled_cost = SCALE * costs.move_cost
-        self.parent = _nearest_enclosing(costs.prefix_end)
-        self.most_trees = max(1, int(costs.mass.sum()) // costs.k)
-        self.children: dict[int, list[int]] = {}
-        for child in np.flatnonzero(self.parent >= 0):
-            self.children.setdefault(int(self.parent[child]), []).append(int(child))
-
-    def __call__(self, multipliers: Ints, decisions: OpenDecisions) -> RelaxationValue:
-        """L(``multipliers``) where only what ``decisions`` leave possible may happen.
-
-        ``multipliers``: int64, shape (variants,), in 1/``SCALE`` edits. Raises ``OutOfTime`` where
-        the deadline is over before.
-        """
-        reduced = self.scaled_cost - multipliers[:, None]
-        reduced = np.where(decisions.may_move, reduced, _FORBIDDEN)
-        # A class without regard to its mass: whatever does not cost it anything joins.
-        has_negative_cost = reduced <= 0
-        cost_without_mass = np.minimum(reduced, 0).sum(axis=0)
-        # A class that must hold its mass: the cheapest cover of what is missing joins as well.
-        picked_mass = self.costs.mass @ has_negative_cost
-        missing = np.maximum(self.costs.required_mass - picked_mass, 0)
-        cover_cost, covering = self._least_covers(reduced, missing, has_negative_cost)
-        cost_with_mass = cost_without_mass + cover_cost
-        cost_with_mass[cover_cost >= _FORBIDDEN] = _FORBIDDEN
-        chosen = self._choose_classes(cost_with_mass, cost_without_mass, decisions.must_open)
-        # A class with an open extension needs no cover.
-        members = has_negative_cost | (covering & ~chosen.is_extended)
-        picked = members & chosen.opened
-        value = _FORBIDDEN
-        # Costs below 0 may offset a forbidden one in part, but never half of it.
-        if chosen.cost < _FORBIDDEN // 2:
-            value = chosen.cost + int(multipliers.sum())
-        return RelaxationValue(value, picked, chosen.opened)
-
-    def _least_covers(
-        self, reduced: Ints, missing: Ints, has_negative_cost: Bools
-    ) -> tuple[Ints, Bools]:
-        """For each class the least cost of mass ``missing`` from variants that have no negative
-        cost there, and which are picked for it.
-        """
-        cost = np.zeros(len(missing), np.int64)
-        picked = np.zeros_like(has_negative_cost)
-        deficient = np.flatnonzero(missing)
-        cells_of_a_class = len(missing) * (int(missing.max(initial=0)) + 1)
-        classes_at_once = max(1, _CELLS_AT_ONCE // cells_of_a_class)
-        for start in range(0, len(deficient), classes_at_once):
-            self.deadline.require_time()
-            chunk = deficient[start : start + classes_at_once]
-            # What is picked already cannot be picked for the cover.
-            weight = np.where(has_negative_cost[:, chunk], _FORBIDDEN, reduced[:, chunk])
-            covers = _knapsack_covers(weight, self.costs.mass, missing[chunk])
-            cost[chunk], picked[:, chunk] = covers
-        return cost, picked
-
-    def _choose_classes(
-        self, cost_with_mass: Ints, cost_without_mass: Ints, must_open: Bools
-    ) -> _ClassChoice:
-        """The cheapest choice of classes.
-
-        ``cost_with_mass``, ``cost_without_mass``: int64, shape (variants,); what a class costs that
-        must hold its mass, and one that need not.
-        """
-        cost = cost_with_mass.copy()
-        must = must_open.copy()
-        is_extended = np.zeros(len(cost), bool)
-        # Children have greater numbers than their parents: this goes upwards.
-        for node in sorted(self.children, reverse=True):
-            below = self.children[node]
-            opens = _children_to_open(cost[below], must[below])
-            must_extend = bool(must[below].any())
-            extended_cost = int(cost_without_mass[node]) + _exact_sum(cost[below][opens])
-            is_extended[node] = must_extend or extended_cost < int(cost_with_mass[node])
-            if is_extended[node]:
-                cost[node] = min(extended_cost, _FORBIDDEN)
-            must[node] |= must_extend
-        opened = self._outermost_open(cost, must)
-        if int(opened.sum()) > self.most_trees:
-            return _ClassChoice(_FORBIDDEN, opened, is_extended)
-        total = _exact_sum(cost[opened])
-        # Downwards again: where a class leaves its mass to its children, some of these open.
-        for node in sorted(self.children):
-            if opened[node] and is_extended[node]:
-                below = self.children[node]
-                opened[below] = _children_to_open(cost[below], must[below])
-        return _ClassChoice(total, opened, is_extended)
-
-    def _outermost_open(self, cost: Ints, must_open: Bools) -> Bools:
-        """The roots that open: those that must, and of the others the cheapest of negative cost, as
-        many as the mass suffices for.
-        """
-        is_root = self.parent < 0
-        opened = must_open & is_root
-        is_profitable = is_root & ~must_open & (cost < 0)
-        profitable = np.flatnonzero(is_profitable)
-        capacity_left = max(self.most_trees - int(opened.sum()), 0)
-        cheapest_first = np.argsort(cost[profitable], kind="stable")
-        opened[profitable[cheapest_first[:capacity_left]]] = True
-        return opened
-
-
-def _exact_sum(costs: Ints) -> int:
-    """The sum of some costs, forbidden ones among them, as an integer of any size."""
-    # int64 would wrap around, and a forbidden choice look like a gain.
-    return sum(costs.tolist())
-
-
-def _children_to_open(cost: Ints, must_open: Bools) -> Bools:
-    """Which children of an extended class open: those that must or have a negative cost, or else
-    the cheapest, since one at least has to.
-    """
-    opens = must_open | (cost < 0)
-    if not opens.any():
-        opens[np.argmin(cost)] = True
-    return opens
-
-
-def _knapsack_covers(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Bools]:
-    """For each column the least sum of weights whose mass is ``missing`` or more.
-
-    ``weight``: int64, shape (items, columns), positive; ``_FORBIDDEN`` where an item may not be
-    picked. ``mass``: int64, shape (items,). ``missing``: int64, shape (columns,), positive. Gives
-    the sums, ``_FORBIDDEN`` where there is none, and the items picked: bool, shape (items,
-    columns).
-
-    Above ``MOST_MASS_UNITS`` mass is counted in larger units, rounded up: items that had the mass
-    still have it, so the sum may come out lower, never higher.
-    """
-    # Each quotient is rounded up, which -(-a // b) does in integers.
-    mass_unit = -(-int(missing.max()) // MOST_MASS_UNITS)
-    mass = -(-mass // mass_unit)
-    missing = -(-missing // mass_unit)
-    heaviest_first = np.argsort(-mass, kind="stable")
-    order = [int(item) for item in heaviest_first if mass[item] > 0]
-    least, improves = _fill_cover_table(weight, mass, order, int(missing.max()))
-
-    # Backwards through the items: an item is picked where it improved what was still to be covered.
-    picked = np.zeros(weight.shape, bool)
-    columns = np.arange(weight.shape[1])
-    to_cover = missing.copy()
-    for step in range(len(order) - 1, -1, -1):
-        item = order[step]
-        picked[item] = improves[step, to_cover, columns]
-        to_cover = np.where(picked[item], np.maximum(to_cover - mass[item], 0), to_cover)
-    return least[missing, columns], picked
-
-
-def _fill_cover_table(weight: Ints, mass: Ints, order: list[int], most: int) -> tuple[Ints, Bools]:
-    """The dynamic programme of the covering knapsack, item after item of ``order``.
-
-    Gives the least weight of mass m or more, int64, shape (most + 1, columns), and where each item
-    improved it: bool, shape (items, most + 1, columns).
-    """
-    columns = weight.shape[1]
-    least = np.full((most + 1, columns), _FORBIDDEN, np.int64)
-    least[0] = 0
-    improves = np.zeros((len(order), most + 1, columns), bool)
-    for step, item in enumerate(order):
-        size = min(int(mass[item]), most)
-        with_item = np.empty_like(least[1:])
-        # Up to its own mass the item suffices alone; beyond, it is added to the cover of the rest.
-        with_item[:size] = weight[item]
-        with_item[size:] = least[1 : most + 1 - size] + weight[item]
-        np.less(with_item, least[1:], out=improves[step, 1:])
-        np.minimum(least[1:], with_item, out=least[1:])
-    return least, improves
-
-
-def _nearest_enclosing(range_end: Ints) -> Ints:
-    """For each row the nearest row before it whose range ``row : range_end[row]`` contains it:
-    int64; -1 where there is none.
-    """
-    parent = np.full(len(range_end), -1)
-    # The ranges are nested: those that contain a row are a path, the innermost last.
-    path = [-1]
-    for row in range(len(range_end)):
-        while path[-1] >= 0 and range_end[path[-1]] <= row:
-            path.pop()
-        parent[row] = path[-1]
-        path.append(row)
-    return parent
-
 
 FIRST_STEPS: Final = 200
 LATER_STEPS: Final = 30
@@ -331,7 +103,7 @@ class AStar(Anonymiser[AStarParams]):
       class, or does not;
     - expanding it makes one decision more, one way and the other. The two share no answer and miss
       none, so no answer is reached twice and no record of visited states is needed;
-    - f is ``relaxation``'s bound L(w) under the decisions: the moves decided (g) and the least that
+    - f is ``Relaxation``'s bound L(w) under the decisions: the moves decided (g) and the least that
       the others can still cost (h), at multipliers w that are improved by subgradient steps.
       **Admissible:** L(w) <= cost of every k-anonymous answer that keeps the decisions, for any w.
       **Consistent:** a state's f is never taken below that of the state it came from.
@@ -382,29 +154,207 @@ class AStar(Anonymiser[AStarParams]):
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
-    """Decisions, the last one first, and the multipliers that bound them best.
+class RelaxationValue:
+    """The value of L(w), in 1/``SCALE`` edits (no answer is allowed where it is ``_FORBIDDEN`` or
+    more), and the choice behind it.
 
-    The last decision: ``variant`` goes to ``class_variant``, or does not (``included``). Where
-    ``variant`` is ``_NO_CLASS``: ``class_variant`` is a class, or is none.
+    ``picked``: bool, shape (variants, variants); whether class j picks variant i. ``opened``: bool,
+    shape (variants,).
     """
 
-    parent: "_State | None"
-    variant: int
-    class_variant: int
-    included: bool
-    multipliers: Ints
+    value: int
+    picked: Bools
+    opened: Bools
+
+    @property
+    def bound(self) -> int:
+        """The least whole number of edits that is not below the value."""
+        return -(-self.value // SCALE)
+
+
+class Relaxation:
+    """L(w) for one problem; see the module's docstring."""
+
+    def __init__(self, costs: MoveCosts, deadline: Deadline = NO_LIMIT) -> None:
+        self.costs, self.deadline = costs, deadline
+        self.scaled_cost = SCALE * costs.move_cost
+        self.most_trees = max(1, int(costs.mass.sum()) // costs.k)
+        self.is_root = np.zeros(len(costs.mass), np.bool_)
+        self.children: dict[int, list[int]] = {}
+        # The variants that begin with a variant are a range, and these ranges are nested: those
+        # that contain a row are a path, the innermost last.
+        path: list[int] = []
+        for row in range(len(costs.mass)):
+            while path and costs.prefix_end[path[-1]] <= row:
+                path.pop()
+            if path:
+                self.children.setdefault(path[-1], []).append(row)
+            else:
+                self.is_root[row] = True
+            path.append(row)
+
+    def __call__(self, multipliers: Ints, may_move: Bools, must_open: Bools) -> RelaxationValue:
+        """L(``multipliers``) where variant i may go to class j only if ``may_move[i, j]``, and the
+        classes ``must_open`` must be open.
+
+        ``multipliers``: int64, shape (variants,), in 1/``SCALE`` edits. Raises ``OutOfTime`` where
+        the deadline is over before.
+        """
+        reduced = self.scaled_cost - multipliers[:, None]
+        reduced = np.where(may_move, reduced, _FORBIDDEN)
+        # A class without regard to its mass: whatever does not cost it anything joins.
+        has_negative_cost = reduced <= 0
+        cost_without_mass = np.minimum(reduced, 0).sum(axis=0)
+        # A class that must hold its mass: the cheapest cover of what is missing joins as well.
+        picked_mass = self.costs.mass @ has_negative_cost
+        missing = np.maximum(self.costs.required_mass - picked_mass, 0)
+        cover_cost, covering = self._least_covers(reduced, missing, has_negative_cost)
+        cost_with_mass = cost_without_mass + cover_cost
+        cost_with_mass[cover_cost >= _FORBIDDEN] = _FORBIDDEN
+        cost, opened, is_extended = self._choose_classes(
+            cost_with_mass, cost_without_mass, must_open
+        )
+        # A class with an open extension needs no cover.
+        members = has_negative_cost | (covering & ~is_extended)
+        value = _FORBIDDEN
+        # Costs below 0 may offset a forbidden one in part, but never half of it.
+        if cost < _FORBIDDEN // 2:
+            value = cost + int(multipliers.sum())
+        return RelaxationValue(value, members & opened, opened)
+
+    def _least_covers(
+        self, reduced: Ints, missing: Ints, has_negative_cost: Bools
+    ) -> tuple[Ints, Bools]:
+        """For each class the least cost of mass ``missing`` from variants that have no negative
+        cost there, and which are picked for it.
+        """
+        cost = np.zeros(len(missing), np.int64)
+        picked = np.zeros_like(has_negative_cost)
+        deficient = np.flatnonzero(missing)
+        cells_of_a_class = len(missing) * (int(missing.max(initial=0)) + 1)
+        classes_at_once = max(1, _CELLS_AT_ONCE // cells_of_a_class)
+        for start in range(0, len(deficient), classes_at_once):
+            self.deadline.require_time()
+            chunk = deficient[start : start + classes_at_once]
+            # What is picked already cannot be picked for the cover.
+            weight = np.where(has_negative_cost[:, chunk], _FORBIDDEN, reduced[:, chunk])
+            covers = _knapsack_covers(weight, self.costs.mass, missing[chunk])
+            cost[chunk], picked[:, chunk] = covers
+        return cost, picked
+
+    def _choose_classes(
+        self, cost_with_mass: Ints, cost_without_mass: Ints, must_open: Bools
+    ) -> tuple[int, Bools, Bools]:
+        """The cheapest choice of classes: its cost in 1/``SCALE`` edits, which open, and of which
+        an extension is open, so that they need no mass of their own.
+
+        ``cost_with_mass``, ``cost_without_mass``: int64, shape (variants,); what a class costs that
+        must hold its mass, and one that need not.
+        """
+        cost, must = cost_with_mass.copy(), must_open.copy()
+        is_extended = np.zeros(len(cost), np.bool_)
+        # Children have greater numbers than their parents: this goes upwards.
+        for node in sorted(self.children, reverse=True):
+            below = self.children[node]
+            opens = _children_to_open(cost[below], must[below])
+            must_extend = bool(must[below].any())
+            extended_cost = int(cost_without_mass[node]) + _exact_sum(cost[below][opens])
+            is_extended[node] = must_extend or extended_cost < int(cost_with_mass[node])
+            if is_extended[node]:
+                cost[node] = min(extended_cost, _FORBIDDEN)
+            must[node] |= must_extend
+        # Of the roots those open that must, and of the others the cheapest of negative cost, as
+        # many as the mass suffices for.
+        opened = must & self.is_root
+        profitable = np.flatnonzero(self.is_root & ~must & (cost < 0))
+        cheapest_first = np.argsort(cost[profitable], kind="stable")
+        capacity_left = max(self.most_trees - int(opened.sum()), 0)
+        opened[profitable[cheapest_first[:capacity_left]]] = True
+        if int(opened.sum()) > self.most_trees:
+            return _FORBIDDEN, opened, is_extended
+        total = _exact_sum(cost[opened])
+        # Downwards again: where a class leaves its mass to its children, some of these open.
+        for node in sorted(self.children):
+            if opened[node] and is_extended[node]:
+                below = self.children[node]
+                opened[below] = _children_to_open(cost[below], must[below])
+        return total, opened, is_extended
+
+
+def _exact_sum(costs: Ints) -> int:
+    """The sum of some costs, forbidden ones among them, as an integer of any size."""
+    # int64 would wrap around, and a forbidden choice look like a gain.
+    return sum(costs.tolist())
+
+
+def _children_to_open(cost: Ints, must_open: Bools) -> Bools:
+    """Which children of an extended class open: those that must or have a negative cost, or else
+    the cheapest, since one at least has to.
+    """
+    opens = must_open | (cost < 0)
+    if not opens.any():
+        opens[np.argmin(cost)] = True
+    return opens
+
+
+def _knapsack_covers(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Bools]:
+    """For each column the least sum of weights whose mass is ``missing`` or more.
+
+    ``weight``: int64, shape (items, columns), positive; ``_FORBIDDEN`` where an item may not be
+    picked. ``mass``: int64, shape (items,). ``missing``: int64, shape (columns,), positive. Gives
+    the sums, ``_FORBIDDEN`` where there is none, and the items picked: bool, shape (items,
+    columns).
+
+    Above ``MOST_MASS_UNITS`` mass is counted in larger units, rounded up: items that had the mass
+    still have it, so the sum may come out lower, never higher.
+    """
+    # Each quotient is rounded up, which -(-a // b) does in integers.
+    mass_unit = -(-int(missing.max()) // MOST_MASS_UNITS)
+    mass = -(-mass // mass_unit)
+    missing = -(-missing // mass_unit)
+    heaviest_first = np.argsort(-mass, kind="stable")
+    order = [int(item) for item in heaviest_first if mass[item] > 0]
+    columns, most = weight.shape[1], int(missing.max())
+    # least[m]: the least weight of mass m or more; improves[step, m]: whether that item lowered it.
+    least = np.full((most + 1, columns), _FORBIDDEN, np.int64)
+    least[0] = 0
+    improves = np.zeros((len(order), most + 1, columns), np.bool_)
+    for step, item in enumerate(order):
+        size = min(int(mass[item]), most)
+        with_item = np.empty_like(least[1:])
+        # Up to its own mass the item suffices alone; beyond, it is added to the cover of the rest.
+        with_item[:size] = weight[item]
+        with_item[size:] = least[1 : most + 1 - size] + weight[item]
+        np.less(with_item, least[1:], out=improves[step, 1:])
+        np.minimum(least[1:], with_item, out=least[1:])
+
+    # Backwards through the items: an item is picked where it improved what was still to be covered.
+    picked = np.zeros(weight.shape, np.bool_)
+    to_cover = missing.copy()
+    for step in range(len(order) - 1, -1, -1):
+        item = order[step]
+        picked[item] = improves[step, to_cover, np.arange(columns)]
+        to_cover = np.where(picked[item], np.maximum(to_cover - mass[item], 0), to_cover)
+    return least[missing, np.arange(columns)], picked
+
+
+_Decision = tuple[int, int, bool]
+"""``variant`` goes to ``class_variant``, or does not. Where ``variant`` is ``_NO_CLASS``:
+``class_variant`` is a class, or is none.
+"""
 
 
 @dataclass(order=True, slots=True)
-class _QueueEntry:
-    """A state in the queue: the least lower bound (f) first, then the latest."""
+class _State:
+    """Decisions, and the multipliers that bound them best; in the queue the least lower bound (f)
+    comes first, then the latest. ``undecided``: what to decide next.
+    """
 
     lower_bound: int
     sequence_number: int
-    state: _State = field(compare=False)
-    branching_decision: tuple[int, int] = field(compare=False)
-    """What to decide next: ``variant`` and ``class_variant``, as in ``_State``."""
+    decisions: tuple[_Decision, ...] = field(compare=False)
+    multipliers: Ints = field(compare=False)
+    undecided: tuple[int, int] = field(compare=False)
 
 
 class _AStarSearch:
@@ -414,7 +364,7 @@ class _AStarSearch:
         self.costs, self.deadline = costs, deadline
         self.target, self.cost = target, costs.total_cost(target)
         self.relaxation = Relaxation(costs, deadline)
-        self.queue: list[_QueueEntry] = []
+        self.queue: list[_State] = []
         # Downwards: of states with one bound, the latest comes first, which goes deep early.
         self.sequence_numbers = count(0, -1)
         self.least_bound, self.expanded = 0, 0
@@ -424,101 +374,86 @@ class _AStarSearch:
         """Expand states until the best answer is proved or a limit is met; say which, in plain
         words. ``memory``: in MiB.
         """
-        variants = len(self.target)
-        # A waiting state holds its multipliers and keeps those of the states that it came from: no
-        # more of these than of it.
-        most_states = max(1, memory * MIB // (2 * (8 * variants + _BYTES_OF_A_STATE)))
+        # As much again for what is at work beside the states that wait.
+        most_states = max(1, memory * MIB // (2 * (8 * len(self.target) + _BYTES_OF_A_STATE)))
         try:
-            return self._expand_states(most_states)
+            self._enqueue((), 0, self._initial_multipliers(), FIRST_STEPS)
+            while self.queue and self.queue[0].lower_bound < self.cost:
+                self.least_bound = self.queue[0].lower_bound
+                self.deadline.require_time()
+                if len(self.queue) >= most_states:
+                    return "the memory was used up"
+                state = heapq.heappop(self.queue)
+                self.expanded += 1
+                # One decision more, one way and the other.
+                for included in (True, False):
+                    decisions = (*state.decisions, (*state.undecided, included))
+                    self._enqueue(decisions, state.lower_bound, state.multipliers, LATER_STEPS)
+                self.progress.report(
+                    f"{self.cost:,} edits found, {self.least_bound:,} proved, "
+                    f"{len(self.queue):,} states wait"
+                )
         except OutOfTime:
             return "the time was used up"
-
-    def _expand_states(self, most_states: int) -> str:
-        start = _State(None, _NO_CLASS, _NO_CLASS, True, self._initial_multipliers())
-        self._enqueue_state(start, 0, FIRST_STEPS)
-        while self.queue and self.queue[0].lower_bound < self.cost:
-            self.least_bound = self.queue[0].lower_bound
-            if self.deadline.is_over:
-                return "the time was used up"
-            if len(self.queue) >= most_states:
-                return "the memory was used up"
-            self._expand_state(heapq.heappop(self.queue))
-            self.progress.report(
-                f"{self.cost:,} edits found, {self.least_bound:,} proved, "
-                f"{len(self.queue):,} states wait"
-            )
         self.least_bound = self.cost
         return "no whole variants can be moved at less cost"
 
-    def _expand_state(self, entry: _QueueEntry) -> None:
-        """Make one decision more, one way and the other."""
-        self.expanded += 1
-        state = entry.state
-        for included in (True, False):
-            child = _State(state, *entry.branching_decision, included, state.multipliers)
-            self._enqueue_state(child, entry.lower_bound, LATER_STEPS)
+    def _enqueue(
+        self, decisions: tuple[_Decision, ...], lower_bound: int, multipliers: Ints, steps: int
+    ) -> None:
+        """Bound the state of these decisions; keep it unless it holds no answer better than the
+        best, or a single one.
 
-    def _enqueue_state(self, state: _State, lower_bound: int, steps: int) -> None:
-        """Bound ``state``; keep it unless it holds no answer better than the best, or a single one.
-
-        ``lower_bound``: that of the state it came from.
+        ``lower_bound``, ``multipliers``: those of the state it came from.
         """
-        decisions = self._decisions_open_in(state)
-        choices = decisions.may_move.sum(axis=1)
+        may_move, must_open = self._left_open_by(decisions)
+        choices = may_move.sum(axis=1)
         if not choices.all():
             return
         if (choices == 1).all():
-            self._keep_if_better(np.argmax(decisions.may_move, axis=1))
+            self._keep_if_better(np.argmax(may_move, axis=1))
             return
         cost_before = self.cost
-        ascent = _MultiplierAscent(self, decisions, state.multipliers)
+        ascent = _Ascent(self, may_move, must_open, multipliers)
         # f never falls from a state to those that come from it: that makes it consistent.
         bound = max(lower_bound, ascent.improve_bound(steps))
-        found = ascent.best_answer
         # Climbing takes long: worth it at the start, and where the steps met a better answer.
-        is_worth_climbing = state.parent is None or self.cost < cost_before
-        if found is not None and is_worth_climbing:
-            self._keep_if_better(improve_by_hill_climbing(self.costs, found, self.deadline))
+        if ascent.best_answer is not None and (not decisions or self.cost < cost_before):
+            self._keep_if_better(
+                improve_by_hill_climbing(self.costs, ascent.best_answer, self.deadline)
+            )
         if bound < self.cost:
-            kept = replace(state, multipliers=ascent.multipliers)
             number = next(self.sequence_numbers)
-            decision = ascent.most_doubtful_decision()
-            heapq.heappush(self.queue, _QueueEntry(bound, number, kept, decision))
+            undecided = ascent.most_doubtful_decision()
+            heapq.heappush(
+                self.queue, _State(bound, number, decisions, ascent.multipliers, undecided)
+            )
 
-    def _decisions_open_in(self, state: _State) -> OpenDecisions:
-        """What the decisions of ``state`` leave possible."""
-        must_open = self._fixed_variants()
-        variants = len(must_open)
-        # A fixed variant may only stay; each of the others may move anywhere.
+    def _left_open_by(self, decisions: tuple[_Decision, ...]) -> tuple[Bools, Bools]:
+        """Whether variant i may still go to class j: bool, shape (variants, variants); and which
+        classes must open: bool, shape (variants,).
+
+        Variants that hold k stay, where mass counts cases and classes are variants: some optimal
+        answer leaves them where they are. (Were j's n >= k cases on b: move them back, which saves
+        n * d(j, b). Should b now fall short, let what is left there, fewer than k cases, go to j as
+        well, which costs less than k * d(j, b) more.)
+        """
+        costs, variants = self.costs, len(self.target)
+        counts_cases = (costs.mass == costs.cases).all()
+        has_no_extensions = (costs.prefix_end == np.arange(variants) + 1).all()
+        must_open = (costs.mass >= costs.k) & bool(counts_cases and has_no_extensions)
         may_move = np.broadcast_to(~must_open[:, None], (variants, variants)).copy()
         may_move[must_open, must_open] = True
-        # The decisions of a state are a chain: each state holds one, and the state before it.
-        decided = state
-        while decided.parent is not None:
-            variant, class_variant = decided.variant, decided.class_variant
-            if decided.included:
+        for variant, class_variant, included in decisions:
+            if included:
                 must_open[class_variant] = True
                 if variant != _NO_CLASS:
-                    is_chosen = np.arange(variants) == class_variant
-                    may_move[variant] &= is_chosen
+                    may_move[variant] &= np.arange(variants) == class_variant
             elif variant == _NO_CLASS:
                 may_move[:, class_variant] = False
             else:
                 may_move[variant, class_variant] = False
-            decided = decided.parent
-        return OpenDecisions(may_move, must_open)
-
-    def _fixed_variants(self) -> Bools:
-        """Variants that some optimal answer leaves where they are: bool, shape (variants,).
-
-        Those that hold k, where mass counts cases and classes are variants. (Were j's n >= k cases
-        on b: move them back, which saves n * d(j, b). Should b now fall short, let what is left
-        there, fewer than k cases, go to j as well, which costs less than k * d(j, b) more.)
-        """
-        costs = self.costs
-        counts_cases = (costs.mass == costs.cases).all()
-        has_no_extensions = (costs.prefix_end == np.arange(len(self.target)) + 1).all()
-        return (costs.mass >= costs.k) & bool(counts_cases and has_no_extensions)
+        return may_move, must_open
 
     def _initial_multipliers(self) -> Ints:
         """What it costs each variant to go to its nearest other: int64, shape (variants,), 1/SCALE
@@ -552,7 +487,7 @@ class _AStarSearch:
             self.target, self.cost = target, cost
 
 
-class _MultiplierAscent:
+class _Ascent:
     """Multipliers of one state, moved towards the highest bound, and how often what was chosen on
     the way.
 
@@ -561,38 +496,45 @@ class _MultiplierAscent:
     variant, and was open.
     """
 
-    def __init__(self, search: _AStarSearch, decisions: OpenDecisions, multipliers: Ints) -> None:
-        self.search, self.decisions, self.multipliers = search, decisions, multipliers
+    def __init__(
+        self, search: _AStarSearch, may_move: Bools, must_open: Bools, multipliers: Ints
+    ) -> None:
+        self.search, self.multipliers = search, multipliers
+        self.may_move, self.must_open = may_move, must_open
         self.best_answer: Ints | None = None
-        self.picked: Floats = np.zeros(decisions.may_move.shape)
+        self.picked: Floats = np.zeros(may_move.shape)
         self.opened: Floats = np.zeros(len(multipliers))
 
     def improve_bound(self, steps: int) -> int:
         """At most ``steps`` subgradient steps, of Polyak's length; the highest bound, in edits."""
-        search = self.search
-        multipliers = self.multipliers
-        highest = -(1 << 62)
+        search, multipliers = self.search, self.multipliers
+        highest, share = -(1 << 62), 1.0
         # Costs are never negative, so 0 is a bound before any step.
         bound = 0
         pace, idle_steps = 1.0, 0
-        patience = steps // 20
-        for step in range(steps):
-            relaxed = search.relaxation(multipliers, self.decisions)
+        least_cost = -1
+        for _ in range(steps):
+            relaxed = search.relaxation(multipliers, self.may_move, self.must_open)
             bound = max(bound, relaxed.bound)
             idle_steps += 1
             if relaxed.value > highest:
                 highest, self.multipliers = relaxed.value, multipliers
                 idle_steps = 0
             if bound < search.cost:
-                self._keep_answer(search.answer_from(relaxed))
+                answer = search.answer_from(relaxed)
+                if answer is not None:
+                    cost = search.costs.total_cost(answer)
+                    if self.best_answer is None or cost < least_cost:
+                        self.best_answer, least_cost = answer, cost
             # One minus how often each variant is picked: a subgradient of L.
             slope = 1 - relaxed.picked.sum(axis=1)
             squared_length = int(slope @ slope)
-            is_first = step == 0
-            self._record_choice(relaxed, 1.0 if is_first else _SHARE_OF_A_STEP)
+            self.picked += share * (relaxed.picked - self.picked)
+            self.opened += share * (relaxed.opened - self.opened)
+            share = _SHARE_OF_A_STEP
             if bound >= search.cost or squared_length == 0 or search.deadline.is_over:
                 break
-            if idle_steps > patience:
+            if idle_steps > steps // 20:
                 pace, idle_steps = pace / 2, 0
             # Polyak's step aims at the cost of the best answer, which no bound exceeds.
             distance_to_aim = search.cost * SCALE - relaxed.value
@@ -604,25 +546,11 @@ class _MultiplierAscent:
         """The decision that the steps leave most in doubt: a class (``_NO_CLASS``, class variant),
         or else a pair (variant, class variant).
         """
-        may_move = self.decisions.may_move
-        is_undecided = may_move.any(axis=0) & ~self.decisions.must_open
+        is_undecided = self.may_move.any(axis=0) & ~self.must_open
         certainty = np.where(is_undecided, np.abs(self.opened - 0.5), 1.0)
         if certainty.min() < _CERTAIN:
             return _NO_CLASS, int(np.argmin(certainty))
         # All classes are fairly certain: decide where a variant goes that still has a choice.
-        has_choice = (may_move.sum(axis=1) > 1)[:, None]
-        pair_certainty = np.where(may_move & has_choice, np.abs(self.picked - 0.5), 1.0)
+        has_choice = (self.may_move.sum(axis=1) > 1)[:, None]
+        pair_certainty = np.where(self.may_move & has_choice, np.abs(self.picked - 0.5), 1.0)
         return divmod(int(np.argmin(pair_certainty)), len(is_undecided))
-
-    def _keep_answer(self, answer: Ints | None) -> None:
-        """Keep ``answer`` if it is the first or costs less."""
-        if answer is None:
-            return
-        cost_of = self.search.costs.total_cost
-        if self.best_answer is None or cost_of(answer) < cost_of(self.best_answer):
-            self.best_answer = answer
-
-    def _record_choice(self, relaxed: RelaxationValue, share: float) -> None:
-        """Let ``share`` of the running shares be what ``relaxed`` chose."""
-        self.picked += share * (relaxed.picked - self.picked)
-        self.opened += share * (relaxed.opened - self.opened)

@@ -11,21 +11,16 @@ from pydantic import JsonValue
 
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.mechanisms.base import Theorem
-from cloakwork.mechanisms.kanon.deadline import Deadline
+from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline, RateLimitedProgress
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, Solution
-from cloakwork.mechanisms.kanon.whole_variants import (
-    MoveCosts,
-    RateLimitedProgress,
-    improve_by_hill_climbing,
-)
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, improve_by_hill_climbing
 
 PAPER: Final = (
     "Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log sanitization for "
     "privacy-preserving process mining, Data & Knowledge Engineering, 2023"
 )
 _NO_VARIANT: Final = -1
-_NO_LIMIT: Final = Deadline()
 _FAR: Final = np.iinfo(np.int64).max // 4
 """Cost where there is no variant to move to; sums of a few of them still fit."""
 
@@ -92,7 +87,7 @@ class BestFirst(Anonymiser[BestFirstParams]):
         return solution, {"greedy_distance": costs.total_cost(greedy)}
 
 
-def search_best_first(costs: MoveCosts, deadline: Deadline = _NO_LIMIT) -> Ints:
+def search_best_first(costs: MoveCosts, deadline: Deadline = NO_LIMIT) -> Ints:
     """The end of the greedy search: the variant that each variant's cases are on, int64, shape
     (variants,). Raises ``OutOfTime`` where ``deadline`` is over before.
     """

@@ -1,14 +1,9 @@
-"""Blocks of variants that are near each other, without comparing all pairs of them.
+"""A k-anonymous answer for any number of variants, within any time: block by block.
 
-Merging classes in many blocks of variants at once.
-
-What a single block needs is a few operations on short arrays, again and again; taken for many
-blocks together, each step of all of them is one operation on long arrays.
-
-A k-anonymous answer for any number of variants, within any time: block by block.
-
-All pairs of 100,000 variants are 10^10 distances. Here only variants of one block are compared
-(module ``blocks``); blocks overlap from round to round, so that classes move across their borders.
+All pairs of 100,000 variants are 10^10 distances. Here only variants of one block are compared,
+which are near each other; blocks overlap from round to round, so that classes move across their
+borders. Classes are merged in many blocks at once: what a single block needs is a few operations on
+short arrays, again and again; taken together, each step of all of them is one on long arrays.
 
 The work is counted in pairs that are compared, and a search may make as many as its seconds allow
 on a slow machine: where it ends by that count, the answer follows from the variants and the
@@ -22,10 +17,9 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.log.sequences import EditDistances
-from cloakwork.mechanisms.kanon.deadline import Deadline
-from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem
-from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, RateLimitedProgress, climb_hill
+from cloakwork.mechanisms.kanon.deadline import Deadline, RateLimitedProgress
+from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, climb_hill
 
 _MULTIPLIER: Final = 2_654_435_761
 """Knuth's multiplicative hash: it spreads the choice of pivots, and draws nothing."""
@@ -292,40 +286,29 @@ class _BlockSearch:
     """
 
     def __init__(self, problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> None:
-        self.problem, self.seconds, self.deadline = problem, seconds, deadline
-        variants = len(problem.texts)
-        self.target = np.arange(variants)
-        self.cost = np.zeros(variants, np.int64)
-        work = min(seconds, 86_400.0) * PAIRS_PER_SECOND
-        self.work_left = work
-        fitting = int(_SHARE_FOR_FIRST_ANSWER * work / max(variants, 1))
+        self.problem, self.deadline = problem, deadline
+        self.rows = np.arange(len(problem.texts))
+        self.target = self.rows.copy()
+        self.cost = np.zeros(len(self.rows), np.int64)
+        self.work_left = min(seconds, 86_400.0) * PAIRS_PER_SECOND
+        fitting = int(_SHARE_FOR_FIRST_ANSWER * self.work_left / max(len(self.rows), 1))
         self.block_size = min(max(fitting, _SMALLEST_BLOCK), _LARGEST_BLOCK)
         self.progress = RateLimitedProgress()
         self.has_converged = False
 
     def find_first_answer(self) -> None:
         """Merge in blocks of all variants."""
-        problem = self.problem
-        rows = np.arange(len(problem.texts))
+        problem, each = self.problem, np.ones_like(self.rows)
         blocks = partition_into_blocks(
-            problem,
-            rows,
-            np.ones_like(rows),
-            problem.mass,
-            self.block_size,
-            0,
-            self.deadline,
+            problem, self.rows, each, problem.mass, self.block_size, 0, self.deadline
         )
         # Half of the time at most, so that blocks of a slow machine gather without comparisons.
         merging = self.deadline.share(0.5)
         for batch in self._batches_of(blocks):
-            if merging.is_over or len(batch[0]) > self.block_size:
-                self._gather_consecutive(batch)
-            else:
-                for block, target in zip(batch, self._merged(batch), strict=True):
-                    self.target[block] = target
+            for block, target in zip(batch, self._gathered(batch, merging), strict=True):
+                self.target[block] = target
             self.progress.report(f"{self.cost.sum():,} edits so far")
-        self._measure()
+        self.cost = problem.distances.pairs(self.rows, self.target) * problem.cases
 
     def improve(self) -> None:
         """Rounds over other blocks, then climbing in each block, while there is work to do."""
@@ -344,7 +327,7 @@ class _BlockSearch:
             is_complete = self._climb_in_blocks(size, round_)
             gain = before - int(self.cost.sum())
             if is_complete and gain <= _LEAST_GAIN * before:
-                self.has_converged = size >= min(_LARGEST_CLIMBING_BLOCK, len(self.target))
+                self.has_converged = size >= min(_LARGEST_CLIMBING_BLOCK, len(self.rows))
                 size *= 2
 
     def stop_reason(self) -> str:
@@ -358,40 +341,35 @@ class _BlockSearch:
     def _may_go_on(self) -> bool:
         return self.work_left > 0 and not self.deadline.is_over
 
-    def _measure(self) -> None:
-        rows = np.arange(len(self.target))
-        distance = self.problem.distances.pairs(rows, self.target)
-        self.cost = distance * self.problem.cases
-
     def _batches_of(self, blocks: list[Ints]) -> Iterator[list[Ints]]:
         """Blocks of similar length, as many as are merged together."""
-        in_order = sorted(blocks, key=len)
         batch: list[Ints] = []
-        for block in in_order:
+        for block in sorted(blocks, key=len):
             places = len(block)
-            is_full = batch and (len(batch) + 1) * places**2 > _CELLS_AT_ONCE
-            if is_full or (batch and len(batch[0]) <= self.block_size < places):
+            is_full = (len(batch) + 1) * places**2 > _CELLS_AT_ONCE
+            is_first_too_large = bool(batch) and len(batch[0]) <= self.block_size < places
+            if batch and (is_full or is_first_too_large):
                 yield batch
                 batch = []
             batch.append(block)
         if batch:
             yield batch
 
-    def _gather_consecutive(self, batch: list[Ints]) -> None:
-        """Groups of mass k in the order of each block, each on its most frequent variant."""
+    def _gathered(self, batch: list[Ints], merging: Deadline) -> list[Ints]:
+        """Where the variants of each block gather: by merging or, where ``merging`` is over or they
+        are too many, in groups of mass k in their order, each on its most frequent variant.
+        """
         problem = self.problem
-        for block in batch:
-            group = consecutive_groups(problem.mass[block], problem.k)
-            order = np.lexsort((np.arange(len(block)), -problem.cases[block], group))
-            first = np.flatnonzero(np.diff(group[order], prepend=-1))
-            self.target[block] = block[order[first]][group]
-
-    def _merged(self, batch: list[Ints]) -> list[Ints]:
-        """Where merging sends the variants of each block."""
-        problem = self.problem
-        places = max(map(len, batch))
-        shape = (len(batch), places)
-        distance = np.zeros((*shape, places), np.int64)
+        if merging.is_over or len(batch[0]) > self.block_size:
+            targets = []
+            for block in batch:
+                group = consecutive_groups(problem.mass[block], problem.k)
+                order = np.lexsort((np.arange(len(block)), -problem.cases[block], group))
+                first = np.flatnonzero(np.diff(group[order], prepend=-1))
+                targets.append(block[order[first]][group])
+            return targets
+        shape = (len(batch), max(map(len, batch)))
+        distance = np.zeros((*shape, shape[1]), np.int64)
         cases, mass = np.zeros(shape, np.int64), np.full(shape, NO_VARIANT)
         for number, block in enumerate(batch):
             size = len(block)
@@ -406,24 +384,18 @@ class _BlockSearch:
         """Move variants to the nearest class of their block, where the class that they leave holds
         mass k without them; those that save most come first.
         """
-        problem = self.problem
-        rows = np.arange(len(problem.texts))
+        problem, most = self.problem, _GROWTH * self.block_size
+        each, enough = np.ones_like(self.rows), np.full_like(self.rows, problem.k)
         blocks = partition_into_blocks(
-            problem,
-            rows,
-            np.ones_like(rows),
-            np.full_like(rows, problem.k),
-            _GROWTH * self.block_size,
-            round_,
-            self.deadline,
+            problem, self.rows, each, enough, most, round_, self.deadline
         )
-        is_class = np.bincount(self.target, minlength=len(rows)) > 0
+        is_class = np.bincount(self.target, minlength=len(self.rows)) > 0
         nearest, nearest_cost = self.target.copy(), self.cost.copy()
         for block in blocks:
             classes = block[is_class[block]]
             if not self._may_go_on():
                 break
-            if not len(classes) or len(block) > _GROWTH * self.block_size:
+            if not len(classes) or len(block) > most:
                 continue
             self.work_left -= len(block) * len(classes)
             distance = problem.distances.between(block, classes)
@@ -432,47 +404,17 @@ class _BlockSearch:
             is_better = cost < self.cost[block]
             nearest[block[is_better]] = classes[best[is_better]]
             nearest_cost[block[is_better]] = cost[is_better]
-        self._make_moves(nearest, nearest_cost)
 
-    def _make_moves(self, nearest: Ints, nearest_cost: Ints) -> None:
         saving = self.cost - nearest_cost
         movers = np.flatnonzero(saving > 0)
-        held = np.bincount(self.target, self.problem.mass, len(self.target)).astype(np.int64)
-        surplus = (held - self.problem.k).tolist()
-        mass, targets = self.problem.mass.tolist(), self.target.tolist()
+        held = np.bincount(self.target, problem.mass, len(self.rows)).astype(np.int64)
+        surplus, mass = (held - problem.k).tolist(), problem.mass.tolist()
         for mover in movers[np.argsort(-saving[movers], kind="stable")].tolist():
-            leaves, joins = targets[mover], int(nearest[mover])
+            leaves, joins = int(self.target[mover]), int(nearest[mover])
             if mass[mover] <= surplus[leaves]:
                 surplus[leaves] -= mass[mover]
                 surplus[joins] += mass[mover]
                 self.target[mover], self.cost[mover] = joins, nearest_cost[mover]
-
-    def _blocks_of_classes(self, size: int, round_: int) -> list[Ints]:
-        """Blocks of whole classes that are near each other: their members and targets; classes of
-        more than ``size`` members are left out.
-        """
-        problem = self.problem
-        opened, class_of = np.unique(self.target, return_inverse=True)
-        members = np.bincount(class_of)
-        small = np.flatnonzero(members < size)
-        blocks = partition_into_blocks(
-            problem,
-            opened[small],
-            members[small],
-            np.full(len(small), problem.k),
-            size,
-            round_,
-            self.deadline,
-        )
-        by_class = np.argsort(class_of, kind="stable")
-        end = np.cumsum(members)
-        return [
-            self._members(np.searchsorted(opened, block), by_class, end - members, end)
-            for block in blocks
-        ]
-
-    def _members(self, classes: Ints, by_class: Ints, start: Ints, end: Ints) -> Ints:
-        return np.sort(np.concatenate([by_class[start[c] : end[c]] for c in classes]))
 
     def _climb_in_blocks(self, size: int, round_: int) -> bool:
         """Improve block after block, a class at a time, the costliest blocks first; whether all
@@ -480,7 +422,20 @@ class _BlockSearch:
         """
         if not self._may_go_on():
             return False
-        blocks = self._blocks_of_classes(size, round_)
+        # Blocks of whole classes that are near each other; those of too many members are left out.
+        problem = self.problem
+        opened, class_of = np.unique(self.target, return_inverse=True)
+        members = np.bincount(class_of)
+        small = np.flatnonzero(members < size)
+        enough = np.full(len(small), problem.k)
+        of_classes = partition_into_blocks(
+            problem, opened[small], members[small], enough, size, round_, self.deadline
+        )
+        by_class = np.split(np.argsort(class_of, kind="stable"), np.cumsum(members)[:-1])
+        blocks = []
+        for classes in of_classes:
+            of_block = [by_class[number] for number in np.searchsorted(opened, classes)]
+            blocks.append(np.sort(np.concatenate(of_block)))
         blocks.sort(key=lambda block: -float(self.cost[block].mean()))
         for block in blocks:
             if not self._may_go_on():
@@ -491,36 +446,13 @@ class _BlockSearch:
         return True
 
     def _climb(self, block: Ints) -> None:
-        problem = self.problem
         # A class may gather on a variant whose own cases are in a class elsewhere.
-        is_inside = np.isin(self.target[block], block)
-        if not is_inside.all():
+        if not np.isin(self.target[block], block).all():
             return
         self.work_left -= _PAIRS_OF_A_CLIMB * len(block) ** 2
-        part = part_of(problem, block)
-        costs = MoveCosts.of(part, "kanon/optimal")
+        costs = MoveCosts.of(self.problem.restricted_to(block), "kanon/optimal")
         start = np.searchsorted(block, self.target[block])
         found = climb_hill(costs, start, self.deadline)
-        saving = costs.total_cost(start) - costs.total_cost(found)
-        if saving > 0:
-            rows = np.arange(len(block))
+        if costs.total_cost(start) > costs.total_cost(found):
             self.target[block] = block[found]
-            self.cost[block] = costs.move_cost[rows, found]
-
-
-def part_of(problem: KAnonymityProblem, rows: Ints) -> KAnonymityProblem:
-    """The problem of some variants alone (int64, ascending)."""
-    texts = tuple(problem.texts[row] for row in rows)
-    return KAnonymityProblem(
-        texts,
-        problem.cases[rows],
-        problem.mass[rows],
-        problem.k,
-        problem.scope,
-        EditDistances(texts, problem.distances.metric),
-    )
-
-
-def whole_moves(problem: KAnonymityProblem, answer: BlockAnswer) -> Assignment:
-    """The answer as an assignment."""
-    return Assignment.of_targets(problem, answer.target)
+            self.cost[block] = costs.move_cost[np.arange(len(block)), found]

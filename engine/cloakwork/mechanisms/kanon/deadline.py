@@ -1,9 +1,16 @@
-"""One clock for a whole search: when it must end, and how much of its time is left."""
+"""One clock for a whole search: when it must end, how much of its time is left, and when it has
+last told how far it is.
+"""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
+from typing import Final
+
+from cloakwork.base.progress import say
+
+SECONDS_BETWEEN_MESSAGES: Final = 1.0
 
 
 class OutOfTime(Exception):
@@ -38,7 +45,7 @@ class Deadline:
 
     def share(self, share: float) -> "Deadline":
         """The end of ``share`` of the time that is left."""
-        return Deadline(min(self.clock() + share * self.seconds_left, self.ends_at), self.clock)
+        return self.within(share * self.seconds_left)
 
     def within(self, seconds: float) -> "Deadline":
         """``seconds`` from now, or this one where it is earlier."""
@@ -48,3 +55,19 @@ class Deadline:
         """Raise ``OutOfTime`` where none is left."""
         if self.is_over:
             raise OutOfTime
+
+
+NO_LIMIT: Final = Deadline()
+
+
+class RateLimitedProgress:
+    """Reports how far long work is, at most once in ``SECONDS_BETWEEN_MESSAGES``."""
+
+    def __init__(self) -> None:
+        self.last_report = monotonic()
+
+    def report(self, message: str) -> None:
+        """Report ``message``, or pass over it when something was reported just now."""
+        if monotonic() - self.last_report > SECONDS_BETWEEN_MESSAGES:
+            self.last_report = monotonic()
+            say(message)

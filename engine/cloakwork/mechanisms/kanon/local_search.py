@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Ints
-from cloakwork.mechanisms.kanon.deadline import Deadline
+from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline
 from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
 from cloakwork.mechanisms.kanon.lower_bound import (
     CertifiedBound,
@@ -25,7 +25,6 @@ from cloakwork.mechanisms.kanon.problem import (
     smallest_class,
 )
 
-_NO_LIMIT: Final = Deadline()
 _FORBIDDEN: Final = np.iinfo(np.int64).max // 4
 """Cost of merging what no longer is a class, or needs no merging."""
 _SMALLEST_NEIGHBOURHOOD: Final = 60
@@ -38,7 +37,7 @@ _SHARE_FOR_BOUND: Final = 0.2
 
 
 def merge_classes(
-    problem: KAnonymityProblem, start: Ints | None = None, deadline: Deadline = _NO_LIMIT
+    problem: KAnonymityProblem, start: Ints | None = None, deadline: Deadline = NO_LIMIT
 ) -> Assignment:
     """An answer by merging: as long as a class holds too little, the one that is cheapest to merge
     joins another.

@@ -12,7 +12,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.blocks import search_in_blocks
-from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime
+from cloakwork.mechanisms.kanon.deadline import Deadline, OutOfTime, RateLimitedProgress
 from cloakwork.mechanisms.kanon.family import (
     DISTANCE_OPTION,
     K_ANONYMOUS,
@@ -40,11 +40,7 @@ from cloakwork.mechanisms.kanon.problem import (
     relative_gap,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.whole_variants import (
-    MoveCosts,
-    RateLimitedProgress,
-    improve_by_hill_climbing,
-)
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, improve_by_hill_climbing
 
 _COLUMNS_OF_A_VARIANT: Final = 12
 _FEWEST_COLUMNS: Final = 30_000

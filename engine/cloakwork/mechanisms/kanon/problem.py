@@ -56,6 +56,14 @@ class KAnonymityProblem:
         ascending = tuple(texts[row] for row in order)
         return cls(ascending, counts, counts, k, scope, EditDistances(ascending, metric))
 
+    def restricted_to(self, rows: Ints) -> "KAnonymityProblem":
+        """The problem of some variants alone (int64, ascending)."""
+        texts = tuple(self.texts[row] for row in rows)
+        distances = EditDistances(texts, self.distances.metric)
+        return KAnonymityProblem(
+            texts, self.cases[rows], self.mass[rows], self.k, self.scope, distances
+        )
+
     @property
     def is_feasible(self) -> bool:
         """Whether any answer exists: the log is empty, or there is mass k in all, so that one
@@ -108,16 +116,6 @@ def edit_cost(problem: KAnonymityProblem, assignment: Assignment) -> int:
     return int(distance @ assignment.cases[moved])
 
 
-def held_mass(problem: KAnonymityProblem, assignment: Assignment) -> Ints:
-    """The mass that each variant ends with: int64, shape (variants,).
-
-    Where mass is not the number of cases, no variant may be split.
-    """
-    counts_cases = problem.mass is problem.cases or bool((problem.mass == problem.cases).all())
-    mass = assignment.cases if counts_cases else problem.mass[assignment.source]
-    return np.bincount(assignment.target, mass, len(problem.texts)).astype(np.int64)
-
-
 def smallest_class(problem: KAnonymityProblem, assignment: Assignment) -> int | None:
     """The least mass of any class that keeps cases, in the problem's scope; None when there is no
     class.
@@ -125,7 +123,10 @@ def smallest_class(problem: KAnonymityProblem, assignment: Assignment) -> int | 
     kept = np.unique(assignment.target)
     if not len(kept):
         return None
-    mass = held_mass(problem, assignment)
+    # Where mass is not the number of cases, no variant may be split.
+    counts_cases = problem.mass is problem.cases or bool((problem.mass == problem.cases).all())
+    moved_mass = assignment.cases if counts_cases else problem.mass[assignment.source]
+    mass = np.bincount(assignment.target, moved_mass, len(problem.texts)).astype(np.int64)
     if problem.scope == "variants":
         return int(mass[kept].min())
     mass_of_prefix: dict[str, int] = {}

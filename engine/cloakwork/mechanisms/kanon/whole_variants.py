@@ -1,4 +1,5 @@
-"""Moves of whole variants: what they cost, and when the result is k-anonymous.
+"""Moves of whole variants: what they cost, when the result is k-anonymous, how it becomes so, and
+how it is improved a class at a time.
 
 A *class* is a variant that holds cases. The texts are sorted, which makes both scopes one rule: the
 variants that begin with variant j are the rows ``j : prefix_end[j]``, and an answer is k-anonymous
@@ -11,11 +12,6 @@ skips j's extensions, and ``required_mass`` is k, but 0 for the variant without 
 prefix. (A node of the prefix tree that lies on the way to j holds at least what j's own node holds,
 so no other node needs to be checked.) A class that has an extension which is a class too satisfies
 the rule when its extensions do: only classes without one can fall short.
-
-The nearest k-anonymous answer to any wish: classes that fall short are filled or closed.
-
-Local improvement of an answer that moves whole variants: one class opened, closed or replaced
-at a time.
 """
 
 from bisect import bisect_right
@@ -23,7 +19,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from time import monotonic
 from typing import Final
 
 import numpy as np
@@ -31,28 +26,20 @@ from numpy.typing import NDArray
 
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import MechanismError
-from cloakwork.base.progress import say
 from cloakwork.log.sequences import MOST_EVENTS
-from cloakwork.mechanisms.kanon.deadline import Deadline
+from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline, RateLimitedProgress
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem
 
 MOST_VARIANTS: Final = 6000
 """For each pair of variants the greedy search takes 18 bytes, A* some 50."""
-SECONDS_BETWEEN_MESSAGES: Final = 1.0
 _LAST_CHARACTER: Final = chr(0x10FFFF)
+_CLOSED_AT_ONCE: Final = 2
+"""How many neighbouring classes a perturbation closes."""
+_VARIANTS_TRIED_NEARBY: Final = 20
+"""How many variants around them are then tried."""
 
-
-class RateLimitedProgress:
-    """Reports how far long work is, at most once in ``SECONDS_BETWEEN_MESSAGES``."""
-
-    def __init__(self) -> None:
-        self.last_report = monotonic()
-
-    def report(self, message: str) -> None:
-        """Report ``message``, or pass over it when something was reported just now."""
-        if monotonic() - self.last_report > SECONDS_BETWEEN_MESSAGES:
-            self.last_report = monotonic()
-            say(message)
+_TriedWithoutGain = defaultdict[bytes, set[int]]
+"""By answer (its digest) the variants that offered nothing there; they are not tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +67,20 @@ class MoveCosts:
         """The costs of ``problem``. Raises ``MechanismError`` (in the name of ``mechanism``) for
         more than 6,000 variants, or for a case so long that distances might not fit the matrix.
         """
-        _require_comparable(problem, mechanism)
         variants = len(problem.texts)
+        if variants > MOST_VARIANTS:
+            raise MechanismError(
+                mechanism,
+                f"it compares all pairs of variants, of which the log has {variants:,}; "
+                f"it takes {MOST_VARIANTS:,} at most "
+                "(kanon/optimal and kanon/pretsa take any number)",
+            )
+        if max(map(len, problem.texts), default=0) > MOST_EVENTS:
+            raise MechanismError(
+                mechanism,
+                f"it takes cases of {MOST_EVENTS:,} events at most, and the log holds a longer one "
+                "(kanon/optimal and kanon/pretsa take any length)",
+            )
         distance = problem.distances.matrix
         required_mass = np.full(variants, problem.k, np.int64)
         prefix_end = np.arange(1, variants + 1)
@@ -116,8 +115,7 @@ class MoveCosts:
         """
         # Each variant is among the rows that begin with it, so it is taken off again.
         extensions = self.sum_over_extensions(classes.astype(np.int64)) - classes
-        is_extended = extensions > 0
-        return np.where(is_extended, 0, self.required_mass)
+        return np.where(extensions > 0, 0, self.required_mass)
 
     def total_cost(self, target: Ints) -> int:
         """The edits of all cases when i becomes ``target[i]``."""
@@ -133,28 +131,10 @@ class MoveCosts:
         return np.bincount(target, minlength=len(target)) > 0
 
 
-def _require_comparable(problem: KAnonymityProblem, mechanism: str) -> None:
-    """Refuse a problem whose matrix of distances would be too large or not fit its type."""
-    variants = len(problem.texts)
-    if variants > MOST_VARIANTS:
-        raise MechanismError(
-            mechanism,
-            f"it compares all pairs of variants, of which the log has {variants:,}; "
-            f"it takes {MOST_VARIANTS:,} at most (kanon/optimal and kanon/pretsa take any number)",
-        )
-    if max(map(len, problem.texts), default=0) > MOST_EVENTS:
-        raise MechanismError(
-            mechanism,
-            f"it takes cases of {MOST_EVENTS:,} events at most, and the log holds a longer one "
-            "(kanon/optimal and kanon/pretsa take any length)",
-        )
-
-
 def nearest_classes(costs: MoveCosts, classes: Bools) -> Ints:
     """For each variant the nearest of ``classes`` (ties: the first): int64, shape (variants,)."""
-    opened = np.flatnonzero(classes)
-    nearest = np.argmin(costs.distance[opened], axis=0)
-    return np.asarray(opened[nearest], np.int64)
+    everyone = np.ones(len(classes), np.bool_)
+    return with_moved_to_nearest(costs, classes, np.zeros(len(classes), np.int64), everyone)
 
 
 def with_moved_to_nearest(costs: MoveCosts, classes: Bools, target: Ints, moving: Bools) -> Ints:
@@ -189,36 +169,30 @@ def repair_to_k_anonymous(costs: MoveCosts, classes: Bools, target: Ints, neares
         held, required = costs.held_mass(target), costs.required_mass_beside(classes)
         deficient = np.flatnonzero(classes & (held < required))
         if not len(deficient):
-            return _move_to_nearest_where_possible(costs, classes, target, nearest)
+            return _moved_to_nearest_where_possible(costs, classes, target, nearest)
         # The smallest first: its repair may fill others.
         smallest = int(deficient[np.argmin(held[deficient])])
-        repairs = (
-            _with_class_filled(costs, target, held - required, smallest),
-            _with_class_closed(costs, classes, target, smallest),
-        )
-        possible = [repaired for repaired in repairs if repaired is not None]
-        target = min(possible, key=costs.total_cost)
-
-
-def _with_class_closed(costs: MoveCosts, classes: Bools, target: Ints, closing: int) -> Ints | None:
-    """``target`` without the class ``closing``; None when there is no other."""
-    others = classes.copy()
-    others[closing] = False
-    if not others.any():
-        return None
-    return with_moved_to_nearest(costs, others, target, target == closing)
+        repairs = []
+        filled = _with_class_filled(costs, target, held - required, smallest)
+        if filled is not None:
+            repairs.append(filled)
+        others = classes.copy()
+        others[smallest] = False
+        if others.any():
+            repairs.append(with_moved_to_nearest(costs, others, target, target == smallest))
+        target = min(repairs, key=costs.total_cost)
 
 
 def _with_class_filled(
-    costs: MoveCosts, target: Ints, surplus_mass: Ints, deficient: int
+    costs: MoveCosts, target: Ints, surplus: Ints, deficient: int
 ) -> Ints | None:
     """``target`` with variants moved to ``deficient`` until it holds enough; None when the others
     cannot spare it.
 
-    ``surplus_mass``: int64, shape (variants,); the mass that each class can lose, negative where
-    it lacks some.
+    ``surplus``: int64, shape (variants,); the mass that each class can lose, negative where it
+    lacks some.
     """
-    target, surplus, mass = target.copy(), surplus_mass.copy(), costs.mass
+    target, surplus, mass = target.copy(), surplus.copy(), costs.mass
     cost_now = costs.move_cost[np.arange(len(target)), target]
     extra_cost = costs.move_cost[:, deficient] - cost_now
     while surplus[deficient] < 0:
@@ -236,7 +210,7 @@ def _with_class_filled(
     return target
 
 
-def _move_to_nearest_where_possible(
+def _moved_to_nearest_where_possible(
     costs: MoveCosts, classes: Bools, target: Ints, nearest: Ints
 ) -> Ints:
     """``target``, with variants moved to their nearest class wherever the class that they leave can
@@ -245,13 +219,12 @@ def _move_to_nearest_where_possible(
     rows = np.arange(len(target))
     nearest = with_moved_to_nearest(costs, classes, nearest, ~classes[nearest])
     saving = costs.move_cost[rows, target] - costs.move_cost[rows, nearest]
-    if not (saving > 0).any():
+    savers = np.flatnonzero(saving > 0)
+    if not len(savers):
         return target
     target = target.copy()
     surplus = costs.held_mass(target) - costs.required_mass_beside(classes)
-    most_saving_first = np.argsort(-saving, kind="stable")
-    savers = int((saving > 0).sum())
-    for moved in most_saving_first[:savers]:
+    for moved in savers[np.argsort(-saving[savers], kind="stable")]:
         if costs.mass[moved] <= surplus[target[moved]]:
             surplus[target[moved]] -= costs.mass[moved]
             surplus[nearest[moved]] += costs.mass[moved]
@@ -259,20 +232,7 @@ def _move_to_nearest_where_possible(
     return target
 
 
-CLOSED_AT_ONCE: Final = 2
-"""How many neighbouring classes a perturbation closes."""
-VARIANTS_TRIED_NEARBY: Final = 20
-"""How many variants around them are then tried."""
-
-_NO_LIMIT: Final = Deadline()
-
-TriedWithoutGain = defaultdict[bytes, set[int]]
-"""By answer (its digest) the variants that offered nothing there; they are not tried again."""
-
-
-def improve_by_hill_climbing(
-    costs: MoveCosts, target: Ints, deadline: Deadline = _NO_LIMIT
-) -> Ints:
+def improve_by_hill_climbing(costs: MoveCosts, target: Ints, deadline: Deadline = NO_LIMIT) -> Ints:
     """An answer that costs no more than the k-anonymous answer ``target``: int64, shape
     (variants,).
 
@@ -283,17 +243,24 @@ def improve_by_hill_climbing(
     ``deadline`` is over. Deterministic otherwise.
     """
     progress = RateLimitedProgress()
-    without_gain: TriedWithoutGain = defaultdict(set)
-    target = _climb_hill(costs, target, np.arange(len(target)), without_gain, deadline)
+    without_gain: _TriedWithoutGain = defaultdict(set)
+    target = _climb(costs, target, np.arange(len(target)), without_gain, deadline)
     for variant in range(len(target)):
         if deadline.is_over:
             break
         progress.report(f"improving an answer of {costs.total_cost(target):,} edits")
-        perturbed = _with_neighbours_closed(costs, target, variant)
-        if perturbed is None:
+        classes = costs.open_classes(target)
+        opened = np.flatnonzero(classes)
+        is_small = classes[variant] and costs.held_mass(target)[variant] < 2 * costs.k
+        if not is_small or len(opened) <= _CLOSED_AT_ONCE:
             continue
-        nearby = np.argsort(costs.distance[variant], kind="stable")[:VARIANTS_TRIED_NEARBY]
-        found = _climb_hill(costs, perturbed, nearby, without_gain, deadline)
+        by_distance = np.argsort(costs.distance[variant, opened], kind="stable")
+        fewer = classes.copy()
+        fewer[opened[by_distance[:_CLOSED_AT_ONCE]]] = False
+        nearest = nearest_classes(costs, classes)
+        perturbed = repair_to_k_anonymous(costs, fewer, target, nearest)
+        nearby = np.argsort(costs.distance[variant], kind="stable")[:_VARIANTS_TRIED_NEARBY]
+        found = _climb(costs, perturbed, nearby, without_gain, deadline)
         target = min(target, found, key=costs.total_cost)
     return target
 
@@ -302,58 +269,41 @@ def climb_hill(costs: MoveCosts, target: Ints, deadline: Deadline) -> Ints:
     """The first part of ``improve_by_hill_climbing``, which gains most: variant after variant is
     tried until none offers anything.
     """
-    return _climb_hill(costs, target, np.arange(len(target)), defaultdict(set), deadline)
+    return _climb(costs, target, np.arange(len(target)), defaultdict(set), deadline)
 
 
-def _with_neighbours_closed(costs: MoveCosts, target: Ints, variant: int) -> Ints | None:
-    """``target`` with the class ``variant`` and the class nearest to it closed; None where
-    ``variant`` is no class of less than 2 k, or where no class would be left.
-    """
-    classes = costs.open_classes(target)
-    opened = np.flatnonzero(classes)
-    is_small = classes[variant] and costs.held_mass(target)[variant] < 2 * costs.k
-    if not is_small or len(opened) <= CLOSED_AT_ONCE:
-        return None
-    by_distance = np.argsort(costs.distance[variant, opened], kind="stable")
-    fewer = classes.copy()
-    fewer[opened[by_distance[:CLOSED_AT_ONCE]]] = False
-    return repair_to_k_anonymous(costs, fewer, target, nearest_classes(costs, classes))
-
-
-def _climb_hill(
-    costs: MoveCosts, target: Ints, order: Ints, without_gain: TriedWithoutGain, deadline: Deadline
+def _climb(
+    costs: MoveCosts, target: Ints, order: Ints, without_gain: _TriedWithoutGain, deadline: Deadline
 ) -> Ints:
     """``target``, improved by trials of the variants ``order``, in turn, until none of them offers
     anything.
     """
     progress = RateLimitedProgress()
     least_cost = costs.total_cost(target)
-    nearest = nearest_classes(costs, costs.open_classes(target))
-    hopeless = without_gain[_digest_of_targets(target)]
     turn, trials_since_gain = 0, 0
+    has_changed = True
     while trials_since_gain < len(order) and not deadline.is_over:
+        if has_changed:
+            nearest = nearest_classes(costs, costs.open_classes(target))
+            # A key that takes 16 bytes, however many variants there are.
+            hopeless = without_gain[blake2b(target.tobytes(), digest_size=16).digest()]
+            has_changed = False
         variant = int(order[turn])
-        trials_since_gain += 1
         turn = (turn + 1) % len(order)
+        trials_since_gain += 1
         if variant in hopeless:
             continue
         for answer in _neighbouring_answers(costs, target, nearest, variant, least_cost):
             cost = costs.total_cost(answer)
             if cost < least_cost:
-                target, least_cost, trials_since_gain = answer, cost, 0
-        if trials_since_gain:
+                target, least_cost, has_changed = answer, cost, True
+        if has_changed:
+            trials_since_gain = 0
+        else:
             # Nothing of this variant's cost less: a later visit of the same answer skips it.
             hopeless.add(variant)
-        else:
-            nearest = nearest_classes(costs, costs.open_classes(target))
-            hopeless = without_gain[_digest_of_targets(target)]
         progress.report(f"improving an answer of {least_cost:,} edits")
     return target
-
-
-def _digest_of_targets(target: Ints) -> bytes:
-    """A key for an answer that takes 16 bytes, however many variants there are."""
-    return blake2b(target.tobytes(), digest_size=16).digest()
 
 
 def _neighbouring_answers(
@@ -364,32 +314,17 @@ def _neighbouring_answers(
     ``nearest``: for each variant the nearest of the classes of ``target``. Left out is what cannot
     cost less than ``least_cost``.
     """
-    if costs.open_classes(target)[variant]:
-        yield from _answers_without(costs, target, nearest, variant, least_cost)
-    else:
-        yield from _answers_with(costs, target, nearest, variant)
-
-
-def _answers_without(
-    costs: MoveCosts, target: Ints, nearest: Ints, variant: int, least_cost: int
-) -> Iterator[Ints]:
-    """The answer without the class ``variant``, unless even the nearest of the other classes for
-    every variant, which no answer without it undercuts, cost too much.
-    """
     classes = costs.open_classes(target)
-    classes[variant] = False
-    if not classes.any():
+    if classes[variant]:
+        classes[variant] = False
+        if not classes.any():
+            return
+        # No answer without this class undercuts the nearest of the others for every variant.
+        at_best = with_moved_to_nearest(costs, classes, nearest, nearest == variant)
+        if costs.total_cost(at_best) < least_cost:
+            moved = with_moved_to_nearest(costs, classes, target, target == variant)
+            yield repair_to_k_anonymous(costs, classes, moved, nearest)
         return
-    at_best = with_moved_to_nearest(costs, classes, nearest, nearest == variant)
-    if costs.total_cost(at_best) < least_cost:
-        moved = with_moved_to_nearest(costs, classes, target, target == variant)
-        yield repair_to_k_anonymous(costs, classes, moved, nearest)
-
-
-def _answers_with(costs: MoveCosts, target: Ints, nearest: Ints, variant: int) -> Iterator[Ints]:
-    """Answers in which ``variant`` is a class, beside the others or instead of the class that it is
-    in.
-    """
     rows = np.arange(len(target))
     saving = costs.move_cost[rows, target] - costs.move_cost[:, variant]
     gains = saving > 0
@@ -398,7 +333,6 @@ def _answers_with(costs: MoveCosts, target: Ints, nearest: Ints, variant: int) -
     # What is nearest, were the variant a class beside the others.
     is_nearer = costs.distance[variant] < costs.distance[rows, nearest]
     nearest = np.where(is_nearer, variant, nearest)
-    classes = costs.open_classes(target)
     classes[variant] = True
     if _may_improve(costs, saving, int(costs.required_mass_beside(classes)[variant])):
         yield repair_to_k_anonymous(costs, classes, np.where(gains, variant, target), nearest)
@@ -419,8 +353,8 @@ def _may_improve(costs: MoveCosts, saving: Ints, required_mass: int) -> bool:
     gains = saving > 0
     missing = required_mass - int(costs.mass[gains].sum())
     total = int(saving[gains].sum())
-    if missing <= 0 or total <= 0:
-        return total > 0
+    if missing <= 0:
+        return True
     others = ~gains & (costs.mass > 0)
     mass = costs.mass[others]
     saving_per_mass = saving[others] / mass
