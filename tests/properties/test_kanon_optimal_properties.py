@@ -7,7 +7,7 @@ import pytest
 
 from cloakwork.log.sequences import EditDistances
 from cloakwork.mechanisms.kanon.deadline import Deadline
-from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
+from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, class_matrix
 from cloakwork.mechanisms.kanon.local_search import merge_classes
 from cloakwork.mechanisms.kanon.long_tail import certify_near_bound
 from cloakwork.mechanisms.kanon.lower_bound import CoverConstraints, certify_bound
@@ -109,7 +109,7 @@ def test_any_dual_prices_prove_a_true_bound(scope: Scope, kind: str) -> None:
         assert proof.value <= least
         kept = KAnonymityProgram(
             problem,
-            ScopeClasses.of_problem(problem),
+            class_matrix(problem),
             *proof.columns_below(least + 1),
             split_cases=split_cases,
         ).solve(10)

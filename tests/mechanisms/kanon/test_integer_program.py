@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
+from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, class_matrix
 from cloakwork.mechanisms.kanon.local_search import merge_classes
 from cloakwork.mechanisms.kanon.problem import (
     Scope,
@@ -25,7 +25,7 @@ def test_an_answer_around_another_opens_and_closes_few_others(
     begin, rows = merge_classes(problem), np.arange(len(problem.texts))
     everywhere = KAnonymityProgram(
         problem,
-        ScopeClasses.of_problem(problem),
+        class_matrix(problem),
         *np.divmod(np.arange(len(rows) ** 2), len(rows)),
         split_cases=split_cases,
     )

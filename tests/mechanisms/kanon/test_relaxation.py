@@ -15,10 +15,8 @@ def test_eight_forbidden_children_are_no_gain() -> None:
     texts = ("a", *(f"a{letter}" for letter in "bcdefghi"))
     problem = KAnonymityProblem.of(texts, [2] + [1] * 8, 2, "prefixes")
     relaxation = Relaxation(MoveCosts.of(problem, "kanon/a-star"))
-    everything_stays = OpenDecisions(np.eye(len(texts), dtype=bool), np.ones(len(texts), bool))
-    nothing_forbidden = OpenDecisions(
-        np.ones((len(texts), len(texts)), bool), np.zeros(len(texts), bool)
-    )
+    everything_stays = np.eye(len(texts), dtype=bool), np.ones(len(texts), bool)
+    nothing_forbidden = np.ones((len(texts), len(texts)), bool), np.zeros(len(texts), bool)
     no_duals = np.zeros(len(texts), np.int64)
-    least = relaxation(no_duals, nothing_forbidden)
-    assert relaxation(no_duals, everything_stays).value >= 1 << 59 > least.value
+    least = relaxation(no_duals, *nothing_forbidden)
+    assert relaxation(no_duals, *everything_stays).value >= 1 << 59 > least.value

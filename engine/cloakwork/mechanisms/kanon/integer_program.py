@@ -1,12 +1,11 @@
-"""The k-anonymity problem as an integer program, and HiGHS, which solves it.
+"""The k-anonymity problem as an integer program, and HiGHS, which solves it: silent, repeatable,
+and open to Ctrl-C.
 
 Variables: ``y_j``, whether variant j is open; ``x_ij``, how much of variant i becomes j. Least
 ``sum_ij n_i d_ij x_ij`` where every variant goes somewhere (*assign*), only to open variants
 (*link*: ``x_ij <= y_j``), and every open variant's class holds mass k (*hold*). Over variants the
 class of j is j. Over prefixes it is j and the variants that begin with j: that suffices, for a
 prefix node at which no kept variant ends holds at least what the kept variants below it hold.
-
-HiGHS, the solver of linear and integer programs: silent, repeatable, and open to Ctrl-C.
 """
 
 import atexit
@@ -16,106 +15,40 @@ from typing import Any, Final
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
+from scipy import sparse
 
-from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.mechanisms.kanon.problem import Assignment, KAnonymityProblem, longest_prefixes
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.mechanisms.kanon.problem import (
+    Assignment,
+    KAnonymityProblem,
+    longest_prefixes,
+)
 
-ABSOLUTE_GAP: Final = 0.99
+_ABSOLUTE_GAP: Final = 0.99
 """Costs are whole numbers: a bound that is nearer than this proves an answer optimal."""
 _SECONDS_BETWEEN_LOOKS: Final = 0.1
-
-
-def silent_solver(seconds: float) -> Any:
-    """A solver that prints nothing, is repeatable, and stops after ``seconds``."""
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    solver.setOptionValue("random_seed", 0)
-    solver.setOptionValue("mip_rel_gap", 0.0)
-    solver.setOptionValue("mip_abs_gap", ABSOLUTE_GAP)
-    solver.setOptionValue("time_limit", max(seconds, _SECONDS_BETWEEN_LOOKS))
-    return solver
-
-
-def has_ended(solver: Any) -> bool:
-    """Whether the search was complete: an optimum, or the proof that there is no answer."""
-    status = highspy.HighsModelStatus
-    return solver.getModelStatus() in (status.kOptimal, status.kInfeasible)
-
-
-def run_interruptible(solver: Any, on_bound: Callable[[float], None] | None) -> None:
-    """Solve in a thread of its own, so that Ctrl-C reaches Python, stops HiGHS and goes on to the
-    caller. ``on_bound`` is called with improved lower bounds, in the caller's thread.
-    """
-    solver.HandleUserInterrupt = True
-    latest = [-np.inf]
-    if on_bound is not None:
-        # HiGHS calls this in its own thread: it only leaves the bound where the caller looks.
-        solver.cbMipLogging.subscribe(
-            lambda event: latest.__setitem__(0, event.data_out.mip_dual_bound)
-        )
-    reported = -np.inf
-    thread = solver.startSolve()
-    try:
-        while not solver.wait(_SECONDS_BETWEEN_LOOKS)[0]:
-            if on_bound is not None and latest[0] > reported:
-                reported = latest[0]
-                on_bound(reported)
-    except BaseException:
-        solver.cancelSolve()
-        # HiGHS looks up within seconds; only the end of the process waits for it.
-        atexit.register(thread.join)
-        raise
-    thread.join()
-
-
 _VERTEX_SECONDS: Final = (1.0, 60.0)
 """Least and most seconds for the linear program that is left when it is decided what is open."""
-_NOT_OPENED: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeClasses:
-    """Which classes the mass on each variant counts for: for variant j
-    ``classes[start[j]:start[j + 1]]``, as variants.
+def class_matrix(problem: KAnonymityProblem) -> Any:
+    """Which classes the mass on each variant counts for: a sparse matrix, shape (variants,
+    variants), that is 1 where the mass on the row's variant counts for the column's class.
 
-    ``start``: int64, shape (variants + 1,). The empty variant counts for none over prefixes.
+    Over variants each counts for itself; over prefixes also for the variants that it begins with,
+    and the variant without events for none.
     """
-
-    start: Ints
-    classes: Ints
-
-    @classmethod
-    def of_problem(cls, problem: KAnonymityProblem) -> "ScopeClasses":
-        """Itself over variants; over prefixes itself and the variants that it begins with."""
-        texts = problem.texts
-        if problem.scope == "variants":
-            return cls(np.arange(len(texts) + 1), np.arange(len(texts)))
-        chains: list[list[int]] = []
-        # Prefixes sort before what they begin, so the chain of the longest prefix is known.
-        for row, prefix in enumerate(longest_prefixes(texts)):
-            chain = chains[prefix] if prefix >= 0 else []
-            chains.append([*chain, row] if texts[row] else [])
-        lengths = [len(chain) for chain in chains]
-        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return cls(start, np.array([row for chain in chains for row in chain], np.int64))
-
-    def class_pairs(self, targets: Ints) -> tuple[Ints, Ints]:
-        """Every (position in ``targets``, class that it counts for): two int64 arrays."""
-        lengths = np.diff(self.start)[targets]
-        position = np.repeat(np.arange(len(targets)), lengths)
-        # The n-th entry of a target is the n-th of its slice of ``classes``.
-        first_entry = np.cumsum(lengths) - lengths
-        rank = np.arange(len(position)) - first_entry[position]
-        return position, self.classes[self.start[targets][position] + rank]
-
-    @property
-    def must_hold_k(self) -> Bools:
-        """Which variants are a class: all, but for the empty one over prefixes."""
-        is_class = np.zeros(len(self.start) - 1, bool)
-        is_class[self.classes] = True
-        return is_class
+    texts = problem.texts
+    if problem.scope == "variants":
+        return sparse.eye_array(len(texts), format="csr")
+    chains: list[list[int]] = []
+    # Prefixes sort before what they begin, so the chain of the longest prefix is known.
+    for row, prefix in enumerate(longest_prefixes(texts)):
+        chain = chains[prefix] if prefix >= 0 else []
+        chains.append([*chain, row] if texts[row] else [])
+    classes = [each for chain in chains for each in chain]
+    start = np.cumsum([0, *map(len, chains)])
+    return sparse.csr_array((np.ones(len(classes)), classes, start), (len(texts), len(texts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,35 +65,21 @@ class SolverResult:
     has_ended: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _ColumnFigures:
-    """What one unit of x stands for: a case where cases may split, else all cases of a variant.
-
-    - ``cost``, ``mass``: shape (columns,); the edits of one unit, and what it counts toward k.
-    - ``most``: shape (columns,); how many units there are.
-    - ``assigned``: float64, shape (movers,); how many units of each variant go somewhere.
-    """
-
-    cost: Floats
-    mass: NDArray[Any]
-    most: NDArray[Any]
-    assigned: Floats
-
-
 class KAnonymityProgram:
     """The integer program over some columns: which variant may become which.
 
-    ``source``, ``target``: int64, shape (columns,); no pair twice; every variant is a source of at
-    least one, but for those of ``fixed``, which stay on their targets whatever happens: part of an
-    answer that holds all their cases. ``split_cases``: the cases of a variant may go to different
-    variants; one case is then the unit of ``x``, which needs no integrality of its own: with ``y``
-    fixed the program is a flow through two laminar families, whose vertices are whole numbers.
+    ``classes``: as ``class_matrix`` gives it. ``source``, ``target``: int64, shape (columns,); no
+    pair twice; every variant is a source of at least one, but for those of ``fixed``, which stay on
+    their targets whatever happens: part of an answer that holds all their cases. ``split_cases``:
+    the cases of a variant may go to different variants; one case is then the unit of ``x``, which
+    needs no integrality of its own: with ``y`` fixed the program is a flow through two laminar
+    families, whose vertices are whole numbers.
     """
 
     def __init__(
         self,
         problem: KAnonymityProblem,
-        classes: ScopeClasses,
+        classes: Any,
         source: Ints,
         target: Ints,
         *,
@@ -187,52 +106,44 @@ class KAnonymityProgram:
 
         ``start``: an answer to begin with; pairs of it that are no columns make it useless, not
         wrong. ``on_bound`` is called with improved lower bounds. ``radius``: only answers that open
-        or close so many variants beside ``start``; the result's bound is one for these alone.
+        or close so many variants beside ``start`` (local branching; Fischetti and Lodi 2003,
+        equation 1); the result's bound is one for these alone.
         """
-        solver = silent_solver(seconds)
+        solver = _silent_solver(seconds)
         solver.passModel(self._model)
-        if start is not None:
-            if radius is not None:
-                self._restrict_to_radius(solver, start, radius)
-            self._set_start(solver, start)
-        run_interruptible(solver, on_bound)
-        ended = has_ended(solver)
-        info = solver.getInfo()
-        if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-            # A complete search without an answer proves that there is none, at any cost.
-            bound = np.inf if ended else info.mip_dual_bound
-            return SolverResult(None, bound, ended)
-        values = np.array(solver.getSolution().col_value)
-        if self.split_cases:
-            left = seconds - solver.getRunTime()
-            found = self._linear_program_vertex(values[: len(self.opened)], left)
-        else:
-            found = self._assignment_from_values(values[len(self.opened) :])
-        return SolverResult(found, info.mip_dual_bound, ended)
-
-    def _restrict_to_radius(self, solver: Any, start: Assignment, radius: int) -> None:
-        """Add the row: how many of start's variants close, and how many others open, is at most
-        ``radius`` (local branching; Fischetti and Lodi 2003, equation 1).
-        """
-        # What closes counts 1 - y, what opens y: the constants go to the right side.
-        is_open = np.isin(self.opened, start.target)
-        columns = np.arange(len(is_open), dtype=np.int32)
-        signs = np.where(is_open, -1.0, 1.0)
-        solver.addRow(-np.inf, float(radius - is_open.sum()), len(is_open), columns, signs)
-
-    def _set_start(self, solver: Any, start: Assignment) -> None:
-        """Let the search begin with ``start``, where all its pairs are columns."""
-        values = self._values_of_start(start)
+        if start is not None and radius is not None:
+            # What closes counts 1 - y, what opens y: the constants go to the right side.
+            is_open = np.isin(self.opened, start.target)
+            columns = np.arange(len(is_open), dtype=np.int32)
+            signs = np.where(is_open, -1.0, 1.0)
+            solver.addRow(-np.inf, float(radius - is_open.sum()), len(is_open), columns, signs)
+        values = None if start is None else self._values_of(start)
         if values is not None:
             solution = highspy.HighsSolution()
             solution.col_value = values
             solver.setSolution(solution)
+        _run_interruptible(solver, on_bound)
+        # Complete: an optimum, or the proof that there is no answer.
+        status = highspy.HighsModelStatus
+        has_ended = solver.getModelStatus() in (status.kOptimal, status.kInfeasible)
+        info = solver.getInfo()
+        if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+            # A complete search without an answer proves that there is none, at any cost.
+            bound = np.inf if has_ended else info.mip_dual_bound
+            return SolverResult(None, bound, has_ended)
+        found = np.array(solver.getSolution().col_value)
+        y, x = found[: len(self.opened)], found[len(self.opened) :]
+        if self.split_cases:
+            assignment = self._linear_program_vertex(y, seconds - solver.getRunTime())
+        else:
+            assignment = self._assignment_from(x)
+        return SolverResult(assignment, info.mip_dual_bound, has_ended)
 
     def _linear_program_vertex(self, y: Floats, seconds: float) -> Assignment | None:
         """The least answer that opens these variants and splits cases: a linear program, solved at
         a vertex; None where ``seconds`` do not suffice.
         """
-        solver = silent_solver(float(np.clip(seconds, *_VERTEX_SECONDS)))
+        solver = _silent_solver(float(np.clip(seconds, *_VERTEX_SECONDS)))
         solver.setOptionValue("solver", "simplex")
         solver.passModel(self._model)
         count = len(self.opened)
@@ -241,12 +152,12 @@ class KAnonymityProgram:
         solver.changeColsBounds(count, columns, decided, decided)
         continuous = np.full(count, int(highspy.HighsVarType.kContinuous), np.uint8)
         solver.changeColsIntegrality(count, columns, continuous)
-        run_interruptible(solver, None)
+        _run_interruptible(solver, None)
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
-        return self._assignment_from_values(np.array(solver.getSolution().col_value)[count:])
+        return self._assignment_from(np.array(solver.getSolution().col_value)[count:])
 
-    def _assignment_from_values(self, x: Floats) -> Assignment | None:
+    def _assignment_from(self, x: Floats) -> Assignment | None:
         """The answer that column values stand for, rounded; None where rounding loses or adds a
         case.
         """
@@ -263,7 +174,7 @@ class KAnonymityProgram:
         placed = np.bincount(found.source, found.cases, len(self.problem.texts))
         return found if np.array_equal(placed, self.problem.cases) else None
 
-    def _values_of_start(self, start: Assignment) -> Floats | None:
+    def _values_of(self, start: Assignment) -> Floats | None:
         """The values that stand for ``start``; None where it has a pair that is no column."""
         variants = len(self.problem.texts)
         is_moving = np.isin(start.source, self.movers)
@@ -281,91 +192,98 @@ class KAnonymityProgram:
         values[len(self.opened) + column] = start.cases[is_moving] if self.split_cases else 1
         return values
 
-    def _fixed_mass(self, classes: ScopeClasses) -> Floats:
-        """The mass in each variant's class that stays there: float64, shape (variants,)."""
-        fixed = self.fixed
-        mass = fixed.cases if self.split_cases else self.problem.mass[fixed.source]
-        held = np.zeros(len(self.problem.texts))
-        position, class_variant = classes.class_pairs(fixed.target)
-        np.add.at(held, class_variant, mass[position])
-        return held
-
-    def _build_model(self, classes: ScopeClasses) -> Any:
+    def _build_model(self, classes: Any) -> Any:
         """The program as HiGHS takes it. Columns: y, then x. Rows: assign, one a variant; link, one
         a column x; hold, one a class.
         """
+        problem, fixed = self.problem, self.fixed
         opened, moves, movers = len(self.opened), len(self.source), len(self.movers)
-        figures = self._column_figures()
-        stays_open = np.isin(self.opened, self.fixed.target).astype(np.float64)
+        # What one unit of x stands for: a case where cases may split, else all cases of a variant.
+        cost = problem.distances.matrix[self.source, self.target].astype(np.float64)
+        if self.split_cases:
+            mass, fixed_mass = np.ones(moves, np.int64), fixed.cases
+            most, assigned = problem.cases[self.source], problem.cases[self.movers]
+        else:
+            cost *= problem.cases[self.source]
+            mass, fixed_mass = problem.mass[self.source], problem.mass[fixed.source]
+            most, assigned = np.ones(moves, np.int64), np.ones(movers, np.int64)
+        # Assign: sum of x = what there is. Link: x - most * y <= 0. Hold: mass of x - k * y >= 0.
+        place = np.arange(moves)
+        assign = _sparse(np.searchsorted(self.movers, self.source), place, 1.0, (movers, moves))
+        link = _sparse(place, np.searchsorted(self.opened, self.target), -most, (moves, opened))
+        # A class that cannot open (a prefix to which nothing moves) has no row.
+        hold = (classes[self.target] * mass[:, None]).T.tocsr()[self.opened]
+        must_hold = classes.diagonal()[self.opened] * -problem.k
+        matrix = sparse.block_array(
+            [
+                [None, assign],
+                [link, sparse.eye_array(moves)],
+                [sparse.diags_array(must_hold), hold],
+            ],
+            format="csc",
+        )
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
         # What stays in a class counts toward its k.
-        missing = -self._fixed_mass(classes)[self.opened]
+        missing = -(classes[fixed.target].T @ fixed_mass)[self.opened]
+        stays_open = np.isin(self.opened, fixed.target).astype(np.float64)
 
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = opened + moves, movers + moves + opened
-        model.col_cost_ = np.concatenate([np.zeros(opened), figures.cost])
+        model.col_cost_ = np.concatenate([np.zeros(opened), cost])
         model.col_lower_ = np.concatenate([stays_open, np.zeros(moves)])
-        model.col_upper_ = np.concatenate([np.ones(opened), figures.most])
-        assigned = figures.assigned
+        model.col_upper_ = np.concatenate([np.ones(opened), most])
         model.row_lower_ = np.concatenate([assigned, np.full(moves, -np.inf), missing])
         model.row_upper_ = np.concatenate([assigned, np.zeros(moves), np.full(opened, np.inf)])
-        _fill_matrix(model, self._matrix_entries(classes, figures))
+        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        model.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+        model.a_matrix_.index_ = matrix.indices.astype(np.int32)
+        model.a_matrix_.value_ = matrix.data.astype(np.float64)
         kind = highspy.HighsVarType
         kind_of_x = kind.kContinuous if self.split_cases else kind.kInteger
         model.integrality_ = [kind.kInteger] * opened + [kind_of_x] * moves
         return model
 
-    def _column_figures(self) -> _ColumnFigures:
-        """The figures of the columns x."""
-        problem = self.problem
-        cases = problem.cases[self.source]
-        distance = problem.distances.matrix[self.source, self.target].astype(np.float64)
-        ones = np.ones(len(self.source))
-        if self.split_cases:
-            assigned = problem.cases[self.movers].astype(np.float64)
-            return _ColumnFigures(distance, ones, cases, assigned)
-        mass = problem.mass[self.source]
-        return _ColumnFigures(distance * cases, mass, ones, np.ones(len(self.movers)))
 
-    def _matrix_entries(
-        self, classes: ScopeClasses, figures: _ColumnFigures
-    ) -> tuple[Ints, Ints, NDArray[Any]]:
-        """Rows, columns and values of the matrix."""
-        opened, moves, movers = len(self.opened), len(self.source), len(self.movers)
-        x = opened + np.arange(moves)
-        y_of_target = np.searchsorted(self.opened, self.target)
-        link = movers + np.arange(moves)
-        hold = movers + moves
+def _sparse(rows: Ints, columns: Ints, values: Any, shape: tuple[int, int]) -> Any:
+    """A sparse matrix with these entries."""
+    data = np.broadcast_to(np.asarray(values, np.float64), rows.shape)
+    return sparse.coo_array((data, (rows, columns)), shape)
 
-        position, class_variant = classes.class_pairs(self.target)
-        y_of_variant = np.full(len(self.problem.texts), _NOT_OPENED)
-        y_of_variant[self.opened] = np.arange(opened)
-        y_of_class = y_of_variant[class_variant]
-        # A class that cannot open (a prefix to which nothing moves) has no row.
-        can_open = y_of_class != _NOT_OPENED
-        position, y_of_class = position[can_open], y_of_class[can_open]
-        bound_by_k = np.flatnonzero(classes.must_hold_k[self.opened])
 
-        minus_k = np.full(len(bound_by_k), -self.problem.k)
-        # Assign: sum of x = what there is. Link: x - most * y <= 0. Hold: mass of x - k * y >= 0.
-        entries = (
-            (np.searchsorted(self.movers, self.source), x, np.ones(moves)),
-            (link, x, np.ones(moves)),
-            (link, y_of_target, -figures.most),
-            (hold + y_of_class, opened + position, figures.mass[position]),
-            (hold + bound_by_k, bound_by_k, minus_k),
+def _silent_solver(seconds: float) -> Any:
+    """A solver that prints nothing, is repeatable, and stops after ``seconds``."""
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("random_seed", 0)
+    solver.setOptionValue("mip_rel_gap", 0.0)
+    solver.setOptionValue("mip_abs_gap", _ABSOLUTE_GAP)
+    solver.setOptionValue("time_limit", max(seconds, _SECONDS_BETWEEN_LOOKS))
+    return solver
+
+
+def _run_interruptible(solver: Any, on_bound: Callable[[float], None] | None) -> None:
+    """Solve in a thread of its own, so that Ctrl-C reaches Python, stops HiGHS and goes on to the
+    caller. ``on_bound`` is called with improved lower bounds, in the caller's thread.
+    """
+    solver.HandleUserInterrupt = True
+    latest = [-np.inf]
+    if on_bound is not None:
+        # HiGHS calls this in its own thread: it only leaves the bound where the caller looks.
+        solver.cbMipLogging.subscribe(
+            lambda event: latest.__setitem__(0, event.data_out.mip_dual_bound)
         )
-        rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
-        return rows, columns, values
-
-
-def _fill_matrix(model: Any, entries: tuple[Ints, Ints, NDArray[Any]]) -> None:
-    """Store the entries (rows, columns, values) column by column, as HiGHS reads them."""
-    rows, columns, values = entries
-    order = np.lexsort((rows, columns))
-    # Where the entries of each column begin, and behind the last one.
-    starts = np.searchsorted(columns[order], np.arange(model.num_col_ + 1))
-    matrix = model.a_matrix_
-    matrix.format_ = highspy.MatrixFormat.kColwise
-    matrix.start_ = starts.astype(np.int32)
-    matrix.index_ = rows[order].astype(np.int32)
-    matrix.value_ = values[order].astype(np.float64)
+    reported = -np.inf
+    thread = solver.startSolve()
+    try:
+        while not solver.wait(_SECONDS_BETWEEN_LOOKS)[0]:
+            if on_bound is not None and latest[0] > reported:
+                reported = latest[0]
+                on_bound(reported)
+    except BaseException:
+        solver.cancelSolve()
+        # HiGHS looks up within seconds; only the end of the process waits for it.
+        atexit.register(thread.join)
+        raise
+    thread.join()

@@ -4,23 +4,18 @@ Everything goes by the order of variants and of costs: nothing is drawn, and onl
 runs out does a run depend on the machine.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Bools, Ints
+from cloakwork.base.arrays import Ints
 from cloakwork.mechanisms.kanon.deadline import NO_LIMIT, Deadline
-from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
-from cloakwork.mechanisms.kanon.lower_bound import (
-    CertifiedBound,
-    CoverConstraints,
-    subgradient_ascent,
-)
+from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, class_matrix
+from cloakwork.mechanisms.kanon.lower_bound import CertifiedBound
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     KAnonymityProblem,
-    Solution,
     edit_cost,
     smallest_class,
 )
@@ -32,8 +27,6 @@ _GROWTH: Final = (1, 2, 4)
 """How large neighbourhoods are in the first round, the second and the third, beside the first."""
 _TARGETS_OF_A_VARIANT: Final = 6
 _SECONDS_OF_A_NEIGHBOURHOOD: Final = 4.0
-_SHARE_FOR_BOUND: Final = 0.2
-"""Share of the time that may be spent on a bound, where none is given."""
 
 
 def merge_classes(
@@ -48,13 +41,11 @@ def merge_classes(
     scopes. The problem must be feasible. Raises ``OutOfTime`` where ``deadline`` is over before.
     """
     state = _Merging(problem, np.arange(len(problem.texts)) if start is None else start)
-    deficient = state.deficient_classes()
-    while len(deficient):
+    while len(deficient := state.deficient_classes()):
         deadline.require_time()
         cheapest = int(deficient[np.argmin(state.least_cost[deficient])])
         state.merge_into(cheapest, int(state.partner[cheapest]))
-        deficient = state.deficient_classes()
-    return Assignment.of_targets(problem, state.targets())
+    return Assignment.of_targets(problem, state.at[state.class_of])
 
 
 class _Merging:
@@ -79,10 +70,6 @@ class _Merging:
         self.partner = np.zeros(classes, np.int64)
         for row in self.deficient_classes():
             self._update_cheapest(int(row))
-
-    def targets(self) -> Ints:
-        """Where each variant is: int64, shape (variants,)."""
-        return self.at[self.class_of]
 
     def deficient_classes(self) -> Ints:
         """The classes that hold less than k."""
@@ -130,56 +117,41 @@ class _Merging:
 
 
 def improve_by_neighbourhoods(
-    problem: KAnonymityProblem,
-    solution: Solution,
+    best: Assignment,
+    certificate: CertifiedBound,
     deadline: Deadline,
-    *,
-    split_cases: bool = False,
-    certificate: CertifiedBound | None = None,
     on_improvement: Callable[[int], None] = lambda distance: None,
-) -> Solution:
-    """A cheaper answer, if one is found before ``deadline`` is over; never a more expensive one.
+) -> Assignment:
+    """An answer that is cheaper than ``best``, if one is found before ``deadline`` is over; never a
+    more expensive one.
 
     Classes that are near to each other are dissolved and the program over their members is solved
     exactly, everything else staying as it is: neighbourhood after neighbourhood over the whole log,
-    then larger ones, until these give no more or the time is over. ``split_cases``: the cases of a
-    variant may go to different variants. ``certificate``: a bound whose dual prices say which pairs
-    are promising; without it, one is sought first. ``on_improvement`` is called with each improved
-    cost.
+    then larger ones, until these give no more or the time is over. ``certificate``: a bound whose
+    dual prices say which pairs are promising. ``on_improvement`` is called with each improved cost.
     """
-    best, least = solution.assignment, edit_cost(problem, solution.assignment)
-    if certificate is None:
-        certificate = _certificate_from(
-            problem, best, deadline.share(_SHARE_FOR_BOUND), split_cases=split_cases
-        )
-    search = _NeighbourhoodSearch(problem, certificate, split_cases=split_cases)
+    problem = certificate.problem
+    classes = class_matrix(problem)
+    least = edit_cost(problem, best)
     for growth in _GROWTH:
         size = growth * max(_SMALLEST_NEIGHBOURHOOD, 3 * problem.k)
         before = None
         # Once more over the whole log, as long as that gains anything.
         while before != least:
             before = least
-            for found in search.improvements(best, size, deadline):
-                best, least = found, edit_cost(problem, found)
-                on_improvement(least)
-            if deadline.is_over:
-                return Solution(best, solution.bound, "the time for searching was over")
-    return Solution(best, solution.bound, "no neighbourhood gave more")
-
-
-def _certificate_from(
-    problem: KAnonymityProblem,
-    assignment: Assignment,
-    deadline: Deadline,
-    *,
-    split_cases: bool,
-) -> CertifiedBound:
-    """A bound, sought from what each variant costs in ``assignment``."""
-    distance = problem.distances.matrix[assignment.source, assignment.target]
-    spent = (distance * assignment.cases).astype(np.float64)
-    duals = np.bincount(assignment.source, spent, len(problem.texts)).astype(np.float64)
-    constraints = CoverConstraints.of(problem, split_cases=split_cases)
-    return subgradient_ascent(problem, constraints, duals, edit_cost(problem, assignment), deadline)
+            is_waiting = np.ones(len(problem.texts), np.bool_)
+            while is_waiting.any():
+                if deadline.is_over:
+                    return best
+                rows = _variants_near(problem, best, int(np.argmax(is_waiting)), size)
+                is_waiting[rows] = False
+                seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, deadline.seconds_left)
+                found = _solved_around(best, rows, certificate, classes, seconds)
+                cost = least if found is None else edit_cost(problem, found)
+                if found is not None and cost < least:
+                    best, least = found, cost
+                    on_improvement(least)
+    return best
 
 
 def _variants_near(
@@ -198,73 +170,34 @@ def _variants_near(
     return np.union1d(chosen, members_of_chosen)
 
 
-class _NeighbourhoodSearch:
-    """Solves the program over a few variants, everything else staying as it is."""
-
-    def __init__(
-        self, problem: KAnonymityProblem, certificate: CertifiedBound, *, split_cases: bool
-    ) -> None:
-        self.problem, self.certificate, self.split_cases = problem, certificate, split_cases
-        self.classes = ScopeClasses.of_problem(problem)
-
-    def improvements(
-        self, current: Assignment, size: int, deadline: Deadline
-    ) -> Iterator[Assignment]:
-        """Better and better answers, from neighbourhoods of about ``size`` variants until each
-        variant was in one, or ``deadline`` is over.
-        """
-        least = edit_cost(self.problem, current)
-        is_waiting = np.ones(len(self.problem.texts), bool)
-        while is_waiting.any() and not deadline.is_over:
-            first_waiting = int(np.argmax(is_waiting))
-            rows = _variants_near(self.problem, current, first_waiting, size)
-            is_waiting[rows] = False
-            seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, deadline.seconds_left)
-            found = self.solve_around(current, rows, seconds)
-            if found is None:
-                continue
-            cost = edit_cost(self.problem, found)
-            if cost < least:
-                current, least = found, cost
-                yield found
-
-    def solve_around(self, current: Assignment, rows: Ints, seconds: float) -> Assignment | None:
-        """The best answer that differs from ``current`` only in where ``rows`` go, among promising
-        pairs; None where none was found in time.
-        """
-        moving = np.isin(current.source, rows)
-        fixed = Assignment(current.source[~moving], current.target[~moving], current.cases[~moving])
-        source, target = self._promising_columns(current, rows, moving, fixed)
-        integer_program = KAnonymityProgram(
-            self.problem, self.classes, source, target, split_cases=self.split_cases, fixed=fixed
-        )
-        found = integer_program.solve(seconds, current).assignment
-        if found is None:
-            return None
-        # Measured, whatever the solver's tolerance let pass.
-        smallest = smallest_class(self.problem, found)
-        return found if smallest is None or smallest >= self.problem.k else None
-
-    def _promising_columns(
-        self, current: Assignment, rows: Ints, moving: Bools, fixed: Assignment
-    ) -> tuple[Ints, Ints]:
-        """Pairs (source, target) of ``rows``: the few of least reduced cost for each, those of
-        ``current``, and the nearest class that stays. ``moving``: bool, which pairs of ``current``
-        may change.
-        """
-        variants = len(self.problem.texts)
-        reduced = self.certificate.reduced_costs_among(rows)
-        few = min(_TARGETS_OF_A_VARIANT, len(rows))
-        promising = rows[np.argpartition(reduced, few - 1, axis=1)[:, :few]]
-        # One number a pair, so that none occurs twice.
-        promising_pairs = rows[:, None] * variants + promising
-        current_pairs = current.source * variants + current.target
-        pairs = [promising_pairs.ravel(), current_pairs[moving]]
-        outside = np.unique(fixed.target)
-        if len(outside):
-            # Without a way out, members could not leave for a class that stays.
-            distance = self.problem.distances.matrix[np.ix_(rows, outside)]
-            nearest_outside = outside[distance.argmin(axis=1)]
-            pairs.append(rows * variants + nearest_outside)
-        source, target = np.divmod(np.unique(np.concatenate(pairs)), variants)
-        return source, target
+def _solved_around(
+    current: Assignment, rows: Ints, certificate: CertifiedBound, classes: Any, seconds: float
+) -> Assignment | None:
+    """The best answer that differs from ``current`` only in where ``rows`` go, among promising
+    pairs: the few of least reduced cost for each, those of ``current``, and the nearest class that
+    stays. None where none was found in time.
+    """
+    problem = certificate.problem
+    variants, distance = len(problem.texts), problem.distances.matrix
+    moving = np.isin(current.source, rows)
+    fixed = Assignment(current.source[~moving], current.target[~moving], current.cases[~moving])
+    reduced = certificate.reduced_costs_among(rows)
+    few = min(_TARGETS_OF_A_VARIANT, len(rows))
+    promising = rows[np.argpartition(reduced, few - 1, axis=1)[:, :few]]
+    # One number a pair, so that none occurs twice.
+    current_pairs = current.source * variants + current.target
+    pairs = [(rows[:, None] * variants + promising).ravel(), current_pairs[moving]]
+    outside = np.unique(fixed.target)
+    if len(outside):
+        # Without a way out, members could not leave for a class that stays.
+        nearest = outside[distance[np.ix_(rows, outside)].argmin(axis=1)]
+        pairs.append(rows * variants + nearest)
+    source, target = np.divmod(np.unique(np.concatenate(pairs)), variants)
+    split_cases = certificate.constraints.cases_may_split
+    program = KAnonymityProgram(
+        problem, classes, source, target, split_cases=split_cases, fixed=fixed
+    )
+    found = program.solve(seconds, current).assignment
+    # Measured, whatever the solver's tolerance let pass.
+    smallest = None if found is None else smallest_class(problem, found)
+    return found if smallest is None or smallest >= problem.k else None

@@ -1,23 +1,18 @@
 """Logs of more variants than can all be compared in the time: an answer block by block, and a bound
 from near pairs alone.
 
-All pairs of sequences that are a few edits apart, without comparing all pairs.
+**Near pairs.** Two sequences that are d edits apart, d = 1 or 2, become the same by leaving out at
+most d events of each: a substitution is undone by leaving out one event of both (Mor and Fraenkel,
+A hash code method for detecting and correcting spelling errors, 1982). So each sequence is written
+down with every choice of d events or fewer left out, as a hash; sequences that share a hash are
+compared.
 
-Two sequences that are d edits apart, d = 1 or 2, become the same by leaving out at most d events of
-each: a substitution is undone by leaving out one event of both (Mor and Fraenkel, A hash code
-method for detecting and correcting spelling errors, 1982). So each sequence is written down with
-every choice of d events or fewer left out, as a hash; sequences that share a hash are compared.
-
-A lower bound on what any k-anonymous answer costs, from the pairs of near variants alone.
-
-It is the bound of module ``lower_bound`` (Lagrangian duality), with every distance that is not
-known replaced by the least that it can be: d'_ij = d_ij for near pairs, b_i for all others (module
-``near_pairs``).
-An answer costs no less than it would by d', so what bounds the one bounds the other.
-
-Mass duals are at most T, and the assignment dual of variant i, which has n_i cases and mass w_i, at
-most n_i b_i - w_i T. So for pairs that are not near n_i b_i - p_i - w_i t_j is never below 0:
-they add nothing to the bound, whose sums are over near pairs alone.
+**The bound** is that of module ``lower_bound`` (Lagrangian duality), with every distance that is
+not known replaced by the least that it can be: d'_ij = d_ij for near pairs, b_i for all others. An
+answer costs no less than it would by d', so what bounds the one bounds the other. Mass duals are at
+most T, and the assignment dual of variant i, which has n_i cases and mass w_i, at most
+n_i b_i - w_i T. So for pairs that are not near n_i b_i - p_i - w_i t_j is never below 0: they add
+nothing to the bound, whose sums are over near pairs alone.
 """
 
 from collections.abc import Mapping
@@ -52,6 +47,52 @@ _MOST_PAIRS: Final = 8_000_000
 _SEQUENCES_AT_ONCE: Final = 4_096
 _PAIRS_AT_ONCE: Final = 1 << 18
 
+_GRID: Final = 1 << 10
+"""Duals are whole numbers, in 1/1024 edits: sums of them are exact."""
+_MULTIPLES: Final = (1.0, 0.5, 2.0, 4.0)
+"""What T is tried at, in multiples of the largest b over k: at 1, a class without near variants
+neither gains nor costs anything.
+"""
+_STEPS: Final = 40
+_FIRST_STEP: Final = 0.25
+
+_ALWAYS_COMPARED: Final = 500
+_ALL_PAIRS_PER_SECOND: Final = 1_000_000
+"""Pairs of all variants that a second suffices for: distances, bounds, programs over them."""
+_SHARE_FOR_SEARCH: Final = 0.75
+"""Of the time; the bound has what is left."""
+
+
+def compares_all_pairs(problem: KAnonymityProblem, seconds: float) -> bool:
+    """Whether all pairs of variants are compared with each other: up to 500 variants, and up to
+    6,000 where the time suffices, unless a case is so long that distances do not fit 16 bits.
+    """
+    variants = len(problem.texts)
+    fits_time = variants <= _ALWAYS_COMPARED or variants**2 <= _ALL_PAIRS_PER_SECOND * seconds
+    longest = max(map(len, problem.texts), default=0)
+    return variants <= MOST_VARIANTS and fits_time and longest <= MOST_EVENTS
+
+
+def solve_long_tail(
+    problem: KAnonymityProblem, seconds: float, deadline: Deadline, *, split_cases: bool
+) -> tuple[Solution, Mapping[str, JsonValue]]:
+    """An answer that moves whole variants, found block by block, and a bound from near pairs."""
+    begun = deadline.clock()
+    share = deadline.share(_SHARE_FOR_SEARCH)
+    found = search_in_blocks(problem, _SHARE_FOR_SEARCH * seconds, share)
+    bound = certify_near_bound(
+        problem, (1 - _SHARE_FOR_SEARCH) * seconds, deadline, split_cases=split_cases
+    )
+    assignment = Assignment.of_targets(problem, found.target)
+    above = relative_gap(edit_cost(problem, assignment), bound.value) or 0.0
+    reason = f"{found.stop_reason} ({seconds:.3g} s), within {above:.0%} of the least possible"
+    return Solution(assignment, bound.value, reason), {
+        "seconds": round(deadline.clock() - begun, 2),
+        "bound_proved": f"in whole numbers, from pairs less than {bound.beyond} edits apart",
+        "bound_in_whole_numbers": bound.value,
+        "near_pairs": bound.pairs,
+    }
+
 
 @dataclass(frozen=True, slots=True)
 class NearPairs:
@@ -65,6 +106,12 @@ class NearPairs:
     target: Ints
     distance: Ints
     beyond: Ints
+
+
+def no_near_pairs(problem: KAnonymityProblem) -> NearPairs:
+    """What is known without looking: different variants are an edit apart at least."""
+    none = np.zeros(0, np.int64)
+    return NearPairs(none, none, none, np.ones(len(problem.texts), np.int64))
 
 
 def find_near_pairs(problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> NearPairs:
@@ -82,58 +129,42 @@ def find_near_pairs(problem: KAnonymityProblem, seconds: float, deadline: Deadli
         if not len(rows):
             break
         try:
-            hashes, owner = _hashes_of(problem, rows, edits, deadline)
-            candidates = _sharing_a_hash(hashes, owner, variants, most_pairs)
+            candidates = _sharing_a_hash(
+                *_hashes_of(problem, rows, edits, deadline), variants, most_pairs
+            )
             if candidates is None:
                 break
-            first, second = candidates
             # What shares a hash may be farther apart; what is near enough shares one.
-            distance = _distances_of(problem, first, second, deadline)
+            distance = _distances_of(problem, candidates, deadline)
         except OutOfTime:
             break
         is_near = (distance <= edits) & (distance > 0)
-        first, second, distance = first[is_near], second[is_near], distance[is_near]
+        # Those that were known before, of longer variants, are still near.
+        is_first = found.source < found.target
+        known = found.source[is_first] * variants + found.target[is_first]
+        pairs = np.concatenate([candidates[is_near], known])
+        distances = np.concatenate([distance[is_near], found.distance[is_first]])
+        pairs, place = np.unique(pairs, return_index=True)
+        first, second = np.divmod(pairs, variants)
         # Whatever is so near to these is no longer than the longest that was hashed.
         beyond = np.where(lengths <= longest - edits, edits + 1, beyond)
-        if edits == 2:
-            first, second, distance = _joined(found, first, second, distance)
         found = NearPairs(
             np.concatenate([first, second]),
             np.concatenate([second, first]),
-            np.concatenate([distance, distance]),
+            np.tile(distances[place], 2),
             beyond,
         )
     return found
 
 
-def no_near_pairs(problem: KAnonymityProblem) -> NearPairs:
-    """What is known without looking: different variants are an edit apart at least."""
-    none = np.zeros(0, np.int64)
-    return NearPairs(none, none, none, np.ones(len(problem.texts), np.int64))
-
-
-def _distances_of(
-    problem: KAnonymityProblem, first: Ints, second: Ints, deadline: Deadline
-) -> Ints:
+def _distances_of(problem: KAnonymityProblem, pairs: Ints, deadline: Deadline) -> Ints:
+    """The distances of pairs of variants, each as one number."""
     distances = [np.zeros(0, np.int64)]
-    for start in range(0, len(first), _PAIRS_AT_ONCE):
+    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
         deadline.require_time()
-        some = slice(start, start + _PAIRS_AT_ONCE)
-        distances.append(problem.distances.pairs(first[some], second[some]))
+        some = np.divmod(pairs[start : start + _PAIRS_AT_ONCE], len(problem.texts))
+        distances.append(problem.distances.pairs(*some))
     return np.concatenate(distances)
-
-
-def _joined(known: NearPairs, first: Ints, second: Ints, distance: Ints) -> tuple[Ints, ...]:
-    """These pairs (first < second), and the known ones that are not among them."""
-    variants = len(known.beyond)
-    is_first = known.source < known.target
-    key = known.source[is_first] * variants + known.target[is_first]
-    is_new = ~np.isin(key, first * variants + second)
-    return (
-        np.concatenate([first, known.source[is_first][is_new]]),
-        np.concatenate([second, known.target[is_first][is_new]]),
-        np.concatenate([distance, known.distance[is_first][is_new]]),
-    )
 
 
 def _longest_within(lengths: Ints, edits: int, most_hashes: int) -> int:
@@ -166,30 +197,27 @@ def _hashes_of(
         for start in range(0, len(group), _SEQUENCES_AT_ONCE):
             deadline.require_time()
             some = rows[group[start : start + _SEQUENCES_AT_ONCE]]
-            length = len(problem.texts[some[0]])
-            terms = _terms([problem.texts[row] for row in some], length)
-            for part in _with_events_left_out(terms, length, edits):
+            for part in _with_events_left_out([problem.texts[row] for row in some], edits):
                 hashes.append(part.ravel())
                 owners.append(np.repeat(some, part.shape[1]))
     return np.concatenate(hashes), np.concatenate(owners)
 
 
-def _terms(texts: list[str], length: int) -> Words:
-    """What each event adds to the hash of its text: uint64, shape (texts, length)."""
+def _with_events_left_out(texts: list[str], edits: int) -> list[Words]:
+    """Hashes of texts of one length, shape (texts, choices), with no event left out, with each one,
+    and with each two.
+    """
+    length = len(texts[0])
     codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     codes = codes.reshape(len(texts), length).astype(np.uint64) + np.uint64(1)
+    # What each event adds to the hash of its text depends on its place by a power.
     mixed = (codes * np.uint64(_MIX)) ^ (codes << np.uint64(29))
-    powers = [pow(_BASE, place, 1 << 64) for place in range(length)]
-    return np.asarray(mixed * np.array(powers, np.uint64), np.uint64)
-
-
-def _with_events_left_out(terms: Words, length: int, edits: int) -> list[Words]:
-    """Words, shape (texts, choices), with no event left out, with each one, and with each two."""
-    inverse = np.uint64(_INVERSE)
-    before = np.zeros((len(terms), length + 1), np.uint64)
-    np.cumsum(terms, axis=1, dtype=np.uint64, out=before[:, 1:])
+    powers = np.array([pow(_BASE, place, 1 << 64) for place in range(length)], np.uint64)
+    before = np.zeros((len(texts), length + 1), np.uint64)
+    np.cumsum(mixed * powers, axis=1, dtype=np.uint64, out=before[:, 1:])
     total = before[:, -1:]
     # What stands behind an event that is left out moves up by one place: one power less.
+    inverse = np.uint64(_INVERSE)
     without_one = before[:, :-1] + (total - before[:, 1:]) * inverse
     choices = [total, without_one]
     if edits == 2 and length >= 2:
@@ -200,9 +228,9 @@ def _with_events_left_out(terms: Words, length: int, edits: int) -> list[Words]:
     return choices
 
 
-def _sharing_a_hash(hashes: Words, owner: Ints, texts: int, most: int) -> tuple[Ints, Ints] | None:
-    """Each pair of texts that share a hash, the smaller first, once; None where these are more than
-    ``most``.
+def _sharing_a_hash(hashes: Words, owner: Ints, texts: int, most: int) -> Ints | None:
+    """Each pair of texts that share a hash, once, as one number: the smaller times ``texts``, and
+    the other. None where these are more than ``most``.
     """
     order = np.argsort(hashes)
     hashes, owner = hashes[order], owner[order]
@@ -219,19 +247,7 @@ def _sharing_a_hash(hashes: Words, owner: Ints, texts: int, most: int) -> tuple[
         one, other = owner[left], owner[left + offset]
         least, greatest = np.minimum(one, other), np.maximum(one, other)
         pairs.append((least * texts + greatest)[least != greatest])
-    distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *pairs]))
-    first, second = np.divmod(distinct, texts)
-    return first, second
-
-
-_GRID: Final = 1 << 10
-"""Duals are whole numbers, in 1/1024 edits: sums of them are exact."""
-_MULTIPLES: Final = (1.0, 0.5, 2.0, 4.0)
-"""What T is tried at, in multiples of the largest b over k: at 1, a class without near variants
-neither gains nor costs anything.
-"""
-_STEPS: Final = 40
-_FIRST_STEP: Final = 0.25
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *pairs]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,41 +351,3 @@ class _NearRelaxation:
         sums = np.zeros(len(self.problem.texts), np.int64)
         np.add.at(sums, self.target, amount)
         return sums
-
-
-_ALWAYS_COMPARED: Final = 500
-_ALL_PAIRS_PER_SECOND: Final = 1_000_000
-"""Pairs of all variants that a second suffices for: distances, bounds, programs over them."""
-_SHARE_FOR_SEARCH: Final = 0.75
-"""Of the time; the bound has what is left."""
-
-
-def compares_all_pairs(problem: KAnonymityProblem, seconds: float) -> bool:
-    """Whether all pairs of variants are compared with each other: up to 500 variants, and up to
-    6,000 where the time suffices, unless a case is so long that distances do not fit 16 bits.
-    """
-    variants = len(problem.texts)
-    fits_time = variants <= _ALWAYS_COMPARED or variants**2 <= _ALL_PAIRS_PER_SECOND * seconds
-    longest = max(map(len, problem.texts), default=0)
-    return variants <= MOST_VARIANTS and fits_time and longest <= MOST_EVENTS
-
-
-def solve_long_tail(
-    problem: KAnonymityProblem, seconds: float, deadline: Deadline, *, split_cases: bool
-) -> tuple[Solution, Mapping[str, JsonValue]]:
-    """An answer that moves whole variants, found block by block, and a bound from near pairs."""
-    begun = deadline.clock()
-    share = deadline.share(_SHARE_FOR_SEARCH)
-    found = search_in_blocks(problem, _SHARE_FOR_SEARCH * seconds, share)
-    bound = certify_near_bound(
-        problem, (1 - _SHARE_FOR_SEARCH) * seconds, deadline, split_cases=split_cases
-    )
-    assignment = Assignment.of_targets(problem, found.target)
-    above = relative_gap(edit_cost(problem, assignment), bound.value) or 0.0
-    reason = f"{found.stop_reason} ({seconds:.3g} s), within {above:.0%} of the least possible"
-    return Solution(assignment, bound.value, reason), {
-        "seconds": round(deadline.clock() - begun, 2),
-        "bound_proved": f"in whole numbers, from pairs less than {bound.beyond} edits apart",
-        "bound_in_whole_numbers": bound.value,
-        "near_pairs": bound.pairs,
-    }

@@ -13,35 +13,26 @@ open variants j, of
     k t_j + sum_i min(0, n_i d_ij - p_i - w_i t_j),
 
 the reduced cost of an open variant that must hold mass k. One that need not has t_j = 0. Over
-variants each must. Over prefixes only those must that no other open variant begins with.
+variants each must. Over prefixes only those must that no other open variant begins with. So an open
+variant has two costs: one if it must hold mass k, and one, never positive, if an extension of it
+holds the mass. The cheapest choice is found by dynamic programming on the forest in which a
+variant's parent is its longest prefix.
 
-Good dual prices are found in floating point (module ``subgradient``). Here they are rounded to a
-grid, and the bound is computed from the rounded ones over all pairs in int64: it holds whatever
-went wrong before. The same sums bound the cost of any answer that opens a given variant or moves
-one given variant to another. What cannot be in an answer better than the best one known is left
-out of the integer program.
+Good dual prices are found in floating point, by subgradient ascent: the bound is a concave function
+of the dual prices of the assignment constraint; where it has a kink, one minus how often the
+relaxed answer places a variant is a subgradient (Held, Wolfe and Crowder, Validation of subgradient
+optimization, 1974). For given assignment duals the best mass dual of each open variant is known in
+closed form. Each round works on a pool: for each variant the cheapest others only.
 
-Which variants a relaxed answer opens, when each open variant has a cost of its own.
-
-Over variants every open variant must hold mass k itself. Over prefixes only those must that no
-other open variant begins with. So an open variant has two costs: one if it must hold mass k, and
-one, never positive, if an extension of it holds the mass. The cheapest choice is then found by
-dynamic programming on the forest in which a variant's parent is its longest prefix.
-
-Dual prices that prove a good lower bound, by subgradient ascent.
-
-The bound of module ``lower_bound`` is a concave function of the dual prices of the assignment
-constraint; where it has a kink, one minus how often the relaxed answer places a variant is a
-subgradient (Held, Wolfe and Crowder, Validation of subgradient optimization, 1974). For given
-assignment duals the best mass dual of each open variant is known in closed form.
-
-Each round works on a pool: for each variant the cheapest others only. After a round the bound is
-certified over all pairs. Everything here is floating point; nothing here has to be right for a
-certified bound to hold.
+Whatever was found is rounded to a grid, and the bound is computed from the rounded prices over all
+pairs in int64: it holds whatever went wrong before. The same sums bound the cost of any answer that
+opens a given variant or moves one given variant to another. What cannot be in an answer better than
+the best one known is left out of the integer program.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final
 
 import numpy as np
@@ -50,6 +41,23 @@ from numpy.typing import NDArray
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.mechanisms.kanon.deadline import Deadline
 from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, longest_prefixes
+
+_CELLS_AT_ONCE: Final = 1 << 22
+"""Most pairs of variants whose costs are in memory together."""
+
+_SMALLEST_POOL: Final = 120
+_ROUNDS: Final = 200
+_FIRST_ROUNDS: Final = 3
+"""Rounds at the beginning, which are short: the pools of bad prices are soon out of date."""
+_STEPS_OF_FIRST_ROUNDS: Final = 15
+_STEPS_OF_A_ROUND: Final = 60
+_PATIENCE: Final = 20
+"""Steps without a better bound before the step becomes smaller."""
+_SHRINK: Final = 0.7
+_MOMENTUM: Final = 0.9
+_SMALLEST_STEP: Final = 3e-3
+_SMALLEST_MASS: Final = 0.5
+"""Stands for mass 0 in quotients; any mass is a whole number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,103 +119,48 @@ def choose_open_variants(
     ``cost_with_mass``, ``cost_without_mass``: of one dtype (int64 or float64), shape (variants,);
     what each variant costs if it must hold mass k, and if not (at most 0).
     """
-    needs_no_mass = constraints.needs_no_mass
+    needs_no_mass, parent = constraints.needs_no_mass, constraints.longest_prefix.tolist()
     cost_alone = np.where(needs_no_mass, cost_without_mass, cost_with_mass)
-    if (constraints.longest_prefix >= 0).any():
-        return _choose_on_prefix_forest(constraints.longest_prefix, cost_alone, cost_without_mass)
-    gain = np.minimum(cost_alone, 0)
-    total = gain.sum()
-    opened = cost_alone < 0
-    # A variant that is open anyway changes nothing; any other adds its own cost.
-    cost_if_open = total - gain + cost_alone
-    return OpenedVariants(total, cost_if_open, opened & ~needs_no_mass, opened & needs_no_mass)
+    if max(parent, default=-1) < 0:
+        gain = np.minimum(cost_alone, 0)
+        total = gain.sum()
+        opened = cost_alone < 0
+        # A variant that is open anyway changes nothing; any other adds its own cost.
+        cost_if_open = total - gain + cost_alone
+        return OpenedVariants(total, cost_if_open, opened & ~needs_no_mass, opened & needs_no_mass)
 
-
-@dataclass(frozen=True, slots=True)
-class _SubtreeCosts:
-    """Least costs within the subtrees of a forest.
-
-    - ``if_open``: one a variant; of its subtree, if the variant is open.
-    - ``of_children``: one a variant, and last the roots; the sum over its children's subtrees.
-    - ``of_one_child``: likewise; the least over its children of ``if_open``, that is the least
-      cost with at least one child open; the largest number where there is no child.
-    """
-
-    if_open: list[Any]
-    of_children: list[Any]
-    of_one_child: list[Any]
-
-
-def _choose_on_prefix_forest(
-    parent: Ints, cost_alone: NDArray[Any], cost_extended: NDArray[Any]
-) -> OpenedVariants:
-    """The cheapest choice on a forest whose parents precede their children.
-
-    ``cost_alone``: of a variant without an open extension; ``cost_extended``: of one with.
-    """
-    costs = _cost_subtrees(parent, cost_alone, cost_extended)
-    count = len(parent)
-    total = costs.of_children[-1]
-    outside = [cost_alone.dtype.type(0)] * count
-    cost_if_open = np.empty(count, cost_alone.dtype)
-    is_open = np.zeros(count, bool)
-    with_mass = np.zeros(count, bool)
-    without_mass = np.zeros(count, bool)
-    for row in range(count):
-        above = parent[row]
-        best = costs.if_open[row]
-        if above < 0:
-            with_siblings = total
-            may_open = True
-        else:
-            # A child is open only below a parent that is open and leaves the mass to it.
-            with_siblings = outside[above] + cost_extended[above] + costs.of_children[above]
-            may_open = bool(without_mass[above])
-        # The best of everything else: without what this subtree adds.
-        outside[row] = with_siblings - min(best, 0)
-        cost_if_open[row] = outside[row] + best
-        is_open[row] = may_open and (best < 0 or _is_least_child(costs, above, best))
-        with_mass[row] = is_open[row] and best == cost_alone[row]
-        without_mass[row] = is_open[row] and not with_mass[row]
-    return OpenedVariants(total, cost_if_open, with_mass, without_mass)
-
-
-def _cost_subtrees(
-    parent: Ints, cost_alone: NDArray[Any], cost_extended: NDArray[Any]
-) -> _SubtreeCosts:
-    """The least costs of subtrees, from the leaves upwards."""
-    count = len(parent)
-    zero = cost_alone.dtype.type(0)
-    infeasible = np.iinfo(np.int64).max if cost_alone.dtype.kind == "i" else np.inf
-    if_open = [zero] * count
-    # The parent of a root is -1, which is the last entry of these lists.
-    of_children = [zero] * (count + 1)
-    of_one_child = [infeasible] * (count + 1)
-    for row in range(count - 1, -1, -1):
-        least_child = of_one_child[row]
-        if_open[row] = cost_alone[row]
-        if least_child != infeasible:
+    alone, extended = cost_alone.tolist(), cost_without_mass.tolist()
+    rows = range(len(parent))
+    # Upwards: the least cost of each subtree if its variant is open; the sum over the subtrees of
+    # its children, and the least of them. The parent of a root is -1: the last entry.
+    best = list(alone)
+    of_children, of_one_child = [0 * alone[0]] * (len(rows) + 1), [inf] * (len(rows) + 1)
+    for row in reversed(rows):
+        if of_one_child[row] < inf:
             # All children with a negative cost, or else the cheapest one.
-            extensions = of_children[row] if least_child <= 0 else least_child
-            if_open[row] = min(cost_alone[row], cost_extended[row] + extensions)
+            extensions = of_children[row] if of_one_child[row] <= 0 else of_one_child[row]
+            best[row] = min(alone[row], extended[row] + extensions)
+        of_children[parent[row]] += min(best[row], 0)
+        of_one_child[parent[row]] = min(of_one_child[parent[row]], best[row])
+    # Downwards: the best of everything outside each subtree; a child is open only below a parent
+    # that is open and leaves the mass to it.
+    total = of_children[-1]
+    outside = [0 * total] * len(rows)
+    with_mass, without_mass = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+    for row in rows:
         above = parent[row]
-        of_children[above] += min(if_open[row], 0)
-        of_one_child[above] = min(of_one_child[above], if_open[row])
-    return _SubtreeCosts(if_open, of_children, of_one_child)
-
-
-def _is_least_child(costs: _SubtreeCosts, parent: int, if_open: Any) -> bool:
-    """Whether a child opens although it costs something: the parent needs one, and this is the
-    cheapest.
-    """
-    if parent < 0:
-        return False
-    least = costs.of_one_child[parent]
-    return bool(least >= 0 and if_open == least)
-
-
-CELLS_AT_ONCE: Final = 1 << 22
-"""Most pairs of variants whose costs are in memory together."""
+        with_siblings, may_open, is_needed = total, True, False
+        if above >= 0:
+            with_siblings = outside[above] + extended[above] + of_children[above]
+            may_open = bool(without_mass[above])
+            # The parent needs one, even at a cost, and this is the cheapest.
+            is_needed = of_one_child[above] >= 0 and best[row] == of_one_child[above]
+        outside[row] = with_siblings - min(best[row], 0)
+        is_open = may_open and (best[row] < 0 or is_needed)
+        with_mass[row] = is_open and best[row] == alone[row]
+        without_mass[row] = is_open and not with_mass[row]
+    cost_if_open = np.array(outside, cost_alone.dtype) + np.array(best, cost_alone.dtype)
+    return OpenedVariants(total, cost_if_open, with_mass, without_mass)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +251,7 @@ class CertifiedBound:
         Where cases may split, it is the least cost of an answer that moves one case.
         """
         cases = self.problem.cases[self.constraints.must_be_placed]
-        chunks = reduced_cost_chunks(
+        chunks = _reduced_cost_chunks(
             self.problem, self.constraints, self.grid, self.assignment_duals, self.mass_duals
         )
         for targets, reduced in chunks:
@@ -322,14 +275,20 @@ def certify_bound(
     placed = constraints.must_be_placed
     mass_prices = np.where(constraints.needs_no_mass, 0.0, np.maximum(mass_duals, 0.0))
     assignment_prices = np.where(placed, assignment_duals, 0.0)
-    grid = _finest_grid(problem, assignment_prices, mass_prices)
+    # The finest grid on which no sum over all pairs leaves int64: 60 bits, which keeps two to
+    # spare.
+    largest_move_cost = float(problem.distances.matrix.max(initial=0)) * float(problem.cases.max())
+    largest_mass_term = float(problem.mass.max() + problem.k) * mass_prices.max()
+    largest_entry = largest_move_cost + np.abs(assignment_prices).max() + largest_mass_term
+    bits_of_sum = np.log2(len(placed) ** 2 * (largest_entry + 1) + 1)
+    grid = 1 << max(0, int(60 - bits_of_sum))
     # Rounded prices are prices too, so rounding costs quality and never truth.
     rounded_assignment = np.floor(assignment_prices * grid).astype(np.int64)
     rounded_mass = np.floor(mass_prices * grid).astype(np.int64)
 
     cost_with_mass = problem.k * rounded_mass
-    cost_without_mass = np.zeros(len(problem.texts), np.int64)
-    for targets, reduced in reduced_cost_chunks(
+    cost_without_mass = np.zeros(len(placed), np.int64)
+    for targets, reduced in _reduced_cost_chunks(
         problem, constraints, grid, rounded_assignment, rounded_mass
     ):
         cost_with_mass[targets] += np.minimum(reduced, 0).sum(axis=1)
@@ -339,9 +298,8 @@ def certify_bound(
     chosen = choose_open_variants(constraints, cost_with_mass, cost_without_mass)
 
     sum_of_duals = rounded_assignment.sum()
-    relaxed_value = sum_of_duals + chosen.total
     # Costs are whole edits, so the bound is rounded up, which -(-a // b) does in integers.
-    value = max(0, -int(-relaxed_value // grid))
+    value = max(0, -int(-(sum_of_duals + chosen.total) // grid))
     return CertifiedBound(
         problem,
         constraints,
@@ -353,19 +311,7 @@ def certify_bound(
     )
 
 
-def _finest_grid(problem: KAnonymityProblem, assignment_duals: Floats, mass_duals: Floats) -> int:
-    """The largest power of two by which all prices can be multiplied so that no sum over all pairs
-    leaves int64 (60 bits, which keeps two to spare).
-    """
-    pairs = len(problem.texts) ** 2
-    largest_move_cost = float(problem.distances.matrix.max(initial=0)) * float(problem.cases.max())
-    largest_mass_term = float(problem.mass.max() + problem.k) * mass_duals.max()
-    largest_entry = largest_move_cost + np.abs(assignment_duals).max() + largest_mass_term
-    bits_of_sum = np.log2(pairs * (largest_entry + 1) + 1)
-    return 1 << max(0, int(60 - bits_of_sum))
-
-
-def reduced_cost_chunks(
+def _reduced_cost_chunks(
     problem: KAnonymityProblem,
     constraints: CoverConstraints,
     grid: int,
@@ -377,123 +323,82 @@ def reduced_cost_chunks(
     """
     placed = np.flatnonzero(constraints.must_be_placed)
     cases = problem.cases[placed] * grid
-    mass = problem.mass[placed]
-    prices = assignment_duals[placed]
-    count = len(problem.texts)
-    rows_at_once = max(1, CELLS_AT_ONCE // max(1, len(placed)))
-    for first in range(0, count, rows_at_once):
-        targets = np.arange(first, min(first + rows_at_once, count))
+    for targets in _chunks(len(problem.texts), len(placed)):
         distance = problem.distances.matrix[targets][:, placed].astype(np.int64)
-        move_cost = distance * cases
-        mass_term = mass_duals[targets, None] * mass
-        yield targets, move_cost - prices - mass_term
+        mass_term = mass_duals[targets, None] * problem.mass[placed]
+        yield targets, distance * cases - assignment_duals[placed] - mass_term
 
 
-_SMALLEST_POOL: Final = 120
-_ROUNDS: Final = 200
-_FIRST_ROUNDS: Final = 3
-"""Rounds at the beginning, which are short: the pools of bad prices are soon out of date."""
-_STEPS_OF_FIRST_ROUNDS: Final = 15
-_STEPS_OF_A_ROUND: Final = 60
-
-_PATIENCE: Final = 20
-"""Steps without a better bound before the step becomes smaller."""
-_SHRINK: Final = 0.7
-_MOMENTUM: Final = 0.9
-_SMALLEST_STEP: Final = 3e-3
-_SMALLEST_MASS: Final = 0.5
-"""Stands for mass 0 in quotients; any mass is a whole number."""
+def _chunks(rows: int, columns: int) -> list[Ints]:
+    """The rows of a table of so many columns, as many at a time as are in memory together."""
+    rows_at_once = max(1, _CELLS_AT_ONCE // max(1, columns))
+    return np.split(np.arange(rows), range(rows_at_once, rows, rows_at_once))
 
 
-@dataclass(frozen=True, slots=True)
-class _CandidatePool:
-    """For each variant the cheapest others at some prices.
+class _Pool:
+    """For each variant the cheapest others at some prices, and the relaxed problem over them alone.
 
     ``sources``: int64, ``move_cost``, ``mass``: float64; all of shape (variants, pool).
     """
 
-    sources: Ints
-    move_cost: Floats
-    mass: Floats
-
-    @classmethod
-    def at_prices(
-        cls,
-        problem: KAnonymityProblem,
-        constraints: CoverConstraints,
-        assignment_duals: Floats,
-        size: int,
-    ) -> "_CandidatePool":
-        """The ``size`` sources of least reduced cost a unit of mass, for each target."""
+    def __init__(
+        self, problem: KAnonymityProblem, constraints: CoverConstraints, duals: Floats, size: int
+    ) -> None:
+        self.problem, self.constraints = problem, constraints
         placed = np.flatnonzero(constraints.must_be_placed)
-        count = len(problem.texts)
-        size = min(size, len(placed))
-        sources = np.empty((count, size), np.int64)
-        move_cost = np.empty((count, size))
+        count, size = len(problem.texts), min(size, len(placed))
+        self.sources = np.empty((count, size), np.int64)
+        self.move_cost = np.empty((count, size))
         cases = problem.cases[placed].astype(np.float64)
         mass = np.maximum(problem.mass[placed], _SMALLEST_MASS)
-        rows_at_once = max(1, CELLS_AT_ONCE // max(1, len(placed)))
-        for first in range(0, count, rows_at_once):
-            chunk = slice(first, first + rows_at_once)
+        for chunk in _chunks(count, len(placed)):
             cost = problem.distances.matrix[chunk][:, placed] * cases
-            per_mass = (cost - assignment_duals[placed]) / mass
-            nearest = np.argpartition(per_mass, size - 1, axis=1)[:, :size]
-            sources[chunk] = placed[nearest]
-            move_cost[chunk] = np.take_along_axis(cost, nearest, axis=1)
-        return cls(sources, move_cost, problem.mass[sources].astype(np.float64))
+            per_mass = (cost - duals[placed]) / mass
+            cheapest = np.argpartition(per_mass, size - 1, axis=1)[:, :size]
+            self.sources[chunk] = placed[cheapest]
+            self.move_cost[chunk] = np.take_along_axis(cost, cheapest, axis=1)
+        self.mass = problem.mass[self.sources].astype(np.float64)
 
+    def relaxed(self, duals: Floats) -> tuple[float, Floats, Floats]:
+        """The relaxed problem at these assignment duals and the best mass duals: its value; these
+        mass duals; and how often its answer places each variant. float64, shape (variants,).
+        """
+        k, reduced = self.problem.k, self.move_cost - duals[self.sources]
+        # Fill every target up to mass k, as the linear knapsack is filled: by cost a unit of mass.
+        # What has no mass fills nothing: first where it is a gain by itself, else last.
+        without_mass = np.where(reduced < 0, -np.inf, np.inf)
+        per_mass = reduced / np.maximum(self.mass, _SMALLEST_MASS)
+        per_mass = np.where(self.mass > 0, per_mass, without_mass)
+        # Positive masses are at least 1: k candidates hold mass k, but for those without mass.
+        order = _cheapest_first(per_mass, min(k, reduced.shape[1]))
+        mass = np.take_along_axis(self.mass, order, 1)
+        mass_before = np.cumsum(mass, axis=1) - mass
+        # The dual of that knapsack's constraint is the price of its last item, with which the mass
+        # reaches k.
+        too_few = (mass_before + mass < k).sum(axis=1)
+        last = np.minimum(too_few, order.shape[1] - 1)
+        position_of_last = np.take_along_axis(order, last[:, None], 1)
+        price_of_last = np.take_along_axis(per_mass, position_of_last, 1)[:, 0]
+        no_price = self.constraints.needs_no_mass | ~np.isfinite(price_of_last)
+        mass_duals = np.where(no_price, 0.0, np.maximum(price_of_last, 0.0))
 
-@dataclass(frozen=True, slots=True)
-class _PoolRelaxation:
-    """The relaxed problem over a pool, solved at some assignment duals.
+        with_mass_duals = reduced - mass_duals[:, None] * self.mass
+        cost_with_mass = k * mass_duals + np.minimum(with_mass_duals, 0).sum(axis=1)
+        cost_without_mass = np.minimum(reduced, 0).sum(axis=1)
+        chosen = choose_open_variants(self.constraints, cost_with_mass, cost_without_mass)
 
-    ``bound``: its value, of the pool alone; ``mass_duals``: float64, shape (variants,), the best
-    ones; ``times_placed``: float64, shape (variants,), how often each variant is placed.
-    """
-
-    bound: float
-    mass_duals: Floats
-    times_placed: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class _FractionalCover:
-    """How each target reaches mass k most cheaply, cases taken in fractions.
-
-    - ``order``: int64, shape (variants, few); positions in the pool, cheapest a unit of mass first.
-    - ``mass``, ``mass_before``: float64, the same shape; of each of them, and of those before it.
-    - ``mass_duals``: float64, shape (variants,); what the last unit of mass costs, at least 0.
-    """
-
-    order: Ints
-    mass: Floats
-    mass_before: Floats
-    mass_duals: Floats
-
-
-def _cover_fractionally(
-    k: int, constraints: CoverConstraints, pool: _CandidatePool, reduced: Floats
-) -> _FractionalCover:
-    """Fill every target up to mass k, as the linear knapsack is filled: by cost a unit of mass.
-
-    The dual of that knapsack's constraint is the price of its last item.
-    """
-    # What has no mass fills nothing: first where it is a gain by itself, else last.
-    without_mass = np.where(reduced < 0, -np.inf, np.inf)
-    per_mass = reduced / np.maximum(pool.mass, _SMALLEST_MASS)
-    per_mass = np.where(pool.mass > 0, per_mass, without_mass)
-    # Positive masses are at least 1: k candidates hold mass k, but for those without mass.
-    order = _cheapest_first(per_mass, min(k, reduced.shape[1]))
-    mass = np.take_along_axis(pool.mass, order, 1)
-    mass_before = np.cumsum(mass, axis=1) - mass
-    # The last item is the first with which the mass reaches k.
-    too_few = (mass_before + mass < k).sum(axis=1)
-    last = np.minimum(too_few, order.shape[1] - 1)
-    position_of_last = np.take_along_axis(order, last[:, None], 1)
-    price_of_last = np.take_along_axis(per_mass, position_of_last, 1)[:, 0]
-    no_price = constraints.needs_no_mass | ~np.isfinite(price_of_last)
-    mass_duals = np.where(no_price, 0.0, np.maximum(price_of_last, 0.0))
-    return _FractionalCover(order, mass, mass_before, mass_duals)
+        times_placed = np.zeros(len(duals))
+        # Where mass has a price, the knapsack is filled exactly to k; its last item may be in part.
+        filled = np.flatnonzero(chosen.open_with_mass & (mass_duals > 0))
+        room = np.clip(k - mass_before[filled], 0, mass[filled])
+        share = room / np.maximum(mass[filled], _SMALLEST_MASS)
+        filling = np.take_along_axis(self.sources[filled], order[filled], 1)
+        np.add.at(times_placed, filling, share)
+        # Elsewhere a variant is placed wherever its reduced cost is negative.
+        unpriced = chosen.open_with_mass & (mass_duals <= 0)
+        unfilled = np.flatnonzero(chosen.open_without_mass | unpriced)
+        np.add.at(times_placed, self.sources[unfilled][reduced[unfilled] < 0], 1.0)
+        return float(duals.sum() + chosen.total), mass_duals, times_placed
 
 
 def _cheapest_first(per_mass: Floats, few: int) -> Ints:
@@ -506,50 +411,10 @@ def _cheapest_first(per_mass: Floats, few: int) -> Ints:
     return np.take_along_axis(positions, ascending, 1)
 
 
-def _solve_relaxation(
-    problem: KAnonymityProblem,
-    constraints: CoverConstraints,
-    pool: _CandidatePool,
-    assignment_duals: Floats,
-) -> _PoolRelaxation:
-    """The relaxed problem over ``pool``, at these assignment duals and the best mass duals."""
-    reduced = pool.move_cost - assignment_duals[pool.sources]
-    cover = _cover_fractionally(problem.k, constraints, pool, reduced)
-    with_mass_duals = reduced - cover.mass_duals[:, None] * pool.mass
-    cost_with_mass = problem.k * cover.mass_duals + np.minimum(with_mass_duals, 0).sum(axis=1)
-    cost_without_mass = np.minimum(reduced, 0).sum(axis=1)
-    chosen = choose_open_variants(constraints, cost_with_mass, cost_without_mass)
-    times_placed = _count_placements(problem, pool, reduced, cover, chosen)
-    bound = float(assignment_duals.sum() + chosen.total)
-    return _PoolRelaxation(bound, cover.mass_duals, times_placed)
-
-
-def _count_placements(
-    problem: KAnonymityProblem,
-    pool: _CandidatePool,
-    reduced: Floats,
-    cover: _FractionalCover,
-    chosen: OpenedVariants,
-) -> Floats:
-    """How often the relaxed answer places each variant: float64, shape (variants,)."""
-    times_placed = np.zeros(len(problem.texts))
-    # Where mass has a price, the knapsack is filled exactly to k; its last item may be in part.
-    filled = np.flatnonzero(chosen.open_with_mass & (cover.mass_duals > 0))
-    room = np.clip(problem.k - cover.mass_before[filled], 0, cover.mass[filled])
-    share = room / np.maximum(cover.mass[filled], _SMALLEST_MASS)
-    filling = np.take_along_axis(pool.sources[filled], cover.order[filled], 1)
-    np.add.at(times_placed, filling, share)
-    # Elsewhere a variant is placed wherever its reduced cost is negative.
-    unpriced = chosen.open_with_mass & (cover.mass_duals <= 0)
-    unfilled = np.flatnonzero(chosen.open_without_mass | unpriced)
-    np.add.at(times_placed, pool.sources[unfilled][reduced[unfilled] < 0], 1.0)
-    return times_placed
-
-
 @dataclass(frozen=True, slots=True)
-class _AscentState:
-    """Where the ascent is: the best bound (of a pool), its dual prices, and the step, a share of
-    the way to the bound that is aimed at.
+class _Prices:
+    """The best bound (of a pool) so far, its dual prices, and the step, a share of the way to the
+    bound that is aimed at.
     """
 
     bound: float
@@ -580,12 +445,14 @@ def subgradient_ascent(
     for round_ in range(_ROUNDS):
         if step < _SMALLEST_STEP or deadline.is_over or proved.value >= cost:
             break
-        pool = _CandidatePool.at_prices(problem, constraints, duals, pool_size)
-        begin = _AscentState(-np.inf, duals, duals, step)
-        aim = _bound_aimed_at(round_, proved.value, cost, is_rising=is_rising)
-        last = _ascend_in_pool(
-            problem, constraints, pool, begin, aim, _round_length(round_), deadline
-        )
+        # Polyak's step length takes for the best bound at first the cost of the known answer, then
+        # little more than what is proved, since an aim out of reach makes steps too long.
+        aim = min(cost, (1.1 if is_rising else 1.03) * proved.value + 1)
+        if round_ <= _FIRST_ROUNDS:
+            aim = cost
+        steps = _STEPS_OF_FIRST_ROUNDS if round_ < _FIRST_ROUNDS else _STEPS_OF_A_ROUND
+        pool = _Pool(problem, constraints, duals, pool_size)
+        last = _ascend_in_pool(pool, duals, step, aim, steps, deadline)
         found = certify_bound(problem, constraints, last.assignment_duals, last.mass_duals)
         has_stood_still = np.array_equal(duals, last.assignment_duals) and last.step == step
         is_settled = pool_size >= len(duals) and has_stood_still
@@ -603,41 +470,20 @@ def subgradient_ascent(
     return proved
 
 
-def _round_length(round_: int) -> int:
-    """How many steps a round has."""
-    return _STEPS_OF_FIRST_ROUNDS if round_ < _FIRST_ROUNDS else _STEPS_OF_A_ROUND
-
-
-def _bound_aimed_at(round_: int, proved: int, cost: int, *, is_rising: bool) -> float:
-    """What Polyak's step length takes for the best bound: at first the cost of the known answer,
-    then little more than what is proved, since an aim out of reach makes steps too long.
-    """
-    if round_ <= _FIRST_ROUNDS:
-        return cost
-    growth = 1.1 if is_rising else 1.03
-    return min(cost, growth * proved + 1)
-
-
 def _ascend_in_pool(
-    problem: KAnonymityProblem,
-    constraints: CoverConstraints,
-    pool: _CandidatePool,
-    best: _AscentState,
-    aim: float,
-    steps: int,
-    deadline: Deadline,
-) -> _AscentState:
-    """Subgradient steps with momentum, from the best prices within one pool to better ones."""
-    step, duals = best.step, best.assignment_duals
+    pool: _Pool, duals: Floats, step: float, aim: float, steps: int, deadline: Deadline
+) -> _Prices:
+    """Subgradient steps with momentum, from some prices within one pool to better ones."""
+    best = _Prices(-np.inf, duals, duals, step)
     idle_steps = 0
     direction = np.zeros(len(duals))
     for _ in range(steps):
-        relaxed = _solve_relaxation(problem, constraints, pool, duals)
-        is_better = relaxed.bound > best.bound + 1e-5 * abs(best.bound)
+        bound, mass_duals, times_placed = pool.relaxed(duals)
+        is_better = bound > best.bound + 1e-5 * abs(best.bound)
         idle_steps = 0 if is_better else idle_steps + 1
-        if relaxed.bound > best.bound:
-            best = _AscentState(relaxed.bound, duals, relaxed.mass_duals, step)
-        slope = np.where(constraints.must_be_placed, 1.0 - relaxed.times_placed, 0.0)
+        if bound > best.bound:
+            best = _Prices(bound, duals, mass_duals, step)
+        slope = np.where(pool.constraints.must_be_placed, 1.0 - times_placed, 0.0)
         if not slope.any() or step < _SMALLEST_STEP or deadline.is_over:
             break
         if idle_steps > _PATIENCE:
@@ -647,7 +493,7 @@ def _ascend_in_pool(
             continue
         direction = slope + _MOMENTUM * direction
         # Polyak's length: how much is missing, over the squared length of the direction.
-        missing = max(aim - relaxed.bound, 1.0)
+        missing = max(aim - bound, 1.0)
         length = step * missing / float(direction @ direction)
         duals = duals + length * direction
-    return _AscentState(best.bound, best.assignment_duals, best.mass_duals, step)
+    return _Prices(best.bound, best.assignment_duals, best.mass_duals, step)

@@ -20,7 +20,7 @@ from cloakwork.mechanisms.kanon.family import (
     Anonymiser,
     FamilyParams,
 )
-from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
+from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, class_matrix
 from cloakwork.mechanisms.kanon.local_search import improve_by_neighbourhoods, merge_classes
 from cloakwork.mechanisms.kanon.long_tail import (
     certify_near_bound,
@@ -170,7 +170,7 @@ class _OptimalSearch:
         self, problem: KAnonymityProblem, params: OptimalParams, deadline: Deadline
     ) -> None:
         self.problem, self.params, self.deadline = problem, params, deadline
-        self.classes = ScopeClasses.of_problem(problem)
+        self.classes = class_matrix(problem)
         self.begun = deadline.clock()
         self.progress = RateLimitedProgress()
         self.bound = self.integer_bound = 0
@@ -199,14 +199,21 @@ class _OptimalSearch:
 
     def run(self) -> None:
         """Merge, bound, solve what is promising, search nearby, solve what is left."""
-        problem = self.problem
-        certificate = self._certify()
+        problem, deadline, params = self.problem, self.deadline, self.params
+        # A bound, sought from what each variant costs in the best answer.
+        distance = problem.distances.matrix[self.best.source, self.best.target]
+        certificate = subgradient_ascent(
+            problem,
+            CoverConstraints.of(problem, split_cases=params.split_cases),
+            distance.astype(np.float64) * problem.cases,
+            self.cost,
+            deadline.within(_SHARE_FOR_BOUND * params.seconds),
+            self._on_bound,
+        )
         self.integer_bound = self._raise_bound(certificate.value)
         if not self.bound:
             # Prices take many steps to say anything: what no step is needed for says more.
-            near = certify_near_bound(
-                problem, 0, self.deadline, split_cases=self.params.split_cases
-            )
+            near = certify_near_bound(problem, 0, deadline, split_cases=params.split_cases)
             self.integer_bound = self._raise_bound(near.value)
         # Where the relaxed problem sends variants is seldom an answer, and a good start for one.
         self._try_suggested(certificate.relaxed_targets())
@@ -214,7 +221,10 @@ class _OptimalSearch:
         # Whether more pairs matter than the first program holds.
         is_large = certificate.cost_limit_for(count, self.cost) < self.cost
         if is_large and not self._is_gap_reached():
-            self._search_nearby(certificate)
+            found = improve_by_neighbourhoods(
+                self.best, certificate, deadline.share(_SHARE_FOR_SEARCH), self._report_progress
+            )
+            self._keep_if_better(found)
         share = _SHARE_FOR_LARGE_PROGRAM if is_large else _SHARE_FOR_PROGRAM
         self._solve_promising(certificate, count, share)
         self._report_progress()
@@ -229,37 +239,6 @@ class _OptimalSearch:
         if not self._is_gap_reached():
             self._climb_from(suggested.target)
 
-    def _certify(self) -> CertifiedBound:
-        """A bound, sought from what each variant costs in the best answer."""
-        problem, best = self.problem, self.best
-        distance = problem.distances.matrix[best.source, best.target]
-        return subgradient_ascent(
-            problem,
-            CoverConstraints.of(problem, split_cases=self.params.split_cases),
-            distance.astype(np.float64) * problem.cases,
-            self.cost,
-            self.deadline.within(_SHARE_FOR_BOUND * self.params.seconds),
-            self._on_bound,
-        )
-
-    def _solve_promising(self, certificate: CertifiedBound, count: int, share: float) -> None:
-        """Solve the program over ``count`` promising pairs; where ``share`` of the time is not
-        enough for that, search around the best answer. Then solve it over more of them, until they
-        are all that matter.
-        """
-        has_searched = False
-        while not self._is_gap_reached() and self._seconds_left() > 0:
-            limit = certificate.cost_limit_for(min(count, _MOST_COLUMNS), self.cost)
-            is_last = has_searched and (limit >= self.cost or count >= _MOST_COLUMNS)
-            seconds = (1.0 if is_last else share) * self._seconds_left()
-            has_ended = self._solve_columns(certificate, limit, seconds)
-            self.is_exhausted = has_ended and is_last
-            if self.is_exhausted:
-                break
-            if not has_ended and not has_searched:
-                self._search_around(certificate, count)
-            count, has_searched = 3 * count, True
-
     def _climb_from(self, target: Ints) -> None:
         """Improve an answer that moves whole variants by changing a class at a time, and keep what
         is best.
@@ -268,17 +247,32 @@ class _OptimalSearch:
         improved = improve_by_hill_climbing(self.move_costs, target, climbing)
         self._keep_if_better(Assignment.of_targets(self.problem, improved))
 
-    def _search_nearby(self, certificate: CertifiedBound) -> None:
-        """Improve the best answer by neighbourhoods that are solved exactly."""
-        found = improve_by_neighbourhoods(
-            self.problem,
-            self.best_solution(),
-            self.deadline.share(_SHARE_FOR_SEARCH),
-            split_cases=self.params.split_cases,
-            certificate=certificate,
-            on_improvement=self._on_cost,
-        )
-        self._keep_if_better(found.assignment)
+    def _solve_promising(self, certificate: CertifiedBound, count: int, share: float) -> None:
+        """Solve the program over ``count`` promising pairs; where ``share`` of the time is not
+        enough for that, search around the best answer. Then solve it over more of them, until they
+        are all that matter.
+        """
+        has_searched = False
+        while not self._is_gap_reached() and self.deadline.seconds_left > 0:
+            limit = certificate.cost_limit_for(min(count, _MOST_COLUMNS), self.cost)
+            is_last = has_searched and (limit >= self.cost or count >= _MOST_COLUMNS)
+            program = self._program_below(certificate, limit)
+            self.columns = len(program.source)
+
+            def on_bound(bound: float, limit: int = limit) -> None:
+                self._on_bound(min(_round_up(bound), limit))
+
+            # What was left out costs at least ``limit``: no bound above it holds for all answers.
+            seconds = (1.0 if is_last else share) * self.deadline.seconds_left
+            result = program.solve(seconds, self.best, on_bound)
+            self._keep_if_better(result.assignment)
+            self._raise_bound(min(_round_up(result.bound), limit, self.cost))
+            self.is_exhausted = result.has_ended and is_last
+            if self.is_exhausted:
+                break
+            if not result.has_ended and not has_searched:
+                self._search_around(certificate, count)
+            count, has_searched = 3 * count, True
 
     def _search_around(self, certificate: CertifiedBound, count: int) -> None:
         """Solve the program over answers that open or close a few other variants than the best one
@@ -287,56 +281,37 @@ class _OptimalSearch:
         """
         searching = self.deadline.share(_SHARE_FOR_SEARCH)
         radius = _FIRST_RADIUS
-        while 1 < radius <= _WIDEST_RADIUS and not searching.is_over:
-            if self._is_gap_reached():
-                return
-            limit = certificate.cost_limit_for(count, self.cost)
-            source, target = self._add_columns_of_best(*certificate.columns_below(limit))
-            integer_program = self._program_over(source, target)
+        while 1 < radius <= _WIDEST_RADIUS and not searching.is_over and not self._is_gap_reached():
+            program = self._program_below(certificate, certificate.cost_limit_for(count, self.cost))
             cost_before = self.cost
             seconds = _SHARE_OF_A_RADIUS * searching.seconds_left
-            result = integer_program.solve(seconds, self.best, radius=radius)
-            if result.assignment is not None:
-                self._keep_if_better(result.assignment)
+            result = program.solve(seconds, self.best, radius=radius)
+            self._keep_if_better(result.assignment)
             # Nothing better this near: look farther, or nearer where the time did not suffice.
             if self.cost == cost_before:
                 radius = 2 * radius if result.has_ended else radius // 2
             self._report_progress()
 
-    def _solve_columns(self, certificate: CertifiedBound, limit: int, seconds: float) -> bool:
-        """Solve the program over what an answer of less than ``limit`` may contain, and over the
-        best answer; whether it came to its end.
+    def _program_below(self, certificate: CertifiedBound, limit: int) -> KAnonymityProgram:
+        """The program over what an answer of less than ``limit`` may contain, and over the best
+        answer.
         """
-        source, target = self._add_columns_of_best(*certificate.columns_below(limit))
-        self.columns = len(source)
-        integer_program = self._program_over(source, target)
-        # What was left out costs at least ``limit``: no bound above it is proved for all answers.
-        result = integer_program.solve(
-            seconds, self.best, lambda bound: self._on_bound(min(_round_up(bound), limit))
-        )
-        if result.assignment is not None:
-            self._keep_if_better(result.assignment)
-        self._raise_bound(min(_round_up(result.bound), limit, self.cost))
-        return result.has_ended
-
-    def _program_over(self, source: Ints, target: Ints) -> KAnonymityProgram:
-        """The integer program over these columns."""
-        return KAnonymityProgram(
-            self.problem, self.classes, source, target, split_cases=self.params.split_cases
-        )
-
-    def _add_columns_of_best(self, source: Ints, target: Ints) -> tuple[Ints, Ints]:
-        """The columns, and those of the best answer, each once."""
         variants = len(self.problem.texts)
+        source, target = certificate.columns_below(limit)
         # One number a pair, so that none occurs twice.
-        columns = source * variants + target
         columns_of_best = self.best.source * variants + self.best.target
-        both = np.unique(np.concatenate([columns, columns_of_best]))
-        all_sources, all_targets = np.divmod(both, variants)
-        return all_sources, all_targets
+        both = np.unique(np.concatenate([source * variants + target, columns_of_best]))
+        return KAnonymityProgram(
+            self.problem,
+            self.classes,
+            *np.divmod(both, variants),
+            split_cases=self.params.split_cases,
+        )
 
-    def _keep_if_better(self, found: Assignment) -> None:
+    def _keep_if_better(self, found: Assignment | None) -> None:
         """Keep ``found`` if it is k-anonymous and costs less than the best answer."""
+        if found is None:
+            return
         # Measured, whatever the solver's tolerance let pass.
         smallest = smallest_class(self.problem, found)
         cost = edit_cost(self.problem, found)
@@ -350,13 +325,6 @@ class _OptimalSearch:
 
     def _is_gap_reached(self) -> bool:
         return (relative_gap(self.cost, self.bound) or 0.0) <= self.params.gap
-
-    def _seconds_left(self) -> float:
-        return self.deadline.seconds_left
-
-    def _on_cost(self, distance: int) -> None:
-        """Called with the cost of better answers."""
-        self._report_progress(distance)
 
     def _on_bound(self, bound: int) -> None:
         """Called with better bounds."""
