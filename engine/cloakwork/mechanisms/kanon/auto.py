@@ -136,14 +136,21 @@ class Auto(Anonymiser[AutoParams]):
         }
         # Of equal distances the later algorithm's, since it proves more.
         chosen = min(reversed(tried), key=distances.__getitem__)
-        bound = _best_bound(tried, cases_may_split=params.split_cases)
+        # Where cases may split, a bound on moves of whole variants says nothing.
+        bounds = [
+            solution.bound
+            for name, solution in tried.items()
+            if solution.bound is not None and (name == "kanon/optimal" or not params.split_cases)
+        ]
+        bound = max(bounds, default=None)
         best = tried[chosen]
         others: dict[str, JsonValue] = {name: distances[name] for name in tried if name != chosen}
         gap = relative_gap(distances[chosen], bound)
-        explanation = _explain_choice(params, len(problem.texts), tuple(tried), gap)
+        names = ", ".join(tried)
         return Solution(best.assignment, bound, best.stop_reason), {
             "algorithm": chosen,
-            "why": explanation,
+            "why": f"{len(problem.texts):,} variants and {params.seconds:g} s allow {names}; "
+            f"the one {_how_good(gap)}",
             "others": others,
         }
 
@@ -151,11 +158,21 @@ class Auto(Anonymiser[AutoParams]):
 def _try_algorithms(
     params: AutoParams, problem: KAnonymityProblem, deadline: Deadline
 ) -> dict[str, Solution]:
-    """What each applicable algorithm finds, as long as time is left; at least one of them.
+    """What each algorithm finds that a problem of this size allows in this time, as long as time is
+    left; at least one of them.
 
     Those that only compare have a share of the time; what they have not found by then is left out.
+    ``kanon/optimal`` alone ends in time however many variants there are.
     """
-    names = _applicable_algorithms(params, problem)
+    variants = len(problem.texts)
+    compares_all = compares_all_pairs(problem, params.seconds)
+    is_applicable = {
+        "kanon/pretsa": compares_all,
+        "kanon/best-first": compares_all,
+        "kanon/a-star": compares_all and variants <= A_STAR_VARIANTS,
+        "kanon/optimal": True,
+    }
+    names = [name for name in params.among if is_applicable[name]] or params.among[:1]
     tried: dict[str, Solution] = {}
     for name in names:
         is_last = name == names[-1]
@@ -174,36 +191,6 @@ def _try_algorithms(
     return tried
 
 
-def _best_bound(tried: Mapping[str, Solution], *, cases_may_split: bool) -> int | None:
-    """The highest bound that was proved, None without any.
-
-    Where cases may split, a bound on moves of whole variants says nothing.
-    """
-    bounds = [
-        solution.bound
-        for name, solution in tried.items()
-        if solution.bound is not None and (name == "kanon/optimal" or not cases_may_split)
-    ]
-    return max(bounds, default=None)
-
-
-def _applicable_algorithms(params: AutoParams, problem: KAnonymityProblem) -> tuple[str, ...]:
-    """The algorithms that a problem of this size allows in this time; at least one of ``among``.
-
-    ``kanon/optimal`` alone ends in time however many variants there are.
-    """
-    variants = len(problem.texts)
-    compares_all = compares_all_pairs(problem, params.seconds)
-    is_applicable = {
-        "kanon/pretsa": compares_all,
-        "kanon/best-first": compares_all,
-        "kanon/a-star": compares_all and variants <= A_STAR_VARIANTS,
-        "kanon/optimal": True,
-    }
-    chosen = tuple(name for name in params.among if is_applicable[name])
-    return chosen or params.among[:1]
-
-
 def _run_algorithm(
     name: str, params: AutoParams, problem: KAnonymityProblem, deadline: Deadline
 ) -> Solution:
@@ -212,36 +199,18 @@ def _run_algorithm(
 
     mechanism = catalogue()[name]
     assert isinstance(mechanism, Anonymiser)  # noqa: S101 - the family's names are its members'
-    options: dict[str, object] = {
-        # Of the whole: what the size allows does not depend on what others took.
-        "seconds": params.seconds,
-        "gap": params.gap,
-        "split_cases": params.split_cases,
-    }
-    known = {
-        option: value
-        for option, value in options.items()
-        if option in mechanism.Params.model_fields
-    }
-    goal = {
-        "k": params.k,
-        "scope": params.scope,
-        "unit": params.unit,
-        "distance": params.distance,
-    }
-    solver_params = mechanism.Params.model_validate(goal | known)
-    solution, _ = mechanism.solve_within(solver_params, problem, deadline)
+    # The seconds are those of the whole: what the size allows does not depend on what others took.
+    shared = AutoParams.model_fields.keys() & mechanism.Params.model_fields.keys()
+    own_params = mechanism.Params.model_validate({each: getattr(params, each) for each in shared})
+    solution, _ = mechanism.solve_within(own_params, problem, deadline)
     return solution
 
 
-def _explain_choice(
-    params: AutoParams, variants: int, tried: tuple[str, ...], gap: float | None
-) -> str:
-    """Why these were tried and this one kept, in one sentence."""
-    size = f"{variants:,} variants and {params.seconds:g} s allow {', '.join(tried)}"
+def _how_good(gap: float | None) -> str:
+    """What is known of the answer that was kept."""
     if gap is None:
-        return f"{size}; the one that changes least was kept; nothing is proved about better ones"
+        return "that changes least was kept; nothing is proved about better ones"
     if gap == 0:
-        return f"{size}; the one kept changes as little as possible"
+        return "kept changes as little as possible"
     more = f"{100 * gap:.2g}" if gap < 1 else f"{100 * gap:,.0f}"
-    return f"{size}; the one kept changes at most {more}% more than the least possible"
+    return f"kept changes at most {more}% more than the least possible"

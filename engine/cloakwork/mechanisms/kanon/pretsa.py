@@ -54,15 +54,9 @@ class Pretsa(Anonymiser[PretsaParams]):
         """Walk the tree; deterministic. Raises ``OutOfTime`` where ``deadline``, which
         ``kanon/auto`` may set, is over before.
         """
-        return walk_tree(problem, deadline), {}
-
-
-def walk_tree(problem: KAnonymityProblem, deadline: Deadline) -> Solution:
-    """PRETSA's answer to ``problem``, which must be feasible; raises ``OutOfTime`` where
-    ``deadline`` is over before.
-    """
-    target = _TreeWalk(problem, deadline).run()
-    return Solution(Assignment.of_targets(problem, target), None, "the greedy walk ended")
+        target = _TreeWalk(problem, deadline).run()
+        assignment = Assignment.of_targets(problem, target)
+        return Solution(assignment, None, "the greedy walk ended"), {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +94,9 @@ def _build_prefix_tree(texts: tuple[str, ...], scope: Scope) -> _PrefixTree:
         del path[depth:]
 
     for row, text in enumerate(texts):
-        close_nodes(_shared_length(previous, text))
+        letters = enumerate(zip(previous, text, strict=False))
+        differing = (depth for depth, (one, other) in letters if one != other)
+        close_nodes(next(differing, min(len(previous), len(text))))
         for _ in range(len(text) - len(path) + (scope == "variants")):
             parent.append(path[-1] if path else -1)
             first.append(row)
@@ -113,14 +109,6 @@ def _build_prefix_tree(texts: tuple[str, ...], scope: Scope) -> _PrefixTree:
     close_nodes(0)
     columns = (parent, subtree_end, first, last, leaf)
     return _PrefixTree(*(np.array(column, np.int64) for column in columns))
-
-
-def _shared_length(left: str, right: str) -> int:
-    """How many characters two texts have in common at their beginning."""
-    for position, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
-            return position
-    return min(len(left), len(right))
 
 
 class _TreeWalk:

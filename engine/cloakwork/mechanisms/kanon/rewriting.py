@@ -177,64 +177,55 @@ def case_rewriter(
     templates = _case_templates(assignment, metric)
     sources = sources_of(assignment)
     split = split_sources(sources)
-    if not split:
-        return _moving(templates, _AssignmentPairs.of(sources, None, mechanism))
-    aggregate = SplitCases({source: number for number, source in enumerate(split)})
+    row_of_source = {source: row for row, source in enumerate(sources)}
+    row_of_source |= dict.fromkeys(split, _SPLIT)
+
+    def moving(rows_of_split: RowsOfCases | None) -> MapCases:
+        def move(log: EventLog) -> EventLog:
+            rows = _rows_of_cases(log, row_of_source, rows_of_split, mechanism)
+            return _apply_templates(log, templates, rows)
+
+        return MapCases(move, together="case")
 
     def mapping(found: pl.DataFrame) -> MapCases:
         rows = RowsOfCases.of(assignment, found)
         if rows is None:
             raise MechanismError(mechanism, _UNDECIDED)
-        return _moving(templates, _AssignmentPairs.of(sources, rows, mechanism))
+        return moving(rows)
 
-    return MapCasesBySummary(aggregate, mapping)
-
-
-def _moving(templates: "_CaseTemplates", pairs: "_AssignmentPairs") -> MapCases:
-    return MapCases(
-        lambda log: _apply_templates(log, templates, pairs.of_cases(log)), together="case"
-    )
+    if not split:
+        return moving(None)
+    numbers = {source: number for number, source in enumerate(split)}
+    return MapCasesBySummary(SplitCases(numbers), mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class _AssignmentPairs:
-    """Which row of the assignment a case follows.
+def _rows_of_cases(
+    log: EventLog,
+    row_of_source: Mapping[tuple[str, ...], int],
+    rows_of_split: RowsOfCases | None,
+    mechanism: str,
+) -> Ints:
+    """The row of the assignment that each case of ``log`` follows: int64, shape (cases,).
 
-    ``row_of_source``: by source, the row of each that has one target, else _SPLIT. ``split``: the
-    rows of the cases of the latter; None where there are none.
+    ``row_of_source``: the row of each source that has one target, else _SPLIT. ``rows_of_split``:
+    the rows of the cases of the latter.
     """
-
-    row_of_source: Mapping[tuple[str, ...], int]
-    split: RowsOfCases | None
-    mechanism: str
-
-    @classmethod
-    def of(
-        cls, sources: list[tuple[str, ...]], split: RowsOfCases | None, mechanism: str
-    ) -> "_AssignmentPairs":
-        """``sources``: of the rows of the assignment."""
-        rows = {source: row for row, source in enumerate(sources)}
-        return cls(rows | dict.fromkeys(split_sources(sources), _SPLIT), split, mechanism)
-
-    def of_cases(self, log: EventLog) -> Ints:
-        """The row that each case of ``log`` follows: int64, shape (cases,)."""
-        variants = variants_of(log)
-        row_of_variant = np.zeros(len(variants), np.int64)
-        for variant in range(len(variants)):
-            row = self.row_of_source.get(variants.labels(variant))
-            if row is None:
-                said = "the log holds a variant that was not decided on"
-                raise MechanismError(self.mechanism, said)
-            row_of_variant[variant] = row
-        rows = row_of_variant[variants.of_case]
+    variants = variants_of(log)
+    row_of_variant = np.zeros(len(variants), np.int64)
+    for variant in range(len(variants)):
+        row = row_of_source.get(variants.labels(variant))
+        if row is None:
+            raise MechanismError(mechanism, "the log holds a variant that was not decided on")
+        row_of_variant[variant] = row
+    rows = row_of_variant[variants.of_case]
+    if rows_of_split is not None:
         # The cases of split sources are named one by one.
         of_split = np.flatnonzero(rows == _SPLIT)
-        if self.split is not None:
-            found = self.split.of_cases(log.index_of_case[of_split])
-            if found is None:
-                raise MechanismError(self.mechanism, _UNDECIDED)
-            rows[of_split] = found
-        return rows
+        found = rows_of_split.of_cases(log.index_of_case[of_split])
+        if found is None:
+            raise MechanismError(mechanism, _UNDECIDED)
+        rows[of_split] = found
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,36 +245,29 @@ class _CaseTemplates:
 
 def _case_templates(assignment: pl.DataFrame, metric: Metric) -> _CaseTemplates:
     """One template for each row of ``assignment``."""
-    # Coded together, so that a label has one character in sources and targets.
-    both = encode_sequences(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
-    sources = both.texts[: assignment.height]
-    targets = both.texts[assignment.height :]
-    origins = [
-        _kept_positions(source, target, metric)
-        for source, target in zip(sources, targets, strict=True)
-    ]
-    lengths = [len(target) for target in targets]
-    return _CaseTemplates(
-        origin=np.concatenate([np.zeros(0, np.int64), *origins]),
-        activity=assignment[TARGET].explode().drop_nulls(),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-    )
-
-
-def _kept_positions(source: str, target: str, metric: Metric) -> Ints:
-    """For each position of ``target`` the position of ``source`` whose event is kept there, else
-    INSERTED.
-    """
-    if source == target:
-        return np.arange(len(source), dtype=np.int64)
     from rapidfuzz.distance import Indel, Levenshtein
 
     edits = Levenshtein if metric == "levenshtein" else Indel
-    origin = np.full(len(target), INSERTED, np.int64)
-    for block in edits.opcodes(source, target):
-        if block.tag == "equal":
-            origin[block.dest_start : block.dest_end] = np.arange(block.src_start, block.src_end)
-    return origin
+    # Coded together, so that a label has one character in sources and targets.
+    both = encode_sequences(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
+    sources, targets = both.texts[: assignment.height], both.texts[assignment.height :]
+    origins = [np.zeros(0, np.int64)]
+    for source, target in zip(sources, targets, strict=True):
+        origin = np.full(len(target), INSERTED, np.int64)
+        if source == target:
+            origin = np.arange(len(target))
+        else:
+            for block in edits.opcodes(source, target):
+                if block.tag == "equal":
+                    kept = np.arange(block.src_start, block.src_end)
+                    origin[block.dest_start : block.dest_end] = kept
+        origins.append(origin)
+    lengths = [len(target) for target in targets]
+    return _CaseTemplates(
+        origin=np.concatenate(origins),
+        activity=assignment[TARGET].explode().drop_nulls(),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+    )
 
 
 def _apply_templates(log: EventLog, templates: _CaseTemplates, pair_of_case: Ints) -> EventLog:
