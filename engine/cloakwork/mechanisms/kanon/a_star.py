@@ -135,7 +135,10 @@ class AStar(Anonymiser[AStarParams]):
     Params = AStarParams
 
     def solve_within(
-        self, params: AStarParams, problem: KAnonymityProblem, deadline: Deadline
+        self,
+        params: AStarParams,
+        problem: KAnonymityProblem,
+        deadline: Deadline,
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Start from kanon/best-first's answer; prove it, or improve it, within ``seconds`` and
         ``memory``. Where the time does not suffice for that answer, from one made block by block.
@@ -144,12 +147,20 @@ class AStar(Anonymiser[AStarParams]):
         try:
             greedy = search_best_first(costs, deadline.share(_SHARE_FOR_START))
         except OutOfTime:
-            greedy = search_in_blocks(problem, params.seconds, deadline).target
+            greedy = search_in_blocks(
+                problem,
+                params.seconds,
+                deadline,
+            ).target
         start = improve_by_hill_climbing(costs, greedy, deadline)
         search = _AStarSearch(costs, start, deadline)
         stop_reason = search.run(params.memory)
         bound = min(search.cost, search.least_bound)
-        solution = Solution(Assignment.of_targets(problem, search.target), bound, stop_reason)
+        solution = Solution(
+            Assignment.of_targets(problem, search.target),
+            bound,
+            stop_reason,
+        )
         return solution, {"states": search.expanded}
 
 
@@ -175,7 +186,11 @@ class RelaxationValue:
 class Relaxation:
     """L(w) for one problem; see the module's docstring."""
 
-    def __init__(self, costs: MoveCosts, deadline: Deadline = NO_LIMIT) -> None:
+    def __init__(
+        self,
+        costs: MoveCosts,
+        deadline: Deadline = NO_LIMIT,
+    ) -> None:
         self.costs, self.deadline = costs, deadline
         self.scaled_cost = SCALE * costs.move_cost
         self.most_trees = max(1, int(costs.mass.sum()) // costs.k)
@@ -193,7 +208,12 @@ class Relaxation:
                 self.is_root[row] = True
             path.append(row)
 
-    def __call__(self, multipliers: Ints, may_move: Bools, must_open: Bools) -> RelaxationValue:
+    def __call__(
+        self,
+        multipliers: Ints,
+        may_move: Bools,
+        must_open: Bools,
+    ) -> RelaxationValue:
         """L(``multipliers``) where variant i may go to class j only if ``may_move[i, j]``, and the
         classes ``must_open`` must be open.
 
@@ -208,11 +228,17 @@ class Relaxation:
         # A class that must hold its mass: the cheapest cover of what is missing joins as well.
         picked_mass = self.costs.mass @ has_negative_cost
         missing = np.maximum(self.costs.required_mass - picked_mass, 0)
-        cover_cost, covering = self._least_covers(reduced, missing, has_negative_cost)
+        cover_cost, covering = self._least_covers(
+            reduced,
+            missing,
+            has_negative_cost,
+        )
         cost_with_mass = cost_without_mass + cover_cost
         cost_with_mass[cover_cost >= _FORBIDDEN] = _FORBIDDEN
         cost, opened, is_extended = self._choose_classes(
-            cost_with_mass, cost_without_mass, must_open
+            cost_with_mass,
+            cost_without_mass,
+            must_open,
         )
         # A class with an open extension needs no cover.
         members = has_negative_cost | (covering & ~is_extended)
@@ -223,7 +249,10 @@ class Relaxation:
         return RelaxationValue(value, members & opened, opened)
 
     def _least_covers(
-        self, reduced: Ints, missing: Ints, has_negative_cost: Bools
+        self,
+        reduced: Ints,
+        missing: Ints,
+        has_negative_cost: Bools,
     ) -> tuple[Ints, Bools]:
         """For each class the least cost of mass ``missing`` from variants that have no negative
         cost there, and which are picked for it.
@@ -237,13 +266,20 @@ class Relaxation:
             self.deadline.require_time()
             chunk = deficient[start : start + classes_at_once]
             # What is picked already cannot be picked for the cover.
-            weight = np.where(has_negative_cost[:, chunk], _FORBIDDEN, reduced[:, chunk])
+            weight = np.where(
+                has_negative_cost[:, chunk],
+                _FORBIDDEN,
+                reduced[:, chunk],
+            )
             covers = _knapsack_covers(weight, self.costs.mass, missing[chunk])
             cost[chunk], picked[:, chunk] = covers
         return cost, picked
 
     def _choose_classes(
-        self, cost_with_mass: Ints, cost_without_mass: Ints, must_open: Bools
+        self,
+        cost_with_mass: Ints,
+        cost_without_mass: Ints,
+        must_open: Bools,
     ) -> tuple[int, Bools, Bools]:
         """The cheapest choice of classes: its cost in 1/``SCALE`` edits, which open, and of which
         an extension is open, so that they need no mass of their own.
@@ -297,7 +333,11 @@ def _children_to_open(cost: Ints, must_open: Bools) -> Bools:
     return opens
 
 
-def _knapsack_covers(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Bools]:
+def _knapsack_covers(
+    weight: Ints,
+    mass: Ints,
+    missing: Ints,
+) -> tuple[Ints, Bools]:
     """For each column the least sum of weights whose mass is ``missing`` or more.
 
     ``weight``: int64, shape (items, columns), positive; ``_FORBIDDEN`` where an item may not be
@@ -334,7 +374,11 @@ def _knapsack_covers(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Boo
     for step in range(len(order) - 1, -1, -1):
         item = order[step]
         picked[item] = improves[step, to_cover, np.arange(columns)]
-        to_cover = np.where(picked[item], np.maximum(to_cover - mass[item], 0), to_cover)
+        to_cover = np.where(
+            picked[item],
+            np.maximum(to_cover - mass[item], 0),
+            to_cover,
+        )
     return least[missing, np.arange(columns)], picked
 
 
@@ -360,7 +404,12 @@ class _State:
 class _AStarSearch:
     """The queue and the best answer so far. ``least_bound``: on every answer not yet seen."""
 
-    def __init__(self, costs: MoveCosts, target: Ints, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        costs: MoveCosts,
+        target: Ints,
+        deadline: Deadline,
+    ) -> None:
         self.costs, self.deadline = costs, deadline
         self.target, self.cost = target, costs.total_cost(target)
         self.relaxation = Relaxation(costs, deadline)
@@ -388,7 +437,12 @@ class _AStarSearch:
                 # One decision more, one way and the other.
                 for included in (True, False):
                     decisions = (*state.decisions, (*state.undecided, included))
-                    self._enqueue(decisions, state.lower_bound, state.multipliers, LATER_STEPS)
+                    self._enqueue(
+                        decisions,
+                        state.lower_bound,
+                        state.multipliers,
+                        LATER_STEPS,
+                    )
                 self.progress.report(
                     f"{self.cost:,} edits found, {self.least_bound:,} proved, "
                     f"{len(self.queue):,} states wait"
@@ -399,7 +453,11 @@ class _AStarSearch:
         return "no whole variants can be moved at less cost"
 
     def _enqueue(
-        self, decisions: tuple[_Decision, ...], lower_bound: int, multipliers: Ints, steps: int
+        self,
+        decisions: tuple[_Decision, ...],
+        lower_bound: int,
+        multipliers: Ints,
+        steps: int,
     ) -> None:
         """Bound the state of these decisions; keep it unless it holds no answer better than the
         best, or a single one.
@@ -420,13 +478,24 @@ class _AStarSearch:
         # Climbing takes long: worth it at the start, and where the steps met a better answer.
         if ascent.best_answer is not None and (not decisions or self.cost < cost_before):
             self._keep_if_better(
-                improve_by_hill_climbing(self.costs, ascent.best_answer, self.deadline)
+                improve_by_hill_climbing(
+                    self.costs,
+                    ascent.best_answer,
+                    self.deadline,
+                )
             )
         if bound < self.cost:
             number = next(self.sequence_numbers)
             undecided = ascent.most_doubtful_decision()
             heapq.heappush(
-                self.queue, _State(bound, number, decisions, ascent.multipliers, undecided)
+                self.queue,
+                _State(
+                    bound,
+                    number,
+                    decisions,
+                    ascent.multipliers,
+                    undecided,
+                ),
             )
 
     def _left_open_by(self, decisions: tuple[_Decision, ...]) -> tuple[Bools, Bools]:
@@ -462,7 +531,11 @@ class _AStarSearch:
         if len(self.target) == 1:
             return np.zeros(1, np.int64)
         # Each variant is nearest to itself, at distance 0: the second least is the next one.
-        nearest = np.partition(self.costs.distance, 1, axis=1)[:, 1].astype(np.int64)
+        nearest = np.partition(
+            self.costs.distance,
+            1,
+            axis=1,
+        )[:, 1].astype(np.int64)
         move_cost = SCALE * nearest * self.costs.cases
         return np.where(self.costs.mass >= self.costs.k, 0, move_cost)
 
@@ -476,7 +549,12 @@ class _AStarSearch:
         # Of several classes that pick a variant the first; where none does, repair finds one.
         picked_class = np.argmax(relaxed.picked & classes, axis=1)
         nearest = nearest_classes(self.costs, classes)
-        target = repair_to_k_anonymous(self.costs, classes, picked_class, nearest)
+        target = repair_to_k_anonymous(
+            self.costs,
+            classes,
+            picked_class,
+            nearest,
+        )
         self._keep_if_better(target)
         return target
 
@@ -497,7 +575,11 @@ class _Ascent:
     """
 
     def __init__(
-        self, search: _AStarSearch, may_move: Bools, must_open: Bools, multipliers: Ints
+        self,
+        search: _AStarSearch,
+        may_move: Bools,
+        must_open: Bools,
+        multipliers: Ints,
     ) -> None:
         self.search, self.multipliers = search, multipliers
         self.may_move, self.must_open = may_move, must_open
@@ -514,7 +596,11 @@ class _Ascent:
         pace, idle_steps = 1.0, 0
         least_cost = -1
         for _ in range(steps):
-            relaxed = search.relaxation(multipliers, self.may_move, self.must_open)
+            relaxed = search.relaxation(
+                multipliers,
+                self.may_move,
+                self.must_open,
+            )
             bound = max(bound, relaxed.bound)
             idle_steps += 1
             if relaxed.value > highest:
@@ -552,5 +638,9 @@ class _Ascent:
             return _NO_CLASS, int(np.argmin(certainty))
         # All classes are fairly certain: decide where a variant goes that still has a choice.
         has_choice = (self.may_move.sum(axis=1) > 1)[:, None]
-        pair_certainty = np.where(self.may_move & has_choice, np.abs(self.picked - 0.5), 1.0)
+        pair_certainty = np.where(
+            self.may_move & has_choice,
+            np.abs(self.picked - 0.5),
+            1.0,
+        )
         return divmod(int(np.argmin(pair_certainty)), len(is_undecided))

@@ -151,7 +151,11 @@ class ColumnOfCases:
             case_index=summary[INDEX].to_numpy().astype(np.int64),
         )
 
-    def with_decided_values(self, log: EventLog, decided: pl.DataFrame) -> EventLog:
+    def with_decided_values(
+        self,
+        log: EventLog,
+        decided: pl.DataFrame,
+    ) -> EventLog:
         """``log``, or a batch of it, with the values of ``decided``: rows as ``of`` gives them.
 
         Raises ``MechanismError`` for a case that was not decided on.
@@ -262,7 +266,9 @@ class AttributeValues:
 
 
 def attribute_values_of(
-    log: EventLog, params: ClosenessParams, noise: Noise
+    log: EventLog,
+    params: ClosenessParams,
+    noise: Noise,
 ) -> AttributeValues | None:
     """The values of ``params.column`` in ``log``; None for an empty log without the column.
 
@@ -288,7 +294,12 @@ def attribute_values_of(
     # The distinct values, ascending, and the index of each value among them; -1 for null.
     distinct = values.drop_nulls().unique().sort().alias(params.column)
     numbered = distinct.to_frame("value").with_row_index("code")
-    joined = values.to_frame("value").join(numbered, on="value", how="left", maintain_order="left")
+    joined = values.to_frame("value").join(
+        numbered,
+        on="value",
+        how="left",
+        maintain_order="left",
+    )
     codes = joined["code"].cast(pl.Int64).fill_null(-1).to_numpy()[rows]
     cells, activity, class_of_cell = _cells_of_rows(log, params)
     cells, activity = cells[rows], activity[rows]
@@ -300,14 +311,34 @@ def attribute_values_of(
     if params.aim in ("emd", "stochastic") and (codes < 0).any():
         # Missing becomes the last of the distinct values.
         codes = np.where(codes < 0, len(distinct), codes)
-        distinct = pl.concat([distinct, pl.Series(distinct.name, [None], dtype=distinct.dtype)])
+        distinct = pl.concat(
+            [
+                distinct,
+                pl.Series(
+                    distinct.name,
+                    [None],
+                    dtype=distinct.dtype,
+                ),
+            ]
+        )
     kept = np.ones(len(rows), np.bool_) if params.is_of_cases else log.kept[rows]
-    found = AttributeValues(distinct, codes, rows, cells, activity, kept, class_of_cell)
+    found = AttributeValues(
+        distinct,
+        codes,
+        rows,
+        cells,
+        activity,
+        kept,
+        class_of_cell,
+    )
     return found.restricted_to(codes >= 0)
 
 
 def with_values(
-    log: EventLog, params: ClosenessParams, rows: Ints, released: pl.Series
+    log: EventLog,
+    params: ClosenessParams,
+    rows: Ints,
+    released: pl.Series,
 ) -> EventLog:
     """``log`` with the value ``released[i]`` in row ``rows[i]`` and no value in any other row.
 
@@ -402,7 +433,10 @@ def _cycle_time_steps(log: EventLog, params: ClosenessParams) -> pl.Series:
 
 
 def _times_from_steps(
-    log: EventLog, rows: Ints, steps: pl.Series, params: ClosenessParams
+    log: EventLog,
+    rows: Ints,
+    steps: pl.Series,
+    params: ClosenessParams,
 ) -> pl.Series:
     """The times of all events: cycle times (grid steps of the events ``rows``) added up from the
     epoch. Datetime, microseconds, UTC.
@@ -410,8 +444,20 @@ def _times_from_steps(
     cycle_time = np.zeros(log.events.height, np.int64)
     cycle_time[rows] = steps.to_numpy()
     # As floats, which do not overflow.
-    durations = np.bincount(log.case_of, cycle_time.astype(np.float64), log.cases.height)
-    calendar = datetime(_LAST_YEAR, 1, 1, tzinfo=params.epoch.tzinfo) - params.epoch
+    durations = np.bincount(
+        log.case_of,
+        cycle_time.astype(np.float64),
+        log.cases.height,
+    )
+    calendar = (
+        datetime(
+            _LAST_YEAR,
+            1,
+            1,
+            tzinfo=params.epoch.tzinfo,
+        )
+        - params.epoch
+    )
     if durations.max(initial=0.0) > calendar / params.grid:
         raise MechanismError(
             NAME,

@@ -58,7 +58,12 @@ class AutoParams(FamilyParams):
     """
 
     seconds: Annotated[
-        float, Field(gt=0, le=86_400, description="Most seconds that the search may take")
+        float,
+        Field(
+            gt=0,
+            le=86_400,
+            description="Most seconds that the search may take",
+        ),
     ] = 30.0
     gap: Annotated[
         float,
@@ -105,7 +110,10 @@ class Auto(Anonymiser[AutoParams]):
     delegates: ClassVar[tuple[str, ...]] = FAMILY
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[AutoParams] | Refusal:
         """As the whole family does; cases may be split unless units are counted."""
         asks_for_units = isinstance(goal, KAnonymity) and goal.count == "units"
@@ -125,7 +133,10 @@ class Auto(Anonymiser[AutoParams]):
         return f", by the best of {names} within {params.seconds:g} s"
 
     def solve_within(
-        self, params: AutoParams, problem: KAnonymityProblem, deadline: Deadline
+        self,
+        params: AutoParams,
+        problem: KAnonymityProblem,
+        deadline: Deadline,
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """The best answer of those that were tried; which, why, and what the others would have
         changed.
@@ -156,7 +167,9 @@ class Auto(Anonymiser[AutoParams]):
 
 
 def _try_algorithms(
-    params: AutoParams, problem: KAnonymityProblem, deadline: Deadline
+    params: AutoParams,
+    problem: KAnonymityProblem,
+    deadline: Deadline,
 ) -> dict[str, Solution]:
     """What each algorithm finds that a problem of this size allows in this time, as long as time is
     left; at least one of them.
@@ -192,7 +205,10 @@ def _try_algorithms(
 
 
 def _run_algorithm(
-    name: str, params: AutoParams, problem: KAnonymityProblem, deadline: Deadline
+    name: str,
+    params: AutoParams,
+    problem: KAnonymityProblem,
+    deadline: Deadline,
 ) -> Solution:
     """What one algorithm finds, with those of the options that it has."""
     from cloakwork.mechanisms.registry import catalogue

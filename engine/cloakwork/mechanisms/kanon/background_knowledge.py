@@ -44,7 +44,9 @@ class KnownSequences:
     def restricted_to(self, places: Ints) -> "KnownSequences":
         """What is left of the sequences at ``places`` (int64, ascending)."""
         return KnownSequences(
-            self.symbols[places], self.sequence_of[places], self.events_lost[places]
+            self.symbols[places],
+            self.sequence_of[places],
+            self.events_lost[places],
         )
 
     @property
@@ -105,7 +107,12 @@ def knowledge_levels(sequences: KnownSequences, longest: int) -> Iterator[Knowle
         return
     no_symbols = np.zeros((len(start), 0), np.int64)
     nothing_known = np.zeros(len(start), np.int64)
-    level = KnowledgeLevel(no_symbols[:1], nothing_known, sequence_of[start], no_symbols)
+    level = KnowledgeLevel(
+        no_symbols[:1],
+        nothing_known,
+        sequence_of[start],
+        no_symbols,
+    )
     yield level
     first, occurrences = _first_occurrences(sequences, start)
     is_last = np.diff(sequence_of, append=-1) != 0
@@ -183,13 +190,21 @@ def support_and_confidence(level: KnowledgeLevel, cases: SequenceCases) -> tuple
         counted_holding = holding[holding % owners < counted]
         support = np.bincount(counted_matching // owners, minlength=candidates)
         of_units = _largest_share(
-            counted_holding // owners, np.ones_like(counted_holding), values, support
+            counted_holding // owners,
+            np.ones_like(counted_holding),
+            values,
+            support,
         )
         confidence = np.maximum(confidence, of_units)
     return support, confidence
 
 
-def _largest_share(held: Ints, weight: Ints, values: int, total: Ints) -> Floats:
+def _largest_share(
+    held: Ints,
+    weight: Ints,
+    values: int,
+    total: Ints,
+) -> Floats:
     """The largest share that one value has of each candidate's ``total``: float64, like ``total``.
 
     ``held``: the candidate times ``values`` plus the value, once for each ``weight``.
@@ -228,7 +243,9 @@ def _group_sums(group: Ints, weight: Ints, groups: int) -> Ints:
 
 
 def places_to_suppress(
-    level: KnowledgeLevel, is_violating: Bools, sequences: KnownSequences
+    level: KnowledgeLevel,
+    is_violating: Bools,
+    sequences: KnownSequences,
 ) -> Ints:
     """Places to suppress so that no sequence matches a violating candidate of ``level`` (bool,
     shape (candidates,)): int64, ascending.
@@ -251,7 +268,11 @@ def places_to_suppress(
         chosen = np.ones(len(rows.match), np.bool_)
         # Where a single event is known, each that is violates by itself.
         if level.candidates.shape[1] > 1:
-            chosen = _are_of_best_symbols(rows, sequence_of_symbol, events_lost)
+            chosen = _are_of_best_symbols(
+                rows,
+                sequence_of_symbol,
+                events_lost,
+            )
         suppressed.append(order[_ranges(rows.first[chosen], (rows.end - rows.first)[chosen])])
         rows = rows.restricted_to(~np.isin(rows.match, rows.match[chosen]))
     return np.unique(np.concatenate(suppressed))
@@ -273,11 +294,19 @@ class _MatchSymbols:
 
     def restricted_to(self, rows: Ints | Bools) -> "_MatchSymbols":
         """Some of the rows: their indexes, or a mask."""
-        return _MatchSymbols(self.match[rows], self.symbol[rows], self.first[rows], self.end[rows])
+        return _MatchSymbols(
+            self.match[rows],
+            self.symbol[rows],
+            self.first[rows],
+            self.end[rows],
+        )
 
 
 def _symbols_of_matches(
-    level: KnowledgeLevel, matches: Ints, sequences: KnownSequences, order: Ints
+    level: KnowledgeLevel,
+    matches: Ints,
+    sequences: KnownSequences,
+    order: Ints,
 ) -> _MatchSymbols:
     """The symbols of ``matches``; ``order``: all places, by sequence, symbol, place."""
     places, bound = len(order), sequences.symbol_bound
@@ -323,7 +352,11 @@ def _cheapest_of_each_symbol(rows: _MatchSymbols, events_lost: Ints) -> Ints:
     return np.asarray(ranking[~(same_match & same_symbol)], np.int64)
 
 
-def _are_of_best_symbols(rows: _MatchSymbols, sequence_of_symbol: Ints, events_lost: Ints) -> Bools:
+def _are_of_best_symbols(
+    rows: _MatchSymbols,
+    sequence_of_symbol: Ints,
+    events_lost: Ints,
+) -> Bools:
     """Which rows are of the symbol with the best score in each sequence: bool, shape (rows,)."""
     symbols, number = np.unique(rows.symbol, return_inverse=True)
     matches_gone = np.bincount(number)
@@ -331,7 +364,11 @@ def _are_of_best_symbols(rows: _MatchSymbols, sequence_of_symbol: Ints, events_l
     width = rows.end - rows.first
     places = len(events_lost)
     pairs = np.unique(np.repeat(number, width) * places + _ranges(rows.first, width))
-    lost = _group_sums(pairs // places, events_lost[pairs % places], len(symbols))
+    lost = _group_sums(
+        pairs // places,
+        events_lost[pairs % places],
+        len(symbols),
+    )
     sequence = sequence_of_symbol[symbols]
     ranking = np.lexsort((symbols, lost, -matches_gone / lost, sequence))
     is_first_of_sequence = np.diff(sequence[ranking], prepend=-1) != 0

@@ -3,7 +3,6 @@ improvement of its end.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -20,6 +19,8 @@ PAPER: Final = (
     "Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log sanitization for "
     "privacy-preserving process mining, Data & Knowledge Engineering, 2023"
 )
+_VIOLATING: Final = 0
+_CONFORMING: Final = 1
 _NO_VARIANT: Final = -1
 _FAR: Final = np.iinfo(np.int64).max // 4
 """Cost where there is no variant to move to; sums of a few of them still fit."""
@@ -71,7 +72,10 @@ class BestFirst(Anonymiser[BestFirstParams]):
     Params = BestFirstParams
 
     def solve_within(
-        self, params: BestFirstParams, problem: KAnonymityProblem, deadline: Deadline
+        self,
+        params: BestFirstParams,
+        problem: KAnonymityProblem,
+        deadline: Deadline,
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Search greedily, then improve; the report also tells the distance that the greedy search
         alone reached. Raises ``OutOfTime`` where ``deadline``, which ``kanon/auto`` may set, is
@@ -83,7 +87,11 @@ class BestFirst(Anonymiser[BestFirstParams]):
         stop_reason = "no single change of a class made it better"
         if deadline.is_over:
             stop_reason = "the time was used up"
-        solution = Solution(Assignment.of_targets(problem, improved), None, stop_reason)
+        solution = Solution(
+            Assignment.of_targets(problem, improved),
+            None,
+            stop_reason,
+        )
         return solution, {"greedy_distance": costs.total_cost(greedy)}
 
 
@@ -94,38 +102,23 @@ def search_best_first(costs: MoveCosts, deadline: Deadline = NO_LIMIT) -> Ints:
     deadline.require_time()
     state = _GreedyState(costs)
     progress = RateLimitedProgress()
-    while state.violating.any():
+    while state.kinds[_VIOLATING].any():
         deadline.require_time()
         source, target = state.best_move()
         state.apply_move(source, target)
-        progress.report(f"{int(state.violating.sum()):,} variants still below k")
+        progress.report(f"{int(state.kinds[_VIOLATING].sum()):,} variants still below k")
     return state.target
-
-
-@dataclass(frozen=True, slots=True)
-class _Nearest:
-    """For each variant the cheapest other to move its cases to, of one kind: int64, shape
-    (variants,).
-
-    ``cost``: edits of all cases, ``_FAR`` where there is none; ``target``: which variant,
-    ``_NO_VARIANT`` where there is none. Both change in place as cases move.
-    """
-
-    cost: Ints
-    target: Ints
-
-    @classmethod
-    def none_known(cls, variants: int) -> "_Nearest":
-        """Nothing to move to, for any variant."""
-        return cls(np.full(variants, _FAR), np.full(variants, _NO_VARIANT))
 
 
 class _GreedyState:
     """A state of the search; its arrays change as cases move.
 
-    ``edits[v, j]``: int64; what all cases that are on v cost in all, were they on j. ``cases``,
-    ``held_mass``: what each variant holds now. ``violating``, ``conforming``: those that hold
-    cases, by whether they fall short.
+    - ``edits[v, j]``: int64; what all cases that are on v cost in all, were they on j.
+    - ``cases``, ``held_mass``: what each variant holds now.
+    - ``kinds``: bool, shape (2, variants); those that hold cases, by whether they fall short.
+    - ``cost``, ``nearest``: int64, shape (2, variants); for each violating variant the cheapest
+      other of each kind to move its cases to (``_NO_VARIANT`` where there is none), and the edits
+      of all cases (``_FAR`` there).
     """
 
     def __init__(self, costs: MoveCosts) -> None:
@@ -135,74 +128,78 @@ class _GreedyState:
         self.edits = costs.move_cost.copy()
         self.cases = costs.cases.copy()
         self.held_mass = costs.mass.copy()
-        self.holds_cases = np.ones(variants, bool)
-        self.violating, self.conforming = self._split_by_violation()
-        self.to_conforming = _Nearest.none_known(variants)
-        self.to_violating = _Nearest.none_known(variants)
-        self._refresh_nearest(np.flatnonzero(self.violating))
+        self.holds_cases = np.ones(variants, np.bool_)
+        self.kinds = self._kinds()
+        self.cost = np.full((2, variants), _FAR)
+        self.nearest = np.full((2, variants), _NO_VARIANT)
+        self._refresh_nearest(np.flatnonzero(self.kinds[_VIOLATING]))
 
     def best_move(self) -> tuple[int, int]:
         """From where to where the move with the least f goes; some variant must violate."""
-        rows = np.flatnonzero(self.violating)
-        # Only differences of f between moves count: h of the variants that a move leaves alone
-        # is left out.
-        future_cost = self._estimate_future_cost()
-        partner = self.to_violating.target[rows]
-        to_conforming = self.to_conforming.cost[rows] - future_cost[rows]
+        rows = np.flatnonzero(self.kinds[_VIOLATING])
+        # h of each variant; 0 where it does not violate. Equations 2 to 4 of the paper. Only
+        # differences of f between moves count: h of the variants that a move leaves alone is left
+        # out.
+        joining = self._half_share(self.cases, self.held_mass) * self.cost[_VIOLATING]
+        joining = np.where(
+            self.nearest[_VIOLATING] == _NO_VARIANT,
+            np.inf,
+            joining,
+        )
+        future_cost = np.minimum(self.cost[_CONFORMING], joining)
+        future_cost = np.where(self.kinds[_VIOLATING], future_cost, 0.0)
+        partner = self.nearest[_VIOLATING, rows]
+        to_conforming = self.cost[_CONFORMING, rows] - future_cost[rows]
         # Where there is no partner, -1 reads the last variant's figures, which do not count.
         joined_before = future_cost[rows] + future_cost[partner]
         joined_after = self._estimate_joined(rows, partner)
-        to_violating = self.to_violating.cost[rows] - joined_before + joined_after
+        to_violating = self.cost[_VIOLATING, rows] - joined_before + joined_after
         to_violating = np.where(partner == _NO_VARIANT, np.inf, to_violating)
         best = int(np.argmin(np.minimum(to_conforming, to_violating)))
-        target = self.to_conforming.target[rows]
         # Of two moves alike, the one that joins two violating variants.
-        if to_violating[best] <= to_conforming[best]:
-            target = partner
-        return int(rows[best]), int(target[best])
+        kind = _VIOLATING if to_violating[best] <= to_conforming[best] else _CONFORMING
+        return int(rows[best]), int(self.nearest[kind, rows[best]])
 
     def apply_move(self, source: int, target: int) -> None:
         """Move all cases on ``source`` to ``target``, and search again where that changed what is
         nearest.
         """
-        was_violating, was_conforming = self.violating, self.conforming
         self.target[self.target == source] = target
         self.edits[target] += self.edits[source]
         for amount in (self.cases, self.held_mass):
             amount[target] += amount[source]
             amount[source] = 0
         self.holds_cases[source] = False
-        self.violating, self.conforming = self._split_by_violation()
-        newly_violating = self.violating & ~was_violating
-        newly_conforming = self.conforming & ~was_conforming
-        no_longer_violating = was_violating & ~self.violating
-        no_longer_conforming = was_conforming & ~self.conforming
-        left_its_kind = no_longer_violating | no_longer_conforming
+        before, self.kinds = self.kinds, self._kinds()
+        joined: Bools = self.kinds & ~before
+        left = np.asarray((before & ~self.kinds).any(axis=0))
         # Stale is what a variant knows that now violates, was moved to, or lost its nearest.
-        is_stale = newly_violating.copy()
+        is_stale = joined[_VIOLATING].copy()
         is_stale[target] = True
-        for nearest in (self.to_conforming, self.to_violating):
-            is_stale |= left_its_kind[nearest.target] & (nearest.target != _NO_VARIANT)
-        self._update_nearest(self.to_conforming, np.flatnonzero(newly_conforming))
-        self._update_nearest(self.to_violating, np.flatnonzero(newly_violating))
-        self._refresh_nearest(np.flatnonzero(is_stale & self.violating))
+        is_stale |= (left[self.nearest] & (self.nearest != _NO_VARIANT)).any(axis=0)
+        rows = np.flatnonzero(self.kinds[_VIOLATING])
+        for kind in (_CONFORMING, _VIOLATING):
+            # Variants that became of a kind may be nearer than what was nearest of it.
+            for candidate in np.flatnonzero(joined[kind]):
+                cost = self.edits[rows, candidate] - self.edits[rows, rows]
+                cost[rows == candidate] = _FAR
+                is_nearer = cost < self.cost[kind, rows]
+                self.cost[kind, rows[is_nearer]] = cost[is_nearer]
+                self.nearest[kind, rows[is_nearer]] = candidate
+        self._refresh_nearest(np.flatnonzero(is_stale & self.kinds[_VIOLATING]))
 
-    def _split_by_violation(self) -> tuple[Bools, Bools]:
+    def _kinds(self) -> Bools:
         """Which variants hold cases and fall short, and which hold cases and do not."""
         held = self.costs.sum_over_extensions(self.held_mass)
         falls_short = held < self.costs.required_mass
-        return self.holds_cases & falls_short, self.holds_cases & ~falls_short
+        return np.stack([falls_short, ~falls_short]) & self.holds_cases
 
     def _refresh_nearest(self, rows: Ints) -> None:
         """Find what is nearest to ``rows`` among all variants."""
-        kinds = (
-            (self.to_conforming, self.conforming),
-            (self.to_violating, self.violating),
-        )
-        for nearest, is_of_kind in kinds:
-            targets = np.flatnonzero(is_of_kind)
+        for kind in (_CONFORMING, _VIOLATING):
+            targets = np.flatnonzero(self.kinds[kind])
             if not len(targets):
-                nearest.cost[rows], nearest.target[rows] = _FAR, _NO_VARIANT
+                self.cost[kind, rows], self.nearest[kind, rows] = _FAR, _NO_VARIANT
                 continue
             # From the original variants: the edits there, less those that were made so far.
             edits_so_far = self.edits[rows, rows]
@@ -210,29 +207,13 @@ class _GreedyState:
             # To stay is no move.
             cost[rows[:, None] == targets] = _FAR
             best = np.argmin(cost, axis=1)
-            nearest.cost[rows] = cost[np.arange(len(rows)), best]
-            exists = nearest.cost[rows] < _FAR
-            nearest.target[rows] = np.where(exists, targets[best], _NO_VARIANT)
-
-    def _update_nearest(self, nearest: _Nearest, new_candidates: Ints) -> None:
-        """Let variants that became of ``nearest``'s kind be nearest to those that they are nearer
-        to.
-        """
-        rows = np.flatnonzero(self.violating)
-        for candidate in new_candidates:
-            cost = self.edits[rows, candidate] - self.edits[rows, rows]
-            cost[rows == candidate] = _FAR
-            is_nearer = cost < nearest.cost[rows]
-            nearest.cost[rows[is_nearer]] = cost[is_nearer]
-            nearest.target[rows[is_nearer]] = candidate
-
-    def _estimate_future_cost(self) -> Floats:
-        """h for each variant: float64, shape (variants,); 0 where it does not violate."""
-        # Equations 2 to 4 of the paper.
-        joining = self._half_share(self.cases, self.held_mass) * self.to_violating.cost
-        joining = np.where(self.to_violating.target == _NO_VARIANT, np.inf, joining)
-        future_cost = np.minimum(self.to_conforming.cost, joining)
-        return np.where(self.violating, future_cost, 0.0)
+            least = cost[np.arange(len(rows)), best]
+            self.cost[kind, rows] = least
+            self.nearest[kind, rows] = np.where(
+                least < _FAR,
+                targets[best],
+                _NO_VARIANT,
+            )
 
     def _estimate_joined(self, rows: Ints, partner: Ints) -> Floats:
         """h for ``partner`` once it has also the cases of ``rows``, from what is nearest to
@@ -241,17 +222,16 @@ class _GreedyState:
         cases = self.cases[rows] + self.cases[partner]
         held = self.held_mass[rows] + self.held_mass[partner]
         # All move on together to what is nearest to the partner and conforms.
-        onward = self.to_conforming.target[partner]
+        onward = self.nearest[_CONFORMING, partner]
         extra = self.edits[rows, onward] - self.edits[rows, partner]
-        moving_on = (self.to_conforming.cost[partner] + extra).astype(np.float64)
+        moving_on = (self.cost[_CONFORMING, partner] + extra).astype(np.float64)
         moving_on = np.where(onward == _NO_VARIANT, np.inf, moving_on)
         # Or they join another that violates, at half of what that costs (equation 4).
-        cost_of_case = self.to_violating.cost[partner] / np.maximum(self.cases[partner], 1)
+        cost_of_case = self.cost[_VIOLATING, partner] / np.maximum(self.cases[partner], 1)
         joining = self._half_share(cases, held) * cost_of_case * cases
         # Or nothing more is to be done.
         held_with_extensions = self.costs.sum_over_extensions(self.held_mass)[partner]
-        held_then = held_with_extensions + self.held_mass[rows]
-        suffices = held_then >= self.costs.required_mass[partner]
+        suffices = held_with_extensions + self.held_mass[rows] >= self.costs.required_mass[partner]
         return np.where(suffices, 0.0, np.minimum(moving_on, joining))
 
     def _half_share(self, cases: Ints, held_mass: Ints) -> Floats:

@@ -73,7 +73,11 @@ def consecutive_groups(mass: Ints, k: int) -> Ints:
     return np.minimum(group, max(number - 1, 0))
 
 
-def _order_between_pivots(problem: KAnonymityProblem, rows: Ints, round_: int) -> Ints:
+def _order_between_pivots(
+    problem: KAnonymityProblem,
+    rows: Ints,
+    round_: int,
+) -> Ints:
     """Positions of ``rows``, from those nearest to one pivot to those nearest to the other."""
     count = len(rows)
     start = int(rows[0]) + count + 1
@@ -146,7 +150,12 @@ class _BlockMerging:
     looked for again.
     """
 
-    def __init__(self, blocks: BlockBatch, k: int, waste_weight: float) -> None:
+    def __init__(
+        self,
+        blocks: BlockBatch,
+        k: int,
+        waste_weight: float,
+    ) -> None:
         count, places = blocks.cases.shape
         self.k, self.waste_weight = k, waste_weight
         self.gather_cost = blocks.distance * blocks.cases[:, :, None]
@@ -155,13 +164,28 @@ class _BlockMerging:
         self.at = np.tile(np.arange(places), (count, 1))
         self.joined = self.at.copy()
         self.is_stale = np.zeros((count, places), bool)
-        every = np.minimum(self.gather_cost, self.gather_cost.transpose(0, 2, 1))
-        cost = self._weigh(every, self.mass[:, :, None], self.mass[:, None, :])
+        every = np.minimum(
+            self.gather_cost,
+            self.gather_cost.transpose(
+                0,
+                2,
+                1,
+            ),
+        )
+        cost = self._weigh(
+            every,
+            self.mass[:, :, None],
+            self.mass[:, None, :],
+        )
         both = self.is_class[:, :, None] & self.is_class[:, None, :]
         cost = np.where(both & ~np.eye(places, dtype=bool), cost, _FORBIDDEN)
         self.partner = cost.argmin(axis=2)
         least = np.take_along_axis(cost, self.partner[:, :, None], 2)[:, :, 0]
-        self.least = np.where(self._is_deficient(slice(None)), least, _FORBIDDEN)
+        self.least = np.where(
+            self._is_deficient(slice(None)),
+            least,
+            _FORBIDDEN,
+        )
 
     def step(self, live: Ints) -> None:
         """In each of the ``live`` blocks make the cheapest merger, or look for it again where it is
@@ -210,17 +234,32 @@ class _BlockMerging:
         own = self.at[live, row]
         own_cost = self.gather_cost[live, row]
         onto_theirs = (
-            np.take_along_axis(own_cost, at, 1) - self.gather_cost[live, row, own][:, None]
+            np.take_along_axis(
+                own_cost,
+                at,
+                1,
+            )
+            - self.gather_cost[live, row, own][:, None]
         )
         block, place = live[:, None], np.arange(at.shape[1])
         onto_own = self.gather_cost[block, place, own[:, None]] - self.gather_cost[block, place, at]
         edits = np.minimum(onto_theirs, onto_own)
-        cost = self._weigh(edits, self.mass[live], self.mass[live, row][:, None])
+        cost = self._weigh(
+            edits,
+            self.mass[live],
+            self.mass[live, row][:, None],
+        )
         cost[~self.is_class[live]] = _FORBIDDEN
         cost[np.arange(len(live)), row] = _FORBIDDEN
         return cost
 
-    def _compare_with_merged(self, block: Ints, source: Ints, target: Ints, cost: Ints) -> None:
+    def _compare_with_merged(
+        self,
+        block: Ints,
+        source: Ints,
+        target: Ints,
+        cost: Ints,
+    ) -> None:
         """Let other classes know of the class that was just merged."""
         partner, least = self.partner[block], self.least[block]
         is_nearer = self._is_deficient(block) & (cost <= least)
@@ -267,7 +306,11 @@ class BlockAnswer:
     stop_reason: str
 
 
-def search_in_blocks(problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> BlockAnswer:
+def search_in_blocks(
+    problem: KAnonymityProblem,
+    seconds: float,
+    deadline: Deadline,
+) -> BlockAnswer:
     """A k-anonymous answer, improved until ``seconds`` worth of work is done, nothing is gained, or
     ``deadline`` is over. ``problem`` must be feasible.
 
@@ -285,7 +328,12 @@ class _BlockSearch:
     variant costs in it; ``work_left``: in pairs.
     """
 
-    def __init__(self, problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        problem: KAnonymityProblem,
+        seconds: float,
+        deadline: Deadline,
+    ) -> None:
         self.problem, self.deadline = problem, deadline
         self.rows = np.arange(len(problem.texts))
         self.target = self.rows.copy()
@@ -300,12 +348,22 @@ class _BlockSearch:
         """Merge in blocks of all variants."""
         problem, each = self.problem, np.ones_like(self.rows)
         blocks = partition_into_blocks(
-            problem, self.rows, each, problem.mass, self.block_size, 0, self.deadline
+            problem,
+            self.rows,
+            each,
+            problem.mass,
+            self.block_size,
+            0,
+            self.deadline,
         )
         # Half of the time at most, so that blocks of a slow machine gather without comparisons.
         merging = self.deadline.share(0.5)
         for batch in self._batches_of(blocks):
-            for block, target in zip(batch, self._gathered(batch, merging), strict=True):
+            for block, target in zip(
+                batch,
+                self._gathered(batch, merging),
+                strict=True,
+            ):
                 self.target[block] = target
             self.progress.report(f"{self.cost.sum():,} edits so far")
         self.cost = problem.distances.pairs(self.rows, self.target) * problem.cases
@@ -377,7 +435,15 @@ class _BlockSearch:
             cases[number, :size] = problem.cases[block]
             mass[number, :size] = problem.mass[block]
         self.work_left -= distance.size
-        found = merge_in_blocks(BlockBatch(distance, cases, mass), problem.k, _WASTE_WEIGHT)
+        found = merge_in_blocks(
+            BlockBatch(
+                distance,
+                cases,
+                mass,
+            ),
+            problem.k,
+            _WASTE_WEIGHT,
+        )
         return [block[found[number, : len(block)]] for number, block in enumerate(batch)]
 
     def _move_to_nearest(self, round_: int) -> None:
@@ -387,7 +453,13 @@ class _BlockSearch:
         problem, most = self.problem, _GROWTH * self.block_size
         each, enough = np.ones_like(self.rows), np.full_like(self.rows, problem.k)
         blocks = partition_into_blocks(
-            problem, self.rows, each, enough, most, round_, self.deadline
+            problem,
+            self.rows,
+            each,
+            enough,
+            most,
+            round_,
+            self.deadline,
         )
         is_class = np.bincount(self.target, minlength=len(self.rows)) > 0
         nearest, nearest_cost = self.target.copy(), self.cost.copy()
@@ -407,7 +479,11 @@ class _BlockSearch:
 
         saving = self.cost - nearest_cost
         movers = np.flatnonzero(saving > 0)
-        held = np.bincount(self.target, problem.mass, len(self.rows)).astype(np.int64)
+        held = np.bincount(
+            self.target,
+            problem.mass,
+            len(self.rows),
+        ).astype(np.int64)
         surplus, mass = (held - problem.k).tolist(), problem.mass.tolist()
         for mover in movers[np.argsort(-saving[movers], kind="stable")].tolist():
             leaves, joins = int(self.target[mover]), int(nearest[mover])
@@ -429,7 +505,13 @@ class _BlockSearch:
         small = np.flatnonzero(members < size)
         enough = np.full(len(small), problem.k)
         of_classes = partition_into_blocks(
-            problem, opened[small], members[small], enough, size, round_, self.deadline
+            problem,
+            opened[small],
+            members[small],
+            enough,
+            size,
+            round_,
+            self.deadline,
         )
         by_class = np.split(np.argsort(class_of, kind="stable"), np.cumsum(members)[:-1])
         blocks = []

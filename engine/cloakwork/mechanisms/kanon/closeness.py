@@ -101,7 +101,10 @@ class Closeness(Mechanism[ClosenessParams]):
     Params = ClosenessParams
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[ClosenessParams] | Refusal:
         """Meet t-closeness or l-diversity of any attribute, cycle times included."""
         if not isinstance(goal, TCloseness | LDiversity):
@@ -176,7 +179,12 @@ class Closeness(Mechanism[ClosenessParams]):
             rewrite=partial(self.rewrite, params),
         )
 
-    def decide(self, params: ClosenessParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def decide(
+        self,
+        params: ClosenessParams,
+        summary: pl.DataFrame,
+        noise: Noise,
+    ) -> Decision:
         """The value of every event, or case: rows as in the summary; none where nobody can have
         any.
 
@@ -188,7 +196,12 @@ class Closeness(Mechanism[ClosenessParams]):
         after = _with_close_values(log, params, noise)
         return Decision(pl.DataFrame() if after is log else column.of(after))
 
-    def rewrite(self, params: ClosenessParams, decision: Decision, stream: Stream) -> Rewrite:
+    def rewrite(
+        self,
+        params: ClosenessParams,
+        decision: Decision,
+        stream: Stream,
+    ) -> Rewrite:
         """Give every event, or case, the value that was decided for it."""
         if decision.table.width == 0:
             return MapCases(lambda log: log, together="case")
@@ -222,7 +235,11 @@ def _with_declared_values(params: ClosenessParams, facts: Facts) -> ClosenessPar
     if params.is_of_cycle_times:
         if facts.longest_gap is None:
             missing = ("assume.longest_gap",)
-            return Refusal("needs", "noise on cycle times needs a public bound on them", missing)
+            return Refusal(
+                "needs",
+                "noise on cycle times needs a public bound on them",
+                missing,
+            )
         # In grid steps, rounded up, which -(-a // b) does in integers.
         most_steps = max(1, -(-facts.longest_gap // params.grid))
         return params.model_copy(update={"range": (0.0, float(most_steps))})
@@ -251,7 +268,11 @@ def _why_noise_cannot_be_drawn(params: ClosenessParams) -> str | None:
     return None
 
 
-def _with_close_values(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog:
+def _with_close_values(
+    log: EventLog,
+    params: ClosenessParams,
+    noise: Noise,
+) -> EventLog:
     """The log with the values of ``params.column`` that every class may show; ``log`` itself where
     it is empty and lacks the column.
     """
@@ -259,7 +280,12 @@ def _with_close_values(log: EventLog, params: ClosenessParams, noise: Noise) -> 
     if values is None:
         return log
     if params.aim == "stochastic":
-        randomiser = randomiser_of(values.distinct, params.domain, params.range, params.step)
+        randomiser = randomiser_of(
+            values.distinct,
+            params.domain,
+            params.range,
+            params.step,
+        )
         released = _randomised_values(values, params.bound, randomiser, noise)
         return with_values(log, params, values.source_rows, released)
     has_value, codes = _exchanged_codes(values, params, noise)
@@ -271,7 +297,10 @@ def _with_close_values(log: EventLog, params: ClosenessParams, noise: Noise) -> 
 
 
 def _randomised_values(
-    values: AttributeValues, t: float, randomiser: Randomiser, noise: Noise
+    values: AttributeValues,
+    t: float,
+    randomiser: Randomiser,
+    noise: Noise,
 ) -> pl.Series:
     """Each value randomised, activity by activity, with the epsilon that its smallest class asks
     for, counted with inserted events and without.
@@ -291,7 +320,9 @@ def _randomised_values(
 
 
 def _exchanged_codes(
-    values: AttributeValues, params: ClosenessParams, noise: Noise
+    values: AttributeValues,
+    params: ClosenessParams,
+    noise: Noise,
 ) -> tuple[Bools, Ints]:
     """Which rows keep a value, and the code that each of these then has.
 
@@ -308,7 +339,10 @@ def _exchanged_codes(
         missed = []
         for rows in remaining.by_activity:
             codes[rows], _, figures = _moved(
-                remaining, rows, goal, partial(exchange_values, noise=noise)
+                remaining,
+                rows,
+                goal,
+                partial(exchange_values, noise=noise),
             )
             if len(figures):
                 missed.append(figures)
@@ -330,16 +364,28 @@ def _class_goal(params: ClosenessParams, values: AttributeValues) -> ClassGoal:
         return LDiversityGoal(params.bound, "distinct" if params.aim == "distinct" else "entropy")
     missing_code = len(values.distinct) - 1 if values.distinct.null_count() else None
     by_rank = params.scale == "rank"
-    return TClosenessGoal(params.bound, values.positions(), by_rank, missing_code)
+    return TClosenessGoal(
+        params.bound,
+        values.positions(),
+        by_rank,
+        missing_code,
+    )
 
 
 def _moved(
-    values: AttributeValues, rows: Ints, goal: ClassGoal, move: Move
+    values: AttributeValues,
+    rows: Ints,
+    goal: ClassGoal,
+    move: Move,
 ) -> tuple[Ints, Bools, Floats]:
     """The values at ``rows``, all of one activity, after ``move``: their codes; which of the rows
     stand in cells that miss the goal; and the figures of the groups that miss it.
     """
-    distinct, codes, count = np.unique(values.codes[rows], return_inverse=True, return_counts=True)
+    distinct, codes, count = np.unique(
+        values.codes[rows],
+        return_inverse=True,
+        return_counts=True,
+    )
     cells, groups_to_check = values.groups_to_check(rows)
     goal = goal.restricted_to(distinct, count)
     moved = move(codes.astype(np.int64), cells, groups_to_check, goal)
@@ -355,7 +401,11 @@ def _moved(
     return distinct[moved], cell_misses, np.concatenate(missed_figures)
 
 
-def _is_beyond_help(values: AttributeValues, rows: Ints, goal: ClassGoal) -> Bools:
+def _is_beyond_help(
+    values: AttributeValues,
+    rows: Ints,
+    goal: ClassGoal,
+) -> Bools:
     """Which of ``rows`` stand in groups that miss the goal even where everything is redistributed,
     without those found before.
 

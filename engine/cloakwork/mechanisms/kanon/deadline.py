@@ -29,7 +29,11 @@ class Deadline:
     clock: Callable[[], float] = monotonic
 
     @classmethod
-    def after(cls, seconds: float, clock: Callable[[], float] = monotonic) -> "Deadline":
+    def after(
+        cls,
+        seconds: float,
+        clock: Callable[[], float] = monotonic,
+    ) -> "Deadline":
         """``seconds`` from now; ``math.inf``: never."""
         return cls(clock() + seconds, clock)
 

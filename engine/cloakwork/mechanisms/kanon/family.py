@@ -62,7 +62,11 @@ class SearchResult(Frozen):
     figures: dict[str, JsonValue]
 
     @classmethod
-    def of(cls, solution: Solution, figures: Mapping[str, JsonValue]) -> "SearchResult":
+    def of(
+        cls,
+        solution: Solution,
+        figures: Mapping[str, JsonValue],
+    ) -> "SearchResult":
         """``solution`` as data, with ``figures`` beside it."""
         found = solution.assignment
         return cls(
@@ -80,13 +84,6 @@ class SearchResult(Frozen):
         Raises ValueError where it does not say of each case of the problem, once, what becomes of
         it, and where it leaves a class below k.
         """
-        assignment = self._assignment_for(problem)
-        smallest = smallest_class(problem, assignment)
-        if smallest is not None and smallest < problem.k:
-            raise ValueError(f"{_UNFIT}: a class of {smallest} is below k = {problem.k}")
-        return Solution(assignment, self.bound, self.stop_reason)
-
-    def _assignment_for(self, problem: KAnonymityProblem) -> Assignment:
         variants = len(problem.texts)
         if not len(self.source) == len(self.target) == len(self.cases):
             raise ValueError(f"{_UNFIT}: its columns differ in length")
@@ -105,7 +102,10 @@ class SearchResult(Frozen):
         # Where units are counted, a variant moves as a whole: which of its units would part?
         if assignment.splits_variants and not np.array_equal(problem.mass, problem.cases):
             raise ValueError(f"{_UNFIT}: the cases of a variant part, and k counts units")
-        return assignment
+        smallest = smallest_class(problem, assignment)
+        if smallest is not None and smallest < problem.k:
+            raise ValueError(f"{_UNFIT}: a class of {smallest} is below k = {problem.k}")
+        return Solution(assignment, self.bound, self.stop_reason)
 
 
 REFUSED_KINDS: Final = {
@@ -185,7 +185,10 @@ class Anonymiser(Mechanism[P], Generic[P]):
 
     @abstractmethod
     def solve_within(
-        self, params: P, problem: KAnonymityProblem, deadline: Deadline
+        self,
+        params: P,
+        problem: KAnonymityProblem,
+        deadline: Deadline,
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """An answer to ``problem`` (feasible, at least one variant), and what else the internal
         report should tell. ``deadline`` may be over when a search has ``seconds``; it then gives an
@@ -193,13 +196,18 @@ class Anonymiser(Mechanism[P], Generic[P]):
         """
 
     def solve(
-        self, params: P, problem: KAnonymityProblem
+        self,
+        params: P,
+        problem: KAnonymityProblem,
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """``solve_within`` the time that ``params`` allow, from now on."""
         return self.solve_within(params, problem, params.start_clock())
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[P] | Refusal:
         """Meet k-anonymity over the control flow, counted in cases or units; other columns of
         ``over`` come after it.
@@ -216,10 +224,12 @@ class Anonymiser(Mechanism[P], Generic[P]):
                 "misconfigured",
                 f"{', '.join(set_by_goal)} comes from the guarantee; it is no option",
             )
+        # Cases alike in all that is beside the control flow are alike in every beginning.
+        scope = goal.scope if goal.over == (CONTROL_FLOW,) else "variants"
         unit = facts.unit.attribute if goal.count == "units" else None
         try:
             params = self.Params.model_validate(
-                {**options, "k": goal.k, "scope": _scope_of_goal(goal), "unit": unit}
+                {**options, "k": goal.k, "scope": scope, "unit": unit}
             )
         except ValidationError as error:
             return Refusal("misconfigured", _describe_first_fault(error, self.Params))
@@ -253,18 +263,30 @@ class Anonymiser(Mechanism[P], Generic[P]):
             decide=partial(self.decide, params),
             rewrite=partial(self.rewrite, params),
             search=Search(
-                SearchResult, partial(self.search, params), partial(self.decide_by, params)
+                SearchResult,
+                partial(self.search, params),
+                partial(self.decide_by, params),
             ),
         )
 
-    def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def decide(
+        self,
+        params: P,
+        summary: pl.DataFrame,
+        noise: Noise,
+    ) -> Decision:
         """Say which cases of which variant become which: a table of ``source``, ``target``,
         ``cases``, and ``ranks`` where the cases of some variant are split.
 
         Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError``
         should the algorithm have a bug: an answer that is not k-anonymous is never acted on.
         """
-        return self.decide_by(params, summary, self.search(params, summary), noise)
+        return self.decide_by(
+            params,
+            summary,
+            self.search(params, summary),
+            noise,
+        )
 
     def search(self, params: P, summary: pl.DataFrame) -> SearchResult:
         """The answer of ``solve``, measured; raises as ``decide`` does."""
@@ -286,7 +308,11 @@ class Anonymiser(Mechanism[P], Generic[P]):
         solution = _EMPTY_SOLUTION
         more_figures: Mapping[str, JsonValue] = {}
         if len(problem.texts):
-            solution, more_figures = self.solve_within(params, problem, deadline)
+            solution, more_figures = self.solve_within(
+                params,
+                problem,
+                deadline,
+            )
         # Whatever the algorithm proves of itself, its answer is measured before it is acted on.
         smallest = smallest_class(problem, solution.assignment)
         if smallest is not None and smallest < params.k:
@@ -296,7 +322,11 @@ class Anonymiser(Mechanism[P], Generic[P]):
         return SearchResult.of(solution, more_figures)
 
     def decide_by(
-        self, params: P, summary: pl.DataFrame, found: SearchResult, noise: Noise
+        self,
+        params: P,
+        summary: pl.DataFrame,
+        found: SearchResult,
+        noise: Noise,
     ) -> Decision:
         """The decision that ``found`` leads to. Which of several identical cases moves is drawn
         here, each time anew.
@@ -308,26 +338,35 @@ class Anonymiser(Mechanism[P], Generic[P]):
             table = with_drawn_cases(table, noise)
         return Decision(table, {**internal_figures(problem, solution), **found.figures})
 
-    def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
+    def rewrite(
+        self,
+        params: P,
+        decision: Decision,
+        stream: Stream,
+    ) -> Rewrite:
         """Move the cases, each by itself."""
-        return case_rewriter(decision.table, mechanism=self.name, metric=params.distance)
+        return case_rewriter(
+            decision.table,
+            mechanism=self.name,
+            metric=params.distance,
+        )
 
 
 _NO_CASES: Final = np.zeros(0, np.int64)
 _EMPTY_SOLUTION: Final = Solution(
-    Assignment(_NO_CASES, _NO_CASES, _NO_CASES), 0, "the log is empty"
+    Assignment(_NO_CASES, _NO_CASES, _NO_CASES),
+    0,
+    "the log is empty",
 )
 
 
 def _problem_of(params: FamilyParams, summary: pl.DataFrame) -> tuple[KAnonymityProblem, pl.Series]:
-    return problem_from_histogram(summary, params.k, params.scope, params.distance)
-
-
-def _scope_of_goal(goal: KAnonymity) -> Scope:
-    """Beside quasi-identifiers complete variants are counted: cases alike in everything are alike
-    in every beginning.
-    """
-    return goal.scope if goal.over == (CONTROL_FLOW,) else "variants"
+    return problem_from_histogram(
+        summary,
+        params.k,
+        params.scope,
+        params.distance,
+    )
 
 
 def internal_figures(problem: KAnonymityProblem, solution: Solution) -> dict[str, JsonValue]:

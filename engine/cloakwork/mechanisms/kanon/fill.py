@@ -95,7 +95,10 @@ class Fill(Mechanism[FillParams]):
     needs_all_cases: ClassVar[str] = "any case may lend its values to an inserted event"
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[FillParams] | Refusal:
         """The planner adds it behind a step that inserts events; alone it meets no goal."""
         return Refusal("never", "it completes events that another mechanism has inserted")
@@ -113,7 +116,12 @@ class Fill(Mechanism[FillParams]):
             rewrite=partial(self.rewrite, params),
         )
 
-    def rewrite(self, params: FillParams, decision: Decision, stream: Stream) -> Rewrite:
+    def rewrite(
+        self,
+        params: FillParams,
+        decision: Decision,
+        stream: Stream,
+    ) -> Rewrite:
         """Fill in the inserted events; all cases lie together.
 
         Any case may lend a row: a sample of the rows of each key would do for attributes alone,
@@ -122,10 +130,21 @@ class Fill(Mechanism[FillParams]):
         of all its times, and where days follow the season, an inserted one is like the kept days
         before and after it. The check reads all of them, and would take away what a sample misled.
         """
-        return MapCases(lambda log: _with_filled_events(log, params, stream), together="log")
+        return MapCases(
+            lambda log: _with_filled_events(
+                log,
+                params,
+                stream,
+            ),
+            together="log",
+        )
 
 
-def _with_filled_events(log: EventLog, params: FillParams, stream: Stream) -> EventLog:
+def _with_filled_events(
+    log: EventLog,
+    params: FillParams,
+    stream: Stream,
+) -> EventLog:
     """The log with every inserted event complete."""
     if log.inserted is None or not log.inserted.any():
         return log
@@ -137,13 +156,24 @@ def _with_filled_events(log: EventLog, params: FillParams, stream: Stream) -> Ev
     if params.donors == "variant":
         keys = [*_positions_in_variant(log, activity), activity]
     source = np.arange(log.events.height)
-    source[log.inserted] = _drawn_sources(log, keys, log.inserted, stream.part("donors"))
+    source[log.inserted] = _drawn_sources(
+        log,
+        keys,
+        log.inserted,
+        stream.part("donors"),
+    )
     row_or_null = pl.when(pl.col("row") != _NONE).then("row")
     rows = pl.DataFrame({"row": source}).select(row_or_null).to_series()
     attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
     events = log.events.with_columns(attributes.select(pl.all().gather(rows)))
     if params.times and TIMESTAMP in log.events.columns:
-        times = _times_with_inserted(log, log.inserted, activity, source, stream.part("times"))
+        times = _times_with_inserted(
+            log,
+            log.inserted,
+            activity,
+            source,
+            stream.part("times"),
+        )
         events = events.with_columns(times)
     return replace(log, events=events)
 
@@ -172,7 +202,12 @@ def _occurrence_numbers(log: EventLog, activity: Ints) -> Ints:
     return np.asarray(activity * (before.max(initial=0) + 1) + before, np.int64)
 
 
-def _drawn_sources(log: EventLog, keys: list[Ints], inserted: Bools, stream: Stream) -> Ints:
+def _drawn_sources(
+    log: EventLog,
+    keys: list[Ints],
+    inserted: Bools,
+    stream: Stream,
+) -> Ints:
     """For each inserted event a random kept one that shares the first of ``keys`` for which there
     is any; -1 where there is none.
     """
@@ -210,7 +245,11 @@ class _Precision:
     def of(cls, time: Ints, activity: Ints) -> "_Precision":
         """Of kept events: int64, shape (events,), in microseconds; and their activities."""
         unit = np.full(activity.max() + 1, _HOUR)
-        np.minimum.at(unit, activity, _UNITS[np.argmax(time[:, None] % _UNITS == 0, axis=1)])
+        np.minimum.at(
+            unit,
+            activity,
+            _UNITS[np.argmax(time[:, None] % _UNITS == 0, axis=1)],
+        )
         time_of_day = time % _DAY
         events = np.bincount(activity)
         times_of_day = np.bincount(np.unique(activity * _DAY + time_of_day) // _DAY)
@@ -238,7 +277,11 @@ class _Precision:
         return latest
 
 
-def _kept_days(time: Ints, activity: Ints, is_daily: Bools) -> dict[int, Ints]:
+def _kept_days(
+    time: Ints,
+    activity: Ints,
+    is_daily: Bools,
+) -> dict[int, Ints]:
     """``_Precision.days``: of the activities that have no other times of day than two an hour
     apart, all together where they follow one season, else of each that does so alone; of any other
     those at its commonest time of day.
@@ -278,7 +321,11 @@ def _follow_season(times: Ints) -> bool:
 
 
 def _times_with_inserted(
-    log: EventLog, inserted: Bools, activity: Ints, source: Ints, stream: Stream
+    log: EventLog,
+    inserted: Bools,
+    activity: Ints,
+    source: Ints,
+    stream: Stream,
 ) -> pl.Series:
     """The times of all events, with one for each inserted event whose source has one.
 
@@ -293,7 +340,16 @@ def _times_with_inserted(
     to_time = inserted & (source != _NONE) & is_known[source]
     rows = np.flatnonzero(to_time)
     precision = _Precision.of(time[is_known], activity[is_known])
-    time[rows] = _drawn_times(log, time, is_known, activity, rows, source[rows], precision, stream)
+    time[rows] = _drawn_times(
+        log,
+        time,
+        is_known,
+        activity,
+        rows,
+        source[rows],
+        precision,
+        stream,
+    )
     times = pl.Series(TIMESTAMP, time).cast(TIME_TYPE).cast(log.events.schema[TIMESTAMP])
     has_time = pl.Series(is_known | to_time)
     return pl.select(pl.when(has_time).then(times).alias(TIMESTAMP)).to_series()
@@ -333,8 +389,16 @@ def _drawn_times(
     has_earlier, has_later = after != _NONE, later[rows] != _NONE
     width = np.maximum(time[later[rows]] - time[after], 0) + 1
     between = time[after] + stream.uniform(width, event_addresses(log, rows))
-    since_earlier = np.where(earlier[source] != _NONE, time[source] - time[earlier[source]], 0)
-    until_later = np.where(later[source] != _NONE, time[later[source]] - time[source], 0)
+    since_earlier = np.where(
+        earlier[source] != _NONE,
+        time[source] - time[earlier[source]],
+        0,
+    )
+    until_later = np.where(
+        later[source] != _NONE,
+        time[later[source]] - time[source],
+        0,
+    )
     target = np.select(
         [has_earlier & has_later, has_earlier, has_later],
         [between, time[after] + since_earlier, time[later[rows]] - until_later],
@@ -345,7 +409,11 @@ def _drawn_times(
     # They were drawn one by one; inside a gap they are given out in ascending order.
     target = target[np.lexsort((target, gap))]
     low = np.where(has_earlier, time[after], first - _DAY)
-    high = np.where(has_later, np.maximum(time[later[rows]], low), last + _DAY)
+    high = np.where(
+        has_later,
+        np.maximum(time[later[rows]], low),
+        last + _DAY,
+    )
 
     # The first event of each gap, then the second of each, and so on.
     place = np.arange(len(rows)) - first_of_gap
@@ -369,6 +437,8 @@ def _drawn_times(
         fits_before = time_before >= least
         fits_behind = (time_behind >= least) & (time_behind <= most)
         chosen[turn] = np.select(
-            [fits_before, fits_behind], [time_before, time_behind], np.maximum(most, least)
+            [fits_before, fits_behind],
+            [time_before, time_behind],
+            np.maximum(most, least),
         )
     return chosen

@@ -105,7 +105,11 @@ class QuasiIdentifier(Frozen):
         if coarser_level < 0:
             return values
         if coarser_level < len(self.group_depths):
-            return groups_at(values, self.hierarchy or {}, self.group_depths[coarser_level])
+            return groups_at(
+                values,
+                self.hierarchy or {},
+                self.group_depths[coarser_level],
+            )
         if coarser_level < len(self.interval_edges):
             return intervals(values, self.interval_edges[coarser_level])
         return _all_missing(values)
@@ -137,7 +141,11 @@ class QuasiIdentifier(Frozen):
 
 def _all_missing(values: pl.Series) -> pl.Series:
     """As many nulls as there are values: String."""
-    return pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
+    return pl.Series(
+        values.name,
+        [None],
+        dtype=pl.String,
+    ).new_from_index(0, len(values))
 
 
 class GeneraliseParams(Frozen):
@@ -226,7 +234,10 @@ class Generalise(Mechanism[GeneraliseParams]):
     Params = GeneraliseParams
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[GeneraliseParams] | Refusal:
         """The planner adds it where a guarantee names quasi-identifiers; alone it meets no goal."""
         return Refusal(
@@ -243,13 +254,22 @@ class Generalise(Mechanism[GeneraliseParams]):
         if params.unit:
             reads |= {params.unit}
         return RewriteStep(
-            lineage=Lineage(reads=reads, writes=names | {METADATA}, stability=None),
+            lineage=Lineage(
+                reads=reads,
+                writes=names | {METADATA},
+                stability=None,
+            ),
             summary=CombinationCounts(params.attributes, params.unit),
             decide=partial(self.decide, params),
             rewrite=partial(self.rewrite, params),
         )
 
-    def decide(self, params: GeneraliseParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def decide(
+        self,
+        params: GeneraliseParams,
+        summary: pl.DataFrame,
+        noise: Noise,
+    ) -> Decision:
         """One level for each variant and attribute: rows (``variant``, ``=NAME`` for each
         attribute: Int64).
 
@@ -259,7 +279,12 @@ class Generalise(Mechanism[GeneraliseParams]):
         cases_of_variant = pl.col(CASES).sum()
         variants = summary.group_by(VARIANT, maintain_order=True).agg(cases_of_variant)
         numbered = variants.select(VARIANT).with_row_index(_NUMBER)
-        rows = summary.join(numbered, on=VARIANT, how="left", maintain_order="left")
+        rows = summary.join(
+            numbered,
+            on=VARIANT,
+            how="left",
+            maintain_order="left",
+        )
         measured = [_measured_levels(item, rows) for item in present]
 
         levels = np.full((variants.height, len(present)), -1, np.int64)
@@ -268,7 +293,14 @@ class Generalise(Mechanism[GeneraliseParams]):
         for node in _nodes_by_loss(measured):
             if not is_undecided.any():
                 break
-            codes = [of_level[level].codes for of_level, level in zip(measured, node, strict=True)]
+            codes = [
+                of_level[level].codes
+                for of_level, level in zip(
+                    measured,
+                    node,
+                    strict=True,
+                )
+            ]
             settled = is_undecided & (_smallest_groups(rows, codes) >= params.k)
             levels[settled] = node
             is_undecided &= ~settled
@@ -278,14 +310,31 @@ class Generalise(Mechanism[GeneraliseParams]):
             )
         columns = [pl.Series(item.table_column, levels[:, i]) for i, item in enumerate(present)]
         table = variants.select(VARIANT).with_columns(columns)
-        return Decision(table, _level_shares(present, levels, variants[CASES].to_numpy()))
+        return Decision(
+            table,
+            _level_shares(
+                present,
+                levels,
+                variants[CASES].to_numpy(),
+            ),
+        )
 
-    def rewrite(self, params: GeneraliseParams, decision: Decision, stream: Stream) -> Rewrite:
+    def rewrite(
+        self,
+        params: GeneraliseParams,
+        decision: Decision,
+        stream: Stream,
+    ) -> Rewrite:
         """Raise each case's values to the levels of its variant."""
         levels = decision.table
         attributes = params.attributes
         return MapCases(
-            lambda log: _with_generalised_values(log, attributes, levels), together="case"
+            lambda log: _with_generalised_values(
+                log,
+                attributes,
+                levels,
+            ),
+            together="case",
         )
 
 
@@ -312,7 +361,14 @@ def _measured_levels(item: QuasiIdentifier, rows: pl.DataFrame) -> list[_Measure
     finest = entropies[0]
     # Where nothing differs at the finest level, there is nothing to lose.
     losses = [1 - entropy / finest if finest else 0.0 for entropy in entropies]
-    return [_MeasuredLevel(loss, codes) for loss, codes in zip(losses, codes_by_level, strict=True)]
+    return [
+        _MeasuredLevel(loss, codes)
+        for loss, codes in zip(
+            losses,
+            codes_by_level,
+            strict=True,
+        )
+    ]
 
 
 def _nodes_by_loss(measured: Sequence[Sequence[_MeasuredLevel]]) -> list[tuple[int, ...]]:
@@ -321,7 +377,14 @@ def _nodes_by_loss(measured: Sequence[Sequence[_MeasuredLevel]]) -> list[tuple[i
     """
 
     def by_loss(node: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
-        loss = sum(of_level[level].loss for of_level, level in zip(measured, node, strict=True))
+        loss = sum(
+            of_level[level].loss
+            for of_level, level in zip(
+                measured,
+                node,
+                strict=True,
+            )
+        )
         # Rounded, so that round-off does not decide between nodes that lose alike.
         return round(loss, 12), node
 
@@ -344,7 +407,9 @@ def _smallest_groups(rows: pl.DataFrame, codes: Sequence[Ints]) -> Ints:
 
 
 def _level_shares(
-    present: Sequence[QuasiIdentifier], levels: Ints, cases: Ints
+    present: Sequence[QuasiIdentifier],
+    levels: Ints,
+    cases: Ints,
 ) -> dict[str, JsonValue]:
     """Which share of the cases has each attribute at which level; measured on the raw log, never
     public.
@@ -364,12 +429,19 @@ def _level_shares(
 
 
 def _with_generalised_values(
-    log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.DataFrame
+    log: EventLog,
+    attributes: Sequence[QuasiIdentifier],
+    table: pl.DataFrame,
 ) -> EventLog:
     """The log with each case's values at the levels of its variant."""
     variants = variants_of(log)
     variant_rows = pl.DataFrame({VARIANT: VariantCounts().of(log)[VARIANT]})
-    decided = variant_rows.join(table, on=VARIANT, how="left", maintain_order="left")
+    decided = variant_rows.join(
+        table,
+        on=VARIANT,
+        how="left",
+        maintain_order="left",
+    )
     if any(column.null_count() for column in decided.drop(VARIANT)):
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
     events, cases = log.events, log.cases

@@ -116,7 +116,13 @@ class KAnonymityProgram:
             is_open = np.isin(self.opened, start.target)
             columns = np.arange(len(is_open), dtype=np.int32)
             signs = np.where(is_open, -1.0, 1.0)
-            solver.addRow(-np.inf, float(radius - is_open.sum()), len(is_open), columns, signs)
+            solver.addRow(
+                -np.inf,
+                float(radius - is_open.sum()),
+                len(is_open),
+                columns,
+                signs,
+            )
         values = None if start is None else self._values_of(start)
         if values is not None:
             solution = highspy.HighsSolution()
@@ -139,7 +145,11 @@ class KAnonymityProgram:
             assignment = self._assignment_from(x)
         return SolverResult(assignment, info.mip_dual_bound, has_ended)
 
-    def _linear_program_vertex(self, y: Floats, seconds: float) -> Assignment | None:
+    def _linear_program_vertex(
+        self,
+        y: Floats,
+        seconds: float,
+    ) -> Assignment | None:
         """The least answer that opens these variants and splits cases: a linear program, solved at
         a vertex; None where ``seconds`` do not suffice.
         """
@@ -150,7 +160,11 @@ class KAnonymityProgram:
         columns = np.arange(count, dtype=np.int32)
         decided = np.round(y)
         solver.changeColsBounds(count, columns, decided, decided)
-        continuous = np.full(count, int(highspy.HighsVarType.kContinuous), np.uint8)
+        continuous = np.full(
+            count,
+            int(highspy.HighsVarType.kContinuous),
+            np.uint8,
+        )
         solver.changeColsIntegrality(count, columns, continuous)
         _run_interruptible(solver, None)
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -171,7 +185,11 @@ class KAnonymityProgram:
             np.concatenate([self.fixed.target, self.target[used]]),
             np.concatenate([self.fixed.cases, cases[used]]),
         )
-        placed = np.bincount(found.source, found.cases, len(self.problem.texts))
+        placed = np.bincount(
+            found.source,
+            found.cases,
+            len(self.problem.texts),
+        )
         return found if np.array_equal(placed, self.problem.cases) else None
 
     def _values_of(self, start: Assignment) -> Floats | None:
@@ -209,8 +227,18 @@ class KAnonymityProgram:
             most, assigned = np.ones(moves, np.int64), np.ones(movers, np.int64)
         # Assign: sum of x = what there is. Link: x - most * y <= 0. Hold: mass of x - k * y >= 0.
         place = np.arange(moves)
-        assign = _sparse(np.searchsorted(self.movers, self.source), place, 1.0, (movers, moves))
-        link = _sparse(place, np.searchsorted(self.opened, self.target), -most, (moves, opened))
+        assign = _sparse(
+            np.searchsorted(self.movers, self.source),
+            place,
+            1.0,
+            (movers, moves),
+        )
+        link = _sparse(
+            place,
+            np.searchsorted(self.opened, self.target),
+            -most,
+            (moves, opened),
+        )
         # A class that cannot open (a prefix to which nothing moves) has no row.
         hold = (classes[self.target] * mass[:, None]).T.tocsr()[self.opened]
         must_hold = classes.diagonal()[self.opened] * -problem.k
@@ -245,7 +273,12 @@ class KAnonymityProgram:
         return model
 
 
-def _sparse(rows: Ints, columns: Ints, values: Any, shape: tuple[int, int]) -> Any:
+def _sparse(
+    rows: Ints,
+    columns: Ints,
+    values: Any,
+    shape: tuple[int, int],
+) -> Any:
     """A sparse matrix with these entries."""
     data = np.broadcast_to(np.asarray(values, np.float64), rows.shape)
     return sparse.coo_array((data, (rows, columns)), shape)

@@ -30,7 +30,9 @@ _SECONDS_OF_A_NEIGHBOURHOOD: Final = 4.0
 
 
 def merge_classes(
-    problem: KAnonymityProblem, start: Ints | None = None, deadline: Deadline = NO_LIMIT
+    problem: KAnonymityProblem,
+    start: Ints | None = None,
+    deadline: Deadline = NO_LIMIT,
 ) -> Assignment:
     """An answer by merging: as long as a class holds too little, the one that is cheapest to merge
     joins another.
@@ -60,7 +62,11 @@ class _Merging:
         self.k = problem.k
         self.at, self.class_of = np.unique(start, return_inverse=True)
         classes = len(self.at)
-        self.mass = np.bincount(self.class_of, problem.mass, classes).astype(np.int64)
+        self.mass = np.bincount(
+            self.class_of,
+            problem.mass,
+            classes,
+        ).astype(np.int64)
         self.gather_cost = np.zeros((classes, variants), np.int64)
         for variant in range(variants):
             distance = problem.distances.matrix[variant].astype(np.int64)
@@ -143,10 +149,21 @@ def improve_by_neighbourhoods(
             while is_waiting.any():
                 if deadline.is_over:
                     return best
-                rows = _variants_near(problem, best, int(np.argmax(is_waiting)), size)
+                rows = _variants_near(
+                    problem,
+                    best,
+                    int(np.argmax(is_waiting)),
+                    size,
+                )
                 is_waiting[rows] = False
                 seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, deadline.seconds_left)
-                found = _solved_around(best, rows, certificate, classes, seconds)
+                found = _solved_around(
+                    best,
+                    rows,
+                    certificate,
+                    classes,
+                    seconds,
+                )
                 cost = least if found is None else edit_cost(problem, found)
                 if found is not None and cost < least:
                     best, least = found, cost
@@ -155,7 +172,10 @@ def improve_by_neighbourhoods(
 
 
 def _variants_near(
-    problem: KAnonymityProblem, current: Assignment, variant: int, size: int
+    problem: KAnonymityProblem,
+    current: Assignment,
+    variant: int,
+    size: int,
 ) -> Ints:
     """``variant``, and the members of the classes that are nearest to where it is, about ``size``
     of them: ascending.
@@ -171,7 +191,11 @@ def _variants_near(
 
 
 def _solved_around(
-    current: Assignment, rows: Ints, certificate: CertifiedBound, classes: Any, seconds: float
+    current: Assignment,
+    rows: Ints,
+    certificate: CertifiedBound,
+    classes: Any,
+    seconds: float,
 ) -> Assignment | None:
     """The best answer that differs from ``current`` only in where ``rows`` go, among promising
     pairs: the few of least reduced cost for each, those of ``current``, and the nearest class that
@@ -180,7 +204,11 @@ def _solved_around(
     problem = certificate.problem
     variants, distance = len(problem.texts), problem.distances.matrix
     moving = np.isin(current.source, rows)
-    fixed = Assignment(current.source[~moving], current.target[~moving], current.cases[~moving])
+    fixed = Assignment(
+        current.source[~moving],
+        current.target[~moving],
+        current.cases[~moving],
+    )
     reduced = certificate.reduced_costs_among(rows)
     few = min(_TARGETS_OF_A_VARIANT, len(rows))
     promising = rows[np.argpartition(reduced, few - 1, axis=1)[:, :few]]
@@ -195,7 +223,12 @@ def _solved_around(
     source, target = np.divmod(np.unique(np.concatenate(pairs)), variants)
     split_cases = certificate.constraints.cases_may_split
     program = KAnonymityProgram(
-        problem, classes, source, target, split_cases=split_cases, fixed=fixed
+        problem,
+        classes,
+        source,
+        target,
+        split_cases=split_cases,
+        fixed=fixed,
     )
     found = program.solve(seconds, current).assignment
     # Measured, whatever the solver's tolerance let pass.

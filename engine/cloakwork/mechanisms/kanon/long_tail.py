@@ -74,14 +74,21 @@ def compares_all_pairs(problem: KAnonymityProblem, seconds: float) -> bool:
 
 
 def solve_long_tail(
-    problem: KAnonymityProblem, seconds: float, deadline: Deadline, *, split_cases: bool
+    problem: KAnonymityProblem,
+    seconds: float,
+    deadline: Deadline,
+    *,
+    split_cases: bool,
 ) -> tuple[Solution, Mapping[str, JsonValue]]:
     """An answer that moves whole variants, found block by block, and a bound from near pairs."""
     begun = deadline.clock()
     share = deadline.share(_SHARE_FOR_SEARCH)
     found = search_in_blocks(problem, _SHARE_FOR_SEARCH * seconds, share)
     bound = certify_near_bound(
-        problem, (1 - _SHARE_FOR_SEARCH) * seconds, deadline, split_cases=split_cases
+        problem,
+        (1 - _SHARE_FOR_SEARCH) * seconds,
+        deadline,
+        split_cases=split_cases,
     )
     assignment = Assignment.of_targets(problem, found.target)
     above = relative_gap(edit_cost(problem, assignment), bound.value) or 0.0
@@ -114,7 +121,11 @@ def no_near_pairs(problem: KAnonymityProblem) -> NearPairs:
     return NearPairs(none, none, none, np.ones(len(problem.texts), np.int64))
 
 
-def find_near_pairs(problem: KAnonymityProblem, seconds: float, deadline: Deadline) -> NearPairs:
+def find_near_pairs(
+    problem: KAnonymityProblem,
+    seconds: float,
+    deadline: Deadline,
+) -> NearPairs:
     """The pairs at most 2 edits apart of variants that are short enough for it, and at most 1 edit
     of others, as far as ``seconds`` worth of work suffice.
     """
@@ -130,7 +141,14 @@ def find_near_pairs(problem: KAnonymityProblem, seconds: float, deadline: Deadli
             break
         try:
             candidates = _sharing_a_hash(
-                *_hashes_of(problem, rows, edits, deadline), variants, most_pairs
+                *_hashes_of(
+                    problem,
+                    rows,
+                    edits,
+                    deadline,
+                ),
+                variants,
+                most_pairs,
             )
             if candidates is None:
                 break
@@ -157,7 +175,11 @@ def find_near_pairs(problem: KAnonymityProblem, seconds: float, deadline: Deadli
     return found
 
 
-def _distances_of(problem: KAnonymityProblem, pairs: Ints, deadline: Deadline) -> Ints:
+def _distances_of(
+    problem: KAnonymityProblem,
+    pairs: Ints,
+    deadline: Deadline,
+) -> Ints:
     """The distances of pairs of variants, each as one number."""
     distances = [np.zeros(0, np.int64)]
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
@@ -174,7 +196,13 @@ def _longest_within(lengths: Ints, edits: int, most_hashes: int) -> int:
     of_one = lengths + 1
     hashes = of_one if edits == 1 else of_one + lengths * (lengths - 1) // 2
     in_order = np.argsort(lengths, kind="stable")
-    fitting = int(np.searchsorted(np.cumsum(hashes[in_order]), most_hashes, side="right"))
+    fitting = int(
+        np.searchsorted(
+            np.cumsum(hashes[in_order]),
+            most_hashes,
+            side="right",
+        )
+    )
     if fitting == len(lengths):
         # Nothing is longer than the longest: its neighbours are all there.
         return int(lengths.max(initial=0)) + edits
@@ -183,7 +211,10 @@ def _longest_within(lengths: Ints, edits: int, most_hashes: int) -> int:
 
 
 def _hashes_of(
-    problem: KAnonymityProblem, rows: Ints, edits: int, deadline: Deadline
+    problem: KAnonymityProblem,
+    rows: Ints,
+    edits: int,
+    deadline: Deadline,
 ) -> tuple[Words, Ints]:
     """The hash of each text of ``rows`` with at most ``edits`` (1 or 2) events left out, and whose
     it is.
@@ -212,7 +243,17 @@ def _with_events_left_out(texts: list[str], edits: int) -> list[Words]:
     codes = codes.reshape(len(texts), length).astype(np.uint64) + np.uint64(1)
     # What each event adds to the hash of its text depends on its place by a power.
     mixed = (codes * np.uint64(_MIX)) ^ (codes << np.uint64(29))
-    powers = np.array([pow(_BASE, place, 1 << 64) for place in range(length)], np.uint64)
+    powers = np.array(
+        [
+            pow(
+                _BASE,
+                place,
+                1 << 64,
+            )
+            for place in range(length)
+        ],
+        np.uint64,
+    )
     before = np.zeros((len(texts), length + 1), np.uint64)
     np.cumsum(mixed * powers, axis=1, dtype=np.uint64, out=before[:, 1:])
     total = before[:, -1:]
@@ -228,7 +269,12 @@ def _with_events_left_out(texts: list[str], edits: int) -> list[Words]:
     return choices
 
 
-def _sharing_a_hash(hashes: Words, owner: Ints, texts: int, most: int) -> Ints | None:
+def _sharing_a_hash(
+    hashes: Words,
+    owner: Ints,
+    texts: int,
+    most: int,
+) -> Ints | None:
     """Each pair of texts that share a hash, once, as one number: the smaller times ``texts``, and
     the other. None where these are more than ``most``.
     """
@@ -262,7 +308,11 @@ class NearBound:
 
 
 def certify_near_bound(
-    problem: KAnonymityProblem, seconds: float, deadline: Deadline, *, split_cases: bool
+    problem: KAnonymityProblem,
+    seconds: float,
+    deadline: Deadline,
+    *,
+    split_cases: bool,
 ) -> NearBound:
     """The best bound that some choices of T and some subgradient steps find, computed in whole
     numbers, from ``seconds`` worth of work, or less where ``deadline`` is over.
@@ -272,21 +322,36 @@ def certify_near_bound(
     """
     constraints = CoverConstraints.of(problem, split_cases=split_cases)
     nothing_near = no_near_pairs(problem)
-    value = _NearRelaxation(problem, constraints, nothing_near).best_bound(1.0, 1, deadline)
+    value = _NearRelaxation(
+        problem,
+        constraints,
+        nothing_near,
+    ).best_bound(
+        1.0,
+        1,
+        deadline,
+    )
     near = find_near_pairs(problem, seconds, deadline)
     relaxation = _NearRelaxation(problem, constraints, near)
     for multiple in _MULTIPLES:
         if deadline.is_over:
             break
         value = max(value, relaxation.best_bound(multiple, _STEPS, deadline))
-    return NearBound(value, len(near.source) // 2, int(near.beyond.max(initial=1)))
+    return NearBound(
+        value,
+        len(near.source) // 2,
+        int(near.beyond.max(initial=1)),
+    )
 
 
 class _NearRelaxation:
     """The relaxed problem over near pairs, each variant being near to itself."""
 
     def __init__(
-        self, problem: KAnonymityProblem, constraints: CoverConstraints, near: NearPairs
+        self,
+        problem: KAnonymityProblem,
+        constraints: CoverConstraints,
+        near: NearPairs,
     ) -> None:
         self.problem, self.constraints, self.near = problem, constraints, near
         every = np.arange(len(problem.texts))
@@ -299,7 +364,12 @@ class _NearRelaxation:
         self.move_cost = distance[placed] * problem.cases[self.source] * _GRID
         self.mass = problem.mass[self.source]
 
-    def best_bound(self, multiple: float, steps: int, deadline: Deadline) -> int:
+    def best_bound(
+        self,
+        multiple: float,
+        steps: int,
+        deadline: Deadline,
+    ) -> int:
         """The best bound of so many steps with T at that multiple, in edits."""
         problem = self.problem
         beyond = problem.cases * self.near.beyond * _GRID
@@ -337,7 +407,11 @@ class _NearRelaxation:
             cost = problem.k * price + self._sums(np.minimum(reduced - price * self.mass, 0))
             mass_dual = np.where(cost > with_mass, price, mass_dual)
             with_mass = np.maximum(with_mass, cost)
-        chosen = choose_open_variants(self.constraints, with_mass, without_mass)
+        chosen = choose_open_variants(
+            self.constraints,
+            with_mass,
+            without_mass,
+        )
         value = int(duals.sum()) + int(chosen.total)
         price = np.where(chosen.open_with_mass, mass_dual, 0)[self.target]
         is_open = (chosen.open_with_mass | chosen.open_without_mass)[self.target]

@@ -126,7 +126,10 @@ class Optimal(Anonymiser[OptimalParams]):
     Params = OptimalParams
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[OptimalParams] | Refusal:
         """As the whole family does; the cases of a variant split only where k
         counts cases."""
@@ -147,12 +150,18 @@ class Optimal(Anonymiser[OptimalParams]):
         return f", with as few edits as can be found in {params.seconds:g} seconds"
 
     def solve_within(
-        self, params: OptimalParams, problem: KAnonymityProblem, deadline: Deadline
+        self,
+        params: OptimalParams,
+        problem: KAnonymityProblem,
+        deadline: Deadline,
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Search until it is proved that nothing is better, or near enough, or the time is over."""
         if not compares_all_pairs(problem, params.seconds):
             return solve_long_tail(
-                problem, params.seconds, deadline, split_cases=params.split_cases
+                problem,
+                params.seconds,
+                deadline,
+                split_cases=params.split_cases,
             )
         search = _OptimalSearch(problem, params, deadline)
         search.run()
@@ -167,7 +176,10 @@ class _OptimalSearch:
     """
 
     def __init__(
-        self, problem: KAnonymityProblem, params: OptimalParams, deadline: Deadline
+        self,
+        problem: KAnonymityProblem,
+        params: OptimalParams,
+        deadline: Deadline,
     ) -> None:
         self.problem, self.params, self.deadline = problem, params, deadline
         self.classes = class_matrix(problem)
@@ -190,11 +202,19 @@ class _OptimalSearch:
         problem = self.problem
         if len(problem.texts) <= _MOST_MERGED_AT_ONCE:
             try:
-                return merge_classes(problem, None, self.deadline.share(_SHARE_FOR_FIRST_ANSWER))
+                return merge_classes(
+                    problem,
+                    None,
+                    self.deadline.share(_SHARE_FOR_FIRST_ANSWER),
+                )
             except OutOfTime:
                 pass
         share = self.deadline.share(_SHARE_FOR_FIRST_ANSWER)
-        found = search_in_blocks(problem, _SHARE_FOR_FIRST_ANSWER * self.params.seconds, share)
+        found = search_in_blocks(
+            problem,
+            _SHARE_FOR_FIRST_ANSWER * self.params.seconds,
+            share,
+        )
         return Assignment.of_targets(problem, found.target)
 
     def run(self) -> None:
@@ -213,7 +233,12 @@ class _OptimalSearch:
         self.integer_bound = self._raise_bound(certificate.value)
         if not self.bound:
             # Prices take many steps to say anything: what no step is needed for says more.
-            near = certify_near_bound(problem, 0, deadline, split_cases=params.split_cases)
+            near = certify_near_bound(
+                problem,
+                0,
+                deadline,
+                split_cases=params.split_cases,
+            )
             self.integer_bound = self._raise_bound(near.value)
         # Where the relaxed problem sends variants is seldom an answer, and a good start for one.
         self._try_suggested(certificate.relaxed_targets())
@@ -222,7 +247,10 @@ class _OptimalSearch:
         is_large = certificate.cost_limit_for(count, self.cost) < self.cost
         if is_large and not self._is_gap_reached():
             found = improve_by_neighbourhoods(
-                self.best, certificate, deadline.share(_SHARE_FOR_SEARCH), self._report_progress
+                self.best,
+                certificate,
+                deadline.share(_SHARE_FOR_SEARCH),
+                self._report_progress,
             )
             self._keep_if_better(found)
         share = _SHARE_FOR_LARGE_PROGRAM if is_large else _SHARE_FOR_PROGRAM
@@ -232,7 +260,11 @@ class _OptimalSearch:
     def _try_suggested(self, target: Ints) -> None:
         """Merge what holds too little there, and climb on from it."""
         try:
-            suggested = merge_classes(self.problem, target, self.deadline.share(_SHARE_FOR_GREEDY))
+            suggested = merge_classes(
+                self.problem,
+                target,
+                self.deadline.share(_SHARE_FOR_GREEDY),
+            )
         except OutOfTime:
             return
         self._keep_if_better(suggested)
@@ -247,7 +279,12 @@ class _OptimalSearch:
         improved = improve_by_hill_climbing(self.move_costs, target, climbing)
         self._keep_if_better(Assignment.of_targets(self.problem, improved))
 
-    def _solve_promising(self, certificate: CertifiedBound, count: int, share: float) -> None:
+    def _solve_promising(
+        self,
+        certificate: CertifiedBound,
+        count: int,
+        share: float,
+    ) -> None:
         """Solve the program over ``count`` promising pairs; where ``share`` of the time is not
         enough for that, search around the best answer. Then solve it over more of them, until they
         are all that matter.
@@ -292,7 +329,11 @@ class _OptimalSearch:
                 radius = 2 * radius if result.has_ended else radius // 2
             self._report_progress()
 
-    def _program_below(self, certificate: CertifiedBound, limit: int) -> KAnonymityProgram:
+    def _program_below(
+        self,
+        certificate: CertifiedBound,
+        limit: int,
+    ) -> KAnonymityProgram:
         """The program over what an answer of less than ``limit`` may contain, and over the best
         answer.
         """

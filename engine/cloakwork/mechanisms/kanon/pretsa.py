@@ -49,7 +49,10 @@ class Pretsa(Anonymiser[PretsaParams]):
     Params = PretsaParams
 
     def solve_within(
-        self, params: PretsaParams, problem: KAnonymityProblem, deadline: Deadline
+        self,
+        params: PretsaParams,
+        problem: KAnonymityProblem,
+        deadline: Deadline,
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Walk the tree; deterministic. Raises ``OutOfTime`` where ``deadline``, which
         ``kanon/auto`` may set, is over before.
@@ -119,7 +122,11 @@ class _TreeWalk:
     ``variants_placed_on[v]``: the variants whose cases are on ``v`` now.
     """
 
-    def __init__(self, problem: KAnonymityProblem, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        problem: KAnonymityProblem,
+        deadline: Deadline,
+    ) -> None:
         variants = len(problem.texts)
         self.problem, self.deadline = problem, deadline
         self.tree = _build_prefix_tree(problem.texts, problem.scope)
@@ -156,7 +163,11 @@ class _TreeWalk:
         moved: list[int] = []
         for variant in below:
             moved.extend(self.variants_placed_on[variant])
-            self._add_cases(variant, -int(self.cases[variant]), -int(self.mass[variant]))
+            self._add_cases(
+                variant,
+                -int(self.cases[variant]),
+                -int(self.mass[variant]),
+            )
             self.variants_placed_on[variant] = []
         # All are taken away before any moves: none may move to where another is taken from.
         for moved_variant in sorted(moved):

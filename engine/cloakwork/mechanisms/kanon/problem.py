@@ -54,14 +54,26 @@ class KAnonymityProblem:
         order = _ascending_order(texts)
         counts = np.asarray(cases, np.int64)[order]
         ascending = tuple(texts[row] for row in order)
-        return cls(ascending, counts, counts, k, scope, EditDistances(ascending, metric))
+        return cls(
+            ascending,
+            counts,
+            counts,
+            k,
+            scope,
+            EditDistances(ascending, metric),
+        )
 
     def restricted_to(self, rows: Ints) -> "KAnonymityProblem":
         """The problem of some variants alone (int64, ascending)."""
         texts = tuple(self.texts[row] for row in rows)
         distances = EditDistances(texts, self.distances.metric)
         return KAnonymityProblem(
-            texts, self.cases[rows], self.mass[rows], self.k, self.scope, distances
+            texts,
+            self.cases[rows],
+            self.mass[rows],
+            self.k,
+            self.scope,
+            distances,
         )
 
     @property
@@ -85,9 +97,17 @@ class Assignment:
     cases: Ints
 
     @classmethod
-    def of_targets(cls, problem: KAnonymityProblem, target: Ints) -> "Assignment":
+    def of_targets(
+        cls,
+        problem: KAnonymityProblem,
+        target: Ints,
+    ) -> "Assignment":
         """Every variant moves as a whole; ``target``: int64, shape (variants,)."""
-        return cls(np.arange(len(target)), np.asarray(target, np.int64), problem.cases)
+        return cls(
+            np.arange(len(target)),
+            np.asarray(target, np.int64),
+            problem.cases,
+        )
 
     @property
     def splits_variants(self) -> bool:
@@ -126,7 +146,11 @@ def smallest_class(problem: KAnonymityProblem, assignment: Assignment) -> int | 
     # Where mass is not the number of cases, no variant may be split.
     counts_cases = problem.mass is problem.cases or bool((problem.mass == problem.cases).all())
     moved_mass = assignment.cases if counts_cases else problem.mass[assignment.source]
-    mass = np.bincount(assignment.target, moved_mass, len(problem.texts)).astype(np.int64)
+    mass = np.bincount(
+        assignment.target,
+        moved_mass,
+        len(problem.texts),
+    ).astype(np.int64)
     if problem.scope == "variants":
         return int(mass[kept].min())
     mass_of_prefix: dict[str, int] = {}
@@ -171,7 +195,10 @@ def longest_prefixes(texts: Sequence[str]) -> Ints:
 
 
 def problem_from_histogram(
-    summary: pl.DataFrame, k: int, scope: Scope, metric: Metric
+    summary: pl.DataFrame,
+    k: int,
+    scope: Scope,
+    metric: Metric,
 ) -> tuple[KAnonymityProblem, pl.Series]:
     """The problem that a variant histogram poses, and its variants as lists of labels, in the
     problem's order.
@@ -189,7 +216,14 @@ def problem_from_histogram(
     mass = cases if UNIT not in summary.columns else _units_counted_once(summary, counts)
     ascending = tuple(texts[row] for row in order)
     distances = EditDistances(ascending, metric)
-    return KAnonymityProblem(ascending, cases, mass, k, scope, distances), counts[VARIANT]
+    return KAnonymityProblem(
+        ascending,
+        cases,
+        mass,
+        k,
+        scope,
+        distances,
+    ), counts[VARIANT]
 
 
 _ROW: Final = "row"
@@ -198,7 +232,11 @@ _ROW: Final = "row"
 def _units_counted_once(summary: pl.DataFrame, counts: pl.DataFrame) -> Ints:
     """For each row of ``counts`` how many units count there: int64, shape (variants,)."""
     numbered = counts.select(VARIANT, pl.col(CASES).alias("of_variant")).with_row_index(_ROW)
-    rows = summary.select(VARIANT, UNIT).join(numbered, on=VARIANT, maintain_order="left")
+    rows = summary.select(VARIANT, UNIT).join(
+        numbered,
+        on=VARIANT,
+        maintain_order="left",
+    )
     # The rarest variant of each unit comes first; of equally rare ones the first in order.
     rarest_first = rows.sort("of_variant", _ROW).select(_ROW, UNIT).explode(UNIT)
     rarest = rarest_first.drop_nulls().unique(UNIT, keep="first")

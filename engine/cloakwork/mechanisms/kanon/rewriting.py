@@ -120,7 +120,11 @@ class RowsOfCases:
     row: Ints
 
     @classmethod
-    def of(cls, assignment: pl.DataFrame, found: pl.DataFrame) -> "RowsOfCases | None":
+    def of(
+        cls,
+        assignment: pl.DataFrame,
+        found: pl.DataFrame,
+    ) -> "RowsOfCases | None":
         """``assignment``: with drawn ranks; ``found``: the cases of its split sources, numbered in
         the order of ``split_sources``, merged. None where these are others than were decided on,
         or nothing was drawn.
@@ -160,7 +164,10 @@ _UNDECIDED: Final = "the log holds a case that was not decided on"
 
 
 def case_rewriter(
-    assignment: pl.DataFrame, *, mechanism: str, metric: Metric = "levenshtein"
+    assignment: pl.DataFrame,
+    *,
+    mechanism: str,
+    metric: Metric = "levenshtein",
 ) -> MapCases | MapCasesBySummary:
     """What moves the cases of a log as ``assignment`` says; case attributes and the order of cases
     stay.
@@ -182,7 +189,12 @@ def case_rewriter(
 
     def moving(rows_of_split: RowsOfCases | None) -> MapCases:
         def move(log: EventLog) -> EventLog:
-            rows = _rows_of_cases(log, row_of_source, rows_of_split, mechanism)
+            rows = _rows_of_cases(
+                log,
+                row_of_source,
+                rows_of_split,
+                mechanism,
+            )
             return _apply_templates(log, templates, rows)
 
         return MapCases(move, together="case")
@@ -270,7 +282,11 @@ def _case_templates(assignment: pl.DataFrame, metric: Metric) -> _CaseTemplates:
     )
 
 
-def _apply_templates(log: EventLog, templates: _CaseTemplates, pair_of_case: Ints) -> EventLog:
+def _apply_templates(
+    log: EventLog,
+    templates: _CaseTemplates,
+    pair_of_case: Ints,
+) -> EventLog:
     """``log`` with every case as the template of its pair says (int64, shape (cases,))."""
     lengths = np.diff(templates.offsets)[pair_of_case]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -290,4 +306,11 @@ def _apply_templates(log: EventLog, templates: _CaseTemplates, pair_of_case: Int
         # What was inserted before stays so, where it is kept.
         inserted = is_inserted.copy()
         inserted[~is_inserted] = log.inserted[row.to_numpy()[~is_inserted]]
-    return EventLog(events, log.cases, offsets, log.notes, inserted, case_index=log.case_index)
+    return EventLog(
+        events,
+        log.cases,
+        offsets,
+        log.notes,
+        inserted,
+        case_index=log.case_index,
+    )

@@ -197,7 +197,10 @@ class Tlkc(Mechanism[TlkcParams]):
     Params = TlkcParams
 
     def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+        self,
+        goal: Guarantee,
+        facts: Facts,
+        options: Mapping[str, JsonValue],
     ) -> Offer[TlkcParams] | Refusal:
         """Meet a confidence bound, counted in units where the policy names one."""
         if not isinstance(goal, ConfidenceBound):
@@ -208,7 +211,11 @@ class Tlkc(Mechanism[TlkcParams]):
         if fault is not None:
             return Refusal("misconfigured", fault)
         stated = goal.model_dump(exclude={"kind"})
-        params = TlkcParams(**stated, unit=facts.unit.attribute, epoch=facts.epoch)
+        params = TlkcParams(
+            **stated,
+            unit=facts.unit.attribute,
+            epoch=facts.epoch,
+        )
         return Offer(params, _explain_offer(params))
 
     def step(self, params: TlkcParams, facts: Facts) -> RewriteStep:
@@ -228,7 +235,12 @@ class Tlkc(Mechanism[TlkcParams]):
             rewrite=partial(self.rewrite, params),
         )
 
-    def decide(self, params: TlkcParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def decide(
+        self,
+        params: TlkcParams,
+        summary: pl.DataFrame,
+        noise: Noise,
+    ) -> Decision:
         """Say which events of each sequence stay: the columns of ``params.sequence_columns`` and
         ``kept`` (List[Boolean]).
 
@@ -262,10 +274,22 @@ class Tlkc(Mechanism[TlkcParams]):
         kept = as_lists(pl.Series(is_kept[place]), _offsets(lengths))
         return Decision(grouped.select(keys).with_columns(kept.alias(KEPT)), figures)
 
-    def rewrite(self, params: TlkcParams, decision: Decision, stream: Stream) -> Rewrite:
+    def rewrite(
+        self,
+        params: TlkcParams,
+        decision: Decision,
+        stream: Stream,
+    ) -> Rewrite:
         """Suppress what is decided for the sequence of each case."""
         table = decision.table
-        return MapCases(lambda log: _suppress_events(log, table, params), together="case")
+        return MapCases(
+            lambda log: _suppress_events(
+                log,
+                table,
+                params,
+            ),
+            together="case",
+        )
 
 
 def _explain_offer(params: TlkcParams) -> str:
@@ -317,7 +341,9 @@ def _meaningless_request(goal: ConfidenceBound) -> str | None:
 
 
 def _suppress_until_bounded(
-    sequences: KnownSequences, cases: SequenceCases, params: TlkcParams
+    sequences: KnownSequences,
+    cases: SequenceCases,
+    params: TlkcParams,
 ) -> tuple[Ints, dict[str, JsonValue]]:
     """The places that stay (int64, ascending), and figures for the internal report."""
     left = np.arange(len(sequences.symbols))
@@ -329,17 +355,44 @@ def _suppress_until_bounded(
         remaining = sequences.restricted_to(left)
         violations = _shortest_violations(remaining, cases, params)
         if violations is None:
-            return left, {**_suppression_figures(sequences, left, cases), "rounds": rounds}
+            return left, {
+                **_suppression_figures(
+                    sequences,
+                    left,
+                    cases,
+                ),
+                "rounds": rounds,
+            }
         level, support, confidence = violations
         if level.candidates.shape[1] == 0:
             # Whoever knows nothing matches all cases: suppressing events does not help.
-            reason = _nothing_releasable(params, rounds, int(support[0]), float(confidence[0]))
+            reason = _nothing_releasable(
+                params,
+                rounds,
+                int(support[0]),
+                float(confidence[0]),
+            )
             raise Infeasible(NAME, reason)
         is_violating = _is_violating(support, confidence, params)
-        left = np.delete(left, places_to_suppress(level, is_violating, remaining))
+        left = np.delete(
+            left,
+            places_to_suppress(
+                level,
+                is_violating,
+                remaining,
+            ),
+        )
         rounds += 1
         if not len(left):
-            raise Infeasible(NAME, _nothing_releasable(params, rounds, params.K, 0.0))
+            raise Infeasible(
+                NAME,
+                _nothing_releasable(
+                    params,
+                    rounds,
+                    params.K,
+                    0.0,
+                ),
+            )
         if monotonic() - last_report >= 1:
             last_report = monotonic()
             places = len(sequences.symbols)
@@ -347,7 +400,9 @@ def _suppress_until_bounded(
 
 
 def _shortest_violations(
-    sequences: KnownSequences, cases: SequenceCases, params: TlkcParams
+    sequences: KnownSequences,
+    cases: SequenceCases,
+    params: TlkcParams,
 ) -> tuple[KnowledgeLevel, Ints, Floats] | None:
     """The shortest knowledge of which some violates, with the support and the confidence of each
     candidate; None where nothing violates.
@@ -359,12 +414,21 @@ def _shortest_violations(
     return None
 
 
-def _is_violating(support: Ints, confidence: Floats, params: TlkcParams) -> Bools:
+def _is_violating(
+    support: Ints,
+    confidence: Floats,
+    params: TlkcParams,
+) -> Bools:
     """Which candidates violate: bool, shape (candidates,)."""
     return np.asarray((support < params.K) | (confidence > params.C), np.bool_)
 
 
-def _nothing_releasable(params: TlkcParams, rounds: int, support: int, confidence: float) -> str:
+def _nothing_releasable(
+    params: TlkcParams,
+    rounds: int,
+    support: int,
+    confidence: float,
+) -> str:
     """Why no event can be released."""
     if rounds == 0 and support < params.K:
         counted = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
@@ -385,7 +449,9 @@ def _nothing_releasable(params: TlkcParams, rounds: int, support: int, confidenc
 
 
 def _known_sequences(
-    sequence: Ints, symbol: Ints, background: Background
+    sequence: Ints,
+    symbol: Ints,
+    background: Background,
 ) -> tuple[KnownSequences, Ints]:
     """The sequences as an attacker knows them, and for each event its place in them.
 
@@ -397,7 +463,11 @@ def _known_sequences(
     pair = sequence * symbols + symbol
     if background == "set":
         # All events of one activity are known, and suppressed, together.
-        distinct, place, count = np.unique(pair, return_inverse=True, return_counts=True)
+        distinct, place, count = np.unique(
+            pair,
+            return_inverse=True,
+            return_counts=True,
+        )
         sequence, symbol = np.divmod(distinct, symbols)
         return KnownSequences(symbol, sequence, count.astype(np.int64)), place
     order = np.arange(len(pair))
@@ -406,7 +476,11 @@ def _known_sequences(
     place = np.empty(len(pair), np.int64)
     place[order] = np.arange(len(pair))
     one_event_each = np.ones(len(pair), np.int64)
-    return KnownSequences(symbol[order], sequence[order], one_event_each), place
+    return KnownSequences(
+        symbol[order],
+        sequence[order],
+        one_event_each,
+    ), place
 
 
 def _sequence_cases(grouped: pl.DataFrame, details: Sequence[str]) -> SequenceCases:
@@ -446,7 +520,9 @@ def _sequence_cases(grouped: pl.DataFrame, details: Sequence[str]) -> SequenceCa
 
 
 def _suppression_figures(
-    sequences: KnownSequences, left: Ints, cases: SequenceCases
+    sequences: KnownSequences,
+    left: Ints,
+    cases: SequenceCases,
 ) -> dict[str, JsonValue]:
     """What the internal report may tell; measured on the raw log, never public."""
     of_sequence = cases.cases
@@ -463,13 +539,22 @@ def _suppression_figures(
     }
 
 
-def _suppress_events(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> EventLog:
+def _suppress_events(
+    log: EventLog,
+    table: pl.DataFrame,
+    params: TlkcParams,
+) -> EventLog:
     """Every case with the events that its sequence keeps; cases without any are left out."""
     if log.cases.height == 0:
         return log
     sequences = _sequences_of_cases(log, params)
     keys = params.sequence_columns
-    decided = sequences.join(table, on=keys, how="left", maintain_order="left")[KEPT]
+    decided = sequences.join(
+        table,
+        on=keys,
+        how="left",
+        maintain_order="left",
+    )[KEPT]
     if decided.null_count():
         raise MechanismError(NAME, "the log holds a variant that was not decided on")
     if params.precision is not None:

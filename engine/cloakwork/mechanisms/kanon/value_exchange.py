@@ -132,11 +132,25 @@ class TClosenessGoal(ClassGoal):
         if self.positions is None:
             return total_variation(reference, values, groups.group)
         if self.missing_code is None:
-            return earth_mover_distance(reference, values, groups.group, self.positions)
-        return self._distance_with_missing(reference, values, groups.group, self.positions)
+            return earth_mover_distance(
+                reference,
+                values,
+                groups.group,
+                self.positions,
+            )
+        return self._distance_with_missing(
+            reference,
+            values,
+            groups.group,
+            self.positions,
+        )
 
     def _distance_with_missing(
-        self, reference: Ints, values: Ints, group: Ints, positions: Floats
+        self,
+        reference: Ints,
+        values: Ints,
+        group: Ints,
+        positions: Floats,
     ) -> Floats:
         """Where a group lacks more values (or fewer) than ``reference``, the difference moves by 1,
         the other values in proportion.
@@ -187,7 +201,11 @@ class LDiversityGoal(ClassGoal):
 
     def shortfall(self, figures: Floats) -> Floats:
         """The share of ``l`` that is missing."""
-        return np.where(figures >= self.l * (1 - ROUNDING), 0.0, 1 - figures / self.l)
+        return np.where(
+            figures >= self.l * (1 - ROUNDING),
+            0.0,
+            1 - figures / self.l,
+        )
 
     def redistribute_all(self, codes: Ints, cells: Ints) -> Ints:
         """For distinct values: as many different ones to each cell as all cells can have."""
@@ -197,7 +215,11 @@ class LDiversityGoal(ClassGoal):
 
 
 def exchange_values(
-    codes: Ints, cells: Ints, to_check: Sequence[Groups], goal: ClassGoal, noise: Noise
+    codes: Ints,
+    cells: Ints,
+    to_check: Sequence[Groups],
+    goal: ClassGoal,
+    noise: Noise,
 ) -> Ints:
     """``codes`` in other cells, so that all groups ``to_check`` meet ``goal`` if that can be
     reached: int64, shape (n,).
@@ -224,10 +246,18 @@ def exchange_values(
             return _with_most_values_in_place(codes, exchanged, cells)
         failing = np.unique(cells[misses])
         share[failing] = (1 + share[failing]) / 2
-    return _with_most_values_in_place(codes, goal.redistribute_all(codes, cells), cells)
+    return _with_most_values_in_place(
+        codes,
+        goal.redistribute_all(codes, cells),
+        cells,
+    )
 
 
-def _row_shortfall(codes: Ints, to_check: Sequence[Groups], goal: ClassGoal) -> Floats:
+def _row_shortfall(
+    codes: Ints,
+    to_check: Sequence[Groups],
+    goal: ClassGoal,
+) -> Floats:
     """For each row the largest shortfall of a group that it is in: float64, shape (n,)."""
     worst = np.zeros(len(codes))
     for groups in to_check:
@@ -257,7 +287,11 @@ def redistribute(codes: Ints, cells: Ints, pooled: Bools) -> Ints:
 
 
 def _rows_released_to_pool(
-    codes: Ints, cells: Ints, share: Floats, shuffled: Ints, noise: Noise
+    codes: Ints,
+    cells: Ints,
+    share: Floats,
+    shuffled: Ints,
+    noise: Noise,
 ) -> Bools:
     """The rows that give up their value: of each cell the ``share`` (shape (cells,)), evenly over
     its values in order, so that what it keeps is spread like what it had. Among equal values
@@ -276,7 +310,11 @@ def _rows_released_to_pool(
     return pooled
 
 
-def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
+def _with_most_values_in_place(
+    before: Ints,
+    after: Ints,
+    cells: Ints,
+) -> Ints:
     """The values ``after`` in an order in which, inside each cell, as many rows as possible keep
     the value that they had ``before``.
     """
@@ -288,7 +326,12 @@ def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
     number_before, number_after = np.split(_dense_numbers(pairs), 2)
     key_before = number_before * rows + _rank_among_equals(number_before)
     key_after = number_after * rows + _rank_among_equals(number_after)
-    _, stays, taken = np.intersect1d(key_before, key_after, assume_unique=True, return_indices=True)
+    _, stays, taken = np.intersect1d(
+        key_before,
+        key_after,
+        assume_unique=True,
+        return_indices=True,
+    )
     is_vacant = np.ones(rows, np.bool_)
     is_vacant[stays] = False
     is_left = np.ones(rows, np.bool_)
@@ -367,7 +410,12 @@ def total_variation(reference: Ints, values: Ints, group: Ints) -> Floats:
     return np.maximum(1 - np.bincount(group_of_pair, common), 0.0)
 
 
-def earth_mover_distance(reference: Ints, values: Ints, group: Ints, positions: Floats) -> Floats:
+def earth_mover_distance(
+    reference: Ints,
+    values: Ints,
+    group: Ints,
+    positions: Floats,
+) -> Floats:
     """For each group of the codes ``values`` the integral of how far its distribution function lies
     from that of ``reference``.
 

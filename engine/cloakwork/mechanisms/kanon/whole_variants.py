@@ -134,10 +134,20 @@ class MoveCosts:
 def nearest_classes(costs: MoveCosts, classes: Bools) -> Ints:
     """For each variant the nearest of ``classes`` (ties: the first): int64, shape (variants,)."""
     everyone = np.ones(len(classes), np.bool_)
-    return with_moved_to_nearest(costs, classes, np.zeros(len(classes), np.int64), everyone)
+    return with_moved_to_nearest(
+        costs,
+        classes,
+        np.zeros(len(classes), np.int64),
+        everyone,
+    )
 
 
-def with_moved_to_nearest(costs: MoveCosts, classes: Bools, target: Ints, moving: Bools) -> Ints:
+def with_moved_to_nearest(
+    costs: MoveCosts,
+    classes: Bools,
+    target: Ints,
+    moving: Bools,
+) -> Ints:
     """``target``, with the variants that are ``moving`` on their nearest classes (ties: the
     first).
     """
@@ -150,7 +160,12 @@ def with_moved_to_nearest(costs: MoveCosts, classes: Bools, target: Ints, moving
     return moved
 
 
-def repair_to_k_anonymous(costs: MoveCosts, classes: Bools, target: Ints, nearest: Ints) -> Ints:
+def repair_to_k_anonymous(
+    costs: MoveCosts,
+    classes: Bools,
+    target: Ints,
+    nearest: Ints,
+) -> Ints:
     """A k-anonymous answer near ``target`` whose classes are among ``classes``, of which one at
     least must be true: int64, shape (variants,).
 
@@ -169,7 +184,12 @@ def repair_to_k_anonymous(costs: MoveCosts, classes: Bools, target: Ints, neares
         held, required = costs.held_mass(target), costs.required_mass_beside(classes)
         deficient = np.flatnonzero(classes & (held < required))
         if not len(deficient):
-            return _moved_to_nearest_where_possible(costs, classes, target, nearest)
+            return _moved_to_nearest_where_possible(
+                costs,
+                classes,
+                target,
+                nearest,
+            )
         # The smallest first: its repair may fill others.
         smallest = int(deficient[np.argmin(held[deficient])])
         repairs = []
@@ -179,12 +199,22 @@ def repair_to_k_anonymous(costs: MoveCosts, classes: Bools, target: Ints, neares
         others = classes.copy()
         others[smallest] = False
         if others.any():
-            repairs.append(with_moved_to_nearest(costs, others, target, target == smallest))
+            repairs.append(
+                with_moved_to_nearest(
+                    costs,
+                    others,
+                    target,
+                    target == smallest,
+                )
+            )
         target = min(repairs, key=costs.total_cost)
 
 
 def _with_class_filled(
-    costs: MoveCosts, target: Ints, surplus: Ints, deficient: int
+    costs: MoveCosts,
+    target: Ints,
+    surplus: Ints,
+    deficient: int,
 ) -> Ints | None:
     """``target`` with variants moved to ``deficient`` until it holds enough; None when the others
     cannot spare it.
@@ -202,7 +232,16 @@ def _with_class_filled(
         if not is_movable.any():
             return None
         # Mass beyond what is missing is worth nothing.
-        cost_per_mass = np.where(is_movable, extra_cost / np.clip(mass, 1, missing), np.inf)
+        cost_per_mass = np.where(
+            is_movable,
+            extra_cost
+            / np.clip(
+                mass,
+                1,
+                missing,
+            ),
+            np.inf,
+        )
         moved = int(np.argmin(cost_per_mass))
         surplus[target[moved]] -= mass[moved]
         surplus[deficient] += mass[moved]
@@ -211,13 +250,21 @@ def _with_class_filled(
 
 
 def _moved_to_nearest_where_possible(
-    costs: MoveCosts, classes: Bools, target: Ints, nearest: Ints
+    costs: MoveCosts,
+    classes: Bools,
+    target: Ints,
+    nearest: Ints,
 ) -> Ints:
     """``target``, with variants moved to their nearest class wherever the class that they leave can
     spare them; those that save most come first.
     """
     rows = np.arange(len(target))
-    nearest = with_moved_to_nearest(costs, classes, nearest, ~classes[nearest])
+    nearest = with_moved_to_nearest(
+        costs,
+        classes,
+        nearest,
+        ~classes[nearest],
+    )
     saving = costs.move_cost[rows, target] - costs.move_cost[rows, nearest]
     savers = np.flatnonzero(saving > 0)
     if not len(savers):
@@ -232,7 +279,11 @@ def _moved_to_nearest_where_possible(
     return target
 
 
-def improve_by_hill_climbing(costs: MoveCosts, target: Ints, deadline: Deadline = NO_LIMIT) -> Ints:
+def improve_by_hill_climbing(
+    costs: MoveCosts,
+    target: Ints,
+    deadline: Deadline = NO_LIMIT,
+) -> Ints:
     """An answer that costs no more than the k-anonymous answer ``target``: int64, shape
     (variants,).
 
@@ -244,7 +295,13 @@ def improve_by_hill_climbing(costs: MoveCosts, target: Ints, deadline: Deadline 
     """
     progress = RateLimitedProgress()
     without_gain: _TriedWithoutGain = defaultdict(set)
-    target = _climb(costs, target, np.arange(len(target)), without_gain, deadline)
+    target = _climb(
+        costs,
+        target,
+        np.arange(len(target)),
+        without_gain,
+        deadline,
+    )
     for variant in range(len(target)):
         if deadline.is_over:
             break
@@ -269,11 +326,21 @@ def climb_hill(costs: MoveCosts, target: Ints, deadline: Deadline) -> Ints:
     """The first part of ``improve_by_hill_climbing``, which gains most: variant after variant is
     tried until none offers anything.
     """
-    return _climb(costs, target, np.arange(len(target)), defaultdict(set), deadline)
+    return _climb(
+        costs,
+        target,
+        np.arange(len(target)),
+        defaultdict(set),
+        deadline,
+    )
 
 
 def _climb(
-    costs: MoveCosts, target: Ints, order: Ints, without_gain: _TriedWithoutGain, deadline: Deadline
+    costs: MoveCosts,
+    target: Ints,
+    order: Ints,
+    without_gain: _TriedWithoutGain,
+    deadline: Deadline,
 ) -> Ints:
     """``target``, improved by trials of the variants ``order``, in turn, until none of them offers
     anything.
@@ -293,7 +360,13 @@ def _climb(
         trials_since_gain += 1
         if variant in hopeless:
             continue
-        for answer in _neighbouring_answers(costs, target, nearest, variant, least_cost):
+        for answer in _neighbouring_answers(
+            costs,
+            target,
+            nearest,
+            variant,
+            least_cost,
+        ):
             cost = costs.total_cost(answer)
             if cost < least_cost:
                 target, least_cost, has_changed = answer, cost, True
@@ -307,7 +380,11 @@ def _climb(
 
 
 def _neighbouring_answers(
-    costs: MoveCosts, target: Ints, nearest: Ints, variant: int, least_cost: int
+    costs: MoveCosts,
+    target: Ints,
+    nearest: Ints,
+    variant: int,
+    least_cost: int,
 ) -> Iterator[Ints]:
     """k-anonymous answers near ``target`` that differ in whether ``variant`` is a class.
 
@@ -320,9 +397,19 @@ def _neighbouring_answers(
         if not classes.any():
             return
         # No answer without this class undercuts the nearest of the others for every variant.
-        at_best = with_moved_to_nearest(costs, classes, nearest, nearest == variant)
+        at_best = with_moved_to_nearest(
+            costs,
+            classes,
+            nearest,
+            nearest == variant,
+        )
         if costs.total_cost(at_best) < least_cost:
-            moved = with_moved_to_nearest(costs, classes, target, target == variant)
+            moved = with_moved_to_nearest(
+                costs,
+                classes,
+                target,
+                target == variant,
+            )
             yield repair_to_k_anonymous(costs, classes, moved, nearest)
         return
     rows = np.arange(len(target))
@@ -334,13 +421,35 @@ def _neighbouring_answers(
     is_nearer = costs.distance[variant] < costs.distance[rows, nearest]
     nearest = np.where(is_nearer, variant, nearest)
     classes[variant] = True
-    if _may_improve(costs, saving, int(costs.required_mass_beside(classes)[variant])):
-        yield repair_to_k_anonymous(costs, classes, np.where(gains, variant, target), nearest)
+    if _may_improve(
+        costs,
+        saving,
+        int(costs.required_mass_beside(classes)[variant]),
+    ):
+        yield repair_to_k_anonymous(
+            costs,
+            classes,
+            np.where(
+                gains,
+                variant,
+                target,
+            ),
+            nearest,
+        )
     # Instead of its class: that class's members come along, and whatever else gains.
     joins = (target == target[variant]) | gains
     if int(saving[joins].sum()) > 0:
         classes[target[variant]] = False
-        yield repair_to_k_anonymous(costs, classes, np.where(joins, variant, target), nearest)
+        yield repair_to_k_anonymous(
+            costs,
+            classes,
+            np.where(
+                joins,
+                variant,
+                target,
+            ),
+            nearest,
+        )
 
 
 def _may_improve(costs: MoveCosts, saving: Ints, required_mass: int) -> bool:
