@@ -6,7 +6,7 @@ import pytest
 
 from cloakwork.errors import PolicyError
 from cloakwork.plan.policies import load_shipped
-from cloakwork.policy import library
+from cloakwork.policy import load
 from cloakwork.policy.load import list_policies, resolve_policy, shipped
 
 
@@ -24,7 +24,7 @@ def test_a_wheel_keeps_them_inside_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cloakwork" / "policies").mkdir(parents=True)
-    monkeypatch.setattr(library, "_PACKAGE", tmp_path / "cloakwork")
+    monkeypatch.setattr(load, "_PACKAGE", tmp_path / "cloakwork")
     assert shipped("policies") == tmp_path / "cloakwork" / "policies"
 
 

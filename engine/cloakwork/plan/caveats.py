@@ -8,77 +8,77 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import ReleaseOutline
 from cloakwork.guarantees.claims import (
     Caveat,
-    CountsCases,
     FlattenedObjects,
     FrequenciesKept,
-    Homogeneity,
     InsertedEventsCopy,
-    Intersection,
     LargeT,
-    MayRevealTimes,
     PreferenceUnused,
     RangeScale,
     RunsUnproven,
-    SingleTimesOnly,
 )
 from cloakwork.plan.model import RELEASED, Draft
-from cloakwork.policy.model import Policy
 
-_ORDER: Final[tuple[tuple[type[Caveat], ...], ...]] = (
-    (RunsUnproven,),
-    (FlattenedObjects,),
-    (PreferenceUnused,),
-    (Homogeneity,),
-    (Intersection,),
-    (CountsCases,),
-    (InsertedEventsCopy,),
-    (RangeScale, LargeT),
-    (FrequenciesKept,),
-    (MayRevealTimes,),
-    (SingleTimesOnly,),
+_ORDER: Final = (
+    "runs-unproven",
+    "flattened-objects",
+    "preference-unused",
+    "homogeneity",
+    "intersection",
+    "counts-cases",
+    "inserted-events-copy",
+    "range-scale",
+    "frequencies-kept",
+    "may-tell-times",
+    "single-times-only",
 )
-"""In which order a plan lists its warnings; those of one entry come in the order of the goals."""
+"""In which order a plan lists its warnings, others last; those of one kind come in the order of the
+goals, and ``large-t`` counts as ``range-scale``.
+"""
 
 
 def add_caveats(draft: Draft) -> Draft:
     """Say what the guarantees leave open, each once."""
-    found = [
-        *_caveats_of_input(draft),
-        *_caveats_of_goals(draft),
-        *_caveats_of_steps(draft),
-        *dict.fromkeys(_unused_preferences(draft)),
-    ]
-    return replace(draft, warnings=(*draft.warnings, *sorted(found, key=_rank)))
-
-
-def _rank(caveat: Caveat) -> int:
-    """Its place in ``_ORDER``; a kind that is not listed there comes last."""
-    listed = (place for place, kinds in enumerate(_ORDER) if isinstance(caveat, kinds))
-    return next(listed, len(_ORDER))
-
-
-def _caveats_of_input(draft: Draft) -> Iterator[Caveat]:
-    """What the way in which the log is read leaves open."""
-    options = draft.policy.spec.input
-    if options is not None and options.object_type is not None:
-        yield FlattenedObjects(object_type=options.object_type)
+    found = [*_caveats_of_goals(draft), *_caveats_of_steps(draft)]
+    places = {kind: place for place, kind in enumerate(_ORDER)} | {
+        "large-t": _ORDER.index("range-scale")
+    }
+    found.sort(key=lambda caveat: places.get(caveat.kind, len(places)))
+    return replace(draft, warnings=(*draft.warnings, *found))
 
 
 def _caveats_of_goals(draft: Draft) -> Iterator[Caveat]:
     """What each kind of guarantee says that it leaves open."""
-    outline = _outline(draft)
+    policy = draft.policy
+    on_values = (goal for goal in draft.goals if goal.bounds_values)
+    bounded = frozenset(column for goal in on_values for column in goal.over)
+    # Sensitive attributes that are released and that no guarantee about values covers.
+    sensitive = []
+    for item in draft.attributes:
+        rule = policy.rule_of(item.attribute)
+        is_sensitive = rule is not None and rule.role == "sensitive"
+        if is_sensitive and item.treatment in RELEASED and item.column not in bounded:
+            sensitive.append(item.attribute)
+    outline = ReleaseOutline(
+        unit_attribute=draft.facts.unit.attribute,
+        sensitive=tuple(sensitive),
+        beside_times=tuple(sorted(draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA})),
+    )
     said: set[Caveat] = set()
     for goal in draft.goals:
         for caveat in goal.caveats(outline):
             # Old plans hold these two once a goal; a plan that is made again must be the same.
-            repeats = isinstance(caveat, RangeScale | LargeT)
-            if repeats or caveat not in said:
+            if caveat not in said or isinstance(caveat, RangeScale | LargeT):
                 yield caveat
             said.add(caveat)
 
 
 def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
-    """What mechanisms and treatments leave open."""
+    """What the way of reading, mechanisms and treatments leave open, and which mechanisms the
+    policy prefers in vain.
+    """
+    spec = draft.policy.spec
+    if spec.input is not None and spec.input.object_type is not None:
+        yield FlattenedObjects(object_type=spec.input.object_type)
     for step in draft.steps:
         if step.proof == "published":
             yield RunsUnproven(mechanism=step.mechanism)
@@ -89,43 +89,13 @@ def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
     for item in draft.attributes:
         if item.treatment == "pseudonymise":
             yield FrequenciesKept(attribute=item.attribute)
-
-
-def _unused_preferences(draft: Draft) -> Iterator[Caveat]:
-    """Mechanisms that the policy prefers by their very names, and that no step takes though they
-    give what some goal asks for.
-    """
     taken = {step.mechanism for step in draft.steps}
-    for item in draft.considered:
-        is_preferred = item.mechanism in draft.policy.spec.mechanisms.prefer
+    unused = {
+        PreferenceUnused(mechanism=item.mechanism, reason=item.reason): None
+        for item in draft.considered
         # One that gives something else may be meant for another log or a later goal.
-        if is_preferred and item.mechanism not in taken and item.kind != "never":
-            yield PreferenceUnused(mechanism=item.mechanism, reason=item.reason)
-
-
-def _outline(draft: Draft) -> ReleaseOutline:
-    """What kinds of guarantee need to know of the release."""
-    beside_times = draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA}
-    return ReleaseOutline(
-        unit_attribute=draft.facts.unit.attribute,
-        sensitive=_released_sensitive(draft),
-        beside_times=tuple(sorted(beside_times)),
-    )
-
-
-def _released_sensitive(draft: Draft) -> tuple[str, ...]:
-    """Sensitive attributes that are released and that no guarantee about values covers."""
-    on_values = (goal for goal in draft.goals if goal.bounds_values)
-    bounded = frozenset(column for goal in on_values for column in goal.over)
-    return tuple(
-        item.attribute
-        for item in draft.attributes
-        if item.treatment in RELEASED
-        and _role(draft.policy, item.attribute) == "sensitive"
-        and item.column not in bounded
-    )
-
-
-def _role(policy: Policy, attribute: str) -> str | None:
-    rule = policy.rule_of(attribute)
-    return rule.role if rule else None
+        if item.mechanism in spec.mechanisms.prefer
+        and item.mechanism not in taken
+        and item.kind != "never"
+    }
+    yield from unused

@@ -10,9 +10,21 @@ from cloakwork.base.errors import Cause
 from cloakwork.base.globs import clashes, is_glob
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.guarantees import CountedGuarantee
-from cloakwork.guarantees.claims import ExposureReason, FormOfRelease, OnlyPublished, PolicyReason
+from cloakwork.guarantees.claims import (
+    ExposureReason,
+    FormOfRelease,
+    OnlyPublished,
+    PolicyReason,
+    TreatmentReason,
+)
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
-from cloakwork.plan.model import RELEASED, Draft, PlannedExposure, TreatedAttribute
+from cloakwork.plan.model import (
+    RELEASED,
+    AttributeTreatment,
+    Draft,
+    PlannedExposure,
+    TreatedAttribute,
+)
 from cloakwork.plan.sentences import exposure_in_words
 from cloakwork.policy.model import AttributeRule, Role
 
@@ -26,68 +38,55 @@ def classify_columns(draft: Draft) -> Draft:
     covered = frozenset(column for goal in goals for column in goal.over)
     coarsened = frozenset(name for goal in goals for name in goal.quasi_identifiers())
     attributes = tuple(
-        _treatment_of_attribute(name, rule, policy.column(name), covered, coarsened)
+        _treated(name, rule, policy.column(name), covered, coarsened)
         for name, rule in policy.spec.attributes.items()
     )
     draft = replace(draft, goals=goals, attributes=attributes)
-    exposed, causes = _uncovered_columns(draft, covered)
-    return replace(
-        draft,
-        exposed=exposed,
-        causes=(*draft.causes, *causes, *_unusable_attributes(draft, covered)),
-    )
-
-
-def _treatment_of_attribute(
-    name: str, rule: AttributeRule, column: str, covered: frozenset[str], coarsened: frozenset[str]
-) -> TreatedAttribute:
-    """What happens to one attribute: some guarantee covers the columns in ``covered``, k-anonymity
-    those in ``coarsened``.
-    """
-    if name == CASE_ID:
-        return TreatedAttribute(
-            attribute=name, column=METADATA, treatment="replace", why="fresh-ids"
-        )
-    left_to_guarantee = rule.treatment in (None, "keep")
-    left_to_k_anonymity = rule.treatment == "generalise" and column in coarsened
-    if column in covered and (left_to_guarantee or left_to_k_anonymity):
-        return TreatedAttribute(attribute=name, column=column, treatment="protect", why="covered")
-    if rule.treatment is not None:
-        return TreatedAttribute(
-            attribute=name, column=column, treatment=rule.treatment, why="policy"
-        )
-    if column == CONTROL_FLOW:
-        return TreatedAttribute(attribute=name, column=column, treatment="keep", why="activities")
-    return TreatedAttribute(attribute=name, column=column, treatment="drop", why="undeclared")
-
-
-def _uncovered_columns(
-    draft: Draft, covered: frozenset[str]
-) -> tuple[tuple[PlannedExposure, ...], list[Cause]]:
-    """The columns that stay uncovered, with the policy's reasons; a cause for each without one."""
     names_by_column: dict[str, list[str]] = {}
-    for item in draft.attributes:
+    for item in attributes:
         if item.treatment in RELEASED:
             names_by_column.setdefault(item.column, []).append(item.attribute)
-    exposed, causes = [], []
-    reasons = draft.policy.spec.expose
+    exposed, causes = [], list(draft.causes)
+    reasons = policy.spec.expose
     for column in sorted(names_by_column.keys() - covered):
         names = names_by_column[column]
         stated = [reasons[key] for key in (column, *names) if key in reasons]
         if stated:
             exposed.append(exposure(column, PolicyReason(reason=stated[0])))
         else:
-            causes.append(_exposed_without_reason(column, names))
-    return tuple(exposed), causes
+            shown = f"'{column}'" if names == [column] else f"{column} ({', '.join(names)})"
+            reason = "it would be released without protection; "
+            reason += "cover it, drop it, or name it under expose with a reason"
+            causes.append(Cause(f"release of {shown}", reason))
+    causes += _unusable_attributes(draft, covered)
+    return replace(draft, exposed=tuple(exposed), causes=tuple(causes))
 
 
-def _exposed_without_reason(column: str, names: list[str]) -> Cause:
-    shown = f"'{column}'" if names == [column] else f"{column} ({', '.join(names)})"
-    return Cause(
-        f"release of {shown}",
-        "it would be released without protection; "
-        "cover it, drop it, or name it under expose with a reason",
-    )
+def _treated(
+    name: str,
+    rule: AttributeRule,
+    column: str,
+    covered: frozenset[str],
+    coarsened: frozenset[str],
+) -> TreatedAttribute:
+    """What happens to one attribute: some guarantee covers the columns in ``covered``, k-anonymity
+    those in ``coarsened``.
+    """
+    treatment: AttributeTreatment
+    why: TreatmentReason
+    left_to_guarantee = rule.treatment in (None, "keep")
+    left_to_k_anonymity = rule.treatment == "generalise" and column in coarsened
+    if name == CASE_ID:
+        column, treatment, why = METADATA, "replace", "fresh-ids"
+    elif column in covered and (left_to_guarantee or left_to_k_anonymity):
+        treatment, why = "protect", "covered"
+    elif rule.treatment is not None:
+        treatment, why = rule.treatment, "policy"
+    elif column == CONTROL_FLOW:
+        treatment, why = "keep", "activities"
+    else:
+        treatment, why = "drop", "undeclared"
+    return TreatedAttribute(attribute=name, column=column, treatment=treatment, why=why)
 
 
 def refuse_open_globs(draft: Draft) -> Draft:
@@ -98,13 +97,21 @@ def refuse_open_globs(draft: Draft) -> Draft:
     differential privacy that hides whether a case is there, the policy must spell out every name.
     Beside the other guarantees every name is taken as given.
     """
-    causes = (*draft.causes, *_clashing_globs(draft), *_revealing_globs(draft))
-    return replace(draft, causes=causes)
+    return replace(draft, causes=(*draft.causes, *_open_globs(draft)))
 
 
-def _clashing_globs(draft: Draft) -> Iterator[Cause]:
-    """Two globs that may decide about one name."""
-    for later, earlier, alike in clashes(_treatment_by_glob(draft)):
+def _open_globs(draft: Draft) -> Iterator[Cause]:
+    """Two globs that may decide about one name, and released globs beside a guarantee that must
+    hide which names a log has.
+    """
+    rules = draft.policy.spec.attributes
+    globs = [item for item in draft.attributes if is_glob(item.attribute)]
+    effects: dict[str, object] = {}
+    for item in globs:
+        # The role in itself changes nothing about what happens to what a glob matches.
+        rule = rules[item.attribute].model_copy(update={"role": None})
+        effects[item.attribute] = None if item.treatment == "drop" else (item.treatment, rule)
+    for later, earlier, alike in clashes(effects):
         both = f"'{later}' and '{earlier}'"
         if alike:
             reason = f"{both} match the same names: keep one of them"
@@ -114,33 +121,15 @@ def _clashing_globs(draft: Draft) -> Iterator[Cause]:
                 "name that fits both is open; narrow one of them, or give both the same rule"
             )
         yield Cause("rules of the attributes", reason)
-
-
-def _revealing_globs(draft: Draft) -> Iterator[Cause]:
-    """A released glob beside a guarantee that must hide which names a log has."""
-    hiding = [goal for goal in draft.goals if goal.hides_attribute_names()]
-    if not hiding:
-        return
-    for item in draft.attributes:
-        if is_glob(item.attribute) and item.treatment in RELEASED:
+    hiding = next((goal for goal in draft.goals if goal.hides_attribute_names()), None)
+    for item in globs:
+        if hiding is not None and item.treatment in RELEASED:
             reason = (
                 f"it hides whether a case is there, and which attributes match '{item.attribute}' "
                 "may tell: which names a log has is data; "
                 "spell out the names, or drop what matches"
             )
-            yield Cause(hiding[0].cited(), reason)
-
-
-def _treatment_by_glob(draft: Draft) -> dict[str, object]:
-    """What happens to what each glob matches; the role in itself changes nothing about it."""
-    rules = draft.policy.spec.attributes
-    treatments: dict[str, object] = {}
-    for item in draft.attributes:
-        if is_glob(item.attribute):
-            rule = rules[item.attribute].model_copy(update={"role": None})
-            dropped = item.treatment == "drop"
-            treatments[item.attribute] = None if dropped else (item.treatment, rule)
-    return treatments
+            yield Cause(hiding.cited(), reason)
 
 
 def _unusable_attributes(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
@@ -153,55 +142,41 @@ def _unusable_attributes(draft: Draft, covered: frozenset[str]) -> Iterator[Caus
             "give it to the activity, such as concept:name",
         )
     for item in draft.attributes:
-        if item.column in (CONTROL_FLOW, TIMESTAMPS) and is_glob(item.attribute):
-            yield Cause(
-                "release",
-                f"role {_ROLE[item.column]} belongs to one attribute by name, "
-                f"not to '{item.attribute}'",
-            )
+        if item.column in _ROLE and is_glob(item.attribute):
+            role = _ROLE[item.column]
+            reason = f"role {role} belongs to one attribute by name, not to '{item.attribute}'"
+            yield Cause("release", reason)
     rule = policy.rule(CASE_ID)
     if rule is not None and rule.treatment == "keep":
-        yield Cause(
-            "release", f"'{CASE_ID}' cannot be kept: releases never carry original case ids"
-        )
+        reason = f"'{CASE_ID}' cannot be kept: releases never carry original case ids"
+        yield Cause("release", reason)
     for column in sorted(covered - released - {METADATA}):
-        if column in (CONTROL_FLOW, TIMESTAMPS) and policy.attribute_with(_ROLE[column]) is None:
-            yield Cause(f"guarantee over {column}", f"no attribute has the role {_ROLE[column]}")
-        elif column not in released:
-            yield Cause(
-                f"guarantee over {column}", "the policy drops it, so there is nothing to cover"
-            )
-    yield from _standard_names_taken(draft, covered)
-    yield from _split_cases_counted(draft)
-
-
-def _standard_names_taken(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
-    """The release calls its activity and its time by their standard names: no other attribute can
-    have these.
-    """
+        reason = "the policy drops it, so there is nothing to cover"
+        if column in _ROLE and policy.attribute_with(_ROLE[column]) is None:
+            reason = f"no attribute has the role {_ROLE[column]}"
+        yield Cause(f"guarantee over {column}", reason)
+    # The release calls its activity and its time by their standard names: no other attribute can
+    # have these.
     for column, standard in ((CONTROL_FLOW, ACTIVITY), (TIMESTAMPS, TIMESTAMP)):
-        given = draft.policy.attribute_with(_ROLE[column])
-        if given in (None, standard):
-            continue
-        item = next((item for item in draft.attributes if item.attribute == standard), None)
-        if (item is not None and item.treatment in RELEASED) or standard in covered:
+        given = policy.attribute_with(_ROLE[column])
+        is_released = any(
+            item.attribute == standard and item.treatment in RELEASED for item in draft.attributes
+        )
+        if given not in (None, standard) and (is_released or standard in covered):
             yield Cause(
                 f"release of '{standard}'",
                 f"'{given}' has the role {_ROLE[column]} and is released under that name; "
                 f"drop '{standard}', or rename it in the log",
             )
-
-
-def _split_cases_counted(draft: Draft) -> Iterator[Cause]:
-    """What is counted in cases must not count the parts of one (``privacy.md`` 1)."""
-    if draft.policy.spec.unit.on_conflict != "split":
-        return
-    reason = (
-        "it would count the parts of a case that on_conflict: split makes; use on_conflict: refuse"
-    )
-    for goal in draft.goals:
-        if isinstance(goal, CountedGuarantee):
-            yield Cause(goal.cited(), reason)
+    # What is counted in cases must not count the parts of one (``privacy.md`` 1).
+    if policy.spec.unit.on_conflict == "split":
+        for goal in draft.goals:
+            if isinstance(goal, CountedGuarantee):
+                reason = (
+                    "it would count the parts of a case that on_conflict: split makes; "
+                    "use on_conflict: refuse"
+                )
+                yield Cause(goal.cited(), reason)
 
 
 _ROLE: Final[Mapping[str, Role]] = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "timestamp"}
@@ -213,61 +188,39 @@ def expose_unproven(draft: Draft) -> Draft:
     Where an unproven mechanism makes new cases, what the policy releases of the source's other
     attributes is not there to be released: it is shown as dropped.
     """
-    draft = _without_ungenerated(draft)
-    unproven = {
-        index: step.mechanism
-        for step in draft.steps
-        for index in step.goals
-        if step.proof == "published"
-    }
-    if not unproven:
-        return draft
+    unproven = [step for step in draft.steps if step.proof == "published"]
+    generators = [step for step in unproven if step.lineage.generates]
+    made = {column for step in generators for column in step.lineage.writes}
     mechanism_of = {
-        column: name
-        for index, name in unproven.items()
+        column: step.mechanism
+        for step in unproven
+        for index in step.goals
         for column in (*draft.goals[index].over, METADATA)
     }
-    already = {item.column for item in draft.exposed}
-    exposed = tuple(
+    attributes = []
+    for item in draft.attributes:
+        change: dict[str, str] = {}
+        if generators and item.treatment in SOURCE_VALUES and item.column not in made:
+            mechanism = generators[0].mechanism
+            change = {"treatment": "drop", "why": "not-generated", "mechanism": mechanism}
+        elif item.column in mechanism_of and item.treatment == "protect":
+            change = {"why": "unproven", "mechanism": mechanism_of[item.column]}
+        attributes.append(item.model_copy(update=change))
+    draft = replace(draft, attributes=tuple(attributes))
+    exposed = draft.exposed
+    if generators:
+        exposed = tuple(item for item in exposed if item.column in draft.released | made)
+    already = {item.column for item in exposed}
+    added = [
         exposure(column, OnlyPublished(mechanism=name))
         for column, name in mechanism_of.items()
         if column not in already
-    )
-    attributes = tuple(_as_unproven(item, mechanism_of) for item in draft.attributes)
-    return replace(draft, attributes=attributes, exposed=(*exposed, *draft.exposed))
-
-
-def _without_ungenerated(draft: Draft) -> Draft:
-    """The draft without the attributes that an unproven generator of cases does not make."""
-    unproven = [step for step in draft.steps if step.proof == "published"]
-    generators = [step for step in unproven if step.lineage.generates]
-    if not generators:
-        return draft
-    mechanism = generators[0].mechanism
-    made = {column for step in generators for column in step.lineage.writes}
-    attributes = tuple(
-        item.model_copy(
-            update={"treatment": "drop", "why": "not-generated", "mechanism": mechanism}
-        )
-        if item.treatment in SOURCE_VALUES and item.column not in made
-        else item
-        for item in draft.attributes
-    )
-    draft = replace(draft, attributes=attributes)
-    exposed = tuple(item for item in draft.exposed if item.column in draft.released | made)
-    return replace(draft, exposed=exposed)
+    ]
+    return replace(draft, exposed=(*added, *exposed))
 
 
 SOURCE_VALUES: Final = ("keep", "pseudonymise", "generalise")
 """Treatments that release values of the source in some form."""
-
-
-def _as_unproven(item: TreatedAttribute, mechanism_of: Mapping[str, str]) -> TreatedAttribute:
-    """An attribute that a guarantee was to cover, where only a published claim does."""
-    if item.column not in mechanism_of or item.treatment != "protect":
-        return item
-    update = {"why": "unproven", "mechanism": mechanism_of[item.column]}
-    return item.model_copy(update=update)
 
 
 def expose_metadata(draft: Draft) -> Draft:

@@ -112,6 +112,9 @@ class ConsideredMechanism(Frozen):
     reason: Prose
 
 
+AttributeTreatment = Literal["keep", "drop", "pseudonymise", "generalise", "replace", "protect"]
+
+
 class TreatedAttribute(Frozen):
     """What happens to the attributes that match one rule of the policy.
 
@@ -121,7 +124,7 @@ class TreatedAttribute(Frozen):
 
     attribute: str
     column: str
-    treatment: Literal["keep", "drop", "pseudonymise", "generalise", "replace", "protect"]
+    treatment: AttributeTreatment
     why: TreatmentReason
     mechanism: str | None = None
 
