@@ -1,14 +1,156 @@
-"""What an attribute is, from its name and its figures."""
+"""The figures of attributes, against a count by hand.
+
+Values that look like people.
+
+What an attribute is, from its name and its figures.
+"""
 
 from dataclasses import replace
 
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from authoring.sample_logs import NATURES, rich_log
 from cloakwork.authoring.classify import FEW_CASES, Proposal, classify
-from cloakwork.authoring.figures import figures_of
+from cloakwork.authoring.figures import Figures, figures_of, looks_like_a_person, share_like_people
 from cloakwork.log.eventlog import EventLog
 from conftest import SHARED
+
+VALUES = st.sampled_from([None, "x", "y", "z"])
+CASES = st.lists(st.lists(st.tuples(st.sampled_from("ab"), VALUES), min_size=1, max_size=4))
+
+
+def log_of(cases: list[list[tuple[str, str | None]]]) -> EventLog:
+    """A log whose events have an activity and, some of them, a value."""
+    schema = ("case:concept:name", "concept:name", "value")
+    rows = [
+        (str(case), activity, value)
+        for case, events in enumerate(cases)
+        for activity, value in events
+    ]
+    frame = pl.DataFrame(rows, dict.fromkeys(schema, pl.String), orient="row")
+    return EventLog.from_polars(frame)
+
+
+@given(CASES)
+def test_figures_agree_with_a_count_by_hand(cases: list[list[tuple[str, str | None]]]) -> None:
+    """Filled, distinct, cases, alone, least, constant in a case."""
+    (found,) = figures_of(log_of(cases))
+    held = [{value for _, value in events if value is not None} for events in cases]
+    having = {value: sum(value in values for values in held) for value in "xyz"}
+    with_value = [values for values in held if values]
+    events = [value for case in cases for _, value in case]
+    filled = [value for value in events if value is not None]
+    assert found.filled == (len(filled) / len(events) if events else 0)
+    assert found.distinct == sum(count > 0 for count in having.values())
+    assert found.cases == len(with_value)
+    alone = sum(any(having[value] == 1 for value in values) for values in with_value)
+    assert found.alone == (alone / len(with_value) if with_value else 0)
+    assert found.least == min((count for count in having.values() if count), default=0)
+    constant = sum(len(values) == 1 for values in with_value)
+    assert found.constant_in_case == (constant / len(with_value) if with_value else 0)
+
+
+def only(values: list[object]) -> Figures:
+    """The figures of one column of events, each of a case of its own."""
+    frame = pl.DataFrame(
+        {
+            "case:concept:name": [str(case) for case in range(len(values))],
+            "concept:name": ["a"] * len(values),
+            "value": values,
+        }
+    )
+    return figures_of(EventLog.from_polars(frame))[0]
+
+
+def test_text_that_reads_as_something_else_is_that() -> None:
+    """Many logs hold numbers and times as text."""
+    assert only(["1", "2"]).type == "whole number"
+    assert only(["1.5", "2"]).type == "number"
+    assert only(["2024-01-01 10:00:00", "2024-01-02"]).type == "time"
+    assert only(["1", "a"]).type == "text"
+    assert only([True, False]).type == "truth value"
+
+
+def test_a_copy_of_the_activity_is_found_though_values_are_missing() -> None:
+    """Where there is a value, it is the activity's."""
+    assert only(["a", None, "a"]).copies == "concept:name"
+    assert only(["a", "b", "a"]).copies is None
+
+
+PEOPLE = (
+    "Anna Schmidt",
+    "Anna-Lena Größer",
+    "José García",
+    "Garcia, M.",
+    "J. Smith",
+    "Mw. Bakker",
+    "j.smith",
+    "jan_devries",
+    "CORP\\jsmith",
+    "jane@example.org",
+    "Resource21",
+    "user_7",
+    "admin3",
+)
+OTHERS = (
+    "Ward A",
+    "Front Desk",
+    "Laboratory",
+    "Blood count",
+    "In Progress",
+    "PROD582",
+    "EMPLOYEE",
+    "order.created",
+    "declaration 86791",
+    "a long text about somebody called Anna Schmidt",
+    "",
+    "2024-01-01",
+)
+
+
+@pytest.mark.parametrize("text", PEOPLE)
+def test_people_are_seen(text: str) -> None:
+    """Names, initials, titles, logins, addresses, numbers of staff; accents do not matter."""
+    assert looks_like_a_person(text)
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_other_things_are_not(text: str) -> None:
+    """Places, states, codes, sentences."""
+    assert not looks_like_a_person(text)
+
+
+def test_a_share_of_nothing_is_none() -> None:
+    """A column without values."""
+    assert share_like_people(pl.Series([], dtype=pl.String)) == 0
+    assert share_like_people(pl.Series(["Anna", "Ward A"])) == 0.5
+
+
+def test_people_are_found_whatever_the_column_is_called() -> None:
+    """Those who work on many cases are staff; those whom a case is about, identifiers."""
+    frame = rich_log().to_polars()
+    names = ["Anna Berg", "Peter Vos", "Maria Roth", "Erik Holm", "Paul Lang", "Jan Smit"]
+    of_case = pl.Series("case:x", [f"{names[row // 3 % 6]} {row // 3}" for row in range(180)])
+    with_people = frame.with_columns(
+        pl.Series("zz", [names[row % 6] for row in range(len(frame))]),
+        pl.Series("case:client", [names[row // 3 % 6] for row in range(len(frame))]),
+        of_case.str.replace(r"\d+", "").str.strip_chars() + pl.Series(_letters()),
+    )
+    found = {
+        each.name: each for each in map(classify, figures_of(EventLog.from_polars(with_people)))
+    }
+    assert found["zz"].nature == "staff" and "work on many cases" in found["zz"].reason
+    assert found["case:client"].nature == "identifier"
+    assert found["case:x"].nature == "identifier"
+
+
+def _letters() -> list[str]:
+    """One ending for each case, in letters."""
+    return [f" {chr(97 + row // 3 // 26)}{chr(97 + row // 3 % 26)}" for row in range(180)]
+
 
 PROPOSALS = {each.name: each for each in map(classify, figures_of(rich_log()))}
 

@@ -1,16 +1,33 @@
-"""``cloakwork policy``, as a user types it."""
+"""``cloakwork policy``, as a user types it.
+
+``cloakwork policy diff`` with formats and ``--fail-on``.
+
+``cloakwork policy lint`` with waivers, formats and ``--fail-on``.
+
+``cloakwork policy suggest`` as a user types it.
+
+What other tools read: SARIF that fits its schema, and commands that obey nobody's names.
+"""
 
 import json
+import shlex
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
+from jsonschema import Draft4Validator, FormatChecker
 
 from cloakwork.cli.policy import policy
 from cloakwork.errors import PolicyError
 from cloakwork.plan.policies import load_policy
-from cloakwork.policy.load import list_policies
+from cloakwork.policy.advice import ADVICE_RULES
+from cloakwork.policy.load import list_policies, shipped
 from cloakwork.policy.schema import schema_text
+from cloakwork.report.policy_findings import CHANGE_RULES, Annotation, github_command, sarif
+from conftest import EXAMPLES, Said
 
 
 @pytest.fixture
@@ -151,3 +168,337 @@ def test_list_names_the_shipped_policies() -> None:
 def test_an_invalid_policy_is_a_policy_error(here: Path, command: str) -> None:
     (here / "bad.yaml").write_text("[]")
     assert isinstance(run(command, "bad.yaml").exception, PolicyError)
+
+
+@pytest.fixture
+def diff(
+    tmp_path: Path, cloakwork: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Said]:
+    """Compare a policy (version 1.0.0) with itself after replacements."""
+    monkeypatch.chdir(tmp_path)
+    text = (shipped("policies") / "kanon-control-flow.yaml").read_text("utf-8")
+
+    def run(*options: str, **replaced: str) -> Said:
+        new = text
+        for before, after in {"k": "k: 10", "version": "version: 1.0.0"}.items():
+            new = new.replace(after, f"{before}: {replaced.get(before, after.split()[1])}", 1)
+        Path("old.yaml").write_text(text, "utf-8")
+        Path("new.yaml").write_text(new, "utf-8")
+        return cloakwork("policy", "diff", "old.yaml", "new.yaml", *options)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "k", "version", "code"),
+    [
+        (("looser",), "5", "2.0.0", 3),
+        (("looser",), "12", "1.0.0", 0),
+        (("tighter",), "12", "1.1.0", 3),
+        (("looser", "other"), "12", "1.1.0", 0),
+        (("any",), "12", "1.1.0", 3),
+        (("any",), "10", "1.0.1", 0),
+        (("version",), "5", "2.0.0", 0),
+        (("version",), "5", "1.9.0", 3),
+        (("version",), "12", "1.1.0", 0),
+        (("version",), "12", "1.0.9", 3),
+        ((), "5", "1.0.0", 0),
+    ],
+)
+def test_what_fails(
+    diff: Callable[..., Said], fail_on: tuple[str, ...], k: str, version: str, code: int
+) -> None:
+    options = [word for each in fail_on for word in ("--fail-on", each)]
+    assert diff(*options, k=k, version=version).code == code
+
+
+def test_a_version_that_was_not_raised_is_said_in_every_format(diff: Callable[..., Said]) -> None:
+    assert "2.0.0 or later, and the new policy says 1.0.1" in diff(k="5", version="1.0.1").out
+    document = json.loads(diff("--json", k="5", version="1.0.1").out)
+    assert document["version"] == {
+        "old": "1.0.0",
+        "new": "1.0.1",
+        "bump": "major",
+        "at_least": "2.0.0",
+        "is_enough": False,
+    }
+    run = json.loads(diff("--format", "sarif", k="5", version="1.0.1").out)["runs"][0]
+    assert [each["ruleId"] for each in run["results"]] == ["other", "looser", "version"]
+    github = diff("--format", "github", k="5", version="1.0.1").out.splitlines()
+    assert [line.split()[0] for line in github] == ["::notice", "::warning", "::warning"]
+    line = next(
+        number
+        for number, text in enumerate(Path("new.yaml").read_text("utf-8").splitlines(), 1)
+        if "version: 1.0.1" in text
+    )
+    assert f"line={line}," in github[2]
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def lint(
+    tmp_path: Path, cloakwork: Command, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Said]:
+    """Lint a policy with k = 3 and without '*', which is one warning and one note."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, waivers: Any = ()) -> Said:
+        text = (shipped("policies") / "kanon-control-flow.yaml").read_text("utf-8")
+        document = yaml.safe_load(text)
+        del document["spec"]["attributes"]["*"]
+        document["spec"]["guarantees"][0]["k"] = 3
+        if waivers:
+            document["spec"]["waivers"] = list(waivers)
+        Path("p.yaml").write_text(yaml.safe_dump(document), "utf-8")
+        return cloakwork("policy", "lint", "p.yaml", *arguments)
+
+    return run
+
+
+WAIVER = {"rule": "small-k", "reason": "Nobody knows", "by": "Ann", "expires": "9999-12-31"}
+
+
+@pytest.mark.parametrize(
+    ("options", "waivers", "code"),
+    [
+        ((), (), 0),
+        (("--fail-on", "warning"), (), 3),
+        (("--fail-on", "warning"), (WAIVER,), 0),
+        (("--fail-on", "warning"), (WAIVER | {"expires": "2020-01-01"},), 3),
+        (("--fail-on", "warning"), (WAIVER | {"where": "spec.guarantees[0].k"},), 0),
+        (("--fail-on", "warning"), (WAIVER | {"where": "spec.guarantees[1].k"},), 3),
+        (("--fail-on", "note"), (WAIVER,), 3),
+        (("--fail-on", "note"), (WAIVER, WAIVER | {"rule": "undeclared-attributes"}), 0),
+    ],
+)
+@pytest.mark.parametrize("output", ["text", "json", "sarif", "github"])
+def test_which_advice_fails(
+    lint: Callable[..., Said], options: Any, waivers: Any, code: int, output: str
+) -> None:
+    said = lint(*options, "--format", output, waivers=waivers)
+    assert (said.code, said.err) == (code, "")
+    if output in ("json", "sarif"):
+        assert json.loads(said.out)
+
+
+def test_what_is_waived_is_said(lint: Callable[..., Said]) -> None:
+    waivers = [WAIVER, WAIVER | {"rule": "smal-k"}]
+    text = lint(waivers=waivers).out
+    assert "spec.guarantees[0].k: waived: small-k, until 9999-12-31, by Ann: Nobody knows" in text
+    assert "there is no rule 'smal-k', did you mean 'small-k'?" in text
+    document = json.loads(lint("--json", waivers=waivers).out)
+    assert [each["rule"] for each in document["waived"]] == ["small-k"]
+    assert {each["rule"] for each in document["advice"]} == {
+        "undeclared-attributes",
+        "waiver-unused",
+    }
+    results = json.loads(lint("--format", "sarif", waivers=waivers).out)["runs"][0]["results"]
+    assert [each["ruleId"] for each in results if "suppressions" in each] == ["small-k"]
+    assert "small-k:" not in lint("--format", "github", waivers=waivers).out
+
+
+def test_the_log_is_asked_only_where_it_is_given(lint: Callable[..., Said]) -> None:
+    """A waiver of what only the log shows is not idle before the log was looked at."""
+    waiver = WAIVER | {"rule": "attribute-not-in-log"}
+    unused = "the waiver of attribute-not-in-log matches no finding"
+    assert unused not in lint(waivers=[waiver]).out
+    assert unused in lint(str(EXAMPLES / "hospital.csv.gz"), waivers=[waiver]).out
+
+
+def test_json_and_another_format_contradict(lint: Callable[..., Said]) -> None:
+    assert lint("--json", "--format", "sarif").code == 2
+
+
+def test_the_rules_are_listed_for_readers() -> None:
+    """Their ids are promised: waivers name them."""
+    page = (Path(__file__).parents[2] / "docs" / "approvals.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    listed = {row.split("`")[1]: row.split("|")[2].strip() for row in rows}
+    assert {name: listed.get(name) for name in ADVICE_RULES} == {
+        name: rule.level for name, rule in ADVICE_RULES.items()
+    }
+
+
+LOG = EXAMPLES / "hospital.xes.gz"
+
+
+def test_a_suggested_policy_is_valid_and_says_what_it_is(
+    cloakwork: Callable[..., Said], tmp_path: Path
+) -> None:
+    """Suggest, validate, lint: no edit, no failed command."""
+    out = tmp_path / "policy.yaml"
+    options = ("--dataset", "emergency", "--owner", "dpo@example.org", "--purpose", "a study")
+    said = cloakwork("policy", "suggest", LOG, "--out", out, *options)
+    assert said.code == 0, said.err
+    assert "keep it inside" in said.out and f"cloakwork plan {out} {LOG}" in said.out
+    assert cloakwork("policy", "validate", out).code == 0
+    lint = cloakwork("policy", "lint", out, LOG)
+    assert lint.code == 0 and "did you mean" not in lint.out
+    again = cloakwork("policy", "suggest", LOG, "--out", out)
+    assert again.code == 2 and "--force overwrites it" in again.err
+
+
+def test_questions_are_counted_and_refused(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
+    """Where a guarantee rests on what only its author knows."""
+    out = tmp_path / "policy.yaml"
+    said = cloakwork("policy", "suggest", LOG, "--goal", "whole-log-dp", "--out", out, "--json")
+    document = json.loads(said.out)
+    assert document["questions"] > 0 and document["goal"] == "whole-log-dp"
+    refused = cloakwork("policy", "validate", out)
+    assert refused.code == 3
+    assert refused.err.count("is still to be filled in") == document["questions"]
+
+
+def test_the_next_command_names_the_columns_too(
+    cloakwork: Callable[..., Said], tmp_path: Path
+) -> None:
+    """Typed as it is printed, it reads the log as `suggest` did."""
+    log, out = tmp_path / "log.csv", tmp_path / "p.yaml"
+    log.write_text("Zaak nummer;Stap;Tijd\n1;in;2024-01-01\n", encoding="utf-8")
+    names = ("case:concept:name=Zaak nummer", "concept:name=Stap", "time:timestamp=Tijd")
+    columns = [word for name in names for word in ("--column", name)]
+    said = cloakwork("policy", "suggest", log, "--out", out, *columns)
+    assert said.code == 0, said.err
+    line = next(line for line in said.out.splitlines() if "policy lint" in line)
+    assert cloakwork(*shlex.split(line)[1:]).code == 0
+
+
+def test_ask_needs_a_terminal(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
+    """Else it would wait for nobody."""
+    said = cloakwork("policy", "suggest", LOG, "--ask", "--out", tmp_path / "p.yaml")
+    assert said.code == 2 and "needs a terminal" in said.err
+
+
+def test_a_column_without_a_log_is_refused(cloakwork: Callable[..., Said]) -> None:
+    """It would change nothing."""
+    said = cloakwork("policy", "lint", "kanon-control-flow", "--column", "concept:name=step")
+    assert said.code == 2 and "name one" in said.err
+
+
+def test_init_takes_what_stands_under_metadata(
+    cloakwork: Callable[..., Said], tmp_path: Path
+) -> None:
+    """Whatever characters it holds."""
+    out = tmp_path / "policy.yaml"
+    options = ("--dataset", "permits", "--owner", 'A "B": #1', "--purpose", "x\\1")
+    said = cloakwork("policy", "init", "--out", out, *options)
+    assert said.code == 0 and "example" not in said.out, said.err
+    metadata = load_policy(out).metadata
+    assert (metadata.dataset, metadata.owner, metadata.purpose) == (
+        "permits",
+        'A "B": #1',
+        "x\\1",
+    )
+
+
+def test_a_file_of_several_logs_is_asked_about_with_the_next_command(
+    cloakwork: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that is printed works as it stands, whatever a sheet is called."""
+    openpyxl = pytest.importorskip("openpyxl")
+    pytest.importorskip("fastexcel", reason="workbooks: pip install 'cloakwork[excel]'")
+    monkeypatch.chdir(tmp_path)
+    book = openpyxl.Workbook()
+    book.active.title = "it's $(x) one"
+    for row in (["case", "activity", "timestamp"], ["1", "a", "2024-01-01T00:00:00Z"]):
+        book.active.append(row)
+    book.create_sheet("other")
+    book.save("two logs.xlsx")
+    asked = ("policy", "suggest", "two logs.xlsx", "--out", "p.yaml", "--purpose", "a study")
+    for given in ((), ("--input", "sheet=none")):
+        said = cloakwork(*asked, *given, "--quiet")
+        assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+        command = shlex.split(said.err.partition("; say which: ")[2])
+    assert command[:3] == ["cloakwork", "policy", "suggest"]
+    assert cloakwork(*command[1:], "--quiet").code == 0
+    written = Path("p.yaml").read_text("utf-8")
+    assert "a study" in written and "it's $(x) one" in written
+
+
+SCHEMA = Path(__file__).with_name("sarif-schema-2.1.0.json")
+"""Of OASIS (2.1.0-rtm.5, as @microsoft/jest-sarif has it)."""
+
+HOSTILE = (
+    "x\n::set-env name=PATH::/evil\r\n##[add-path]/evil %0A, [here](https://evil) {0} \x1b[31m"
+)
+
+
+def faults(document: dict[str, Any]) -> list[str]:
+    """Where a document is no SARIF 2.1.0."""
+    schema = json.loads(SCHEMA.read_text("utf-8"))
+    found = Draft4Validator(schema, format_checker=FormatChecker()).iter_errors(document)
+    return [f"{list(each.absolute_path)}: {each.message}" for each in found]
+
+
+def annotation(**fields: Any) -> Annotation:
+    """One that says nothing special, but for ``fields``."""
+    usual: dict[str, Any] = {
+        "rule": "small-k",
+        "level": "warning",
+        "message": "k = 3 is small",
+        "path": Path("policies/p.yaml"),
+        "line": 3,
+        "column": 7,
+        "field": "spec.guarantees[0].k",
+    }
+    return Annotation(**(usual | fields))
+
+
+@pytest.mark.parametrize("rules", [ADVICE_RULES, CHANGE_RULES])
+def test_sarif_fits_its_schema(rules: Any) -> None:
+    found = [
+        annotation(rule=name, level=rule.level, message=HOSTILE, field=HOSTILE)
+        for name, rule in rules.items()
+    ]
+    found += [
+        annotation(rule=next(iter(rules)), **fields)
+        for fields in (
+            {"path": None},
+            {"path": Path("/tmp/a b%/ü:[x].yaml")},
+            {"accepted": "the recipient knows nobody"},
+        )
+    ]
+    document = sarif(found, rules)
+    assert faults(document) == []
+    assert faults(sarif([annotation(rule=next(iter(rules)), line=0)], rules))
+    results = document["runs"][0]["results"]
+    assert results[-1]["suppressions"][0]["justification"] == "the recipient knows nobody"
+    assert "physicalLocation" not in results[-3]["locations"][0]
+
+
+def test_names_are_no_links_and_no_placeholders() -> None:
+    (result,) = sarif([annotation(message=HOSTILE)], ADVICE_RULES)["runs"][0]["results"]
+    assert r"[here\](https://evil) {{0}}" in result["message"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("name", "uri"),
+    [
+        ("policies/p.yaml", "policies/p.yaml"),
+        ("a b#?%.yaml", "a%20b%23%3F%25.yaml"),
+        ("javascript:x.yaml", "javascript%3Ax.yaml"),
+        ("ü.yaml", "%C3%BC.yaml"),
+    ],
+)
+def test_a_file_is_a_relative_uri(name: str, uri: str) -> None:
+    (result,) = sarif([annotation(path=Path(name))], ADVICE_RULES)["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == uri
+    assert place["region"] == {"startLine": 3, "startColumn": 7}
+
+
+def test_a_github_command_is_one_line_whatever_the_names() -> None:
+    """A line of its own, or a comma in a property, would be obeyed."""
+    line = github_command(annotation(message=HOSTILE, path=Path("a,line=9::b\n.yaml")))
+    assert "\n" not in line and "\r" not in line and "\x1b" not in line
+    properties, _, message = line.removeprefix("::warning ").partition("::")
+    assert properties == ("file=a%2Cline=9%3A%3Ab%0A.yaml,line=3,col=7,title=cloakwork%3A small-k")
+    assert message.startswith("x%0A::set-env name=PATH::/evil%0D%0A##[add-path]/evil %250A, ")
+
+
+def test_a_note_is_a_notice() -> None:
+    assert github_command(annotation(level="note", path=None)) == (
+        "::notice title=cloakwork%3A small-k::k = 3 is small"
+    )

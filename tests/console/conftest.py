@@ -5,7 +5,9 @@ import shutil
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -19,7 +21,7 @@ with warnings.catch_warnings():
 from httpx import Response
 
 from cloakwork.console.guard import BrowserSessions
-from cloakwork.console.server import application
+from cloakwork.console.server import ConsoleServer, application
 from cloakwork.console.visits import ConsoleState, Job
 from cloakwork.console.workplace import Workplace
 
@@ -110,3 +112,16 @@ def visitor(folder: Path) -> Iterator[Visitor]:
     found = Visitor(folder).enter()
     yield found
     found.state.jobs.stop_all(60)
+
+
+@contextmanager
+def served(server: ConsoleServer) -> Iterator[ConsoleServer]:
+    """A console that answers while the block runs, from a thread of this process."""
+    thread = Thread(target=server.run, kwargs={"browser": False}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join(60)
+        assert not thread.is_alive()

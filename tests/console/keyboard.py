@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -14,8 +13,6 @@ from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
-
-from cloakwork.console.server import ConsoleServer
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 PATIENCE = 60
@@ -174,16 +171,3 @@ def keyboard() -> Iterator[Keyboard]:
             yield Keyboard(driver)
         finally:
             driver.quit()
-
-
-@contextmanager
-def served(server: ConsoleServer) -> Iterator[ConsoleServer]:
-    """A console that answers while the block runs, from a thread of this process."""
-    thread = Thread(target=server.run, kwargs={"browser": False}, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-        thread.join(PATIENCE)
-        assert not thread.is_alive()

@@ -2,12 +2,18 @@
 a budget that is used up, by the keyboard alone, in light and in dark.
 """
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+if "CLOAKWORK_RUNS" not in os.environ:
+    # The terminal tells the same story in the default run; the browser is not even loaded.
+    pytest.skip("a browser: CLOAKWORK_RUNS=1", allow_module_level=True)
+
 from selenium.webdriver.common.keys import Keys
 
 from cloakwork import verify
@@ -18,7 +24,8 @@ from cloakwork.plan.policies import load_policy
 from cloakwork.publishing.keys import signing_key, trust
 from conftest import EXAMPLES, SHARED
 from console import conftest  # noqa: F401 - skips where the console is not installed
-from console.keyboard import Keyboard, keyboard, needs_chromium, served
+from console.conftest import served
+from console.keyboard import Keyboard, keyboard, needs_chromium
 from walk.steps import WalkedLog, require_long_form
 
 MONTHS = (

@@ -1,9 +1,21 @@
-"""Logs: a proposed policy, a plan, a release; and what is refused."""
+"""Logs: a proposed policy, a plan, a release; and what is refused.
+
+Comparisons: what is shown, and what the ledger notes.
+
+Work in the background: its states, its end, and what an end before its time costs.
+"""
 
 import html
 import re
 from pathlib import Path
+from threading import Event
 
+import pytest
+from console.test_application import Links
+
+from cloakwork.console.guard import REPORT_POLICY
+from cloakwork.console.visits import Job, JobProgress, JobResult, Jobs
+from cloakwork.errors import OutputError
 from cloakwork.plan.policies import load_policy
 from console.conftest import LOG, POLICY, Visitor
 
@@ -102,3 +114,131 @@ def test_a_proposal_reads_the_log_as_the_form_says(visitor: Visitor) -> None:
     assert read.time_format == said["time_format"]
     wrong = visitor.send("/suggest", **asked | {"out": "other"}, other_columns="Age")
     assert "is not case:NAME=COLUMN" in html.unescape(wrong.text)
+
+
+def test_settings_beside_each_other(visitor: Visitor) -> None:
+    """Under differential privacy on a stand-in; charged nothing, and noted."""
+    asked = {"policy": POLICY, "log": LOG, "sweep": "epsilon=.5"}
+    job = visitor.job(visitor.send("/compare", **asked))
+    assert job.state == "done", job.problem
+    page = visitor.get(f"/work/{job.id}").text
+    assert not Links(page).inline
+    assert "epsilon 0.5" in page
+    cells = [html.unescape(each) for each in re.findall(r"<td[^>]*>(.*?)</td>", page)]
+    assert any(re.fullmatch(r"[01]\.\d\d.*", cell) for cell in cells), cells
+    assert not any("('" in cell for cell in cells), cells
+    assert '<a href="/compare"' in visitor.get("/").text
+    assert "stand-in" in page
+    assert "Internal." not in page
+    picture = visitor.get(f"/work/{job.id}/document")
+    assert picture.headers["content-security-policy"] == REPORT_POLICY
+    ledger = visitor.state.ledger()
+    assert len(ledger.events("compared")) == 1
+    assert ledger.history() == ()
+
+
+def test_a_comparison_needs_a_policy(visitor: Visitor) -> None:
+    assert "no policy was chosen" in visitor.send("/compare", log=LOG).text
+
+
+def test_what_is_known_of_a_stand_in(visitor: Visitor) -> None:
+    """The number of cases, and a profile of the folder; no page names an option of a command."""
+    asked = {"policy": POLICY, "log": LOG, "sweep": "epsilon=.5"}
+    shown = visitor.result(visitor.send("/compare", **asked, cases="40"))
+    assert "number of cases" not in shown and "--" not in shown
+    refusals: tuple[tuple[dict[str, str], str], ...] = (
+        ({"cases": "many"}, "must be a whole number above 0, not"),
+        ({"cases": "0"}, "must be a whole number above 0"),
+        ({"profile": "none.json"}, "there is no such file"),
+        ({"profile": POLICY}, "is not a profile of this version"),
+    )
+    for fields, words in refusals:
+        answer = visitor.send("/compare", **asked, **fields)
+        assert answer.status_code == 400 and words in answer.text
+
+
+def test_other_work_has_no_page_of_its_own(visitor: Visitor) -> None:
+    job = visitor.job(visitor.send("/plan", policy=POLICY, log=LOG))
+    assert "no page came of this work" in visitor.get(f"/work/{job.id}/document").text
+
+
+def _ended(jobs: Jobs, job: Job) -> Job:
+    jobs._threads[job.id].join(60)
+    assert job.ended
+    return job
+
+
+def test_what_comes_of_a_job() -> None:
+    jobs = Jobs()
+    job = _ended(jobs, jobs.start("a title", lambda _: JobResult("x.html", {"a": 1})))
+    assert (job.state, job.result.content) == ("done", {"a": 1})
+    assert jobs.newest_first() == (job,)
+
+
+def test_an_error_is_kept_with_its_exit_code() -> None:
+    def work(_: JobProgress) -> JobResult:
+        raise OutputError("x: cannot be written")
+
+    jobs = Jobs()
+    job = _ended(jobs, jobs.start("x", work))
+    assert (job.state, job.problem, job.exit_code) == ("failed", "x: cannot be written", 1)
+
+
+def test_a_fault_of_ours_is_one_line() -> None:
+    def work(_: JobProgress) -> JobResult:
+        raise ValueError("two\nlines")
+
+    jobs = Jobs()
+    job = _ended(jobs, jobs.start("x", work))
+    assert job.problem == "internal error: ValueError: two (please report)"
+
+
+def test_a_job_ends_at_its_next_step_when_it_is_asked_to() -> None:
+    begun = Event()
+
+    def work(progress: JobProgress) -> JobResult:
+        begun.set()
+        while True:
+            progress.detail("on and on")
+
+    jobs = Jobs()
+    job = jobs.start("x", work)
+    assert begun.wait(60)
+    job.stop.set()
+    assert _ended(jobs, job).state == "cancelled"
+
+
+def test_more_jobs_wait_for_those_that_run() -> None:
+    go_on = Event()
+
+    def work(_: JobProgress) -> JobResult:
+        go_on.wait(60)
+        return JobResult()
+
+    jobs = Jobs()
+    started = [jobs.start(str(number), work) for number in range(3)]
+    go_on.set()
+    assert {_ended(jobs, job).state for job in started} == {"done"}
+
+
+def test_a_release_that_is_stopped_stays_spent(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped once noise is being drawn: no folder, and the ledger says that it failed."""
+    heard = JobProgress.__call__
+
+    def stop_at_noise(self: JobProgress, message: str) -> None:
+        if message.startswith("variants/"):
+            self._job.stop.set()
+        heard(self, message)
+
+    monkeypatch.setattr(JobProgress, "__call__", stop_at_noise)
+    job = visitor.release("stopped")
+    assert job.state == "cancelled"
+    assert "its cost stays spent" in job.problem
+    assert not (visitor.folder / "stopped").exists()
+    (record,) = visitor.state.ledger().history()
+    assert record.state == "failed"
+    page = visitor.get("/").text
+    assert "1 failed, whose cost stays spent" in page
+    assert "epsilon 1, delta 1e-06 spent" in page
