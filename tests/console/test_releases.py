@@ -9,10 +9,9 @@ import zipfile
 from html import unescape
 from pathlib import Path
 
-from console.test_application import Links
-
 from cloakwork.console.guard import REPORT_POLICY
 from console.conftest import LOG, POLICY, Visitor
+from console.test_server import Links
 
 
 def test_a_release_from_its_report_to_the_file(visitor: Visitor, folder: Path) -> None:

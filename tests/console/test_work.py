@@ -11,13 +11,13 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from console.test_application import Links
 
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.visits import Job, JobProgress, JobResult, Jobs
 from cloakwork.errors import OutputError
 from cloakwork.plan.policies import load_policy
 from console.conftest import LOG, POLICY, Visitor
+from console.test_server import Links
 
 
 def test_a_log_becomes_a_policy(visitor: Visitor, folder: Path) -> None:
