@@ -22,9 +22,12 @@ sys.path.insert(0, str(HERE / "wholelog"))
 from cell import asked, policy_of, read  # noqa: E402 - beside this file
 
 from cloakwork.engines.memory import MemoryEngine  # noqa: E402
-from cloakwork.evaluation.compared_source import SettingSource  # noqa: E402
+from cloakwork.evaluation.compare import (  # noqa: E402
+    SettingSource,
+    run_figures,
+    summary,
+)
 from cloakwork.evaluation.comparison_model import FigureSpread  # noqa: E402
-from cloakwork.evaluation.measuring import run_figures, summary  # noqa: E402
 from cloakwork.evaluation.stand_in import stand_in_facts  # noqa: E402
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams  # noqa: E402
 from cloakwork.mechanisms.profile import Profile  # noqa: E402

@@ -27,12 +27,12 @@ sys.path.insert(0, str(HERE.parent / "wholelog"))
 
 import cell  # noqa: E402  the benchmark beside this one is no package
 
+from cloakwork.evaluation.one_mechanism import run_step  # noqa: E402
 from cloakwork.evaluation.whole_log import compare_whole_logs  # noqa: E402
 from cloakwork.mechanisms.registry import catalogue  # noqa: E402
 from cloakwork.noise import reproducible  # noqa: E402
 from cloakwork.plan.model import Plan  # noqa: E402
 from cloakwork.plan.planner import make_plan  # noqa: E402
-from cloakwork.testing.runs import run_step  # noqa: E402
 
 RESULTS = HERE / "conditional.json"
 FORMS = ("timestamps/histogram", "timestamps/regression")

@@ -20,8 +20,8 @@ from typing import Any
 import cell
 import numpy as np
 
+from cloakwork.evaluation.membership import attack_membership
 from cloakwork.evaluation.risk_figures import MembershipFigures
-from cloakwork.testing.memberships import attack_membership
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PLOT = HERE / "membership.json", HERE / "membership.svg"

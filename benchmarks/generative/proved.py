@@ -22,15 +22,14 @@ from pathlib import Path
 
 import numpy as np
 
-from cloakwork.evaluation.scenarios import log_of
-from cloakwork.evaluation.utility import Histogram, histogram, relative_log_similarity
+from cloakwork.evaluation.control_flow import Histogram, histogram, relative_log_similarity
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.testing import Prepared, prepare
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "variants"))
-from synthetic import FAMILIES
+from synthetic import FAMILIES, log_of
 
 LOGS = Path(__file__).resolve().parents[3] / "shared" / "logs"
 DELTA = 1e-4

@@ -34,8 +34,7 @@ import numpy as np
 from cloakwork.accounting.events import cost
 from cloakwork.base.facts import Facts
 from cloakwork.errors import CloakworkError
-from cloakwork.evaluation.utility import (
-    MOST_PAIRS,
+from cloakwork.evaluation.control_flow import (
     Histogram,
     absolute_log_difference,
     dfg_edge_distance,
@@ -44,6 +43,7 @@ from cloakwork.evaluation.utility import (
     relative_log_similarity,
     true_variants,
 )
+from cloakwork.evaluation.utility import MOST_PAIRS
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.plan.budget import check_deltas

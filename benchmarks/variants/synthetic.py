@@ -8,7 +8,7 @@ them.
 Compared are variants/threshold, markov and adaptive; ``choice`` goes over random processes. Prints
 relative log similarity at delta 1e-4; figures are means over the runs asked for. Every process is
 made up: a sequence with choices and a tangle of parallel steps and loops
-(``cloakwork.evaluation.scenarios``), short loops over four labels, a small set of variants, work
+(``tests/scenarios.py``), short loops over four labels, a small set of variants, work
 items taken up again and again, and random mixtures. No log was fitted; decisions 0014 and 0030 say
 which constants were settled after real logs had been seen.
 """
@@ -16,15 +16,18 @@ which constants were settled after real logs had been seen.
 import random
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 from cloakwork.errors import MechanismError
-from cloakwork.evaluation.scenarios import SCENARIOS, log_of, scenario, structured, unstructured
-from cloakwork.evaluation.utility import Variant, histogram, relative_log_similarity
+from cloakwork.evaluation.control_flow import Variant, histogram, relative_log_similarity
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.variants.accuracy import CASES, SIGNAL, SIMULATED, UNDECLARED
 from cloakwork.testing import run_mechanism
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+from scenarios import SCENARIOS, log_of, scenario, structured, unstructured
 
 DELTA = 1e-4
 COMPARED = ("variants/threshold", "variants/markov", "variants/adaptive")

@@ -24,7 +24,7 @@ from typing import Any
 
 from cell import declared, forget_peak, peak, read
 
-from cloakwork.evaluation.utility import histogram
+from cloakwork.evaluation.control_flow import histogram
 from cloakwork.testing import prepare
 
 LOGS = (

@@ -22,8 +22,8 @@ import numpy as np
 import yaml
 
 from cloakwork.errors import CloakworkError
-from cloakwork.evaluation.release_comparison import days_from
-from cloakwork.evaluation.utility import Histogram, histogram, relative_log_similarity
+from cloakwork.evaluation.control_flow import Histogram, histogram, relative_log_similarity
+from cloakwork.evaluation.utility import days_from
 from cloakwork.evaluation.whole_log import compare_whole_logs
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log

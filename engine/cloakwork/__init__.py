@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cloakwork.api import (
         apply,
+        compare,
         load_policy,
         make_plan,
         make_report,
@@ -18,12 +19,11 @@ if TYPE_CHECKING:
         publish,
         read_log,
         release,
+        risk,
         verify,
     )
     from cloakwork.authoring.exploration import explore
     from cloakwork.authoring.registry import Registry
-    from cloakwork.evaluation.assess import risk
-    from cloakwork.evaluation.compare import compare
     from cloakwork.ledger.datasets import datasets, declare_dataset
     from cloakwork.ledger.ledger import Ledger
     from cloakwork.log.eventlog import EventLog
@@ -38,7 +38,7 @@ _HOMES = {
     "apply": "cloakwork.api",
     "datasets": "cloakwork.ledger.datasets",
     "declare_dataset": "cloakwork.ledger.datasets",
-    "compare": "cloakwork.evaluation.compare",
+    "compare": "cloakwork.api",
     "explore": "cloakwork.authoring.exploration",
     "load_policy": "cloakwork.api",
     "make_plan": "cloakwork.api",
@@ -48,7 +48,7 @@ _HOMES = {
     "publish": "cloakwork.api",
     "read_log": "cloakwork.api",
     "release": "cloakwork.api",
-    "risk": "cloakwork.evaluation.assess",
+    "risk": "cloakwork.api",
     "spark_engine": "cloakwork_extras.spark.spark",
     "verify": "cloakwork.api",
     "write_log": "cloakwork.log.formats",

@@ -1,6 +1,6 @@
 """The verbs of the Python interface, the same as the command line's."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +18,9 @@ from cloakwork.authoring.sources import PolicySource, policy_source
 from cloakwork.base.errors import CloakworkError, FileProblem, LogError, PolicyError
 from cloakwork.base.progress import Reporter, heard_by, silent
 from cloakwork.engines.base import Engine
-from cloakwork.evaluation.hints import TimeHints
-from cloakwork.evaluation.kept_utility import KeptUtility
+from cloakwork.evaluation.notes import TimeHints
 from cloakwork.evaluation.risk_figures import RiskReport
+from cloakwork.evaluation.utility import KeptUtility
 from cloakwork.ledger.forecast import BudgetForecast
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
@@ -35,6 +35,7 @@ from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_key
+from cloakwork.publishing.opened import opened_release, opened_under
 from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.publish import pack as pack_release
 from cloakwork.publishing.publish import publish as publish_release
@@ -55,6 +56,9 @@ from cloakwork.run.search_cache import SearchCache
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from cloakwork.evaluation.compare import Sweeps
+    from cloakwork.evaluation.comparison_model import Comparison
 
 
 def load_policy(path_or_name: str | Path, *, ledger: Ledger | str | None = None) -> Policy:
@@ -346,6 +350,109 @@ def _path(named: str | Path | None) -> Path | None:
     return None if named is None else Path(named)
 
 
+def risk(
+    original: EventLog | str | Path,
+    released: EventLog | str | Path | None = None,
+    *,
+    other: EventLog | str | Path | None = None,
+    control: EventLog | str | Path | None = None,
+    columns: dict[str, str] | None = None,
+    policy: Policy | str | Path | None = None,
+    ledger: Ledger | str | None = None,
+    targets: int = 1000,
+    seed: int = 1,
+    membership: int = 0,
+    reporter: Reporter = silent,
+) -> RiskReport:
+    """Attack ``original``, and a release of it: how often does somebody who knows a little about a
+    case find it, or learn more about it?
+
+    ``released``: a release folder, a packed release or a log file, or a log; what its plan says of
+    noise on times is used where it has one. ``other``: a second release of the same log, for the
+    linking of both. ``control``: cases of the same process that are not in ``original``, as the
+    control group of singling out, linkability and inference. ``original`` and ``control`` are read
+    as ``policy`` says, else as the policy of the release's plan; ``columns``, as for ``read_log``,
+    go before it. ``policy``: a policy, its file or name, or ``NAME@VERSION`` of the registry in
+    ``ledger``. ``targets``: cases that are looked for, of more cases
+    so many at random by ``seed``. ``membership``: how many releases of random halves of
+    ``original`` to make by the plan of ``released``, else of ``policy``, for an attack on who is in
+    the log; 0: none, else at least 20. Shares lie between 0 and 1, bounds hold at 95 %. The figures
+    are internal. Nothing is linked with a release without events, and a note says so. Raises
+    LogError for what is no log, and for an ``original`` or ``control`` without events.
+    """
+    from cloakwork.evaluation.risk import attack_logs  # scipy loads where it is used
+
+    reporter("reading")
+    source = None
+    if policy is not None and not isinstance(policy, Policy):
+        source = policy_source(policy, ledger)
+        policy = source.policy()
+    given = [each for each in (released, other) if each is not None]
+    releases = [opened_release(each, policy, columns) for each in given]
+    plan = next((each.plan for each in releases if each.plan is not None), None)
+    under = plan.policy if policy is None and plan is not None else policy
+    logs = [original] if control is None else [original, control]
+    first, *others = (opened_under(each, under, columns) for each in logs)
+    attacked_plan = releases[0].plan if releases else None
+    if membership and attacked_plan is None:
+        if policy is None:
+            raise LogError(
+                "risk",
+                "an attack on membership makes releases anew, and no plan says how",
+                hint="name a release with its plan, or --policy POLICY",
+            )
+        attacked_plan = make_plan(policy) if source is None else source.plan()
+    return attack_logs(
+        first,
+        releases,
+        others[0] if others else None,
+        plan=attacked_plan,
+        membership=membership,
+        targets=targets,
+        seed=seed,
+        reporter=reporter,
+    )
+
+
+def compare(
+    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
+    policies: Policy | str | Path | Sequence[Policy | str | Path],
+    *,
+    sweep: "Sweeps" = (),
+    ledger: Ledger | str | None = None,
+    columns: dict[str, str] | None = None,
+    profile: Profile | None = None,
+    cases: int | None = None,
+    window: str | None = None,
+    reporter: Reporter = silent,
+) -> "Comparison":
+    """What each setting guarantees, costs, and leaves of the log; the ledger notes that settings
+    were compared, and is charged nothing.
+
+    ``log``: as for ``apply``; it is not opened where a setting asks for differential privacy of
+    whole units or local privacy. ``sweep``: values by the name of a guarantee's number, such as
+    ``{"k": [5, 10]}``, or texts such as ``"k=5,10"``. ``profile``: one that was bought.
+    ``cases``: how many cases the log has, where that is public. ``window``: as for ``make_plan``.
+    Raises CloakworkError, or one of its kinds, for what concerns all settings; what concerns one
+    is said there.
+    """
+    from cloakwork.evaluation.compare import compare_settings
+
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    listed = [policies] if isinstance(policies, Policy | str | Path) else policies
+    return compare_settings(
+        log,
+        [each if isinstance(each, Policy) else load_policy(each, ledger=book) for each in listed],
+        sweep=sweep,
+        ledger=book,
+        columns=columns,
+        profile=profile,
+        cases=cases,
+        window=window,
+        reporter=reporter,
+    )
+
+
 def make_report(
     folder: str | Path,
     audience: Audience = "public",
@@ -376,6 +483,7 @@ __all__ = [
     "apply",
     "budget",
     "check_destination",
+    "compare",
     "load_policy",
     "make_plan",
     "make_report",
@@ -386,5 +494,6 @@ __all__ = [
     "publish",
     "read_log",
     "release",
+    "risk",
     "verify",
 ]

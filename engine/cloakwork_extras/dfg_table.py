@@ -7,13 +7,13 @@ import polars as pl
 
 from cloakwork.base.arrays import Ints
 from cloakwork.engines.measured import measured_of
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.kernel import Books, Kernel
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Noise, secret
-from cloakwork.testing.runs import run_step
 from cloakwork_extras.dfg import DirectlyFollows
 
 GRAPH_SCHEMA: Final = pl.Schema(

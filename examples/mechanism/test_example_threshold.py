@@ -9,7 +9,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Entries, Laplace
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.testing import MechanismContract, audit_mechanism, prepare
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 GOAL = DifferentialPrivacy(
     kind="differential-privacy", epsilon=1.0, delta=1e-3, over=("control-flow",)

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.testing.logs import BEGIN, RESOURCE, log_of
+from cloakwork.testing.contract_logs import BEGIN, RESOURCE, log_of
 
 __all__ = ["BEGIN", "RESOURCE", "courses_of", "log_of", "times_of_cases"]
 

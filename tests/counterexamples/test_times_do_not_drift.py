@@ -8,11 +8,11 @@ import numpy as np
 
 from cloakwork.base.facts import Facts, Window
 from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible
-from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
 from noisy_streams import chosen, drawing_from
 

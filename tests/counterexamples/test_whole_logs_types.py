@@ -15,7 +15,7 @@ from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.steps import Enrichment, Listed, PublicValues
 from cloakwork.noise import reproducible
 from cloakwork.run.prepare import _with_source_texts
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 DOMAINS = [("5", "7"), ("5", "5.0"), ("5.0", "05"), ("5", "05"), (5, "5"), (5, 7.0), ("5.00", "5")]
 

@@ -20,13 +20,13 @@ from cloakwork.engines.batched import LocalEngine
 from cloakwork.engines.measured import ColumnsOfCases, measured_of
 from cloakwork.engines.measured import enriched as with_columns
 from cloakwork.errors import MechanismError, PlanUnsound
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.kernel import Clip, Entries, Laplace
 from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.base import Mechanism, Refusal
 from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Listed, Numbers, Times
 from cloakwork.noise import reproducible
-from cloakwork.testing.logs import log_of
-from cloakwork.testing.runs import run_step
+from cloakwork.testing.contract_logs import log_of
 from log_equality import assert_same_log
 from log_in_parts import LogInParts
 

@@ -17,6 +17,7 @@ from cloakwork.engines import noised as module
 from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.engines.noised import SampleOfNoised, sample_of
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.kernel.perturb import StartsAndGaps
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
@@ -26,7 +27,6 @@ from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import Noise, Stream, reproducible
 from cloakwork.run.steps import GrantedStep
 from cloakwork.testing.contract_logs import assert_same_log, random_batches, uneven_batches
-from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
 from noisy_streams import drawing_from
 

@@ -23,16 +23,15 @@ from cloakwork.engines.batches import collected
 from cloakwork.errors import CloakworkError, LogError, MechanismError
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.formats import read_log
 from cloakwork.log.formats.options import InputOptions
-from cloakwork.log.formats.reading import read_log
 from cloakwork.log.formats.request import TableRequest
 from cloakwork.log.limits import Limits
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.run.prepare import SourceFigures
-from cloakwork.testing.asking_contract import MechanismRuns
-from cloakwork.testing.contract import MechanismContract
+from cloakwork.testing.contract import MechanismContract, MechanismRuns
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log
 from cloakwork_extras.spark.spark import SparkEngine, spark_engine
 from cloakwork_extras.spark.spark_rows import SparkSource, rows_of
@@ -149,7 +148,7 @@ def test_releases_what_memory_releases(engine: SparkEngine, name: str) -> None:
     by_tasks = EachStepByTasks(**vars(engine))
     for params in contract.offers():
         in_memory = contract.run(params, BATCH_LOG, reproducible(1))
-        on_spark = contract.run_on(by_tasks, params, BATCH_LOG, reproducible(1))
+        on_spark = contract.run(params, BATCH_LOG, reproducible(1), engine=by_tasks)
         assert_same_log(in_memory, on_spark)
 
 

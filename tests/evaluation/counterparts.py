@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 
 import pytest
 
+from cloakwork.evaluation import one_mechanism
 from cloakwork.mechanisms import registry
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.noise import reproducible
-from cloakwork.testing import runs as testing_runs
 
 
 class NoThreshold(VariantThreshold):
@@ -69,4 +69,4 @@ def _counterparts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     noise = reproducible(1)
-    monkeypatch.setattr(testing_runs, "secret", lambda: noise)
+    monkeypatch.setattr(one_mechanism, "secret", lambda: noise)

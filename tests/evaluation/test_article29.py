@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from cloakwork.base.arrays import Floats
-from cloakwork.evaluation.article29 import ReleaseAttacked
+from cloakwork.evaluation.article29 import CaseTable, ReleaseAttacked
 from cloakwork.evaluation.bounds import excess, share_of, wilson
-from cloakwork.evaluation.case_table import CaseTable
 
 CASES = 200
 

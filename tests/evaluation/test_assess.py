@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cloakwork
+from cloakwork.api import risk
 from cloakwork.errors import LogError
-from cloakwork.evaluation.assess import risk
-from cloakwork.evaluation.background import Target
-from cloakwork.evaluation.coded import code_logs
+from cloakwork.evaluation.coded import code_attributes, code_logs
+from cloakwork.evaluation.knowledge import Target
 from cloakwork.log.eventlog import EventLog
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 from conftest import EXAMPLES
 
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
@@ -134,7 +134,8 @@ def as_by_hand(log: EventLog, *kinds: tuple[str, int]) -> None:
     (coded,) = code_logs(log)
     for name, number in kinds:
         rows = range(log.cases.height)
-        places = [Target(coded, row, 3).points(number).tolist() for row in rows]
+        (nothing,) = code_attributes([coded], (), ())
+        places = [Target(coded, row, 3, nothing).points(number).tolist() for row in rows]
         sizes = oracle.sizes(name, places)
         alone = found.attack(f"uniqueness/{name}").before
         right = found.attack(f"linking/{name}").before

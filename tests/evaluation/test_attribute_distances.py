@@ -5,8 +5,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from cloakwork.evaluation.attribute_distances import attribute_figures
-from cloakwork.evaluation.value_codes import coded
+from cloakwork.evaluation.distances import coded
+from cloakwork.evaluation.whole_log import attribute_figures
 from contracts.sample_logs import log_of
 
 

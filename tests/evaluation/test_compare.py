@@ -7,15 +7,14 @@ import polars as pl
 import pytest
 
 import cloakwork
-from cloakwork.api import load_policy
+from cloakwork.api import compare, load_policy
 from cloakwork.base.costs import guessing_advantage
 from cloakwork.errors import CloakworkError, LogError
-from cloakwork.evaluation.compare import compare
 from cloakwork.evaluation.comparison_model import Comparison
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 from policy.edits import edited, put
 
 SEQUENCES = [["a", "b", "c"]] * 30 + [["a", "c"]] * 12 + [["a", "b", "b", "c"]] * 5 + [["c"]]
@@ -44,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: known[name] for name in PLANNED_WITH}
     monkeypatch.setattr("cloakwork.plan.planner.all_mechanisms", lambda: few)
     monkeypatch.setattr("cloakwork.run.run.all_mechanisms", lambda: few)
-    monkeypatch.setattr("cloakwork.evaluation.compared_source.RUNS_OF_STAND_IN", 1)
+    monkeypatch.setattr("cloakwork.evaluation.compare.RUNS_OF_STAND_IN", 1)
     monkeypatch.setattr("cloakwork.evaluation.compare._SEARCH_SECONDS", 0.05)
 
 

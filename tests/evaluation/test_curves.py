@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cloakwork.evaluation.curves import duration_curve, profile_curve
+from cloakwork.evaluation.times import duration_curve, profile_curve
 
 
 def test_durations_lie_in_classes_of_a_power_of_ten():

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from cloakwork.base.facts import Facts, RangeType, Window
-from cloakwork.evaluation.declared import contradicted_facts
+from cloakwork.evaluation.notes import contradicted_facts
 from cloakwork.log.eventlog import EventLog
 
 CASES = 100

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork import make_plan
-from cloakwork.evaluation.hints import TimeHints
+from cloakwork.evaluation.notes import TimeHints
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.model import Plan
 from cloakwork.plan.policies import parse_policy

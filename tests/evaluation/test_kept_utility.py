@@ -12,8 +12,7 @@ from cloakwork import load_policy, make_plan, read_log
 from cloakwork.base.progress import silent
 from cloakwork.evaluation import times as audited_times
 from cloakwork.evaluation import utility
-from cloakwork.evaluation.kept_utility import KeptUtility
-from cloakwork.evaluation.utility import SeenLog, Utility
+from cloakwork.evaluation.utility import KeptUtility, SeenLog, Utility
 from cloakwork.log import sample
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.model import Plan, Step

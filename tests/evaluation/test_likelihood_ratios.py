@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from cloakwork.evaluation.likelihood_ratios import LikelihoodRatios
-from cloakwork.evaluation.rates import JudgedScores
-from cloakwork.evaluation.shadow_runs import ShadowRuns
+from cloakwork.evaluation.bounds import JudgedScores
+from cloakwork.evaluation.membership import LikelihoodRatios, ShadowRuns
 
 GROUP = np.zeros(40, np.int64)
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from cloakwork.evaluation.coded import CodedLog, code_logs
-from cloakwork.evaluation.links import Links
-from cloakwork.evaluation.scales import Scales
+from cloakwork.evaluation.links import Links, Scales
 from cloakwork.log.eventlog import EventLog
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 HOUR = 3_600e6

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.evaluation.coded import HOUR, CodedLog, code_logs
-from cloakwork.evaluation.matching import MISSING, away_from, least_away
+from cloakwork.evaluation.knowledge import FARTHEST, away_from, least_away
 from cloakwork.log.eventlog import EventLog
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 MINUTES = st.integers(0, 240)
@@ -32,7 +32,7 @@ def _by_hand(log: CodedLog, case: int, known: list[tuple[int, int]]) -> int:
         total = 0
         for (activity, time), row in zip(known, chosen, strict=True):
             if row is None or log.codes[row] != activity:
-                total += MISSING
+                total += FARTHEST
             else:
                 total += int(away_from(log.clock[row], time, HOUR))
         found.append(total)

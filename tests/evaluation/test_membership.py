@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from cloakwork.errors import LogError
+from cloakwork.evaluation.bounds import JudgedScores
 from cloakwork.evaluation.membership import (
     LEVELS,
     AttackedMechanism,
+    attack_membership,
     epsilon_shown,
     membership,
     units_of,
 )
-from cloakwork.evaluation.rates import JudgedScores
 from cloakwork.evaluation.risk_figures import ClaimedBound, MembershipFigures
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.testing.logs import log_of
-from cloakwork.testing.memberships import attack_membership
+from cloakwork.testing.contract_logs import log_of
 
 LOG = log_of(["ab"] * 30 + ["acb"] * 12 + ["ac" + "ab"[n % 2] * (n // 2) for n in range(18)])
 """Two frequent variants, and 18 cases nearly all of which are alone with theirs."""

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
+import cloakwork
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import Lineage
 from cloakwork.base.progress import silent
 from cloakwork.errors import LogError, MechanismError
-from cloakwork.evaluation.of_plan import attack_by_plan, attacked_plan, log_for, plan_attacked
+from cloakwork.evaluation.membership import attack_by_plan, attacked_plan, log_for
 from cloakwork.evaluation.risk_figures import ClaimedBound
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.policies import load_policy
-from cloakwork.publishing.opened import OpenedLog
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 from conftest import ROOT
 
 LOG = log_of(["ab"] * 40 + ["acb"] * 20)
@@ -64,11 +64,19 @@ def test_a_plan_that_changes_the_cases_of_the_log_is_refused(policy: Path) -> No
         attacked_plan(plan, 1)
 
 
-def test_without_a_plan_nothing_is_attacked(policy: Path) -> None:
+def test_without_a_plan_nothing_is_attacked(policy: Path, tmp_path: Path) -> None:
     """A release's plan goes before a policy's, which does as a file or as it was read."""
     with pytest.raises(LogError, match="no plan says how"):
-        plan_attacked([], None, None)
-    plan = plan_attacked([], policy, None)
-    assert plan == plan_attacked([], load_policy(policy), None)
-    opened = OpenedLog(LOG, "log", plan.model_copy(update={"steps": ()}))
-    assert plan_attacked([opened], policy, None).steps == ()
+        cloakwork.risk(LOG, membership=20)
+    of_file, of_policy = (
+        cloakwork.risk(LOG, policy=each, membership=20, targets=20)
+        for each in (policy, load_policy(policy))
+    )
+    assert of_file == of_policy
+    folder = tmp_path / "release"
+    folder.mkdir()
+    plan = make_plan(load_policy(policy)).model_copy(update={"steps": ()})
+    (folder / "plan.json").write_text(plan.model_dump_json(), "utf-8")
+    (folder / "log.csv").write_text("case:concept:name,concept:name\n1,a\n", "utf-8")
+    with pytest.raises(MechanismError, match="makes no cases anew"):
+        cloakwork.risk(LOG, folder, policy=policy, membership=20)

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import cloakwork
-from cloakwork.evaluation.assess import risk
 from cloakwork.publishing.archive import pack_folder
 from cloakwork.publishing.opened import opened_log
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 from conftest import EXAMPLES
 
 LOG = "case:concept:name,concept:name\n1,a\n1,b\n2,b\n"
@@ -26,5 +25,7 @@ def test_a_release_without_times_is_opened_in_each_form(tmp_path: Path) -> None:
         assert opened.log.events["concept:name"].to_list() == ["a", "b", "b"]
         assert opened.log.events["time:timestamp"].null_count() == 3
         assert opened.plan == plan
-    alone = risk(log_of([list("ab"), ["b"]] * 5), folder / "log.csv").attack("linking/sequence")
+    alone = cloakwork.risk(log_of([list("ab"), ["b"]] * 5), folder / "log.csv").attack(
+        "linking/sequence"
+    )
     assert alone.after is not None

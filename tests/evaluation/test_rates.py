@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.evaluation.rates import JudgedScores
+from cloakwork.evaluation.bounds import JudgedScores
 
 scored = st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=12, max_size=12).filter(
     lambda cells: len({member for _, member in cells}) == 2

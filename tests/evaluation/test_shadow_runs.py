@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cloakwork.evaluation.shadow_runs import SoughtSequences, shadow_runs
+from cloakwork.evaluation.membership import SoughtSequences, shadow_runs
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 
 def test_statistics_are_those_of_the_release() -> None:

@@ -7,9 +7,15 @@ import polars as pl
 import pytest
 
 from cloakwork.api import load_policy
-from cloakwork.evaluation.process_shape import FEW, MANY, RANKS
-from cloakwork.evaluation.stand_in import USUAL_CASES, StandInFacts, stand_in_facts
-from cloakwork.evaluation.utility import histogram
+from cloakwork.evaluation.control_flow import histogram
+from cloakwork.evaluation.stand_in import (
+    FEW,
+    MANY,
+    RANKS,
+    USUAL_CASES,
+    StandInFacts,
+    stand_in_facts,
+)
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.plan.policies import parse_policy
 from conftest import ROOT

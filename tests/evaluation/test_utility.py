@@ -16,19 +16,18 @@ import cloakwork
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.base.progress import silent
 from cloakwork.errors import MechanismError
-from cloakwork.evaluation import utility
-from cloakwork.evaluation.kept_utility import KeptUtility
-from cloakwork.evaluation.utility import (
+from cloakwork.evaluation import control_flow, utility
+from cloakwork.evaluation.control_flow import (
     Histogram,
     absolute_log_difference,
     dfg_edge_distance,
     dfg_frequency_distance,
     directly_follows,
     histogram,
-    measured,
     relative_log_similarity,
     true_variants,
 )
+from cloakwork.evaluation.utility import KeptUtility, measured
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.noise import reproducible
@@ -207,7 +206,7 @@ def test_a_solver_that_stops_early_is_no_answer(monkeypatch: pytest.MonkeyPatch)
         }
         for _ in "ab"
     )
-    monkeypatch.setattr(utility, "_ITERATIONS", 3)
+    monkeypatch.setattr(control_flow, "_ITERATIONS", 3)
     with (
         pytest.warns(UserWarning, match="numItermax"),
         pytest.raises(MechanismError, match="earth mover's distance was not found"),
@@ -276,7 +275,8 @@ def test_a_failure_to_measure_is_a_note(
         raise fault
 
     plan = cloakwork.make_plan(cloakwork.load_policy(ROOT / "policies" / "dp-control-flow.yaml"))
-    monkeypatch.setattr(utility, "compared", fails)
+    broken = utility.Measure("relative log similarity", fails)
+    monkeypatch.setattr(utility, "MEASURES", (broken,))
     release = cloakwork.apply(plan, hospital, ledger=ledger)
     report = internal_report(
         release, statement_of(release.plan, release.release_id, released=(), private=True)
@@ -284,7 +284,7 @@ def test_a_failure_to_measure_is_a_note(
     assert report.utility is not None
     assert report.utility.relative_log_similarity is None
     said = str(fault) or type(fault).__name__
-    assert report.utility.notes[0] == f"utility was not measured: {said}"
+    assert report.utility.notes[0] == f"relative log similarity: {said}"
     assert report.utility.notes[0] in internal_html(report)
 
 

@@ -8,8 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.evaluation.value_codes import coded
-from cloakwork.evaluation.whole_log import WholeLogUtility, compare_whole_logs, profile_distance
+from cloakwork.evaluation.distances import coded
+from cloakwork.evaluation.whole_log import (
+    WholeLogUtility,
+    compare_whole_logs,
+    profile_distance,
+    week_slots,
+)
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from contracts.sample_logs import BEGIN, log_of
 
@@ -67,6 +72,11 @@ def test_an_activity_without_a_name_is_left_out():
     assert compare_whole_logs(gap, source).waiting_times == 0
 
 
+def apart(stamps, others, days_from=None):
+    """The distance of two profiles of the week."""
+    return profile_distance(week_slots(stamps, days_from), week_slots(others, days_from))
+
+
 def test_hours_of_the_week():
     """Monday 0 o'clock UTC is the first hour, whatever the year; half of the events lie in another
     one.
@@ -74,11 +84,11 @@ def test_hours_of_the_week():
     monday = datetime(2024, 1, 1, tzinfo=UTC)
     stamps = np.array([monday.timestamp() * 1e6] * 4, np.int64)
     weeks_later = stamps + np.array([0, 7, 14, 700]) * 86_400_000_000
-    assert profile_distance(stamps, weeks_later, None) == 0
+    assert apart(stamps, weeks_later) == 0
     one_hour_later = stamps + np.array([0, 0, 1, 1]) * 3_600_000_000
-    assert profile_distance(stamps, one_hour_later, None) == 0.5
-    assert profile_distance(stamps, stamps[:0], None) == 1
-    assert profile_distance(stamps[:0], stamps, None) is None
+    assert apart(stamps, one_hour_later) == 0.5
+    assert apart(stamps, stamps[:0]) == 1
+    assert apart(stamps[:0], stamps) is None
 
 
 def test_weekdays_in_the_zone_of_the_log():
@@ -90,8 +100,8 @@ def test_weekdays_in_the_zone_of_the_log():
     july = int(datetime(2006, 7, 3, tzinfo=timezone(timedelta(hours=2))).timestamp() * 1e6)
     january = int(datetime(2006, 1, 2, tzinfo=winter).timestamp() * 1e6)
     mondays, tuesday = np.array([july, january]), np.array([january + 86_400_000_000])
-    assert profile_distance(mondays[:1], mondays[1:], epoch) == 0
-    assert profile_distance(mondays, tuesday, epoch) == 1
+    assert apart(mondays[:1], mondays[1:], epoch) == 0
+    assert apart(mondays, tuesday, epoch) == 1
     log, other = log_of(["a"], [[BEGIN]]), log_of(["a"], [[BEGIN + timedelta(days=1)]])
     found = compare_whole_logs(log, other, days_from=BEGIN)
     assert (found.weekdays, found.hours_of_week) == (1, None)

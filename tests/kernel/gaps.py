@@ -19,7 +19,7 @@ from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement, MeasureStep
-from cloakwork.testing.logs import BEGIN, log_of
+from cloakwork.testing.contract_logs import BEGIN, log_of
 
 ROLE, AGE = "org:role", "case:age"
 HOUR = 3_600_000_000

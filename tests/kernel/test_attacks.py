@@ -40,7 +40,7 @@ from cloakwork.mechanisms.steps import Measurement, MeasureStep
 from cloakwork.noise import reproducible
 from cloakwork.run.steps import GrantedStep
 from cloakwork.testing import prepare
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 from cloakwork_extras.trees.sacofa import measure_steps
 
 

@@ -18,6 +18,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.engines.measured import measured_of
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import PlanUnsound
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Clip, CustomQuery, Entries, Kernel, Laplace, NotGranted
 from cloakwork.kernel.vectors import Sums, added_up, answered, key_of
@@ -27,10 +28,8 @@ from cloakwork.mechanisms.registry import Package
 from cloakwork.noise import reproducible
 from cloakwork.run.steps import GrantedStep
 from cloakwork.testing import MechanismContract
-from cloakwork.testing.contract_logs import random_batches
-from cloakwork.testing.logs import BEGIN, log_of
+from cloakwork.testing.contract_logs import BEGIN, log_of, random_batches
 from cloakwork.testing.queries import cases_that_differ, queries_collected
-from cloakwork.testing.runs import run_step
 from kernel.asking import NOTHING, Open, noise_that_is_none
 from kernel.gaps import (
     AGE,

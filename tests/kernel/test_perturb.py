@@ -18,6 +18,7 @@ from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.engines.noised import raw_times
 from cloakwork.errors import MechanismError, PlanUnsound
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.kernel import Books
 from cloakwork.kernel.perturb import (
@@ -35,7 +36,6 @@ from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLapl
 from cloakwork.noise import Stream, reproducible
 from cloakwork.run.steps import GrantedStep, Outcome
 from cloakwork.testing.contract_logs import assert_same_log, random_batches
-from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
 from noisy_streams import SILENCE, chosen, drawing_from
 

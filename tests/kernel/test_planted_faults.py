@@ -28,6 +28,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.base.quantities import Frozen
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import (
     Books,
@@ -47,8 +48,7 @@ from cloakwork.mechanisms.base import Gives, Mechanism, Offer, Refusal, Theorem
 from cloakwork.mechanisms.steps import CASES_FROM_ANSWERS, Measurement, MeasureStep
 from cloakwork.noise import reproducible
 from cloakwork.testing import MechanismContract
-from cloakwork.testing.logs import log_of
-from cloakwork.testing.runs import run_step
+from cloakwork.testing.contract_logs import log_of
 from conftest import ROOT
 
 NOISE = DiscreteLaplace(scale=4.0)

@@ -12,6 +12,7 @@ import pytest
 from cloakwork.base.facts import Facts
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import MetricPrivacy
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
@@ -25,7 +26,6 @@ from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import reproducible
 from cloakwork.plan.planner import make_plan
 from cloakwork.testing.contract_logs import BATCH_LOG, assert_same_log, random_batches
-from cloakwork.testing.runs import run_step
 from plan.conftest import policy_of
 from plan.test_joint import spec
 from plan.toy_parts import ToyAttributes, ToyTimes, with_toys

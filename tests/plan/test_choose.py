@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.evaluation.scenarios import scenario
-from cloakwork.evaluation.utility import histogram, relative_log_similarity
+from cloakwork.evaluation.control_flow import histogram, relative_log_similarity
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Prediction
 from cloakwork.mechanisms.registry import Catalogue, catalogue
@@ -24,6 +23,7 @@ from cloakwork.plan.choose import choose_mechanism
 from cloakwork.policy.model import Mechanisms
 from cloakwork.testing import run_mechanism
 from plan.conftest import DP
+from scenarios import scenario
 
 GOAL = DifferentialPrivacy.model_validate(DP)
 

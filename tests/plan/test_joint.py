@@ -24,7 +24,7 @@ from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan, plan_file, replan
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.run.run import Run
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 from plan.conftest import policy_of
 from plan.toy_parts import PartParams, ToyAttributes, ToyTimes, with_toys
 

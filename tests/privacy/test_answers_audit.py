@@ -50,7 +50,7 @@ from cloakwork.mechanisms.variants.markov_params import (
     transitions_of,
 )
 from cloakwork.noise import reproducible
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 RUNS = 10_000
 

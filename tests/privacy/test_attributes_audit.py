@@ -27,7 +27,7 @@ from cloakwork.mechanisms.attributes.histogram import AttributesHistogram, Attri
 from cloakwork.mechanisms.attributes.tables import ValueShares
 from cloakwork.mechanisms.base import PartOfGoal
 from cloakwork.noise import reproducible
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 FACTS = Facts(domains={"drug": ("common", "rare"), "case:ward": ("a", "b")})
 COLUMNS = tuple(FACTS.domains)

@@ -14,7 +14,7 @@ from cloakwork.accounting.events import cost
 from cloakwork.base.facts import Facts
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
-from cloakwork.testing.withheld_answers import answers_withheld
+from cloakwork.testing.queries import answers_withheld
 from cloakwork_extras.networks.one_hot import Domain, domain_event
 from extras.networks.small_networks import (
     DOMAIN,

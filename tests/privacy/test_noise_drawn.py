@@ -26,12 +26,12 @@ from cloakwork.base.costs import (
 from cloakwork.base.exact import drawn_rate, drawn_scale, drawn_sigma
 from cloakwork.base.facts import Facts, Window
 from cloakwork.base.quantities import parse_duration
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Addresses, Stream, reproducible
-from cloakwork.testing.runs import run_step
 from measuring import release
 
 DAY = "2024-01-01T00:00:00Z"

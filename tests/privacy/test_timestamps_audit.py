@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from cloakwork.base.facts import Facts, Unit, Window
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
 from cloakwork.noise import Noise, Stream, reproducible
-from cloakwork.testing.runs import run_step
 from noisy_streams import HalfTheNoise, TwiceAveraged, drawing_from
 
 RUNS = 60_000

@@ -27,7 +27,7 @@ from cloakwork.mechanisms.timestamps.regressions import DurationRegression, GapR
 from cloakwork.mechanisms.timestamps.tables import HistogramParams
 from cloakwork.noise import Noise, reproducible
 from cloakwork.run.steps import GrantedStep
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 WINDOW = Window(start=UNIX_EPOCH, end=UNIX_EPOCH + timedelta(days=400))
 FACTS = Facts(window=WINDOW)

@@ -26,7 +26,7 @@ from cloakwork.noise import Noise, reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.run.run import Run
-from cloakwork.testing.logs import BEGIN, log_of
+from cloakwork.testing.contract_logs import BEGIN, log_of
 from plan.conftest import policy_of
 
 LONG = "CLOAKWORK_RUNS" in os.environ

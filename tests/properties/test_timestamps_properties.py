@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from cloakwork.base.facts import Facts, Window
 from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import secret
 from cloakwork.testing.contract_logs import assert_is_a_log
-from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
 
 GOALS = (

@@ -44,7 +44,7 @@ from cloakwork.run.search_cache import (
     decide_with_cache,
     typed_bytes,
 )
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 from conftest import EXAMPLES, ROOT, Said, hurried
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"

@@ -3,8 +3,8 @@
 import pytest
 
 from cloakwork.errors import MechanismError
-from cloakwork.testing.logs import log_of
-from cloakwork.testing.memberships import attack_membership
+from cloakwork.evaluation.membership import attack_membership
+from cloakwork.testing.contract_logs import log_of
 
 LOG = log_of(["ab"] * 20 + ["acb"] * 5)
 

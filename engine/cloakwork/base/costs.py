@@ -35,6 +35,14 @@ class Cost(Frozen):
 NOTHING = Cost(epsilon=0.0)
 
 
+def cost_text(cost: Cost | None, *, digits: int = 12) -> str:
+    """Epsilon, and delta where there is one; empty for no cost."""
+    if cost is None:
+        return ""
+    epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.{digits}g}"
+    return epsilon + (f", delta {cost.delta:.{digits}g}" if cost.delta else "")
+
+
 RARE: Final = 10
 """With delta above 0 the guessing advantage holds apart from outcomes of probability at most
 ``RARE * delta``.

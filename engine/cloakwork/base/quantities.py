@@ -11,6 +11,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     JsonValue,
     PlainSerializer,
     WithJsonSchema,
@@ -57,6 +58,13 @@ class Frozen(BaseModel):
         populate_by_name=True,
         allow_inf_nan=False,
     )
+
+
+def figure(title: str, description: str) -> Any:
+    """A field of a figure that may be missing, with its plain name and one line that explains it:
+    what the internal report prints.
+    """
+    return Field(default=None, title=title, description=description)
 
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}

@@ -85,7 +85,6 @@ def compare(
     """
     from cloakwork import api
     from cloakwork.authoring.sources import read_profile
-    from cloakwork.evaluation.compare import compare as compare_settings
     from cloakwork.mechanisms.devices import computed_on
     from cloakwork.report.comparison import comparison_html, print_comparison
     from cloakwork.report.render import check_file, write_file
@@ -101,7 +100,7 @@ def compare(
         check_file(html)
     training = computed_on(device)
     with progress_of(quiet=quiet) as reporter, training:
-        found = compare_settings(
+        found = api.compare(
             log,
             read,
             sweep=sweeps,
@@ -143,7 +142,7 @@ def utility(
     --column is for SOURCE. They read the raw log: never publish them, and choose no release by
     them.
     """
-    from cloakwork.evaluation.release_comparison import utility_of_logs
+    from cloakwork.evaluation.utility import measured
     from cloakwork.log.formats import read_log
     from cloakwork.publishing.opened import opened_log
     from cloakwork.report.comparison import utility_lines
@@ -156,7 +155,7 @@ def utility(
         reporter("reading both logs")
         before, after = read_log(source, columns=mapping), opened_log(release).log
         reporter("comparing them")
-        found = utility_of_logs(before, after)
+        found = measured(before, after)
     if as_json:
         click.echo(found.model_dump_json(indent=2))
     else:
@@ -211,7 +210,7 @@ def dp(
     what, is in the documentation (audit).
     """
     from cloakwork.base.progress import heard_by
-    from cloakwork.evaluation.audits import audit_mechanism, auditable
+    from cloakwork.evaluation.pairs import audit_mechanism, auditable
     from cloakwork.mechanisms.devices import computed_on
     from cloakwork.mechanisms.registry import catalogue
     from cloakwork.plan.sentences import proof_in_words
@@ -336,7 +335,7 @@ def risk(
         raise click.UsageError("--plot draws an attack on membership: add --membership RUNS")
     require_log(original)
     mapping = column_mapping(columns, original)
-    from cloakwork.evaluation.assess import risk as assess
+    from cloakwork.api import risk as assess
     from cloakwork.report.render import check_file, write_file
     from cloakwork.report.risk import membership_svg, risk_page, risk_screen
 

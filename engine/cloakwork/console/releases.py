@@ -7,11 +7,11 @@ from urllib.parse import quote
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from cloakwork import api
+from cloakwork.api import risk
 from cloakwork.base.errors import VerificationFailed
 from cloakwork.console.guard import REPORT_POLICY
 from cloakwork.console.visits import JobProgress, JobResult, Visit
 from cloakwork.console.workplace import STATEMENT, OutsideFolder
-from cloakwork.evaluation.assess import risk
 from cloakwork.evaluation.risk_figures import RiskReport
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.publish import pack as pack_release

@@ -8,6 +8,7 @@ from typing import Final
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from cloakwork import api
+from cloakwork.api import compare
 from cloakwork.authoring.advice import lint_dataset
 from cloakwork.authoring.sources import read_profile
 from cloakwork.authoring.suggestion import AUDIENCES, GOALS, SuggestionRequest
@@ -25,11 +26,9 @@ from cloakwork.console.visits import (
     policy_source,
 )
 from cloakwork.console.workplace import OutsideFolder, read_policy_text, write_text
-from cloakwork.evaluation.compare import compare
-from cloakwork.evaluation.comparison_messages import beside_lines
 from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.lint import lint
-from cloakwork.report.comparison import comparison_html, table_rows
+from cloakwork.report.comparison import beside_lines, comparison_html, table_rows
 from cloakwork.report.failures import noting_remains
 from cloakwork.report.outcome import outcome
 from cloakwork.report.plan_screen import branches, plan_sections

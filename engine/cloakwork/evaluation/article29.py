@@ -9,21 +9,209 @@ none, the control here is the release without the target's own case, as far as i
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.evaluation.case_table import CaseTable
+from cloakwork.base.naming import values_of
+from cloakwork.evaluation.attacked import AttackedLogs
+from cloakwork.evaluation.bounds import excess
+from cloakwork.evaluation.coded import CodedLog, codes_together
+from cloakwork.evaluation.risk_figures import Attack
 
+MOST_TARGETS: Final = 500
 TOLERANCE: Final = 0.05
 """A guessed number counts as right within this share of the true one."""
 COLUMNS_OF_A_PREDICATE: Final = 3
 _SAME: Final = 1e-12
 """Distances that differ by less are the same: sums of numbers are rounded."""
+_WIDE: Final = 0.5
+_MANY: Final = 100
+"""Targets of which alone bounds are not wide."""
+_FLOW: Final = ("number of events", "first activity", "last activity", "sequence")
+"""Columns of a case table that its sequence decides."""
 
 Posterior = Callable[[int], Floats]
 """For a case of the source, how likely each released case is to be the one made from it."""
+
+
+def article_29(attacked: AttackedLogs) -> Iterator[Attack]:
+    """Singling out, linkability, and the inference of each attribute; without attributes, of the
+    last activity. Before: the log released as it is.
+    """
+    control = [] if attacked.control is None else [attacked.control]
+    logs = [attacked.source, attacked.source, *control]
+    tables = case_tables(logs, attacked.of_cases, attacked.of_events)
+
+    def itself(case: int) -> Floats:
+        return np.asarray(np.arange(attacked.source.cases) == case, np.float64)
+
+    both = [ReleaseAttacked(tables[0], tables[1], itself, *tables[2:])]
+    if attacked.released is not None:
+        in_both = attacked.in_both
+        links = attacked.links()
+        tables = case_tables([attacked.source, attacked.released, *control], *in_both)
+        both.append(ReleaseAttacked(tables[0], tables[1], links.posterior, *tables[2:]))
+    targets = attacked.targets[:MOST_TARGETS]
+    for result in _results(both, targets, attacked):
+        yield result
+        for share in (result.before, result.after):
+            wide = share is not None and share.high - share.low > _WIDE
+            if wide and len(targets) >= _MANY:
+                attacked.note(
+                    f"the bounds of {result.name} are wide as its control succeeds nearly "
+                    "always, so that hardly anything is left to be found beyond it"
+                )
+
+
+def _results(
+    both: Sequence["ReleaseAttacked"], targets: Ints, attacked: AttackedLogs
+) -> Iterator[Attack]:
+    """The attacks on the log itself and, if there is one, on its release."""
+    control = (
+        "the release without the case"
+        if attacked.control is None
+        else "cases that are not in the log"
+    )
+
+    def result(name: str, knows: str, tried: Sequence[Tries]) -> Attack:
+        shares = [excess(each.attack, each.control) if each.attack else None for each in tried]
+        return Attack(
+            name=name,
+            knows=knows,
+            before=shares[0],
+            after=shares[1] if len(shares) > 1 else None,
+            control=control,
+        )
+
+    attacked.reporter("singling out")
+    yield result(
+        "singling-out",
+        "the release: a predicate of 3 columns that holds of one case only",
+        [each.singling_out(len(targets), attacked.seed) for each in both],
+    )
+    source = both[0].source
+    rest = [name for name in source.names if name not in _FLOW]
+    secrets = sorted(source.attributes) or ["last activity"]
+    linked, inferred = [], []
+    for each in both:
+        attacked.reporter("linkability and inference")
+        names = each.source.names
+        known = [name for name in rest if name in names]
+        there = [secret for secret in secrets if secret in names]
+        of_release = each.guesses(targets, (_FLOW, known) if known else None, there)
+        linked.append(of_release[0])
+        inferred.append(of_release[1])
+    if rest:
+        words = f"the sequence of a case, and apart from it: {', '.join(rest)}"
+        yield result("linkability", words, linked)
+    nothing = Tries([], [])
+    for secret in secrets:
+        tried = [found.get(secret, nothing) for found in inferred]
+        yield result(f"inference/{secret}", f"all of a case but: {secret}", tried)
+
+
+@dataclass(frozen=True)
+class CaseTable:
+    """One row a case: columns of numbers and of categories, for tables that were made together.
+
+    - ``numbers``: float64, shape (cases, numeric columns), divided by how far the values of all
+      tables lie apart; NaN where there is none. ``categories``: int64, shape (cases, others).
+    - ``numeric``, ``categorical``: the names. ``attributes``: the names that are attributes of the
+      log; the other columns are of its control flow and times.
+    """
+
+    numeric: tuple[str, ...]
+    categorical: tuple[str, ...]
+    numbers: Floats
+    categories: Ints
+    attributes: frozenset[str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns."""
+        return (*self.numeric, *self.categorical)
+
+    def distances(self, table: "CaseTable", row: int) -> dict[str, Floats]:
+        """How far each case is from a row of another table, by each column, from 0 to 1: Gower's
+        distance is their sum. Each of shape (cases,).
+        """
+        apart = {}
+        for place, name in enumerate(self.numeric):
+            away = np.abs(self.numbers[:, place] - table.numbers[row, place])
+            apart[name] = np.nan_to_num(away, copy=False, nan=1.0)
+        for place, name in enumerate(self.categorical):
+            other = self.categories[:, place] != table.categories[row, place]
+            apart[name] = other.astype(np.float64)
+        return apart
+
+
+def case_tables(
+    logs: Sequence[CodedLog], of_cases: Sequence[str], of_events: Sequence[str]
+) -> list[CaseTable]:
+    """A table for each log, with its sequences, its times where all have some, and the named
+    attributes; of an event's attribute, the first value of the case.
+    """
+    # Of each column the values in each of the logs.
+    numbers = {"number of events": [_floats(np.diff(log.offsets)) for log in logs]}
+    if all(log.times is not None for log in logs):
+        numbers["start"] = [_floats(log.starts) for log in logs]
+        numbers["duration"] = [_floats(log.durations) for log in logs]
+    categories = {
+        "first activity": [log.codes[log.offsets[:-1]] for log in logs],
+        "last activity": [log.codes[log.offsets[1:] - 1] for log in logs],
+        "sequence": _sequences(logs),
+    }
+    named = [(name, [values_of(log.log.cases, name) for log in logs]) for name in of_cases]
+    named += [(name, [_first_values(log, name) for log in logs]) for name in of_events]
+    for name, columns in named:
+        if all(column.dtype.is_numeric() for column in columns):
+            numbers[name] = [_floats(column.cast(pl.Float64).to_numpy()) for column in columns]
+        else:
+            categories[name] = codes_together(columns)
+    scaled = {name: _scaled(columns) for name, columns in numbers.items()}
+    return [
+        CaseTable(
+            numeric=tuple(scaled),
+            categorical=tuple(categories),
+            numbers=np.stack([columns[place] for columns in scaled.values()]).T,
+            categories=np.stack([columns[place] for columns in categories.values()]).T,
+            attributes=frozenset(name for name, _ in named),
+        )
+        for place in range(len(logs))
+    ]
+
+
+def _floats(values: Ints | Floats) -> Floats:
+    """Infinite ones are as good as missing: no number is near them."""
+    found = values.astype(np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _scaled(columns: Sequence[Floats]) -> list[Floats]:
+    """Divided by how far all values lie apart, so that two are at most 1 apart."""
+    known = np.concatenate(columns)
+    known = known[~np.isnan(known)]
+    span = float(np.ptp(known)) if len(known) else 0.0
+    return [column / (span or 1.0) for column in columns]
+
+
+def _sequences(logs: Sequence[CodedLog]) -> list[Ints]:
+    """The sequence of each case by one numbering."""
+    number: dict[tuple[int, ...], int] = {}
+    for log in logs:
+        for sequence in log.sequences:
+            number.setdefault(sequence, len(number))
+    return [np.array([number[each] for each in log.sequences])[log.variant] for log in logs]
+
+
+def _first_values(log: CodedLog, name: str) -> pl.Series:
+    table = pl.DataFrame({"case": log.log.case_of, "value": values_of(log.log.events, name)})
+    value = pl.col("value").drop_nulls().first()
+    return table.group_by("case", maintain_order=True).agg(value).sort("case")["value"]
 
 
 class Tries(NamedTuple):
@@ -31,6 +219,11 @@ class Tries(NamedTuple):
 
     attack: list[float]
     control: list[float]
+
+
+Halves = tuple[Sequence[str], Sequence[str]]
+Success = Callable[[Sequence[Ints]], float]
+"""By the nearest released cases by one distance or two, the chance that a guess is right."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +238,7 @@ class ReleaseAttacked:
     others: CaseTable | None = None
 
     def guesses(
-        self,
-        targets: Ints,
-        halves: tuple[Sequence[str], Sequence[str]] | None,
-        secrets: Sequence[str],
+        self, targets: Ints, halves: Halves | None, secrets: Sequence[str]
     ) -> tuple[Tries, dict[str, Tries]]:
         """Linkability, and the inference of each secret.
 
@@ -81,7 +271,7 @@ class ReleaseAttacked:
         self,
         table: CaseTable,
         row: int,
-        halves: tuple[Sequence[str], Sequence[str]] | None,
+        halves: Halves | None,
         secrets: Sequence[str],
         own: int | None,
     ) -> Iterator[tuple[float, float]]:
@@ -94,20 +284,18 @@ class ReleaseAttacked:
             yield _with_and_without(_in_common, sums, own)
         every = np.sum(list(apart.values()), axis=0) if secrets else np.zeros(0)
         for secret in secrets:
-
-            def guessed(found: Sequence[Ints], secret: str = secret) -> float:
-                return self._guessed(table, row, secret, found[0])
-
+            guessed = partial(self._guessed, table, row, secret)
             yield _with_and_without(guessed, [every - apart[secret]], own)
 
-    def _guessed(self, table: CaseTable, row: int, secret: str, found: Ints) -> float:
+    def _guessed(self, table: CaseTable, row: int, secret: str, found: Sequence[Ints]) -> float:
         """How likely one of the released cases ``found`` tells a row's secret."""
+        (cases,) = found
         if secret in self.source.categorical:
             place = self.source.categorical.index(secret)
-            same = self.released.categories[found, place] == table.categories[row, place]
+            same = self.released.categories[cases, place] == table.categories[row, place]
             return float(same.mean())
         place = self.source.numeric.index(secret)
-        true, guesses = table.numbers[row, place], self.released.numbers[found, place]
+        true, guesses = table.numbers[row, place], self.released.numbers[cases, place]
         if np.isnan(true):
             return float(np.isnan(guesses).mean())
         return float((np.abs(guesses - true) <= TOLERANCE * np.abs(true)).mean())
@@ -139,20 +327,19 @@ class ReleaseAttacked:
         case fulfils: a number at least or at most as far from the middle, the same category.
         """
         draws = np.random.default_rng([seed, 29])
-        names = self.released.names
-        middles = [_middle(column) for column in self.released.numbers.T]
+        released, columns = self.released, len(self.released.names)
+        middles = [_middle(column) for column in released.numbers.T]
         seen: set[tuple[object, ...]] = set()
         for _ in range(20 * number):
             if len(seen) == number:
                 return
-            record = int(draws.integers(len(self.released.numbers)))
-            size = min(COLUMNS_OF_A_PREDICATE, len(names))
-            chosen = sorted(draws.choice(len(names), size, replace=False).tolist())
-            predicate = _predicate(self.released, record, chosen, middles)
-            found = predicate(self.released)
-            values = (self.released.numbers[record], self.released.categories[record])
-            key = (*chosen, *(np.concatenate(values)[chosen].tolist()))
-            if found.sum() == 1 and key not in seen:
+            record = int(draws.integers(len(released.numbers)))
+            size = min(COLUMNS_OF_A_PREDICATE, columns)
+            chosen = sorted(draws.choice(columns, size, replace=False).tolist())
+            predicate = _predicate(released, record, chosen, middles)
+            values = np.concatenate([released.numbers[record], released.categories[record]])
+            key = (*chosen, *values[chosen].tolist())
+            if predicate(released).sum() == 1 and key not in seen:
                 seen.add(key)
                 yield record, predicate
 
@@ -163,7 +350,7 @@ def _in_common(found: Sequence[Ints]) -> float:
 
 
 def _with_and_without(
-    success: Callable[[Sequence[Ints]], float], apart: Sequence[Floats], own: int | None
+    success: Success, apart: Sequence[Floats], own: int | None
 ) -> tuple[float, float]:
     """The success with the nearest cases by each of the distances, and without one case."""
     found = [_nearest(each) for each in apart]

@@ -1,4 +1,6 @@
-"""Logs as numbers: activities by one alphabet that several logs share, and times as integers."""
+"""Logs as numbers: activities by one alphabet that several logs share, times as integers, and the
+attributes that an attacker may know.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +13,23 @@ import polars as pl
 
 from cloakwork.base.arrays import Bools, Ints
 from cloakwork.base.errors import LogError
+from cloakwork.base.naming import values_of
+from cloakwork.evaluation.distances import joint_codes
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
+from cloakwork.plan.model import Plan
 
 SECOND: Final = 1_000_000
 HOUR: Final = 3_600 * SECOND
 DAY: Final = 24 * HOUR
 """In microseconds."""
+
+MOST_KNOWN: Final = 5
+"""Attributes of cases, and of events, that an attacker is taken to know: those with the fewest
+values."""
+
+_STANDARD: Final = frozenset({CASE_ID, ACTIVITY, TIMESTAMP})
+_IDENTIFYING: Final = 0.9
 
 
 @dataclass(frozen=True)
@@ -84,41 +96,33 @@ class CodedLog:
         return np.array([(*each[:3], -1, -1, -1)[:3] for each in self.sequences], np.int64)
 
     @cached_property
-    def _by_variant(self) -> tuple[Ints, Ints]:
+    def cases_of(self) -> list[Ints]:
+        """The cases of each variant: int64, ascending."""
         order = np.argsort(self.variant, kind="stable")
-        return order, np.concatenate([[0], np.cumsum(self.sizes)])
-
-    def cases_of(self, variant: int) -> Ints:
-        """The cases of a variant: int64, ascending."""
-        order, begins = self._by_variant
-        return order[begins[variant] : begins[variant + 1]]
+        return np.split(order, np.cumsum(self.sizes)[:-1])
 
     @cached_property
-    def _times_seen(self) -> dict[int, Ints]:
-        return {}
-
-    def times_of(self, variant: int) -> Ints:
-        """The times of a variant's cases: int64, shape (cases of it, events)."""
-        if variant not in self._times_seen:
-            rows = self.offsets[self.cases_of(variant)][:, None]
-            places = rows + np.arange(len(self.sequences[variant]))
-            self._times_seen[variant] = self.clock[places]
-        return self._times_seen[variant]
+    def times_of(self) -> list[Ints]:
+        """The times of each variant's cases: int64, shape (cases of it, events)."""
+        first = [self.offsets[cases][:, None] for cases in self.cases_of]
+        return [
+            self.clock[begins + np.arange(len(sequence))]
+            for begins, sequence in zip(first, self.sequences, strict=True)
+        ]
 
     @cached_property
-    def _by_activity(self) -> dict[int, tuple[Ints, Ints, Ints]]:
-        return {}
-
-    def occurrences(self, activity: int) -> tuple[Ints, Ints, Ints]:
-        """The events of an activity: their rows, the cases that have some, and where in the rows
+    def occurrences(self) -> list[tuple[Ints, Ints, Ints]]:
+        """The events of each activity: their rows, the cases that have some, and where in the rows
         each of these begins.
         """
-        if activity not in self._by_activity:
-            rows = np.flatnonzero(self.codes == activity)
+        order = np.argsort(self.codes, kind="stable")
+        sizes = np.bincount(self.codes, minlength=len(self.alphabet))
+        found = []
+        for rows in np.split(order, np.cumsum(sizes)[:-1]):
             case = self.log.case_of[rows]
             begins = np.flatnonzero(np.diff(case, prepend=-1))
-            self._by_activity[activity] = (rows, case[begins], begins)
-        return self._by_activity[activity]
+            found.append((rows, case[begins], begins))
+        return found
 
     def contains_in_order(self, known: Sequence[int], among: Bools) -> Bools:
         """Which of the variants marked by ``among`` have the activities ``known`` in this order,
@@ -136,12 +140,17 @@ def code_logs(*logs: EventLog) -> tuple[CodedLog, ...]:
     no event.
     """
     kept = [log.keep_cases(np.flatnonzero(np.diff(log.offsets) > 0)) for log in logs]
+    if any(log.events.height == 0 for log in kept):
+        raise LogError("log", "has no events, so there is nothing to attack")
+    named = []
     for log in kept:
-        if log.events.height == 0:
-            raise LogError("log", "has no events, so there is nothing to attack")
-    labels = [log.events[ACTIVITY].cast(pl.String).fill_null("") for log in kept]
-    alphabet = pl.concat([each.unique() for each in labels]).unique().sort()
-    return tuple(_code_log(log, text, alphabet) for log, text in zip(kept, labels, strict=True))
+        labels = log.events[ACTIVITY].cast(pl.String).fill_null("")
+        named.append(replace(log, events=log.events.with_columns(labels.alias(ACTIVITY))))
+    codes, alphabet = joint_codes(*(log.events[ACTIVITY] for log in named))
+    return tuple(
+        _code_log(log, labelled, of_events, alphabet)
+        for log, labelled, of_events in zip(kept, named, codes, strict=True)
+    )
 
 
 def code_cases(
@@ -155,43 +164,22 @@ def code_cases(
     clock = pl.Series(times, dtype=pl.Int64).cast(TIME_TYPE)
     events = pl.DataFrame({ACTIVITY: labels[codes], TIMESTAMP: clock})
     cases = pl.DataFrame({CASE_ID: np.arange(len(sequences))}).cast(pl.String)
-    offsets = np.cumsum([0, *map(len, sequences)])
-    return _code_log(EventLog(events, cases, offsets), events[ACTIVITY], labels)
+    log = EventLog(events, cases, np.cumsum([0, *map(len, sequences)]))
+    return _code_log(log, log, codes, alphabet)
 
 
-def at_other_times(log: CodedLog, seed: int) -> CodedLog:
-    """The same cases some whole weeks earlier or later, inside the span of the log (of a short log,
-    some eighths of it), and each step longer or shorter by a third or so: cases like those of the
-    log that are not in it.
-    """
-    draws = np.random.default_rng([seed, 3])
-    first, span = int(log.starts.min()), int(np.ptp(log.starts)) + 1
-    unit = 7 * DAY if span >= 56 * DAY else max(1, span // 8)
-    number = max(2, -(-span // unit))
-    moved = log.starts - first + unit * draws.integers(1, number, log.cases)
-    starts = first + moved % (number * unit)
-    steps = np.diff(log.clock, prepend=log.clock[0])
-    steps = np.round(steps * np.exp(draws.normal(0, 0.3, len(steps)))).astype(np.int64)
-    steps[log.offsets[:-1]] = 0
-    passed = np.cumsum(steps)
-    times = np.repeat(starts - passed[log.offsets[:-1]], np.diff(log.offsets)) + passed
-    return replace(log, times=times)
-
-
-def _code_log(log: EventLog, labels: pl.Series, alphabet: pl.Series) -> CodedLog:
-    codes = labels.cast(pl.Enum(alphabet)).to_physical().cast(pl.Int64).to_numpy()
-    named = EventLog(log.events.with_columns(labels.alias(ACTIVITY)), log.cases, log.offsets)
-    found = variants_of(named)
-    index = {label: place for place, label in enumerate(alphabet)}
-    shared = np.array([index[label] for label in found.alphabet], np.int64)
-    sequences = tuple(tuple(shared[found[row]].tolist()) for row in range(len(found)))
+def _code_log(log: EventLog, labelled: EventLog, codes: Ints, alphabet: Sequence[str]) -> CodedLog:
+    """``labelled``: the log with a text for each activity, the codes of which are ``codes``."""
+    found = variants_of(labelled)
+    code_of = {label: code for code, label in enumerate(alphabet)}
+    shared = np.array([code_of[label] for label in found.alphabet], np.int64)
     return CodedLog(
         log=log,
         alphabet=tuple(alphabet),
         codes=codes,
         times=_filled_times(log),
         variant=found.of_case,
-        sequences=sequences,
+        sequences=tuple(tuple(shared[found[row]].tolist()) for row in range(len(found))),
         sizes=found.counts,
     )
 
@@ -209,3 +197,110 @@ def _filled_times(log: EventLog) -> Ints | None:
         table = pl.DataFrame({"case": log.case_of, "time": times})
         times = table.select(filled.fill_null(value.min())).to_series()
     return times.to_numpy().astype(np.int64)
+
+
+def at_other_times(log: CodedLog, seed: int) -> CodedLog:
+    """The same cases some whole weeks earlier or later, inside the span of the log (of a short log,
+    some eighths of it), and each step longer or shorter by a third or so: cases like those of the
+    log that are not in it.
+    """
+    draws = np.random.default_rng([seed, 3])
+    first, span = int(log.starts.min()), int(np.ptp(log.starts)) + 1
+    unit = 7 * DAY if span >= 56 * DAY else max(1, span // 8)
+    number = max(2, -(-span // unit))
+    moved = log.starts - first + unit * draws.integers(1, number, log.cases)
+    starts = first + moved % (number * unit)
+    # Each step takes another time; then each case begins at its new start.
+    steps = np.diff(log.clock, prepend=log.clock[0])
+    steps = np.round(steps * np.exp(draws.normal(0, 0.3, len(steps)))).astype(np.int64)
+    steps[log.offsets[:-1]] = 0
+    passed = np.cumsum(steps)
+    begins = np.repeat(starts - passed[log.offsets[:-1]], np.diff(log.offsets))
+    return replace(log, times=begins + passed)
+
+
+@dataclass(frozen=True)
+class CodedAttributes:
+    """Values as numbers; equal values of two logs that were coded together have equal numbers.
+
+    ``of_cases`` and ``of_events``: names. ``cases``: int64, shape (cases, names); ``events``:
+    int64, shape (events, names).
+    """
+
+    of_cases: tuple[str, ...]
+    of_events: tuple[str, ...]
+    cases: Ints
+    events: Ints
+
+
+def known_attributes(log: EventLog) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The attributes of cases and of events that an attacker may know: neither constant nor, like
+    an identifier, a text that is hardly ever the same twice.
+    """
+    return _knowable(log.cases), _knowable(log.events)
+
+
+def _knowable(table: pl.DataFrame) -> tuple[str, ...]:
+    distinct: dict[str, int] = {}
+    for name in table.columns:
+        values = values_of(table, name)
+        there = len(values) - values.null_count()
+        number = values.n_unique()
+        is_text = values.dtype == pl.String
+        if name in _STANDARD or number < 2 or (is_text and number > _IDENTIFYING * there):
+            continue
+        distinct[name] = number
+    return tuple(sorted(distinct, key=lambda name: distinct[name])[:MOST_KNOWN])
+
+
+def code_attributes(
+    logs: Sequence[CodedLog], of_cases: Sequence[str], of_events: Sequence[str]
+) -> list[CodedAttributes]:
+    """The named attributes of ``logs``, which all have them."""
+    of_case = [
+        codes_together([values_of(each.log.cases, name) for each in logs]) for name in of_cases
+    ]
+    of_event = [
+        codes_together([values_of(each.log.events, name) for each in logs]) for name in of_events
+    ]
+    found = []
+    for place, each in enumerate(logs):
+        cases = _columns([codes[place] for codes in of_case], each.cases)
+        events = _columns([codes[place] for codes in of_event], each.log.events.height)
+        found.append(CodedAttributes(tuple(of_cases), tuple(of_events), cases, events))
+    return found
+
+
+def codes_together(columns: Sequence[pl.Series]) -> list[Ints]:
+    """Values as numbers, one numbering for all columns; a missing value is an empty text."""
+    return joint_codes(*(column.cast(pl.String).fill_null("") for column in columns))[0]
+
+
+def _columns(columns: Sequence[Ints], rows: int) -> Ints:
+    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), np.int64)
+
+
+def same_values(before: pl.Series, after: pl.Series) -> bool:
+    """Whether the released values are those of the source, not others in their place."""
+    known = set(before.cast(pl.String).drop_nulls().unique())
+    found = after.cast(pl.String).drop_nulls().unique()
+    return not len(found) or sum(value in known for value in found) > len(found) / 2
+
+
+def kept_attributes(before: EventLog, after: EventLog, plan: Plan | None) -> tuple[str, ...]:
+    """The attributes of cases that a release left as they were: by its plan, else those whose
+    values are as often there as in the log.
+    """
+    kept = []
+    for name in after.cases.columns:
+        if name in _STANDARD or name not in before.cases.columns:
+            continue
+        old, new = (values_of(log.cases, name).cast(pl.String) for log in (before, after))
+        treated = None if plan is None else plan.treated(name)
+        if treated is not None:
+            is_kept = treated.treatment == "keep" and same_values(old, new)
+        else:
+            is_kept = old.sort().equals(new.sort())
+        if is_kept:
+            kept.append(name)
+    return tuple(kept)

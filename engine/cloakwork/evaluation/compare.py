@@ -1,11 +1,25 @@
-"""``compare``: settings beside each other, before one is chosen."""
+"""Settings beside each other, before one is chosen.
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+What the settings run on is decided by what all of them guarantee. Whoever compares chooses
+afterwards, and what a choice depends on is part of what is released (``privacy.md`` 3.7, 3.8). So
+one source serves all settings, and the guarantee that allows the least decides:
+
+- one that hides who is in the log (differential privacy of whole units), or local privacy: a
+  stand-in, made of public facts. The log is not read;
+- one that takes everything but times as known (metric privacy of times, differential privacy of
+  times given the order of events): the log with invented times, in the order of the log's own;
+- only such as are counted on the release: the log.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cloakwork.api import budget, load_policy
+import numpy as np
+import polars as pl
+
+from cloakwork.base.costs import cost_text, guessing_advantage
 from cloakwork.base.errors import (
     BudgetExceeded,
     CloakworkError,
@@ -14,12 +28,21 @@ from cloakwork.base.errors import (
     PlanImpossible,
     first_line,
 )
-from cloakwork.base.progress import Reporter, silent
-from cloakwork.evaluation.compared_source import SettingSource, source_kind
-from cloakwork.evaluation.comparison_messages import attack_bounds, costs, in_few_words
-from cloakwork.evaluation.comparison_model import ComparedSetting, Comparison, SourceKind
-from cloakwork.evaluation.measuring import run_figures, summary
-from cloakwork.evaluation.stand_in import StandInFacts, stand_in_facts
+from cloakwork.base.lineage import METADATA, TIMESTAMPS
+from cloakwork.base.naming import values_of
+from cloakwork.base.progress import Reporter
+from cloakwork.base.quantities import format_duration
+from cloakwork.engines.memory import in_memory
+from cloakwork.evaluation.comparison_model import (
+    AttackBound,
+    ComparedSetting,
+    Comparison,
+    FigureSpread,
+    SettingFigures,
+    SourceKind,
+)
+from cloakwork.evaluation.control_flow import histogram, relative_log_similarity
+from cloakwork.evaluation.stand_in import RunSeed, StandInFacts, stand_in_facts
 from cloakwork.evaluation.sweeping import (
     PolicySetting,
     Sweep,
@@ -28,21 +51,33 @@ from cloakwork.evaluation.sweeping import (
     settings_of,
     sweep_of,
 )
+from cloakwork.evaluation.times import TimeUtility, compare_times_of_batches, rewrites_only_times
+from cloakwork.evaluation.utility import whole_log_utility
+from cloakwork.guarantees import ConfidenceBound, Guarantee
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.handle import LogHandle
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.model import Plan
+from cloakwork.noise import reproducible
+from cloakwork.plan.budget import reservation_request
+from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.run.reading import log_in_memory, read_under
+from cloakwork.run.run import Observer, Run
 from cloakwork.run.search_cache import SearchCache
 
 if TYPE_CHECKING:
     import pandas as pd
-    import polars as pl
 
-Sweeps = Mapping[str, Iterable[Values]] | Sequence[str]
+RUNS_OF_STAND_IN: Final = 3
+"""Runs for each invented process."""
+
+RUNS_OF_TIMES: Final = 3
+
+MOST_PAIRS: Final = 6_000_000
+"""Pairs of variants to compare; of more, the similarity is left out."""
 
 _SEARCHING: Final = "kanon/auto"
 _SEARCH_SECONDS: Final = 1.0
@@ -63,47 +98,39 @@ _NOTICES: Final[Mapping[SourceKind, tuple[str, ...]]] = {
 }
 """What must be known before a figure is read."""
 
+Sweeps = Mapping[str, Iterable[Values]] | Sequence[str]
 
-def compare(
+
+def compare_settings(
     log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
-    policies: Policy | str | Path | Sequence[Policy | str | Path],
+    policies: Sequence[Policy],
     *,
-    sweep: Sweeps = (),
-    ledger: Ledger | str | None = None,
-    columns: dict[str, str] | None = None,
-    profile: Profile | None = None,
-    cases: int | None = None,
-    window: str | None = None,
-    reporter: Reporter = silent,
+    sweep: Sweeps,
+    ledger: Ledger,
+    columns: dict[str, str] | None,
+    profile: Profile | None,
+    cases: int | None,
+    window: str | None,
+    reporter: Reporter,
 ) -> Comparison:
-    """What each setting guarantees, costs, and leaves of the log; the ledger notes that settings
-    were compared, and is charged nothing.
-
-    ``log``: as for ``apply``; it is not opened where a setting asks for differential privacy of
-    whole units or local privacy. ``sweep``: values by the name of a guarantee's number, such as
-    ``{"k": [5, 10]}``, or texts such as ``"k=5,10"``. ``profile``: one that was bought.
-    ``cases``: how many cases the log has, where that is public. ``window``: as for ``make_plan``.
-    Raises CloakworkError, or one of its kinds, for what concerns all settings; what concerns one
-    is said there.
-    """
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    chosen = _policies(policies, book)
-    settings = settings_of(chosen, _sweeps(sweep))
-    dataset = _dataset(chosen)
+    """See ``cloakwork.compare``."""
+    if not policies:
+        raise CloakworkError("compare: needs a policy")
+    settings = settings_of(policies, _sweeps(sweep))
+    dataset = _dataset(policies)
     if isinstance(log, str | Path):
         _require_file(Path(log))
     # Sweeps change what is guaranteed, never which kinds of guarantees there are.
-    kind = source_kind(chosen)
-    facts = None if kind == "log" else stand_in_facts(chosen, profile, cases)
-    book.record_event("compared", dataset, _event(chosen, settings, kind))
-    opened = None if kind == "stand-in" else _opened(log, chosen, columns, reporter)
+    kind = source_kind(policies)
+    facts = None if kind == "log" else stand_in_facts(policies, profile, cases)
+    ledger.record_event("compared", dataset, _event(policies, settings, kind))
+    opened = None if kind == "stand-in" else _opened(log, policies, columns, reporter)
     trial = _Trial(
         source=SettingSource(kind, facts, opened),
-        book=book,
+        ledger=ledger,
         profile=profile,
         window=window,
         searches=None if kind == "stand-in" else SearchCache.of_user(),
-        reporter=reporter,
     )
     rows = []
     for place, setting in enumerate(settings, start=1):
@@ -119,34 +146,6 @@ def compare(
     )
 
 
-def _of_window(kind: SourceKind, window: str | None) -> tuple[str, ...]:
-    if window is None or kind == "log":
-        return ()
-    return (
-        f"Cases of window {window} are drawn by invented starts: how many there are, and which, "
-        "says nothing of the log's own window.",
-    )
-
-
-def _policies(
-    given: Policy | str | Path | Sequence[Policy | str | Path], book: Ledger
-) -> tuple[Policy, ...]:
-    listed = [given] if isinstance(given, Policy | str | Path) else list(given)
-    if not listed:
-        raise CloakworkError("compare: needs a policy")
-    return tuple(
-        each if isinstance(each, Policy) else load_policy(each, ledger=book) for each in listed
-    )
-
-
-def _sweeps(given: Sweeps) -> tuple[Sweep, ...]:
-    if isinstance(given, str):
-        return (read_sweep(given),)
-    if isinstance(given, Mapping):
-        return tuple(sweep_of(name, values) for name, values in given.items())
-    return tuple(map(read_sweep, given))
-
-
 def _dataset(policies: Sequence[Policy]) -> str:
     """The dataset that all policies are about; refuses several, as one log is of one."""
     names = list(dict.fromkeys(policy.metadata.dataset for policy in policies))
@@ -158,9 +157,27 @@ def _dataset(policies: Sequence[Policy]) -> str:
     return names[0]
 
 
+def _sweeps(given: Sweeps) -> list[Sweep]:
+    if isinstance(given, str):
+        return [read_sweep(given)]
+    if isinstance(given, Mapping):
+        return [sweep_of(name, values) for name, values in given.items()]
+    return [read_sweep(text) for text in given]
+
+
 def _require_file(path: Path) -> None:
     if not path.is_file():
         raise LogError(path, "is a folder" if path.is_dir() else "there is no such file")
+
+
+def source_kind(policies: Sequence[Policy]) -> SourceKind:
+    """What may be looked at before choosing between ``policies``."""
+    noised = [goal for policy in policies for goal in policy.goals() if goal.price() is not None]
+    if not noised:
+        return "log"
+    given = all(goal.takes_columns_as_known() for goal in noised)
+    over = {column for goal in noised for column in goal.over}
+    return "log-with-invented-times" if given and over == {TIMESTAMPS} else "stand-in"
 
 
 def _event(
@@ -182,14 +199,6 @@ def _event(
     return {"policies": named, "settings": tried, "measured_on": kind}
 
 
-def _assumed(facts: StandInFacts | None, kind: SourceKind) -> tuple[str, ...]:
-    if facts is None:
-        return ()
-    if kind == "stand-in":
-        return facts.assumed
-    return tuple(line for line in facts.assumed if "window" in line or "longest_gap" in line)
-
-
 def _opened(
     log: Any, policies: Sequence[Policy], columns: dict[str, str] | None, reporter: Reporter
 ) -> EventLog:
@@ -204,16 +213,99 @@ def _opened(
     return log_in_memory(policies[0], log, columns)
 
 
+def _of_window(kind: SourceKind, window: str | None) -> tuple[str, ...]:
+    if window is None or kind == "log":
+        return ()
+    return (
+        f"Cases of window {window} are drawn by invented starts: how many there are, and which, "
+        "says nothing of the log's own window.",
+    )
+
+
+def _assumed(facts: StandInFacts | None, kind: SourceKind) -> tuple[str, ...]:
+    if facts is None:
+        return ()
+    if kind == "stand-in":
+        return facts.assumed
+    return tuple(line for line in facts.assumed if "window" in line or "longest_gap" in line)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingSource:
+    """The logs that every setting runs on, one a run.
+
+    ``facts``: what is invented is made of; None where the log is taken as it is. ``log``: the raw
+    log; None where nothing of it may be looked at.
+    """
+
+    kind: SourceKind
+    facts: StandInFacts | None
+    log: EventLog | None
+
+    def runs(self) -> tuple[RunSeed | int, ...]:
+        """What tells one run from another."""
+        if self.facts is None:
+            return (0,)
+        if self.kind == "log-with-invented-times":
+            return tuple(range(RUNS_OF_TIMES))
+        return tuple(
+            (shape, seed) for shape in self.facts.shapes for seed in range(RUNS_OF_STAND_IN)
+        )
+
+    def of_run(self, run: RunSeed | int) -> EventLog:
+        """The log of one run."""
+        if self.facts is not None and not isinstance(run, int):
+            return self.facts.log(*run)
+        assert self.log is not None and isinstance(run, int)  # noqa: S101 - by ``runs``
+        return self.log if self.facts is None else with_invented_times(self.log, self.facts, run)
+
+
+def with_invented_times(log: EventLog, facts: StandInFacts, seed: int) -> EventLog:
+    """The log with other times in the same order, in every column that a policy calls its
+    timestamp; nothing of the raw times is left but the order of events.
+
+    Raises LogError where policies call two columns of the log so, as their orders may differ.
+    """
+    named = [name for name in facts.time_names if name in log.events.columns]
+    own = [name for name in named if name != TIMESTAMP]
+    if len(own) > 1:
+        raise LogError("log", f"'{own[0]}' and '{own[1]}' are both times by these policies")
+    if own:
+        log = _ordered_by(log, own[0])
+    # Nothing of the log's times is in them; noise is drawn for them later.
+    draw = np.random.default_rng([seed, 2])
+    codes = _activity_codes(log, facts)
+    stamps = facts.times.drawn(codes, log.offsets, int(codes.max(initial=0)) + 1, draw)
+    events = log.events.with_columns(stamps.alias(name) for name in {TIMESTAMP, *named})
+    return replace(log, events=events, notes=())
+
+
+def _ordered_by(log: EventLog, name: str) -> EventLog:
+    times = values_of(log.events, name)
+    if not isinstance(times.dtype, pl.Datetime):
+        return log
+    events = log.events.with_columns(times.cast(TIME_TYPE).alias(TIMESTAMP))
+    return EventLog.build(events, log.cases, log.case_of, source=log.source)
+
+
+def _activity_codes(log: EventLog, facts: StandInFacts) -> np.ndarray:
+    """The activity of each event by the last policy that names a column for it, from 0."""
+    name = next((each for each in facts.activity_names[::-1] if each in log.events.columns), None)
+    if name is None:
+        return np.zeros(log.events.height, np.int64)
+    texts = values_of(log.events, name).cast(pl.String).fill_null("")
+    return texts.rank("dense").to_numpy().astype(np.int64) - 1
+
+
 @dataclass(frozen=True, slots=True)
 class _Trial:
     """What every setting is tried on and with."""
 
     source: SettingSource
-    book: Ledger
+    ledger: Ledger
     profile: Profile | None
     window: str | None
     searches: SearchCache | None
-    reporter: Reporter
 
     def row(self, setting: PolicySetting) -> ComparedSetting:
         """One row; what goes wrong with a setting is said there."""
@@ -236,11 +328,9 @@ class _Trial:
     def _found(self, policy: Policy) -> dict[str, Any]:
         """What there is to say of a policy that can be met."""
         paid_for = self.profile if policy.spec.profile is not None else None
-        plan = make_plan(policy, profile=paid_for, window=self.window)
-        tried = plan
-        if self.source.kind == "stand-in" and any(
-            step.mechanism == _SEARCHING for step in plan.steps
-        ):
+        plan = tried = make_plan(policy, profile=paid_for, window=self.window)
+        searches = any(step.mechanism == _SEARCHING for step in plan.steps)
+        if self.source.kind == "stand-in" and searches:
             tried = make_plan(_searching_briefly(policy), profile=paid_for, window=self.window)
         runs = [
             run_figures(tried, self.source.of_run(run), seed, self.searches)
@@ -250,10 +340,19 @@ class _Trial:
             "guarantees": tuple(map(in_few_words, policy.goals())),
             "bounds": tuple(attack_bounds(plan)),
             "cost": tuple(costs(plan)),
-            "remarks": (*_budget_remarks(plan, self.book), *_unproven(plan)),
+            "remarks": tuple(self._remarks(plan)),
             "figures": summary(runs),
             "runs": len(runs),
         }
+
+    def _remarks(self, plan: Plan) -> Iterator[str]:
+        """What the dataset's budget says to a release of ``plan``, and what is unproven."""
+        try:
+            self.ledger.check(reservation_request(plan))
+        except BudgetExceeded as error:
+            yield first_line(error)
+        if plan.unproven:
+            yield "UNPROVEN: a guarantee rests on a published claim alone"
 
 
 def _searching_briefly(policy: Policy) -> Policy:
@@ -280,16 +379,132 @@ def _refusal(error: CloakworkError) -> str:
     return f"{error.causes[0]}" + (f" (and {more} more)" if more else "")
 
 
-def _budget_remarks(plan: Plan, book: Ledger) -> tuple[str, ...]:
-    """What the dataset's budget says to a release of ``plan``."""
-    try:
-        budget(plan, ledger=book)
-    except BudgetExceeded as error:
-        return (first_line(error),)
-    return ()
+@dataclass(slots=True)
+class RunFigures(Observer):
+    """Sees one run, and keeps its figures; None where there is nothing to compare."""
+
+    similarity: float | None = None
+    cases: float | None = None
+    events: float | None = None
+    durations: float | None = None
+    attributes: float | None = None
+    _times: TimeUtility | None = None
+
+    def stepped(self, step: Step, before: LogHandle, after: LogHandle) -> None:
+        """Durations, where events stay and only their times change."""
+        if rewrites_only_times(step):
+            self._times = compare_times_of_batches(before, after)
+
+    def compare(self, plan: Plan, source: EventLog, released: EventLog) -> None:
+        """Every figure of a release against what it was made from."""
+        before, after = histogram(source), histogram(released)
+        if before and len(before) * len(after) <= MOST_PAIRS:
+            self.similarity = relative_log_similarity(before, after)
+        cases, events = sum(before.values()), source.events.height
+        self.cases = sum(after.values()) / cases if cases else None
+        self.events = released.events.height / events if events else None
+        found = whole_log_utility(plan, source, released)
+        if found is not None:
+            self.durations = found.case_durations
+            distances = [each.distance for each in found.attributes]
+            self.attributes = float(np.mean(distances)) if distances else None
+        times = self._times
+        if self.durations is None and times is not None and times.duration_source_mean:
+            self.durations = (times.duration_distance or 0.0) / times.duration_source_mean
 
 
-def _unproven(plan: Plan) -> tuple[str, ...]:
-    if not plan.unproven:
-        return ()
-    return ("UNPROVEN: a guarantee rests on a published claim alone",)
+def run_figures(
+    plan: Plan, log: EventLog, seed: int, searches: SearchCache | None = None
+) -> RunFigures:
+    """One run of ``plan`` on ``log`` with noise that follows from ``seed``. Nothing is released,
+    and no ledger charged. Raises as ``trial`` does.
+    """
+    found = RunFigures()
+    run = Run(plan=plan, noise=reproducible(seed), observers=(found,), searches=searches)
+    source, released = run.trial(log)
+    found.compare(plan, in_memory(source), in_memory(released))
+    return found
+
+
+def summary(runs: Sequence[RunFigures]) -> SettingFigures:
+    """Median and spread of each figure over the runs that have it."""
+    spreads = {}
+    for name in SettingFigures.model_fields:
+        known = [value for run in runs if (value := getattr(run, name)) is not None]
+        if known:
+            median = float(np.median(known))
+            spreads[name] = FigureSpread(median=median, low=min(known), high=max(known))
+    return SettingFigures(**spreads)
+
+
+_KINDS: Final = {
+    "k-anonymity": "",
+    "differential-privacy": "DP",
+    "metric-privacy": "metric",
+    "local-dp": "local",
+    "t-closeness": "",
+    "l-diversity": "",
+    "confidence-bound": "",
+}
+
+
+def in_few_words(guarantee: Guarantee) -> str:
+    """``k 10``, ``DP epsilon 1, delta 1e-06``, ``t 0.3 of diagnosis``."""
+    numbers = []
+    for name in guarantee.stricter_if:
+        value = getattr(guarantee, name, None)
+        if value is None or (name, value) in (("delta", 0.0), ("C", 1.0)):
+            continue
+        shown = format_duration(value) if name == "shift" else f"{value:g}"
+        numbers.append(f"{name} {shown}")
+    words = f"{_KINDS.get(guarantee.kind, guarantee.kind)} {', '.join(numbers)}".strip()
+    attribute = getattr(guarantee, "attribute", None)
+    if attribute is not None:
+        return f"{words} of {attribute}"
+    if guarantee.price() is not None and tuple(guarantee.over) == (TIMESTAMPS,):
+        return f"{words} of times"
+    return words
+
+
+def attack_bounds(plan: Plan) -> Iterator[AttackBound]:
+    """What the claims of a plan bound of an attack; by derivation, with no figure of any log."""
+    for claim in plan.claims:
+        goal = claim.guarantee
+        group = goal.least_group()
+        price = goal.price()
+        if group is not None:
+            knows = "the activity sequence"
+            if isinstance(goal, ConfidenceBound):
+                knows = f"{goal.L} events"
+            elif goal.quasi_identifiers():
+                knows = f"the activity sequence and {', '.join(goal.quasi_identifiers())}"
+            yield AttackBound(
+                kind="guess",
+                attack=f"picking out a case by {knows}",
+                most=1 / group.least,
+                beside=_columns_that_tell_more(plan),
+            )
+        elif price is not None and goal.hides_presence():
+            rise = guessing_advantage(price.cost.epsilon, price.cost.delta)
+            attack = "telling whether somebody is in the log"
+            yield AttackBound(kind="presence", attack=attack, most=rise)
+
+
+def _columns_that_tell_more(plan: Plan) -> tuple[str, ...]:
+    """Released columns that tell cases apart though k cases share a sequence: those without any
+    protection, and those of which noise hides single values only.
+    """
+    found: list[str] = []
+    for claim in plan.claims:
+        price = claim.guarantee.price()
+        if price is not None and price.currency != "unit":
+            found += claim.guarantee.over
+    found += [item.column for item in plan.exposed if item.column != METADATA]
+    return tuple(dict.fromkeys(found))
+
+
+def costs(plan: Plan) -> Iterator[str]:
+    """What a release takes from the dataset's budget, by currency."""
+    for charge in plan.charges:
+        name = {"unit": "", "metric": "metric ", "local": "local "}.get(charge.currency, "")
+        yield f"{name}{cost_text(charge.cost, digits=6)}"

@@ -12,6 +12,7 @@ section 7 says how many runs distinguish them).
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -21,7 +22,9 @@ from numpy.typing import NDArray
 
 from cloakwork.base.arrays import Bools, Ints
 
-Run = Callable[[int], NDArray[Any] | Sequence[Hashable]]
+Outcomes = NDArray[Any]
+
+Run = Callable[[int], Outcomes | Sequence[Hashable]]
 """n runs of a mechanism on one input: n outcomes, as numbers or as anything hashable."""
 
 CONFIDENCE: Final = 1 - 1e-6
@@ -38,7 +41,7 @@ class OutcomeSet(Protocol):
         """What the event says of an outcome, such as ``outcome >= 10``."""
         ...
 
-    def holds(self, outcomes: NDArray[Any]) -> Bools:
+    def holds(self, outcomes: Outcomes) -> Bools:
         """For each outcome whether it lies in the set."""
         ...
 
@@ -56,7 +59,7 @@ class HalfLine:
         relation = ">=" if self.upper else "<="
         return f"outcome {relation} {self.bound:g}"
 
-    def holds(self, outcomes: NDArray[Any]) -> Bools:
+    def holds(self, outcomes: Outcomes) -> Bools:
         """See ``OutcomeSet``."""
         if self.upper:
             return np.asarray(outcomes >= self.bound)
@@ -77,7 +80,7 @@ class OneOf:
             shown.append("...")
         return f"outcome in {{{', '.join(shown)}}} ({len(self.members)} values)"
 
-    def holds(self, outcomes: NDArray[Any]) -> Bools:
+    def holds(self, outcomes: Outcomes) -> Bools:
         """See ``OutcomeSet``."""
         if outcomes.dtype != object:
             return np.isin(outcomes, np.array(sorted(self.members)))
@@ -87,7 +90,7 @@ class OneOf:
         return found
 
 
-OutcomeSetChoice = Callable[[NDArray[Any], NDArray[Any]], Sequence[OutcomeSet]]
+OutcomeSetChoice = Callable[[Outcomes, Outcomes], Sequence[OutcomeSet]]
 """Chooses events from the first part of both runs: those likely under the first, unlikely under the
 second.
 """
@@ -149,57 +152,31 @@ def empirical_epsilon(
     # Events that were chosen on the runs that they are counted on would look too good.
     spent = runs // 5 if callable(choose) else 0
     counted = runs - spent
-    a = _as_outcomes(run_a(runs))
-    b = _as_outcomes(run_b(runs))
-    trials = _count_outcomes(choose, (a[:spent], b[:spent]), (a[spent:], b[spent:]))
+    a, b = _as_outcomes(run_a(runs)), _as_outcomes(run_b(runs))
+    trials: list[tuple[str, str, tuple[int, int]]] = []
+    for direction, likelier, other in (("a over b", a, b), ("b over a", b, a)):
+        chosen = choose(likelier[:spent], other[:spent]) if callable(choose) else choose
+        for event in chosen:
+            hits = [int(event.holds(side[spent:]).sum()) for side in (likelier, other)]
+            trials.append((direction, event.name, (hits[0], hits[1])))
     # Bonferroni: every event in every direction gets the same part of the error.
     error = (1 - confidence) / max(1, len(trials))
-    bounds = [_epsilon_bound(trial.hits, counted, delta, error) for trial in trials]
-    bound, trial = -math.inf, Trial("neither way", "no event", (0, 0))
+    bounds = [_epsilon_bound(hits, counted, delta, error) for _, _, hits in trials]
+    bound = max(bounds, default=-math.inf)
+    direction, event_name, hits_of_it = "neither way", "no event", (0, 0)
     if trials:
-        best = bounds.index(max(bounds))
-        bound, trial = bounds[best], trials[best]
+        direction, event_name, hits_of_it = trials[bounds.index(bound)]
     return AuditResult(
         epsilon_lower_bound=bound,
         claim=claim,
         delta=delta,
         passed=claim is None or bound <= claim,
-        event=trial.event,
-        direction=trial.direction,
-        hits=trial.hits,
+        event=event_name,
+        direction=direction,
+        hits=hits_of_it,
         counted=counted,
         confidence=confidence,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One event in one direction: how often it holds on the likelier side and on the other."""
-
-    direction: str
-    event: str
-    hits: tuple[int, int]
-
-
-def _count_outcomes(
-    choose: OutcomeSetChoice | Sequence[OutcomeSet],
-    first: tuple[NDArray[Any], NDArray[Any]],
-    second: tuple[NDArray[Any], NDArray[Any]],
-) -> list[Trial]:
-    """Every event in both directions: direction, name, and how often it holds on the likelier and
-    the other side.
-    """
-    found: list[Trial] = []
-    directions = (
-        ("a over b", first, second),
-        ("b over a", first[::-1], second[::-1]),
-    )
-    for direction, choosing, counting in directions:
-        events = choose(*choosing) if callable(choose) else choose
-        for event in events:
-            likelier, other = (int(event.holds(side).sum()) for side in counting)
-            found.append(Trial(direction, event.name, (likelier, other)))
-    return found
 
 
 def _epsilon_bound(hits: tuple[int, int], counted: int, delta: float, error: float) -> float:
@@ -219,7 +196,17 @@ def _epsilon_bound(hits: tuple[int, int], counted: int, delta: float, error: flo
     return math.log((p_low - delta) / q_high)
 
 
-def half_lines(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
+def likely_sets(a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
+    """The default choice: half-lines where outcomes are numbers, points and likelihood-ratio sets
+    where values repeat.
+    """
+    candidates = [*single_outcomes(a, b), *ratio_sets(a, b)]
+    if np.issubdtype(a.dtype, np.number):
+        candidates = [*half_lines(a, b), *candidates]
+    return _most_promising(candidates, a, b)
+
+
+def half_lines(a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
     """Half-lines at quantiles of both samples whose share in ``a`` most outweighs that in ``b``;
     for numbers.
     """
@@ -227,20 +214,17 @@ def half_lines(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
     bounds = np.unique(both)
     if len(bounds) > 200:
         bounds = np.unique(np.quantile(both, np.linspace(0, 1, 200), method="nearest"))
-    candidates: list[OutcomeSet] = []
-    for bound in bounds:
-        candidates.append(HalfLine(float(bound), upper=True))
-        candidates.append(HalfLine(float(bound), upper=False))
+    candidates = [HalfLine(bound, upper) for bound in map(float, bounds) for upper in (True, False)]
     return _most_promising(candidates, a, b)
 
 
-def single_outcomes(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
+def single_outcomes(a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
     """The single outcomes whose share in ``a`` most outweighs that in ``b``."""
     candidates = [OneOf(frozenset([value])) for value, _ in _most_frequent(a)]
     return _most_promising(candidates, a, b)
 
 
-def ratio_sets(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
+def ratio_sets(a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
     """Sets of the outcomes whose (smoothed) likelihood ratio of ``a`` to ``b`` is highest: the most
     telling by Neyman-Pearson.
     """
@@ -258,25 +242,11 @@ def ratio_sets(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
     return _most_promising(candidates, a, b)
 
 
-def likely_sets(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
-    """The default choice: half-lines where outcomes are numbers, points and likelihood-ratio sets
-    where values repeat.
-    """
-    candidates = [*single_outcomes(a, b), *ratio_sets(a, b)]
-    if np.issubdtype(a.dtype, np.number):
-        candidates = [*half_lines(a, b), *candidates]
-    return _most_promising(candidates, a, b)
-
-
-def _most_frequent(outcomes: NDArray[Any], most: int | None = 500) -> list[tuple[Any, int]]:
-    from collections import Counter
-
+def _most_frequent(outcomes: Outcomes, most: int | None = 500) -> list[tuple[Any, int]]:
     return Counter(outcomes.tolist()).most_common(most)
 
 
-def _most_promising(
-    candidates: Sequence[OutcomeSet], a: NDArray[Any], b: NDArray[Any]
-) -> list[OutcomeSet]:
+def _most_promising(candidates: Sequence[OutcomeSet], a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
     """The candidates whose bound promises most on these runs, were each side counted four times as
     often.
     """
@@ -290,7 +260,7 @@ def _most_promising(
     return sorted(candidates, key=expected_bound, reverse=True)[:MOST_EVENTS]
 
 
-def _as_outcomes(values: NDArray[Any] | Sequence[Hashable]) -> NDArray[Any]:
+def _as_outcomes(values: Outcomes | Sequence[Hashable]) -> Outcomes:
     """Numbers as they are; anything else as an array of objects, one an outcome."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return values

@@ -5,15 +5,14 @@ Every fifth case of the source is held out. A model of the release and one of th
 cases are tried on these: what differs is what the release lost.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from pydantic import Field
 
 from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.quantities import Frozen, figure
 from cloakwork.evaluation.control_flow import with_activity
-from cloakwork.evaluation.value_codes import joint_codes
+from cloakwork.evaluation.distances import joint_codes
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 
 HELD_OUT: Final = 5
@@ -28,30 +27,26 @@ LONGEST_PLACE: Final = 20
 _HOUR: Final = 3.6e9  # microseconds
 
 
-def _figure(title: str, description: str) -> Any:
-    return Field(default=None, title=title, description=description)
-
-
 class LearnedFrom(Frozen):
     """How well models of the release do on the source, beside models of the source; None where
     there is nothing to learn from, or to try it on.
     """
 
-    next_activity_released: float | None = _figure(
+    next_activity_released: float | None = figure(
         "Next activity, learned from the release",
         "Share of the source's next activities (or ends of cases) that a model of the release "
         "guesses.",
     )
-    next_activity_source: float | None = _figure(
+    next_activity_source: float | None = figure(
         "Next activity, learned from the source",
         "The same by a model of other cases of the source, to compare with.",
     )
-    remaining_hours_released: float | None = _figure(
+    remaining_hours_released: float | None = figure(
         "Remaining time, learned from the release",
         "By how many hours a model of the release is off, on average, where it guesses how long "
         "cases of the source still take.",
     )
-    remaining_hours_source: float | None = _figure(
+    remaining_hours_source: float | None = figure(
         "Remaining time, learned from the source",
         "The same by a model of other cases of the source, to compare with.",
     )
@@ -63,7 +58,7 @@ class _Both:
     """
 
     def __init__(self, source: EventLog, release: EventLog) -> None:
-        before, after, labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
+        (before, after), labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
         self.labels = len(labels)
         self.codes = np.concatenate([before, after])
         cases = source.case_of, release.case_of + source.cases.height

@@ -12,16 +12,25 @@ true links are known.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 from rapidfuzz.distance import LCSseq, Levenshtein
 from rapidfuzz.process import cdist
+from scipy.optimize import isotonic_regression
 
 from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.evaluation.coded import CodedLog, code_cases
-from cloakwork.evaluation.scales import Moved, Scales
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.mechanisms.steps import NoiseOnTimesStep
+from cloakwork.noise import reproducible
+from cloakwork.plan.model import Plan
+from cloakwork.run.run import granted
+from cloakwork.run.steps import GrantedStep
 
 PER_EDIT: Final = 2.0
 """By how much, in logarithms, a sequence of one more edit is less likely to be what a sequence that
@@ -40,6 +49,60 @@ _SHARPNESS: Final = (0.01, 4.0)
 _HALVINGS: Final = 6
 _REMEMBERED: Final = 4_000_000
 """Pairs of cases whose likelihood is remembered: 64 MB."""
+_MICROSECOND: Final = 1e-6
+
+
+class Scales(NamedTuple):
+    """How far times moved, as scales of Laplace noise in microseconds.
+
+    ``start``: of a case's first time. ``gap``: of the time from one event to the next. Where each
+    time moved by itself, ``gap`` is None and ``start`` is the scale of every one.
+    """
+
+    start: float
+    gap: float | None = None
+
+    def moved(self, times: Ints, noise: np.random.Generator) -> Floats:
+        """The times of a case with such noise, and in order again."""
+        if self.gap is None:
+            after = times + noise.laplace(0, self.start, len(times))
+        else:
+            gaps = np.diff(times) + noise.laplace(0, self.gap, len(times) - 1)
+            first = times[0] + noise.laplace(0, self.start)
+            after = np.concatenate([[first], first + np.cumsum(gaps)])
+        return np.asarray(isotonic_regression(after).x)
+
+
+class Moved(NamedTuple):
+    """How far the times of some cases lie from those of one: the number of times compared, and for
+    each case the summed distances, the distance of the first, and the summed distances of the gaps,
+    in microseconds.
+    """
+
+    times: int
+    apart: Floats
+    first: Floats
+    gaps: Floats
+
+    @classmethod
+    def between(cls, ours: Floats | Ints, theirs: Ints) -> "Moved":
+        """``ours``: shape (times,); ``theirs``: shape (cases, times)."""
+        if not len(ours):
+            nothing = np.zeros(len(theirs))
+            return cls(0, nothing, nothing, nothing)
+        apart = (theirs - ours).astype(np.float64)
+        gaps = np.abs(np.diff(apart, axis=1)).sum(axis=1)
+        return cls(len(ours), np.abs(apart).sum(axis=1), np.abs(apart[:, 0]), gaps)
+
+    def log_likelihood(self, scales: Scales, span: float) -> Floats:
+        """The logarithm of how likely each case is, beside times that lie anywhere in ``span``."""
+        if not self.times:
+            return np.zeros(len(self.apart))
+        norm = np.log(span / (2 * scales.start))
+        if scales.gap is None:
+            return np.asarray(self.times * norm - self.apart / scales.start)
+        norm += (self.times - 1) * np.log(span / (2 * scales.gap))
+        return np.asarray(norm - self.first / scales.start - self.gaps / scales.gap)
 
 
 class PossibleCases(NamedTuple):
@@ -64,6 +127,15 @@ class Terms(NamedTuple):
     times: Floats | None
 
 
+class Became(NamedTuple):
+    """What a sequence of the source may have become: rows of released sequences, each with its
+    probability, and the probability of none.
+    """
+
+    rows: list[tuple[int, float]]
+    absent: float
+
+
 @dataclass
 class Links:
     """For a case of ``source``, which case of ``released`` is likely to be the same; both coded by
@@ -83,14 +155,16 @@ class Links:
     sharpness: float = field(init=False, default=1.0)
 
     def __post_init__(self) -> None:
-        self._row = {sequence: row for row, sequence in enumerate(self.released.sequences)}
-        self._priors: dict[int, tuple[Sequence[tuple[int, float]], float]] = {}
-        self._distances: dict[int, Ints] = {}
+        self.aligned = cache(self._aligned)
+        self._became = cache(self._find_became)
+        self._edits = cache(self._find_edits)
         self._claims: dict[int, float] = {}
         self._origins: dict[int, list[tuple[int, float]]] = {}
-        self._alignments: dict[tuple[int, int], tuple[Ints, Ints]] = {}
         self._kept_terms: dict[int, Terms] = {}
         self._kept_numbers = 0
+        # Of each sequence of the source, how many cases are there in the release, too; of each of
+        # the release, how many are more than that; and how likely one that is gone is left out.
+        self._row = {sequence: row for row, sequence in enumerate(self.released.sequences)}
         rows = [self._row.get(sequence, -1) for sequence in self.source.sequences]
         self._same = np.minimum(np.append(self.released.sizes, 0)[rows], self.source.sizes)
         kept = np.bincount(np.maximum(rows, 0), self._same, len(self.released.sizes))
@@ -115,7 +189,7 @@ class Links:
     def note_origins(self) -> None:
         """Find the variants of the source that each released sequence may come from."""
         for variant in range(len(self.source.sizes)):
-            for row, share in self._prior_of(variant)[0]:
+            for row, share in self._became(variant).rows:
                 self._origins.setdefault(row, []).append((variant, share))
 
     @property
@@ -127,37 +201,48 @@ class Links:
         """How likely each released case is to be ``case``: shape (released cases,), a sum of at
         most 1; what is missing to 1 is that none is.
         """
-        found = self.candidates(case)
         weights = np.full(self.released.cases, -np.inf)
-        for each in found:
-            weights[each.cases] = self._log_weights(each) + self._agreement(each.cases, case)
-        self._shared_out(weights)
-        absent = self._prior_of(int(self.source.variant[case]))[1]
-        highest = float(weights.max())
-        if absent > 0:
-            highest = max(highest, float(np.log(absent)))
+        for found in self.candidates(case):
+            weights[found.cases] = found.prior
+            if found.moved is not None and self.scales is not None:
+                weights[found.cases] += self.sharpness * self._likelihood(found.moved)
+            weights[found.cases] += self._agreement(found.cases, case)
+        self._share_out(weights)
+        absent = self._became(int(self.source.variant[case])).absent
+        none = float(np.log(absent)) if absent > 0 else -np.inf
+        highest = max(float(weights.max()), none)
         posterior = np.exp(weights - highest)
-        total = float(posterior.sum())
-        total += float(np.exp(np.log(absent) - highest)) if absent > 0 else 0.0
-        return np.asarray(posterior / total)
+        return np.asarray(posterior / (float(posterior.sum()) + float(np.exp(none - highest))))
 
-    def _shared_out(self, weights: Floats) -> None:
+    def candidates(self, case: int) -> list[PossibleCases]:
+        """The released cases that ``case`` may have become, by their sequence."""
+        variant = int(self.source.variant[case])
+        times = self.source.clock[self.source.events_of(case)] if self.has_times else None
+        found = []
+        for row, share in self._became(variant).rows:
+            moved = None
+            if times is not None:
+                ours, theirs = self.aligned(variant, row)
+                moved = Moved.between(times[ours], self.released.times_of[row][:, theirs])
+            prior = float(np.log(share / self.released.sizes[row]))
+            found.append(PossibleCases(self.released.cases_of[row], prior, moved))
+        return found
+
+    def _share_out(self, weights: Floats) -> None:
         """Divide by how likely a released case is at all: one that many cases of the source may
         have become is less likely to be this one.
         """
-        if not self._origins:
-            return
         likely = np.flatnonzero(weights > -np.inf)
-        if not len(likely):
+        if not self._origins or not len(likely):
             return
+        # Of very many only those that weigh most, the others by the mean of these.
         most = _LOOKED_AT if self.source.cases <= _MANY else _LOOKED_AT // 6
         if len(likely) > most:
             likely = likely[np.argpartition(-weights[likely], most)[:most]]
         claims = np.array([self._claim(int(case)) for case in likely])
-        rest = weights.copy()
-        rest[likely] -= claims
+        shared = weights[likely] - claims
         weights -= claims.mean()
-        weights[likely] = rest[likely]
+        weights[likely] = shared
 
     def _agreement(self, released: Ints, source: Ints | int) -> Floats | float:
         """How much likelier the values that cases keep make each pair, as logarithms."""
@@ -165,8 +250,7 @@ class Links:
             return 0.0
         before, after = self.kept_values
         equal = before[source] == after[released]
-        rarity = self._rarity[released]
-        kept = np.log(_KEPT * rarity + 1 - _KEPT)
+        kept = np.log(_KEPT * self._rarity[released] + 1 - _KEPT)
         return np.asarray(np.where(equal, kept, np.log(1 - _KEPT)).sum(axis=1))
 
     @cached_property
@@ -193,93 +277,66 @@ class Links:
         """
         if case in self._kept_terms:
             return self._kept_terms[case]
-        found = self._terms(case)
-        self._kept_numbers += len(found.prior)
-        if self._kept_numbers <= _REMEMBERED:
-            self._kept_terms[case] = found
-        return found
-
-    def _terms(self, case: int) -> Terms:
         row = int(self.released.variant[case])
         priors, times = [], []
         for variant, share in self._origins[row]:
-            cases = self.source.cases_of(variant)
+            cases = self.source.cases_of[variant]
             prior = np.full(len(cases), np.log(share / self.released.sizes[row]))
             priors.append(prior + self._agreement(np.full(len(cases), case), cases))
             if self.has_times:
                 ours, theirs = self.aligned(variant, row)
                 after = self.released.clock[self.released.events_of(case)][theirs]
-                before = self.source.times_of(variant)[:, ours]
+                before = self.source.times_of[variant][:, ours]
                 times.append(self._likelihood(Moved.between(after, before)))
-        return Terms(np.concatenate(priors), np.concatenate(times) if times else None)
+        found = Terms(np.concatenate(priors), np.concatenate(times) if times else None)
+        self._kept_numbers += len(found.prior)
+        if self._kept_numbers <= _REMEMBERED:
+            self._kept_terms[case] = found
+        return found
 
-    def candidates(self, case: int) -> list[PossibleCases]:
-        """The released cases that ``case`` may have become, by their sequence."""
-        variant = int(self.source.variant[case])
-        return [
-            PossibleCases(
-                cases=self.released.cases_of(row),
-                prior=float(np.log(share / self.released.sizes[row])),
-                moved=self._moved(case, row) if self.has_times else None,
-            )
-            for row, share in self._prior_of(variant)[0]
-        ]
+    def _likelihood(self, moved: Moved) -> Floats:
+        """The likelihood of times, as a logarithm; ``sharpness`` says how far to rely on it."""
+        assert self.scales is not None  # noqa: S101 - found before anything is asked
+        return moved.log_likelihood(self.scales, self._span)
 
     def nearest(self, variant: int) -> Ints:
         """The released sequences with the fewest edits from a variant of the source: rows."""
         same = self._row.get(self.source.sequences[variant])
         if same is not None:
             return np.array([same])
-        edits = self.edits(variant)
+        edits = self._edits(variant)
         return np.flatnonzero(edits == edits.min())
 
-    def edits(self, variant: int) -> Ints:
+    def _find_edits(self, variant: int) -> Ints:
         """The edit distance from a variant of the source to every released one: int64."""
-        if variant not in self._distances:
-            sequence = self.source.sequences[variant]
-            found = cdist([sequence], self.released.sequences, scorer=Levenshtein.distance)
-            self._distances[variant] = found[0].astype(np.int64)
-        return self._distances[variant]
+        sequence = self.source.sequences[variant]
+        found = cdist([sequence], self.released.sequences, scorer=Levenshtein.distance)
+        edits: Ints = found[0].astype(np.int64)
+        return edits
 
-    def _prior_of(self, variant: int) -> tuple[Sequence[tuple[int, float]], float]:
-        """The probability of each released sequence for a case of ``variant``, and that of none."""
-        if variant not in self._priors:
-            self._priors[variant] = self._prior(variant)
-        return self._priors[variant]
-
-    def _prior(self, variant: int) -> tuple[Sequence[tuple[int, float]], float]:
-        same = self._same[variant] / self.source.sizes[variant]
-        rows = []
+    def _find_became(self, variant: int) -> Became:
+        """Most likely the same sequence; as for the rest, sequences of which the release has more
+        cases than the source, the likelier the fewer edits away.
+        """
+        same = float(self._same[variant] / self.source.sizes[variant])
+        found: dict[int, float] = {}
         if same > 0:
-            rows.append((self._row[self.source.sequences[variant]], float(same)))
+            found[self._row[self.source.sequences[variant]]] = same
         moved = (1 - same) * (1 - self._absent)
         if moved > 0:
-            edits = self.edits(variant)
+            edits = self._edits(variant)
             weights = self._extra * np.exp(-PER_EDIT * (edits - edits.min()))
             if weights.sum() == 0:
-                return rows, float(1 - same)
+                return Became(list(found.items()), 1 - same)
             order = np.argsort(-weights, kind="stable")[:NEAREST]
             order = order[weights[order] > 1e-4 * weights.sum()]
             shares = moved * weights[order] / weights[order].sum()
-            rows += zip(order.tolist(), shares.tolist(), strict=True)
-        merged: dict[int, float] = {}
-        for row, share in rows:
-            merged[row] = merged.get(row, 0.0) + share
-        return list(merged.items()), float((1 - same) * self._absent)
+            for row, share in zip(order.tolist(), shares.tolist(), strict=True):
+                found[row] = found.get(row, 0.0) + share
+        return Became(list(found.items()), (1 - same) * self._absent)
 
-    def _moved(self, case: int, row: int) -> Moved:
-        """How far the times of ``case`` lie from those of each released case of a sequence."""
-        before = self.source.clock[self.source.events_of(case)]
-        ours, theirs = self.aligned(int(self.source.variant[case]), row)
-        return Moved.between(before[ours], self.released.times_of(row)[:, theirs])
-
-    def aligned(self, variant: int, row: int) -> tuple[Ints, Ints]:
+    def _aligned(self, variant: int, row: int) -> tuple[Ints, Ints]:
         """The events that a variant of the source and a released one have in common, in order."""
-        if (variant, row) not in self._alignments:
-            self._alignments[variant, row] = self._align(variant, row)
-        return self._alignments[variant, row]
-
-    def _align(self, variant: int, row: int) -> tuple[Ints, Ints]:
         before, after = self.source.sequences[variant], self.released.sequences[row]
         if before == after:
             every = np.arange(len(before))
@@ -288,17 +345,6 @@ class Links:
         ours = [np.arange(each.a, each.a + each.size) for each in blocks]
         theirs = [np.arange(each.b, each.b + each.size) for each in blocks]
         return np.concatenate(ours), np.concatenate(theirs)
-
-    def _log_weights(self, found: PossibleCases) -> Floats:
-        """Prior and likelihood of the times, as logarithms."""
-        if found.moved is None or self.scales is None:
-            return np.full(len(found.cases), found.prior)
-        return found.prior + self.sharpness * self._likelihood(found.moved)
-
-    def _likelihood(self, moved: Moved) -> Floats:
-        """The likelihood of times, as a logarithm; ``sharpness`` says how far to rely on it."""
-        assert self.scales is not None  # noqa: S101 - found before anything is asked
-        return moved.log_likelihood(self.scales, self._span)
 
     def _sampled(self) -> list[list[PossibleCases]]:
         chosen = np.random.default_rng(self.seed).permutation(self.source.cases)[:_FITTED]
@@ -318,6 +364,7 @@ class Links:
                 total += _log_of_sum(np.concatenate(weights))
             return total
 
+        # One scale for all times; then one for starts and one for gaps, in turns.
         of_times = max((Scales(scale) for scale in _SCALES), key=likelihood)
         start = gap = of_times.start
         for _ in range(2):
@@ -338,8 +385,8 @@ class Links:
         changed, became = self.in_sequences_of_release(noise)
         times = None if self.rehearse is None else self.rehearse(changed)
         if times is None:
-            cases = [changed.events_of(case) for case in range(changed.cases)]
-            moved = [scales.moved(changed.clock[rows], noise) for rows in cases]
+            cases = [changed.clock[changed.events_of(case)] for case in range(changed.cases)]
+            moved = [scales.moved(clock, noise) for clock in cases]
             times = np.concatenate(moved).astype(np.int64)
         trial = Links(self.source, replace(changed, times=times), self.seed, scales)
         trial.note_origins()
@@ -365,7 +412,7 @@ class Links:
         sequences: list[tuple[int, ...]] = []
         times: list[int | None] = []
         for case, variant in enumerate(self.source.variant.tolist()):
-            rows, absent = self._prior_of(variant)
+            rows, absent = self._became(variant)
             shares = np.array([*(share for _, share in rows), absent])
             drawn = int(draws.choice(len(shares), p=shares / shares.sum()))
             if drawn == len(rows):
@@ -398,3 +445,43 @@ def _log_of_sum(logarithms: Floats) -> float:
     """The logarithm of the sum; numpy's own ``logaddexp.reduce`` takes many times as long."""
     highest = float(logarithms.max())
     return highest + float(np.log(np.exp(logarithms - highest).sum()))
+
+
+def scales_of(plan: Plan) -> Scales | None:
+    """How far the plan moves times; None where no step of it puts noise on them."""
+    found = _noise_on_times(plan)
+    if found is None:
+        return None
+    noise = found[1].noise
+    grid = noise.grid.step.total_seconds() / _MICROSECOND
+    if noise.noised == "times":
+        return Scales(noise.start_scale * grid)
+    return Scales(noise.start_scale * grid, max(noise.gap_scale, 1.0) * grid)
+
+
+def rehearsed_times(plan: Plan, source: CodedLog, seed: int) -> Ints | None:
+    """The times of the source's events under fresh noise of the plan, int64, shape (events,); None
+    where no step of the plan puts noise on them. They belong to known cases: nobody but the risk
+    report sees them.
+    """
+    found = _noise_on_times(plan)
+    if found is None or source.times is None:
+        return None
+    kept = source.log.events.select(ACTIVITY, TIMESTAMP)
+    log = replace(source.log, events=kept, cases=source.log.cases.select(CASE_ID))
+    step, engine, noise = found[0], MemoryEngine(), reproducible(seed)
+    made = engine.rewrite(log, step.take(step.look(log, engine, noise), noise).rewrite)
+    if not np.array_equal(made.offsets, log.offsets):
+        return None
+    return made.events[TIMESTAMP].to_physical().to_numpy().astype(np.int64)
+
+
+def _noise_on_times(plan: Plan) -> tuple[GrantedStep, NoiseOnTimesStep] | None:
+    """The last step that puts noise on times."""
+    mechanisms = catalogue()
+    for step in reversed(plan.steps):
+        if TIMESTAMPS in step.lineage.measures and step.mechanism in mechanisms:
+            taken = granted(step, plan, mechanisms)
+            if isinstance(taken.kind, NoiseOnTimesStep):
+                return taken, taken.kind
+    return None

@@ -1,7 +1,7 @@
 """Neighbouring logs on which a mechanism's claim is hardest to keep, and what to look at in what it
 releases of them.
 
-A statistical audit (``audit.dp_audit``) needs two inputs that the claim says are hard to
+A statistical audit (``evaluation.dp_audit``) needs two inputs that the claim says are hard to
 distinguish. Those here are the worst that we can name for mechanisms that release control flow or
 times (``privacy.md`` section 7): a case whose variant is its own, a case of maximal length, a
 frequent variant, a variant at the threshold, the only case of a log; a time moved by the whole
@@ -9,27 +9,33 @@ shift, and all times of a case moved from one edge of the declared bounds to the
 that passes proves nothing by itself; one that fails refutes the claim.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from time import monotonic
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Floats
+from cloakwork.base.errors import MechanismError
 from cloakwork.base.facts import Facts, Window
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.progress import say
 from cloakwork.evaluation.dp_audit import (
     CONFIDENCE,
     AuditResult,
     HalfLine,
     OutcomeSet,
+    Run,
     empirical_epsilon,
 )
+from cloakwork.evaluation.one_mechanism import Prepared, mechanism_of, prepare
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.mechanisms.base import Gives, Mechanism
+from cloakwork.mechanisms.registry import catalogue
 
 ActivitySequence = tuple[str, ...]
 
@@ -76,6 +82,11 @@ TIMES_FACTS: Final = Facts(
 )
 
 
+_ON_CONTROL_FLOW = Gives("differential-privacy", CONTROL_FLOW)
+_ON_WHOLE_LOGS = Gives("differential-privacy")
+_ON_TIMES = (Gives("metric-privacy", TIMESTAMPS), Gives("differential-privacy", TIMESTAMPS))
+
+
 @dataclass(frozen=True, slots=True)
 class Statistic:
     """A number that is read off a release; ``event``: the outcomes to count, where they need not be
@@ -113,6 +124,158 @@ class PairAudit:
     result: AuditResult
 
 
+def auditable() -> tuple[str, ...]:
+    """The mechanisms that ``audit_mechanism`` knows pairs for, by what they declare to give:
+    differential privacy over the control flow, times or whole logs, or metric privacy of times.
+    """
+    return tuple(name for name, mechanism in catalogue().items() if _has_pairs(mechanism))
+
+
+def _has_pairs(mechanism: Mechanism[Any]) -> bool:
+    known = (_ON_CONTROL_FLOW, _ON_WHOLE_LOGS, *_ON_TIMES)
+    return any(each in known for each in mechanism.gives)
+
+
+def audit_mechanism(
+    name: str | Mechanism[Any],
+    *,
+    epsilon: float,
+    delta: float,
+    runs: int,
+    confidence: float = CONFIDENCE,
+    options: Mapping[str, Any] | None = None,
+) -> tuple[PairAudit, ...]:
+    """A statistical audit of the mechanism ``name`` (or of one that is not registered, such as a
+    broken twin) at the claim (epsilon, delta), one result a pair of neighbours.
+
+    Control flow, whole logs: unbounded neighbours at (epsilon, delta). Times: metric privacy at
+    epsilon, and bounded neighbours. The error ``1 - confidence`` is shared out over all pairs.
+    ``options``: the mechanism's own, as under a policy's ``parameters``. Raises MechanismError
+    where the mechanism refuses the claim or the options, or makes no such claim.
+    """
+    claims = _claims_to_audit(mechanism_of(name), epsilon, delta, options or {})
+    audits = [(pair, claim) for claim in claims for pair in claim.pairs]
+    each = 1 - (1 - confidence) / len(audits)
+    return tuple(
+        audit_pair(
+            pair,
+            claim.prepared.runner,
+            runs=runs,
+            claim=epsilon,
+            delta=claim.delta,
+            confidence=each,
+        )
+        for pair, claim in audits
+    )
+
+
+class _AuditedClaim(NamedTuple):
+    """What to run, on which pairs, and the delta of the claim."""
+
+    prepared: Prepared
+    pairs: tuple[Pair, ...]
+    delta: float
+
+
+def _claims_to_audit(
+    mechanism: Mechanism[Any], epsilon: float, delta: float, options: Mapping[str, Any]
+) -> list[_AuditedClaim]:
+    if not _has_pairs(mechanism):
+        said = "claims no differential privacy, so there is nothing to audit"
+        raise MechanismError(mechanism.name, said)
+    claim = {"epsilon": epsilon, "delta": delta}
+    found = []
+    if _ON_CONTROL_FLOW in mechanism.gives:
+        prepared = prepare(mechanism, options=options, **claim, **_declared(CONTROL_FLOW_FACTS))
+        pairs = control_flow_pairs(least_released(prepared.runner))
+        found.append(_AuditedClaim(prepared, pairs, delta))
+    if _ON_WHOLE_LOGS in mechanism.gives:
+        facts = _declared(WHOLE_LOG_FACTS)
+        over = (CONTROL_FLOW, TIMESTAMPS, VALUE)
+        prepared = prepare(mechanism, options=options, over=over, **claim, **facts)
+        found.append(_AuditedClaim(prepared, whole_log_pairs(), delta))
+    if any(each in _ON_TIMES for each in mechanism.gives):
+        found += _claims_on_times(mechanism, epsilon, options)
+    return found
+
+
+def _declared(facts: Facts) -> dict[str, Any]:
+    return {key: getattr(facts, key) for key in facts.model_fields_set}
+
+
+def _claims_on_times(
+    mechanism: Mechanism[Any], epsilon: float, options: Mapping[str, Any]
+) -> list[_AuditedClaim]:
+    """The claims on times that the mechanism gives; with ``options``, those that know them."""
+    of_metric, of_bounded = _ON_TIMES
+    found, refused = [], []
+    for gives, goal, pairs in (
+        (of_metric, {"shift": SHIFT}, metric_pairs()),
+        (of_bounded, {}, bounded_pairs()),
+    ):
+        if gives not in mechanism.gives:
+            continue
+        try:
+            prepared = prepare(
+                mechanism, options=options, epsilon=epsilon, **goal, **_declared(TIMES_FACTS)
+            )
+            found.append(_AuditedClaim(prepared, pairs, 0.0))
+        except MechanismError as error:
+            refused.append(error)
+    if refused and not (found and options):
+        raise refused[0]
+    return found
+
+
+def audit_pair(
+    pair: Pair,
+    runner: Callable[[EventLog], Callable[[], EventLog]],
+    *,
+    runs: int,
+    claim: float,
+    delta: float,
+    confidence: float = CONFIDENCE,
+) -> PairAudit:
+    """The largest lower bound on epsilon that ``runs`` runs a side show on ``pair``, over all its
+    statistics.
+
+    ``runner``: gives for a log what runs the mechanism on it once, with fresh noise. The error is
+    shared out over the statistics. Raises ValueError for fewer than 10 runs.
+    """
+    a = _collect_outcomes(pair, runner(pair.a), runs, "first")
+    b = _collect_outcomes(pair, runner(pair.b), runs, "second")
+    each = 1 - (1 - confidence) / len(pair.statistics)
+    audits = []
+    for statistic, of_a, of_b in zip(pair.statistics, a.T, b.T, strict=True):
+        result = empirical_epsilon(
+            _known(of_a),
+            _known(of_b),
+            runs=min(len(a), len(b)),
+            delta=delta,
+            claim=claim,
+            events=None if statistic.event is None else [statistic.event],
+            confidence=each,
+        )
+        audits.append(PairAudit(pair.name, statistic.name, result))
+    return max(audits, key=lambda audit: audit.result.epsilon_lower_bound)
+
+
+def _known(outcomes: Floats) -> Run:
+    return lambda _: outcomes
+
+
+def _collect_outcomes(pair: Pair, run: Callable[[], EventLog], runs: int, side: str) -> Floats:
+    """The statistics of ``runs`` runs, one row an outcome."""
+    rows = []
+    reported = monotonic()
+    for turn in range(runs):
+        if monotonic() - reported > 1:
+            say(f"{pair.name}: {turn:,} of {runs:,} runs on the {side} log")
+            reported = monotonic()
+        rows.append(pair.observe(run()))
+    return np.concatenate(rows)
+
+
 def control_flow_pairs(least: int | None = None) -> tuple[Pair, ...]:
     """One case more, where it shows most; ``least``: cases from which on a variant is released,
     where it is known.
@@ -135,10 +298,27 @@ def control_flow_pairs(least: int | None = None) -> tuple[Pair, ...]:
         below = least - 1
         counted = "1 case" if below == 1 else f"{below} cases"
         name = f"one case more on a variant at the threshold ({counted})"
-        pairs.append(
-            _pair_with_one_more_case(name, [RETURNING_SEQUENCE] * below, RETURNING_SEQUENCE)
-        )
+        rest = [RETURNING_SEQUENCE] * below
+        pairs.append(_pair_with_one_more_case(name, rest, RETURNING_SEQUENCE))
     return tuple(pairs)
+
+
+def _pair_with_one_more_case(
+    name: str, rest: Sequence[ActivitySequence], added: ActivitySequence
+) -> Pair:
+    steps = set(pairwise(added))
+
+    def observe(released: EventLog) -> Floats:
+        sequences = _sequences_of(released)
+        taken = sum(step in steps for sequence in sequences for step in pairwise(sequence))
+        return np.array([[sequences.count(added), taken, len(sequences)]], np.float64)
+
+    statistics = (
+        Statistic("cases that take the added case's variant"),
+        Statistic("steps that the added case takes"),
+        Statistic("cases released"),
+    )
+    return Pair(name, _log_of([*rest, added]), _log_of(rest), statistics, observe)
 
 
 def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int | None:
@@ -151,11 +331,8 @@ def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int 
 
     def is_released(cases: int) -> bool:
         run = runner(_log_of([RETURNING_SEQUENCE] * cases))
-        often = 0
-        for _ in range(_TRIALS):
-            released = _sequences_of(run()).count(RETURNING_SEQUENCE)
-            often += 2 * released >= cases
-        return 3 * often >= _TRIALS
+        released = [_sequences_of(run()).count(RETURNING_SEQUENCE) for _ in range(_TRIALS)]
+        return 3 * sum(2 * number >= cases for number in released) >= _TRIALS
 
     high = 1
     while not is_released(high):
@@ -233,6 +410,17 @@ def whole_log_pairs() -> tuple[Pair, ...]:
     return (Pair(name, with_it, _log_with_values(rest), statistics, observe),)
 
 
+def _log_of(sequences: Sequence[ActivitySequence]) -> EventLog:
+    """One case a sequence, without times."""
+    labels = [label for sequence in sequences for label in sequence]
+    names = [str(row) for row in range(len(sequences))]
+    return EventLog(
+        pl.DataFrame({ACTIVITY: labels}, schema={ACTIVITY: pl.String}),
+        pl.DataFrame({CASE_ID: names}, schema={CASE_ID: pl.String}),
+        np.cumsum([0, *map(len, sequences)]).astype(np.int64),
+    )
+
+
 def _log_with_values(cases: Sequence[tuple[timedelta, str]]) -> EventLog:
     """Cases of one sequence that start so long after the window's beginning, an hour between two
     events, each event with the case's value.
@@ -245,97 +433,16 @@ def _log_with_values(cases: Sequence[tuple[timedelta, str]]) -> EventLog:
     return replace(log, events=log.events.with_columns(*columns))
 
 
-def audit_pair(
-    pair: Pair,
-    runner: Callable[[EventLog], Callable[[], EventLog]],
-    *,
-    runs: int,
-    claim: float,
-    delta: float,
-    confidence: float = CONFIDENCE,
-) -> PairAudit:
-    """The largest lower bound on epsilon that ``runs`` runs a side show on ``pair``, over all its
-    statistics.
-
-    ``runner``: gives for a log what runs the mechanism on it once, with fresh noise. The error is
-    shared out over the statistics. Raises ValueError for fewer than 10 runs.
-    """
-    a = _collect_outcomes(pair, runner(pair.a), runs, "first")
-    b = _collect_outcomes(pair, runner(pair.b), runs, "second")
-    each = 1 - (1 - confidence) / len(pair.statistics)
-
-    def audit_statistic(column: int, statistic: Statistic) -> AuditResult:
-        return empirical_epsilon(
-            lambda _: a[:, column],
-            lambda _: b[:, column],
-            runs=min(len(a), len(b)),
-            delta=delta,
-            claim=claim,
-            events=None if statistic.event is None else [statistic.event],
-            confidence=each,
-        )
-
-    audits = []
-    for column, statistic in enumerate(pair.statistics):
-        result = audit_statistic(column, statistic)
-        audits.append(PairAudit(pair.name, statistic.name, result))
-    return max(audits, key=lambda audit: audit.result.epsilon_lower_bound)
-
-
-def _collect_outcomes(pair: Pair, run: Callable[[], EventLog], runs: int, side: str) -> Floats:
-    """The statistics of ``runs`` runs, one row an outcome."""
-    rows = []
-    reported = monotonic()
-    for turn in range(runs):
-        if monotonic() - reported > 1:
-            say(f"{pair.name}: {turn:,} of {runs:,} runs on the {side} log")
-            reported = monotonic()
-        rows.append(pair.observe(run()))
-    return np.concatenate(rows)
-
-
-def _pair_with_one_more_case(
-    name: str, rest: Sequence[ActivitySequence], added: ActivitySequence
-) -> Pair:
-    steps = set(pairwise(added))
-
-    def observe(released: EventLog) -> Floats:
-        sequences = _sequences_of(released)
-        taken = 0
-        for sequence in sequences:
-            taken += sum(step in steps for step in pairwise(sequence))
-        return np.array([[sequences.count(added), taken, len(sequences)]], np.float64)
-
-    statistics = (
-        Statistic("cases that take the added case's variant"),
-        Statistic("steps that the added case takes"),
-        Statistic("cases released"),
-    )
-    return Pair(name, _log_of([*rest, added]), _log_of(rest), statistics, observe)
-
-
-def _log_of(sequences: Sequence[ActivitySequence]) -> EventLog:
-    """One case a sequence, without times."""
-    labels = [label for sequence in sequences for label in sequence]
-    names = [str(row) for row in range(len(sequences))]
-    return EventLog(
-        pl.DataFrame({ACTIVITY: labels}, schema={ACTIVITY: pl.String}),
-        pl.DataFrame({CASE_ID: names}, schema={CASE_ID: pl.String}),
-        np.cumsum([0, *map(len, sequences)]).astype(np.int64),
-    )
+def _log_with_times(times: Sequence[timedelta]) -> EventLog:
+    """A log of ``COPIES`` equal cases, their events at these times after the window's beginning."""
+    log = _log_of([("a",) * len(times)] * COPIES)
+    stamps = pl.Series(TIMESTAMP, [_BEGIN + time for time in times] * COPIES).cast(TIME_TYPE)
+    return replace(log, events=log.events.with_columns(stamps))
 
 
 def _sequences_of(log: EventLog) -> list[ActivitySequence]:
     labels = log.events[ACTIVITY].to_list()
     return [tuple(labels[start:end]) for start, end in pairwise(log.offsets.tolist())]
-
-
-def _log_with_times(times: Sequence[timedelta]) -> EventLog:
-    """A log of ``COPIES`` equal cases, their events at these times after the window's beginning."""
-    stamps = pl.Series(TIMESTAMP, [_BEGIN + time for time in times] * COPIES).cast(TIME_TYPE)
-    events = pl.DataFrame({ACTIVITY: ["a"] * len(stamps), TIMESTAMP: stamps})
-    cases = pl.DataFrame({CASE_ID: [str(copy) for copy in range(COPIES)]})
-    return EventLog(events, cases, len(times) * np.arange(COPIES + 1, dtype=np.int64))
 
 
 def _seconds_of(log: EventLog) -> Floats:

@@ -169,13 +169,6 @@ class MembershipFigures(Frozen):
         """Whether the attack recognises more members than the claim allows to any."""
         return self.claimed is not None and self.epsilon_at_least > self.claimed.epsilon
 
-    @property
-    def in_words(self) -> list[str]:
-        """The sentences that ``membership_lines`` makes."""
-        from cloakwork.report.risk import membership_lines
-
-        return membership_lines(self)
-
 
 class RiskReport(Frozen):
     """All attacks, on how many targets, and what the figures take as given.

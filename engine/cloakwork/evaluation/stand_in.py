@@ -1,5 +1,10 @@
 """The stand-in: an invented log that has nothing of the raw log but declared facts and what a DP
 profile, which was paid for, tells.
+
+An invented process is a table of variants with their frequencies. Frequencies follow what is known,
+or supposed, of the most frequent variants; activity sequences are walks over a graph in which each
+activity has a usual successor and a few others. It is invented anew for every seed. No privacy
+rests on these draws: nothing of a log is in them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,37 +15,238 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from cloakwork.base.arrays import Ints
-from cloakwork.base.facts import Facts, Window
-from cloakwork.evaluation.invented_times import InventedTimes
-from cloakwork.evaluation.invented_values import InventedAttribute, attributes_of
-from cloakwork.evaluation.process_shape import (
-    ProcessShape,
-    draw_variants,
-    profiled_shape,
-    supposed_shapes,
-    variant_sizes,
+from cloakwork.base.arrays import Bools, Floats, Ints
+from cloakwork.base.facts import Facts, RangeType, Window
+from cloakwork.base.globs import is_glob
+from cloakwork.log.eventlog import (
+    ACTIVITY,
+    CASE_ID,
+    CASE_PREFIX,
+    TIME_TYPE,
+    TIMESTAMP,
+    EventLog,
 )
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.mechanisms.profile import Profile
+from cloakwork.mechanisms.profile import Profile, ProfileFigures
+from cloakwork.policy.attribute_rules import AttributeRule
 from cloakwork.policy.model import Policy
+from cloakwork.policy.ranges import number_of_end
 
+# What is usual is taken where no policy declares anything.
 USUAL_CASES: Final = 1_000
 USUAL_ACTIVITIES: Final = 12
 USUAL_GAP: Final = timedelta(days=30)
 USUAL_WINDOW: Final = Window(
-    start=datetime(2022, 1, 1, tzinfo=UTC), end=datetime(2024, 1, 1, tzinfo=UTC)
+    start=datetime(2022, 1, 1, tzinfo=UTC),
+    end=datetime(2024, 1, 1, tzinfo=UTC),
 )
-"""What is taken where no policy declares it."""
+USUAL_LENGTHS: Final = (8, 20, 30, 60)
+"""Lengths of cases; none is above a declared longest case."""
+
+USUAL_VALUES: Final = 10
+"""Values of an attribute."""
 
 MOST_CASES: Final = 20_000
 MOST_VARIANTS: Final = 1_500
 """A stand-in is no larger: comparing so many variants with as many takes a second."""
 
+MOST_VALUES: Final = 200
+"""Of a declared domain, so many values occur at most."""
+
+RANKS: Final = (1, 10, 100)
+"""Numbers of most frequent variants whose share of the cases a shape tells."""
+
+LENGTH_SHARES: Final = (0.5, 0.9, 0.95, 0.99)
+"""Shares of the cases up to whose lengths a shape tells."""
+
+FEW: Final = ("few variants hold most cases", (0.45, 0.9, 0.99))
+MANY: Final = ("nearly every case is a variant of its own", (0.02, 0.1, 0.25))
+
+_BEYOND: Final = 1.0
+"""Exponent by which frequencies fall beyond the last of ``RANKS``."""
+
+_LONGER_THAN_MEDIAN: Final = (1, 3, 4, 8)
+"""How many times the median the lengths at ``LENGTH_SHARES`` are at most."""
+
+_REPEATED: Final = 3
+"""Activities that long cases repeat."""
+
+_TRIES: Final = 6
+"""Walks for each variant that is needed; those that end up the same are counted together."""
+
+_SECOND: Final = 1_000_000
+_HOUR: Final = 3_600 * _SECOND
+_DAY: Final = 24 * _HOUR
+_MONDAY: Final = 3
+"""1 January 1970 was a Thursday."""
+
+_SHORTEST_MEDIAN: Final = 60.0
+"""Seconds; medians of gaps lie between this and a tenth of the longest gap."""
+
+_BREADTH: Final = 1.2
+"""Standard deviation of the logarithm of a gap."""
+
 _MERGED: Final = ("alphabet", "units_at_most", "longest_case", "longest_gap", "window")
+_NO_VALUES: Final = ("control-flow", "timestamp", "identifier")
+
+Labels = tuple[int, ...]
+"""An activity sequence, by the positions of the activities in the alphabet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessShape:
+    """How alike cases are and how long.
+
+    ``name``: in a few words. ``heads``: the share of cases that the ``RANKS`` most frequent
+    variants hold. ``lengths``: the events that a case has at most, at each of ``LENGTH_SHARES``.
+    """
+
+    name: str
+    heads: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def concentration(self) -> float:
+        """Between 0, nearly every case a variant of its own, and 1, few variants hold nearly
+        all.
+        """
+        return float(np.clip((self.heads[1] - 0.1) / 0.7, 0.0, 1.0))
+
 
 RunSeed = tuple[ProcessShape, int]
 """What one run of a setting goes by: how the invented process is, and the seed."""
+
+
+def supposed_shapes(longest_case: int | None) -> tuple[ProcessShape, ...]:
+    """The two ends of what logs are like, where nothing tells of which kind a log is."""
+    longest = longest_case or USUAL_LENGTHS[-1]
+    lengths = tuple(min(length, longest) for length in USUAL_LENGTHS)
+    return tuple(ProcessShape(name, heads, lengths) for name, heads in (FEW, MANY))
+
+
+def profiled_shape(figures: ProfileFigures, longest_case: int | None) -> ProcessShape:
+    """The shape that a DP profile tells; noise may have put its figures out of order."""
+    cases = max(1, figures.cases)
+    heads = [figures.top.get(str(rank), 0) / cases for rank in RANKS]
+    ordered = np.clip(np.maximum.accumulate(heads), 0.0, 1.0)
+    longest = longest_case or 2 * USUAL_LENGTHS[-1]
+    lengths, least = list[int](), 1
+    median = figures.lengths.get(str(LENGTH_SHARES[0])) or USUAL_LENGTHS[0]
+    for share, times in zip(LENGTH_SHARES, _LONGER_THAN_MEDIAN, strict=True):
+        # Noise of many empty bins drives the upper quantiles up to the last bins.
+        length = min(figures.lengths.get(str(share)) or longest, times * median)
+        least = max(least, min(length, longest))
+        lengths.append(least)
+    return ProcessShape("as its DP profile says", tuple(map(float, ordered)), tuple(lengths))
+
+
+@dataclass(frozen=True, slots=True)
+class InventedTimes:
+    """Most cases start in office hours; the gap before an event goes by the pair of activities."""
+
+    window: Window
+    longest_gap: timedelta
+
+    def drawn(
+        self,
+        codes: Ints,
+        offsets: Ints,
+        activities: int,
+        draw: np.random.Generator,
+    ) -> pl.Series:
+        """A time for each event, ascending within a case.
+
+        ``codes``: each event's activity, 0 to ``activities`` - 1, int64, shape (events,);
+        ``offsets``: as in ``EventLog``.
+        """
+        gaps = self._gaps(codes, activities, draw)
+        lengths = np.diff(offsets)
+        first = offsets[:-1][lengths > 0]
+        gaps[first] = 0
+        starts = self._starts(len(lengths), draw)
+        passed = np.cumsum(gaps)
+        since_first = passed - np.repeat(passed[first], lengths[lengths > 0])
+        stamps = np.repeat(starts, lengths) + since_first
+        return pl.Series(TIMESTAMP, stamps, pl.Int64).cast(pl.Datetime("us", "UTC")).cast(TIME_TYPE)
+
+    def _starts(self, count: int, draw: np.random.Generator) -> Ints:
+        begin = int(self.window.start.timestamp()) * _SECOND
+        span = max(1, int(self.window.end.timestamp()) * _SECOND - begin)
+        anywhere = begin + (draw.random(count) * span).astype(np.int64)
+        days = anywhere // _DAY
+        is_weekday = (days + _MONDAY) % 7 < 5
+        office = days * _DAY + ((8 + 9 * draw.beta(2, 2, count)) * _HOUR).astype(np.int64)
+        in_office = is_weekday & (draw.random(count) < 0.85)
+        starts = np.where(in_office, office, anywhere)
+        return np.asarray(np.clip(starts, begin, begin + span - 1), np.int64)
+
+    def _gaps(self, codes: Ints, activities: int, draw: np.random.Generator) -> Ints:
+        longest = self.longest_gap.total_seconds()
+        most = max(longest / 10, _SHORTEST_MEDIAN)
+        logs = draw.uniform(np.log(_SHORTEST_MEDIAN), np.log(most), activities * activities)
+        pairs = np.concatenate([[0], codes[:-1] * activities + codes[1:]])
+        noise = _BREADTH * draw.standard_normal(len(codes))
+        seconds = np.exp(logs[pairs[: len(codes)]] + noise)
+        return np.asarray(np.minimum(seconds, longest) * _SECOND, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class InventedAttribute:
+    """One attribute: either ``values`` of which each has a share, or numbers from ``low`` to
+    ``high``, of ``kind``.
+    """
+
+    name: str
+    values: tuple[Any, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    kind: RangeType = "number"
+
+    def of_cases(self, count: int, draw: np.random.Generator) -> pl.Series:
+        """A value for each case."""
+        return self._drawn(np.zeros(count, np.int64), 1, np.ones(count, np.bool_), draw)
+
+    def of_events(self, codes: Ints, activities: int, draw: np.random.Generator) -> pl.Series:
+        """A value for each event of the activities that have the attribute: of all, or of two. At
+        each of them values have likelihoods of their own.
+        """
+        having = np.full(activities, draw.random() < 0.5)
+        having[draw.integers(0, activities, 2)] = True
+        return self._drawn(codes, activities, having[codes], draw)
+
+    def _drawn(
+        self,
+        groups: Ints,
+        count: int,
+        present: Bools,
+        draw: np.random.Generator,
+    ) -> pl.Series:
+        """``groups``: which table of shares an event or a case draws from, int64, shape (rows,)."""
+        if self.values:
+            rows = self._drawn_rows(groups, count, draw)
+            found = pl.Series(self.name, self.values, strict=False).gather(rows)
+        else:
+            found = self._numbers(draw.beta(2, 5, count)[groups], draw)
+        drawn = pl.select(pl.when(pl.Series(present)).then(found).otherwise(None))
+        return drawn.to_series().alias(self.name)
+
+    def _drawn_rows(self, groups: Ints, count: int, draw: np.random.Generator) -> Ints:
+        shares = 1.0 / np.arange(1, len(self.values) + 1)
+        edges = np.cumsum(shares / shares.sum())
+        ranks = np.minimum(np.searchsorted(edges, draw.random(len(groups))), len(edges) - 1)
+        orders = np.array([draw.permutation(len(self.values)) for _ in range(count)])
+        return np.asarray(orders[groups, ranks], np.int64)
+
+    def _numbers(self, centres: Floats, draw: np.random.Generator) -> pl.Series:
+        """Numbers about a centre of their group, both as shares of the range."""
+        place = np.clip(centres + 0.12 * draw.standard_normal(len(centres)), 0.0, 1.0)
+        numbers = self.low + (self.high - self.low) * place
+        if self.kind == "number":
+            return pl.Series(self.name, np.round(numbers, 2))
+        numbers = np.floor(numbers).astype(np.int64)
+        if self.kind == "integer":
+            return pl.Series(self.name, numbers)
+        unit = _DAY if self.kind == "date" else _SECOND
+        return pl.Series(self.name, numbers * unit).cast(pl.Datetime("us", "UTC"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,60 +278,39 @@ class StandInFacts:
 
 
 def stand_in_facts(
-    policies: Sequence[Policy], profile: Profile | None = None, cases: int | None = None
+    policies: Sequence[Policy],
+    profile: Profile | None = None,
+    cases: int | None = None,
 ) -> StandInFacts:
     """What invented logs are made of: declared facts of ``policies``, and a profile's figures.
 
     ``cases``: how many cases the log is publicly known to have.
     """
-    facts = [policy.facts() for policy in policies]
-    merged = {name: _declared(facts, name) for name in _MERGED}
-    found = Facts(**merged)
-    assumed = list[str]()
+    declared = [policy.facts() for policy in policies]
+    facts = Facts(**{name: _first_declared(declared, name) for name in _MERGED})
     if profile is not None:
-        found = profile.facts(found)
-    count = _cases(found, profile, cases, assumed)
-    shapes = _shapes(found, profile, assumed)
-    alphabet = _alphabet(found, assumed)
-    releases_times = any("timestamp" in _roles(policy) for policy in policies)
-    times = _times(found, assumed if releases_times else [])
-    units = {
-        policy.spec.unit.attribute: policy.spec.unit.max_cases
-        for policy in policies
-        if policy.spec.unit.attribute is not None
-    }
-    attributes = attributes_of(policies, {*units}, assumed)
+        facts = profile.facts(facts)
+    roles = {rule.role for policy in policies for rule in policy.spec.attributes.values()}
+    units = [policy.spec.unit for policy in policies]
+    max_cases = {unit.attribute: unit.max_cases for unit in units if unit.attribute is not None}
+    assumed = list[str]()
     return StandInFacts(
-        shapes=shapes,
-        cases=count,
-        alphabet=alphabet,
-        times=times,
-        attributes=attributes,
+        cases=_cases(facts, profile, cases, assumed),
+        shapes=_shapes(facts, profile, assumed),
+        alphabet=_alphabet(facts, assumed),
+        times=_times(facts, assumed if "timestamp" in roles else []),
+        attributes=_attributes(policies, max_cases, assumed),
         activity_names=_names(policies, "control-flow", ACTIVITY),
         time_names=_names(policies, "timestamp", TIMESTAMP),
-        units=units,
+        units=max_cases,
         assumed=tuple(assumed),
     )
 
 
-def _declared(facts: Sequence[Facts], name: str) -> Any:
+def _first_declared(facts: Sequence[Facts], name: str) -> Any:
     """What the first policy that declares a fact says of it; None where none does."""
     values = (getattr(each, name) for each in facts)
     return next((value for value in values if value is not None), None)
-
-
-def _roles(policy: Policy) -> set[str | None]:
-    return {rule.role for rule in policy.spec.attributes.values()}
-
-
-def _names(policies: Sequence[Policy], role: str, standard: str) -> tuple[str, ...]:
-    named = [
-        name
-        for policy in policies
-        for name, rule in policy.spec.attributes.items()
-        if rule.role == role
-    ]
-    return tuple(dict.fromkeys([standard, *named]))
 
 
 def _cases(facts: Facts, profile: Profile | None, known: int | None, assumed: list[str]) -> int:
@@ -177,25 +362,82 @@ def _times(facts: Facts, assumed: list[str]) -> InventedTimes:
     return InventedTimes(facts.window or USUAL_WINDOW, facts.longest_gap or USUAL_GAP)
 
 
+def _names(policies: Sequence[Policy], role: str, standard: str) -> tuple[str, ...]:
+    named = [
+        name
+        for policy in policies
+        for name, rule in policy.spec.attributes.items()
+        if rule.role == role
+    ]
+    return tuple(dict.fromkeys([standard, *named]))
+
+
+def _attributes(
+    policies: Sequence[Policy], units: Mapping[str, int], assumed: list[str]
+) -> tuple[InventedAttribute, ...]:
+    """Every attribute that a policy names and may release or group by."""
+    rules = dict[str, AttributeRule]()
+    for policy in policies:
+        for name, rule in policy.spec.attributes.items():
+            without_values = rule.role in _NO_VALUES or rule.treatment == "drop"
+            if is_glob(name) or without_values or name in units:
+                continue
+            if name not in rules or not _tells(rules[name]):
+                rules[name] = rule
+    return tuple(_attribute(name, rule, assumed) for name, rule in rules.items())
+
+
+def _tells(rule: AttributeRule) -> bool:
+    return any(each is not None for each in (rule.domain, rule.range, rule.bins, rule.hierarchy))
+
+
+def _attribute(name: str, rule: AttributeRule, assumed: list[str]) -> InventedAttribute:
+    if rule.domain is not None:
+        return InventedAttribute(name, rule.domain[:MOST_VALUES])
+    if rule.range is not None:
+        low, high = map(number_of_end, rule.range)
+        return InventedAttribute(name, low=low, high=high, kind=rule.value_type())
+    if rule.bins is not None:
+        return InventedAttribute(name, low=float(rule.bins[0]), high=float(rule.bins[-1]))
+    if rule.hierarchy is not None:
+        return InventedAttribute(name, tuple(_leaves(rule.hierarchy))[:MOST_VALUES])
+    assumed.append(f"{USUAL_VALUES} values of '{name}': declare its domain or range")
+    return InventedAttribute(name, tuple(f"value {row}" for row in range(1, USUAL_VALUES + 1)))
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, Mapping):
+        tree = list(tree.values())
+    if isinstance(tree, list | tuple):
+        for below in tree:
+            yield from _leaves(below)
+    else:
+        yield tree
+
+
 def _invented_log(facts: StandInFacts, shape: ProcessShape, seed: int) -> EventLog:
     """Cases of an invented process, with times and values."""
-    # No privacy rests on these draws: nothing of a log is in them.
     draw = np.random.default_rng([seed, len(facts.alphabet), facts.cases])
-    sizes = variant_sizes(shape, facts.cases, draw)[:MOST_VARIANTS]
-    variants = draw_variants(shape, len(facts.alphabet), len(sizes), draw)
+    # The control flow: how many cases each variant has, the variants, and which each case takes.
+    sizes = _variant_sizes(shape, facts.cases, draw)[:MOST_VARIANTS]
+    variants = _drawn_variants(shape, len(facts.alphabet), len(sizes), draw)
     variant_of = np.repeat(np.arange(len(variants)), sizes[: len(variants)])
     variant_of = draw.permutation(variant_of)
     lengths = np.array([len(variant) for variant in variants], np.int64)[variant_of]
     codes = np.concatenate([np.array(variants[row], np.int64) for row in variant_of])
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    # Times, then columns of events, then those of cases: each draws after the one before.
     stamps = facts.times.drawn(codes, offsets, len(facts.alphabet), draw)
-    events = dict(_events(facts, codes, stamps, draw))
-    cases = dict(_cases_columns(facts, len(variant_of), draw))
+    events = dict(_columns_of_events(facts, codes, stamps, draw))
+    cases = dict(_columns_of_cases(facts, len(variant_of), draw))
     return EventLog(pl.DataFrame(events), pl.DataFrame(cases), offsets)
 
 
-def _events(
-    facts: StandInFacts, codes: Ints, stamps: pl.Series, draw: np.random.Generator
+def _columns_of_events(
+    facts: StandInFacts,
+    codes: Ints,
+    stamps: pl.Series,
+    draw: np.random.Generator,
 ) -> Iterator[tuple[str, pl.Series]]:
     labels = pl.Series(ACTIVITY, facts.alphabet, pl.String).gather(codes)
     for name in facts.activity_names:
@@ -207,7 +449,7 @@ def _events(
             yield attribute.name, attribute.of_events(codes, len(facts.alphabet), draw)
 
 
-def _cases_columns(
+def _columns_of_cases(
     facts: StandInFacts, count: int, draw: np.random.Generator
 ) -> Iterator[tuple[str, pl.Series]]:
     yield CASE_ID, pl.Series(CASE_ID, [f"case {row}" for row in range(count)], pl.String)
@@ -219,3 +461,98 @@ def _cases_columns(
     for attribute in facts.attributes:
         if attribute.name.startswith(CASE_PREFIX):
             yield attribute.name, attribute.of_cases(count, draw)
+
+
+def _variant_sizes(shape: ProcessShape, cases: int, draw: np.random.Generator) -> Ints:
+    """How many of ``cases`` each variant has, the most frequent first: int64, shape (variants,)."""
+    shares = _shares_by_rank(shape, cases)
+    sizes = draw.multinomial(cases, np.append(shares, max(0.0, 1.0 - shares.sum())))
+    # What no rank holds are variants of one case each.
+    return np.concatenate([sizes[:-1][sizes[:-1] > 0], np.ones(sizes[-1], np.int64)])
+
+
+def _shares_by_rank(shape: ProcessShape, cases: int) -> Floats:
+    """The share of the cases at each rank: what a block of ranks holds, spread within it as 1 over
+    the rank; beyond the blocks, falling from the last on.
+    """
+    ranks = np.arange(1, max(cases, RANKS[-1]) + 1)
+    shares = np.zeros(len(ranks))
+    begin, held = 0, 0.0
+    for end, head in zip(RANKS, shape.heads, strict=True):
+        weights = 1.0 / ranks[begin:end]
+        shares[begin:end] = (head - held) * weights / weights.sum()
+        begin, held = end, head
+    tail = ranks[begin:]
+    if len(tail):
+        falling = shares[begin - 1] * (begin / tail) ** _BEYOND
+        shares[begin:] = falling * min(1.0, (1.0 - held) / max(falling.sum(), 1e-12))
+    # A variant of less than one case on average is no rank of its own.
+    shares[shares * cases < 1.0] = 0.0
+    return shares
+
+
+def _drawn_variants(
+    shape: ProcessShape,
+    activities: int,
+    count: int,
+    draw: np.random.Generator,
+) -> list[Labels]:
+    """``count`` different variants of an invented process, those most often walked first.
+
+    Fewer where so many were not found. Activities are 0 to ``activities`` - 1.
+    """
+    process = _InventedProcess.drawn(shape, activities, draw)
+    found: dict[Labels, int] = {}
+    for length in _drawn_lengths(shape, _TRIES * count + 100, draw).tolist():
+        walk = process.walk(length, draw)
+        found[walk] = found.get(walk, 0) + 1
+    return sorted(found, key=lambda walk: -found[walk])[:count]
+
+
+def _drawn_lengths(shape: ProcessShape, count: int, draw: np.random.Generator) -> Ints:
+    """Events of cases: evenly drawn between the quantiles that the shape tells."""
+    shares = (0.0, *LENGTH_SHARES, 1.0)
+    ends = (max(1.0, shape.lengths[0] / 2), *shape.lengths, shape.lengths[-1])
+    drawn = np.interp(draw.random(count), shares, ends)
+    return np.maximum(1, np.rint(drawn)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _InventedProcess:
+    """A graph of activities, and the few of them that long cases repeat.
+
+    ``successors``: int64, shape (activities, branches); ``weights``: how likely each branch is;
+    ``repeated``: activities that are done again and again; ``opening``: events before that.
+    """
+
+    successors: Ints
+    weights: Floats
+    repeated: Ints
+    opening: int
+
+    @classmethod
+    def drawn(
+        cls, shape: ProcessShape, activities: int, draw: np.random.Generator
+    ) -> "_InventedProcess":
+        """A process of a shape, invented anew."""
+        branches = min(4, activities)
+        successors = draw.integers(0, activities, (activities, branches))
+        successors[:, 0] = (np.arange(activities) + 1) % activities
+        usual = 0.45 + 0.45 * shape.concentration
+        weights = np.array([usual, *((1.0 - usual) * np.array([0.55, 0.3, 0.15]))])[:branches]
+        repeated = draw.permutation(activities)[: min(_REPEATED, activities)]
+        opening = max(1, min(activities, (shape.lengths[0] + 1) // 2))
+        return cls(successors, weights / weights.sum(), repeated, opening)
+
+    def walk(self, length: int, draw: np.random.Generator) -> Labels:
+        """A case of so many events: the opening along the graph, repetitions, and an end."""
+        choices = draw.choice(len(self.weights), size=length, p=self.weights)
+        again = draw.integers(0, len(self.repeated), length)
+        here, labels = 0, [0]
+        for place in range(1, length):
+            if self.opening <= place < length - 1:
+                labels.append(int(self.repeated[again[place]]))
+                continue
+            here = int(self.successors[here, choices[place]])
+            labels.append(here)
+        return tuple(labels)

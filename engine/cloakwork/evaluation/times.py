@@ -1,30 +1,33 @@
 """What noise on times took away: figures of a release's times against its source's, for the
-internal report alone.
+internal report alone; and how times of two logs are drawn.
 
-They read the raw log outside any guarantee, as ``evaluation/utility.py`` does, and are taken where
-events of source and release still correspond: before and after the step that rewrites times, which
-keeps events and their order.
+They read the raw log outside any guarantee, and are taken where events of source and release still
+correspond: before and after the step that rewrites times, which keeps events and their order.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
-from pydantic import Field
 
-from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.base.quantities import Frozen
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.quantities import Frozen, figure
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog, joined_batches
 from cloakwork.log.handle import LogHandle
+from cloakwork.plan.model import Step
 
 MOST_PAIRS: Final = 10
 """Directly-follows pairs that are shown, the most frequent first."""
 
+MOST_EVENTS: Final = 500_000
+"""About how many events are compared: batches are read until there are so many."""
+
 _HOUR: Final = 3.6e9  # microseconds
-
-
-def _figure(title: str, description: str) -> Any:
-    return Field(default=None, title=title, description=description)
+_MARKS: Final = ((1, "1 s"), (60, "1 min"), (3600, "1 h"), (86_400, "1 d"), (604_800, "1 w"))
+_YEAR: Final = 365 * 86_400
+_CLASSES_OF_POWER: Final = 4
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 class PairTimes(Frozen):
@@ -51,43 +54,45 @@ class TimeUtility(Frozen):
     neighbours that both have one.
     """
 
-    events: int | None = _figure("Events compared", "Events that have a time in the source.")
-    error_mean: float | None = _figure(
+    events: int | None = figure("Events compared", "Events that have a time in the source.")
+    error_mean: float | None = figure(
         "Error of a time, mean", "Hours by which a released time is off. 0 is best."
     )
-    error_median: float | None = _figure(
+    error_median: float | None = figure(
         "Error of a time, median", "Half of the released times are off by less."
     )
-    duration_source_mean: float | None = _figure(
+    duration_source_mean: float | None = figure(
         "Case duration in the source, mean", "Hours from first to last event."
     )
-    duration_released_mean: float | None = _figure(
+    duration_released_mean: float | None = figure(
         "Case duration released, mean", "The closer to the source the better."
     )
-    duration_source_median: float | None = _figure("Case duration in the source, median", "Hours.")
-    duration_released_median: float | None = _figure("Case duration released, median", "Hours.")
-    duration_distance: float | None = _figure(
+    duration_source_median: float | None = figure("Case duration in the source, median", "Hours.")
+    duration_released_median: float | None = figure("Case duration released, median", "Hours.")
+    duration_distance: float | None = figure(
         "Distance of case durations",
         "Wasserstein distance of both distributions, in hours. 0 is best.",
     )
-    gap_source_median: float | None = _figure(
+    gap_source_median: float | None = figure(
         "Time between neighbouring events in the source, median", "Hours."
     )
-    gap_released_median: float | None = _figure(
+    gap_released_median: float | None = figure(
         "Time between neighbouring events released, median", "Hours."
     )
-    zeros_source: float | None = _figure(
+    zeros_source: float | None = figure(
         "Share of zero gaps in the source", "Neighbouring events at the same time."
     )
-    zeros_released: float | None = _figure(
+    zeros_released: float | None = figure(
         "Share of zero gaps released", "The closer to the source the better."
     )
     pairs: tuple[PairTimes, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-MOST_EVENTS: Final = 500_000
-"""About how many events are compared: batches are read until there are so many."""
+def rewrites_only_times(step: Step) -> bool:
+    """Whether events before and after a step correspond to one another, with other times."""
+    written = step.lineage.writes
+    return TIMESTAMPS in written and CONTROL_FLOW not in written and not step.lineage.enriches
 
 
 def compare_times_of_batches(before: LogHandle, after: LogHandle) -> TimeUtility:
@@ -96,16 +101,15 @@ def compare_times_of_batches(before: LogHandle, after: LogHandle) -> TimeUtility
     Reading a batch may mean to carry out the step anew. Engines spread cases over batches by a
     keyed hash, so that the first ones hold a random sample.
     """
-    found = ([], [])  # type: tuple[list[EventLog], list[EventLog]]
-    events = cases = 0
-    for batches in zip(before.batches(), after.batches(), strict=False):
-        for side, batch in zip(found, batches, strict=True):
-            side.append(batch)
-        events += batches[0].events.height
-        cases += batches[0].cases.height
-        if events >= MOST_EVENTS:
+    source: list[EventLog] = []
+    released: list[EventLog] = []
+    for old, new in zip(before.batches(), after.batches(), strict=False):
+        source.append(old)
+        released.append(new)
+        if sum(batch.events.height for batch in source) >= MOST_EVENTS:
             break
-    figures = compare_times(*(joined_batches(side) for side in found))
+    figures = compare_times(joined_batches(source), joined_batches(released))
+    cases = sum(batch.cases.height for batch in source)
     if cases == before.case_count:
         return figures
     note = f"times were compared on a sample of {cases:,} of {before.case_count:,} cases"
@@ -118,90 +122,116 @@ def compare_times(before: EventLog, after: EventLog) -> TimeUtility:
     """
     if any(TIMESTAMP not in log.events.columns for log in (before, after)):
         return TimeUtility(notes=("there are no times to compare",))
-    if not _have_the_same_events(before, after):
-        note = (
-            "the step changed which events there are, so their times cannot be compared one by one"
-        )
-        return TimeUtility(notes=(note,))
+    # As far as counts by case tell; the caller compares a step that keeps events and order.
+    if not np.array_equal(before.offsets, after.offsets):
+        said = "the step changed which events there are"
+        return TimeUtility(notes=(f"{said}, so their times cannot be compared one by one",))
     timed = before.events[TIMESTAMP].is_not_null() & after.events[TIMESTAMP].is_not_null()
-    known = timed.to_numpy()
-    if not known.any():
+    known = np.flatnonzero(timed.to_numpy())
+    if not len(known):
         return TimeUtility(events=0)
-    raw = _hours_of(before, known)
-    released = _hours_of(after, known)
-    error = np.abs(released - raw)
     case = before.case_of[known]
+    raw, noised = (
+        log.events[TIMESTAMP].dt.timestamp("us").to_numpy()[known] / _HOUR
+        for log in (before, after)
+    )
+    error = np.abs(noised - raw)
 
     begins = np.flatnonzero(np.diff(case, prepend=-1) != 0)
     ends = np.append(begins[1:], len(case)) - 1
-    raw_durations = raw[ends] - raw[begins]
-    released_durations = released[ends] - released[begins]
+    durations, noised_durations = (hours[ends] - hours[begins] for hours in (raw, noised))
     # In one dimension, pairing sorted values is an optimal transport (Wasserstein distance 1).
-    moved_by = np.abs(np.sort(raw_durations) - np.sort(released_durations))
+    moved_by = np.abs(np.sort(durations) - np.sort(noised_durations))
 
-    same_case = case[1:] == case[:-1]
-    neighbours = np.diff(np.flatnonzero(known)) == 1
-    follows = np.flatnonzero(same_case & neighbours) + 1
-    raw_gaps = raw[follows] - raw[follows - 1]
-    released_gaps = released[follows] - released[follows - 1]
-    labels = before.events[ACTIVITY].cast(pl.String).fill_null("").filter(pl.Series(known))
+    is_next = (np.diff(case) == 0) & (np.diff(known) == 1)
+    follows = np.flatnonzero(is_next) + 1
+    gaps, noised_gaps = (hours[follows] - hours[follows - 1] for hours in (raw, noised))
+    labels = before.events[ACTIVITY].cast(pl.String).fill_null("").gather(known)
+    pairs = {"first": labels.gather(follows - 1), "second": labels.gather(follows)}
     return TimeUtility(
         events=len(raw),
         error_mean=float(error.mean()),
         error_median=float(np.median(error)),
-        duration_source_mean=float(raw_durations.mean()),
-        duration_released_mean=float(released_durations.mean()),
-        duration_source_median=float(np.median(raw_durations)),
-        duration_released_median=float(np.median(released_durations)),
+        duration_source_mean=float(durations.mean()),
+        duration_released_mean=float(noised_durations.mean()),
+        duration_source_median=float(np.median(durations)),
+        duration_released_median=float(np.median(noised_durations)),
         duration_distance=float(moved_by.mean()),
-        gap_source_median=_median_of(raw_gaps),
-        gap_released_median=_median_of(released_gaps),
-        zeros_source=_share_of_zeros(raw_gaps),
-        zeros_released=_share_of_zeros(released_gaps),
-        pairs=_most_frequent_pairs(labels, follows, raw_gaps, released_gaps),
+        gap_source_median=float(np.median(gaps)) if len(gaps) else None,
+        gap_released_median=float(np.median(noised_gaps)) if len(gaps) else None,
+        zeros_source=float((gaps == 0).mean()) if len(gaps) else None,
+        zeros_released=float((noised_gaps == 0).mean()) if len(gaps) else None,
+        pairs=most_frequent_pairs(
+            pl.DataFrame({**pairs, "hours": gaps}), pl.DataFrame({**pairs, "hours": noised_gaps})
+        ),
     )
 
 
-def _have_the_same_events(before: EventLog, after: EventLog) -> bool:
-    """As far as counts by case tell; the caller compares a step that keeps events and order."""
-    if before.events.height != after.events.height:
-        return False
-    return np.array_equal(before.offsets, after.offsets)
-
-
-def _hours_of(log: EventLog, known: Bools) -> Floats:
-    stamps = log.events[TIMESTAMP].dt.timestamp("us").to_numpy()
-    return np.asarray(stamps[known] / _HOUR, np.float64)
-
-
-def _median_of(gaps: Floats) -> float | None:
-    return float(np.median(gaps)) if len(gaps) else None
-
-
-def _share_of_zeros(gaps: Floats) -> float | None:
-    return float((gaps == 0).mean()) if len(gaps) else None
-
-
-def _most_frequent_pairs(
-    labels: pl.Series, follows: Ints, raw_gaps: Floats, released_gaps: Floats
-) -> tuple[PairTimes, ...]:
-    """The most frequent directly-follows pairs, and their gaps before and after."""
-    rows = pl.DataFrame(
-        {
-            "first": labels.gather(pl.Series(follows - 1)),
-            "second": labels.gather(pl.Series(follows)),
-            "source": raw_gaps,
-            "released": released_gaps,
-        }
+def most_frequent_pairs(source: pl.DataFrame, released: pl.DataFrame) -> tuple[PairTimes, ...]:
+    """The source's most frequent directly-follows pairs that the release has too, and their gaps;
+    ``source``, ``released``: a row a gap, its activities (``first``, ``second``) and ``hours``.
+    """
+    before, after = (
+        gaps.group_by("first", "second").agg(
+            pl.len().alias("times"),
+            pl.col("hours").median().alias(f"{side}_median"),
+            pl.col("hours").mean().alias(f"{side}_mean"),
+            (pl.col("hours") == 0).mean().alias(f"{side}_zeros"),
+        )
+        for side, gaps in (("source", source), ("released", released))
     )
-    found = rows.group_by("first", "second").agg(
-        pl.len().alias("times"),
-        pl.col("source").median().alias("source_median"),
-        pl.col("released").median().alias("released_median"),
-        pl.col("source").mean().alias("source_mean"),
-        pl.col("released").mean().alias("released_mean"),
-        (pl.col("source") == 0).mean().alias("source_zeros"),
-        (pl.col("released") == 0).mean().alias("released_zeros"),
-    )
-    top = found.sort(["times", "first", "second"], descending=[True, False, False]).head(MOST_PAIRS)
+    both = before.join(after.drop("times"), on=["first", "second"])
+    top = both.sort(["times", "first", "second"], descending=[True, False, False]).head(MOST_PAIRS)
     return tuple(PairTimes.model_validate(row) for row in top.to_dicts())
+
+
+class ShareCurve(Frozen):
+    """Shares of the source and of the release in the same classes, which follow one another.
+
+    ``marks``: where along them, from 0 to 1, words stand that say what a class is.
+    """
+
+    title: str
+    source: tuple[float, ...]
+    released: tuple[float, ...]
+    marks: tuple[tuple[float, str], ...]
+
+
+def duration_curve(source: Floats, release: Floats) -> ShareCurve:
+    """Case durations in seconds, in four classes for each power of ten; the first holds those below
+    one second.
+    """
+    longest = max(float(side.max(initial=_YEAR)) for side in (source, release))
+    classes = int(np.ceil(np.log10(longest) * _CLASSES_OF_POWER)) + 1
+    sides = [
+        np.where(side < 1, 0, np.log10(np.maximum(side, 1)) * _CLASSES_OF_POWER + 1)
+        for side in (source, release)
+    ]
+    marks = [
+        ((np.log10(seconds) * _CLASSES_OF_POWER + 1) / (classes + 1), words)
+        for seconds, words in (*_MARKS, (_YEAR, "1 y"))
+    ]
+    title = "How long cases take"
+    return _curve(title, [side.astype(np.int64) for side in sides], classes + 1, marks)
+
+
+def profile_curve(source: Ints, release: Ints, slots: int) -> ShareCurve:
+    """Events by hour of the week (``slots`` 168) or day of the week (7), from Monday on."""
+    marks = [(place / 7, day) for place, day in enumerate(_DAYS)]
+    what = "When events happen: hours of the week, UTC" if slots > 7 else "When events happen"
+    return _curve(what, [source, release], slots, marks)
+
+
+def _curve(
+    title: str, sides: list[Ints], classes: int, marks: list[tuple[float, str]]
+) -> ShareCurve:
+    shares = [
+        np.bincount(np.minimum(side, classes - 1), minlength=classes) / max(len(side), 1)
+        for side in sides
+    ]
+    return ShareCurve(
+        title=title,
+        source=tuple(shares[0].round(6).tolist()),
+        released=tuple(shares[1].round(6).tolist()),
+        marks=tuple((round(float(place), 4), words) for place, words in marks),
+    )

@@ -1,36 +1,50 @@
-"""Utility: how much of a log's control flow a release keeps.
+"""Utility: how much of a log a release keeps.
 
-Every figure compares two variant histograms. Figures that compare a release with its source read
-the raw log outside any guarantee: they are for the internal report alone (``privacy.md`` section 3,
-rule 8), and choosing between several runs after reading them voids the claims.
+A measure is a function of both logs that gives fields of ``Utility``; MEASURES lists them. Figures
+that compare a release with its source read the raw log outside any guarantee: they are for the
+internal report alone (``privacy.md`` section 3, rule 8), and choosing between several runs after
+reading them voids the claims.
 """
 
-import os
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
-import numpy as np
-from pydantic import Field
+from pydantic import JsonValue
 
-from cloakwork.base.arrays import Floats, Ints, Ints32
-from cloakwork.base.errors import MechanismError
-from cloakwork.base.quantities import Frozen
-from cloakwork.evaluation.control_flow import FlowGraph, Histogram, flow_graph, with_activity
-from cloakwork.evaluation.curves import ShareCurve
+from cloakwork.base.errors import first_line
+from cloakwork.base.facts import Facts
+from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.base.progress import Reporter
+from cloakwork.base.quantities import Frozen, figure
+from cloakwork.evaluation.control_flow import (
+    FlowGraph,
+    Histogram,
+    absolute_log_difference,
+    dfg_edge_distance,
+    dfg_frequency_distance,
+    flow_graph,
+    histogram,
+    relative_log_similarity,
+    true_variants,
+)
 from cloakwork.evaluation.discovery import Discovery, evaluate_in_subprocess
 from cloakwork.evaluation.learning import LearnedFrom, learned_from
-from cloakwork.evaluation.times import TimeUtility
-from cloakwork.evaluation.whole_log import WholeLogUtility
-from cloakwork.log.eventlog import EventLog
+from cloakwork.evaluation.notes import contradicted_facts
+from cloakwork.evaluation.times import (
+    ShareCurve,
+    TimeUtility,
+    compare_times_of_batches,
+    rewrites_only_times,
+)
+from cloakwork.evaluation.whole_log import WholeLogUtility, compare_whole_logs, time_curves
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.handle import LogHandle
 from cloakwork.log.sample import CaseSample, sampled_cases
-from cloakwork.log.sequences import position_to_code
-from cloakwork.log.variants import variants_of
-
-Variant = tuple[str, ...]
+from cloakwork.plan.model import Plan, Step
+from cloakwork.run.run import Observer
 
 MOST_VARIANTS: Final = 200_000
 """Variants of a log that are counted in all of its cases: some 50 MB. Of a log that seems to have
@@ -42,15 +56,8 @@ MOST_PAIRS: Final = 6_000_000
 core, and 500 MB.
 """
 
-_ITERATIONS: Final = 10**9
-"""The solver ends long before; its default of 10**5 stops early, with an answer that was once 8 %
-off.
-"""
-
-
-def _figure(title: str, description: str) -> Any:
-    """A field of a figure with its plain name and one line that explains it."""
-    return Field(default=None, title=title, description=description)
+_AS_IN_THE_SOURCE: Final = ("keep", "protect")
+"""Treatments that leave an attribute its own values; others put other names in their place."""
 
 
 class Utility(Frozen):
@@ -60,43 +67,41 @@ class Utility(Frozen):
     A figure that is None could not be had; ``notes`` says why, except for shares of nothing.
     """
 
-    source_cases: int | None = _figure(
-        "Cases in the source", "Cases with at least one named event."
-    )
-    released_cases: int | None = _figure("Cases released", "The closer to the source the better.")
-    source_variants: int | None = _figure("Variants in the source", "Distinct activity sequences.")
-    true_variants: int | None = _figure(
+    source_cases: int | None = figure("Cases in the source", "Cases with at least one named event.")
+    released_cases: int | None = figure("Cases released", "The closer to the source the better.")
+    source_variants: int | None = figure("Variants in the source", "Distinct activity sequences.")
+    true_variants: int | None = figure(
         "True variants", "Released variants that occur in the source."
     )
-    fake_variants: int | None = _figure(
+    fake_variants: int | None = figure(
         "Fake variants", "Released variants that do not occur in the source."
     )
-    variant_precision: float | None = _figure(
+    variant_precision: float | None = figure(
         "Variant precision", "Share of the released variants that are true."
     )
-    variant_recall: float | None = _figure(
+    variant_recall: float | None = figure(
         "Variant recall", "Share of the source's variants that are released."
     )
-    case_precision: float | None = _figure(
+    case_precision: float | None = figure(
         "Variant precision, by cases", "Share of the released cases that follow a true variant."
     )
-    case_recall: float | None = _figure(
+    case_recall: float | None = figure(
         "Variant recall, by cases", "Share of the source's cases whose variant is released."
     )
-    relative_log_similarity: float | None = _figure(
+    relative_log_similarity: float | None = figure(
         "Relative log similarity",
         "How alike the variants and their shares are; similar variants count in part. 1 is best.",
     )
-    absolute_log_difference: int | None = _figure(
+    absolute_log_difference: int | None = figure(
         "Absolute log difference",
         "Events to insert, remove or rename to turn one log into the other. 0 is best.",
     )
-    dfg_edge_distance: float | None = _figure(
+    dfg_edge_distance: float | None = figure(
         "Directly-follows distance",
         "How far the count of a step from one activity to the next is off, "
         "on average over all such steps. 0 is best.",
     )
-    dfg_frequency_distance: float | None = _figure(
+    dfg_frequency_distance: float | None = figure(
         "Directly-follows distance, sorted (Libra's EMD Freq)",
         "The same when only the list of counts matters, and not which step has which; "
         "as the literature prints it.",
@@ -108,22 +113,6 @@ class Utility(Frozen):
     curves: tuple[ShareCurve, ...] = ()
     learned: LearnedFrom | None = None
     notes: tuple[str, ...] = ()
-
-
-def histogram(log: LogHandle) -> dict[Variant, int]:
-    """The variant histogram of all batches of ``log``; events without an activity and cases without
-    events are left out.
-    """
-    found: Counter[Variant] = Counter()
-    for counted in log.each_batch(_counted):
-        found.update(counted)
-    return dict(found)
-
-
-def _counted(_: int, log: EventLog) -> dict[Variant, int]:
-    variants = variants_of(with_activity(log))
-    counted = {variants.labels(row): int(variants.counts[row]) for row in range(len(variants))}
-    return {variant: cases for variant, cases in counted.items() if variant}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +142,77 @@ class SeenLog:
         return cls(histogram(log), sample)
 
 
+@dataclass(frozen=True)
+class ComparedLogs:
+    """What a measure is given.
+
+    ``plan``: None where nobody knows how the release was made. ``seconds``: that mining a process
+    model may take (0: none is mined). ``most_pairs``: of a variant here and one there; of more, no
+    earth mover's distance is taken.
+    """
+
+    source: SeenLog
+    released: SeenLog
+    plan: Plan | None = None
+    seconds: float = 0.0
+    most_pairs: int = MOST_PAIRS
+
+    @property
+    def logs(self) -> tuple[EventLog, EventLog]:
+        """Source and release, or the samples of their cases."""
+        return self.source.sample.log, self.released.sample.log
+
+    @property
+    def variants(self) -> tuple[Histogram, Histogram]:
+        """The variants of source and release."""
+        return self.source.variants, self.released.variants
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether the control flow may be another than that of the source."""
+        return self.plan is None or CONTROL_FLOW in _written_by(self.plan)
+
+    @cached_property
+    def columns(self) -> tuple[tuple[str, ...], bool]:
+        """The attributes of the release that are worth a comparison, in its order, and whether its
+        times are; without a plan, all that both logs have.
+        """
+        source, released = self.logs
+        if self.plan is not None:
+            return compared_columns(self.plan, released)
+        known = {*source.columns} - {CASE_ID, ACTIVITY, TIMESTAMP}
+        return tuple(name for name in released.columns if name in known), True
+
+
+class Measure(NamedTuple):
+    """``name``: in notes, where a figure could not be had. ``of``: fields of ``Utility``; none
+    where there is nothing to compare.
+    """
+
+    name: str
+    of: Callable[[ComparedLogs], Mapping[str, Any]]
+
+
 def measured(
     source: LogHandle, release: LogHandle, *, most_pairs: int = MOST_PAIRS, seconds: float = 0.0
 ) -> Utility:
-    """Every figure of ``release`` against ``source``; see ``compared``."""
-    return compared(SeenLog.of(source), SeenLog.of(release), most_pairs, seconds)
+    """Every figure of ``release`` against ``source`` that needs no plan; see ``ComparedLogs``."""
+    logs = ComparedLogs(
+        SeenLog.of(source), SeenLog.of(release), seconds=seconds, most_pairs=most_pairs
+    )
+    return compared(logs)
+
+
+def compared(logs: ComparedLogs) -> Utility:
+    """Every figure, within bounds; one that fails is None, with a note."""
+    notes = [*sample_notes(logs.source, logs.released)]
+    found: dict[str, Any] = {}
+    for measure in MEASURES:
+        try:
+            found |= measure.of(logs)
+        except Exception as error:
+            notes.append(f"{measure.name}: {first_line(error)}")
+    return Utility(**found, notes=tuple(notes))
 
 
 def sample_notes(source: SeenLog, release: SeenLog) -> tuple[str, ...]:
@@ -171,201 +226,200 @@ def sample_notes(source: SeenLog, release: SeenLog) -> tuple[str, ...]:
     )
 
 
-def compared(
-    source: SeenLog, release: SeenLog, most_pairs: int = MOST_PAIRS, seconds: float = 0.0
-) -> Utility:
-    """Every figure of ``release`` against ``source``, within bounds; a figure that fails is None,
-    with a note.
+def _times_and_attributes(logs: ComparedLogs) -> Mapping[str, Any]:
+    attributes, times = logs.columns
+    if not (attributes or times):
+        return {}
+    source, released = logs.logs
+    if logs.plan is None:
+        return {"whole_log": compare_whole_logs(source, released, attributes=attributes)}
+    return {"whole_log": whole_log_utility(logs.plan, source, released)}
 
-    Earth mover's distances are left out above ``most_pairs`` pairs of a variant here and one there,
-    process discovery after ``seconds`` (0: not tried).
-    """
-    before, after = source.variants, release.variants
-    logs = source.sample.log, release.sample.log
-    notes = [*sample_notes(source, release)]
 
-    def within_bounds(figure: Callable[[Histogram, Histogram], Any]) -> Any:
-        name = figure.__name__.replace("_", " ")
-        pairs = len(before) * len(after)
-        if pairs > most_pairs:
-            notes.append(
-                f"{name}: left out, since {pairs:,} pairs of variants take too long "
-                f"(at most {most_pairs:,})"
-            )
-            return None
-        return with_note(name, lambda: figure(before, after))
-
-    def with_note(name: str, figure: Callable[[], Any]) -> Any:
-        try:
-            return figure()
-        except Exception as error:
-            notes.append(f"{name}: {error or type(error).__name__}".partition("\n")[0])
-            return None
-
+def _variants(logs: ComparedLogs) -> Mapping[str, Any]:
+    if not logs.rewritten:
+        return {}
+    before, after = logs.variants
     true = true_variants(before, after)
     cases_before, cases_after = sum(before.values()), sum(after.values())
-    true_before = sum(before[variant] for variant in true)
-    true_after = sum(after[variant] for variant in true)
-    discovery = None
-    if seconds:
-        discovery = with_note(
-            "process discovery", lambda: evaluate_in_subprocess(before, after, seconds)
-        )
-    return Utility(
-        source_cases=cases_before,
-        released_cases=cases_after,
-        source_variants=len(before),
-        true_variants=len(true),
-        fake_variants=len(after) - len(true),
-        variant_precision=_share_of(len(true), len(after)),
-        variant_recall=_share_of(len(true), len(before)),
-        case_precision=_share_of(true_after, cases_after),
-        case_recall=_share_of(true_before, cases_before),
-        relative_log_similarity=within_bounds(relative_log_similarity),
-        absolute_log_difference=within_bounds(absolute_log_difference),
-        dfg_edge_distance=dfg_edge_distance(before, after),
-        dfg_frequency_distance=dfg_frequency_distance(before, after),
-        discovery=discovery,
-        flow=with_note(
-            "directly-follows graph", lambda: flow_graph(*logs, variants=(before, after))
-        ),
-        learned=with_note("models of the release", lambda: learned_from(*logs)),
-        notes=tuple(notes),
-    )
-
-
-def true_variants(source: Histogram, release: Histogram) -> frozenset[Variant]:
-    """The released variants that occur in the source; the others are fake."""
-    return frozenset(source.keys() & release.keys())
-
-
-def relative_log_similarity(source: Histogram, release: Histogram) -> float:
-    """1 minus the earth mover's distance between the two distributions of variants; between 0 and
-    1.
-
-    Moving a share from one variant to another costs their Levenshtein distance over the longer
-    one's length (Rafiei and van der Aalst 2020, "Towards Quantifying Privacy in Process Mining";
-    TraVaS 2022). Exact. What both logs share is not held in place, as TraVaS does: that is optimal
-    for a metric only, and this distance is none (ab, aba, ba: 1/3 + 1/3 < 1). Two empty logs score
-    1; one empty log scores 0, since nothing of the other is there.
-    """
-    if not source or not release:
-        return float(not source and not release)
-    lengths = np.maximum.outer(_lengths_of(source), _lengths_of(release))
-    costs = _edit_distances(source, release) / np.maximum(lengths, 1)
-    cases_before, cases_after = _cases_of(source), _cases_of(release)
-    supply = cases_before / cases_before.sum()
-    demand = cases_after / cases_after.sum()
-    similarity = 1.0 - _transport_cost(supply, demand, costs)
-    return min(max(similarity, 0.0), 1.0)
-
-
-def absolute_log_difference(source: Histogram, release: Histogram) -> int:
-    """The least number of events to insert, remove or rename that turns one log into the other
-    (TraVaS 2022).
-
-    Cases are matched one to one at the cost of their Levenshtein distance; those that the larger
-    log has more are matched with nothing, at the cost of their length. Exact: both costs are one
-    metric, with nothing as the empty variant, so cases of the same variant stay put.
-    """
-    # What both logs share is matched with itself.
-    left = Counter(source) - Counter(release)
-    right = Counter(release) - Counter(source)
-    surplus = left.total() - right.total()
-    if surplus > 0:
-        right[()] = surplus
-    elif surplus < 0:
-        left[()] = -surplus
-    if not left:
-        return 0
-    costs = _edit_distances(left, right).astype(np.float64)
-    return round(_transport_cost(_cases_of(left), _cases_of(right), costs))
-
-
-def dfg_edge_distance(source: Histogram, release: Histogram) -> float | None:
-    """Mean over the directly-follows relations of either log of how far their two counts are apart;
-    None without any.
-    """
-    left, right = _counts_of_relations(source, release)
-    return _mean_difference(left, right)
-
-
-def dfg_frequency_distance(source: Histogram, release: Histogram) -> float | None:
-    """Libra's "EMD Freq": the same mean when both lists of counts are sorted first, so that it
-    matters no longer which relation is which; at most ``dfg_edge_distance``. Given for comparison
-    with the literature (Elkoumy et al. 2022).
-    """
-    left, right = _counts_of_relations(source, release)
-    return _mean_difference(np.sort(left), np.sort(right))
-
-
-def _mean_difference(left: Ints, right: Ints) -> float | None:
-    if not len(left):
-        return None
-    return float(np.abs(left - right).mean())
-
-
-def directly_follows(log: Histogram) -> dict[tuple[str, str], int]:
-    """How often one activity directly follows another, over all cases."""
-    counts: Counter[tuple[str, str]] = Counter()
-    for variant, cases in log.items():
-        for pair in pairwise(variant):
-            counts[pair] += cases
-    return dict(counts)
-
-
-def _counts_of_relations(source: Histogram, release: Histogram) -> tuple[Ints, Ints]:
-    """The counts of every relation that occurs in either log, in one order: twice int64, shape
-    (relations,).
-    """
-    left, right = directly_follows(source), directly_follows(release)
-    pairs = left.keys() | right.keys()
-    return (
-        np.array([left.get(pair, 0) for pair in pairs], np.int64),
-        np.array([right.get(pair, 0) for pair in pairs], np.int64),
-    )
+    return {
+        "source_cases": cases_before,
+        "released_cases": cases_after,
+        "source_variants": len(before),
+        "true_variants": len(true),
+        "fake_variants": len(after) - len(true),
+        "variant_precision": _share_of(len(true), len(after)),
+        "variant_recall": _share_of(len(true), len(before)),
+        "case_precision": _share_of(sum(after[variant] for variant in true), cases_after),
+        "case_recall": _share_of(sum(before[variant] for variant in true), cases_before),
+        "dfg_edge_distance": dfg_edge_distance(before, after),
+        "dfg_frequency_distance": dfg_frequency_distance(before, after),
+    }
 
 
 def _share_of(count: int, total: int) -> float | None:
     return count / total if total else None
 
 
-def _cases_of(side: Histogram) -> Floats:
-    return np.array(list(side.values()), np.float64)
+def _discovery(logs: ComparedLogs) -> Mapping[str, Any]:
+    if not (logs.rewritten and logs.seconds):
+        return {}
+    return {"discovery": evaluate_in_subprocess(*logs.variants, logs.seconds)}
 
 
-def _lengths_of(side: Iterable[Variant]) -> Ints:
-    return np.array([len(variant) for variant in side], np.int64)
+def _similarity(logs: ComparedLogs) -> Mapping[str, Any]:
+    if not logs.rewritten:
+        return {}
+    _require_few_pairs(logs)
+    return {"relative_log_similarity": relative_log_similarity(*logs.variants)}
 
 
-def _edit_distances(rows: Iterable[Variant], columns: Iterable[Variant]) -> Ints32:
-    """Edit distances between variants, in activities: int32, shape (rows, columns)."""
-    from rapidfuzz import process
-    from rapidfuzz.distance import Levenshtein
-
-    sides = [list(rows), list(columns)]
-    alphabet = {label for side in sides for variant in side for label in variant}
-    # Each activity becomes one character, so that the distance of texts is that of variants.
-    letters = {label: chr(position_to_code(place)) for place, label in enumerate(sorted(alphabet))}
-
-    def text_of(variant: Variant) -> str:
-        return "".join(letters[label] for label in variant)
-
-    texts = [list(map(text_of, side)) for side in sides]
-    return np.asarray(process.cdist(*texts, scorer=Levenshtein.distance, dtype=np.int32))
+def _difference(logs: ComparedLogs) -> Mapping[str, Any]:
+    if not logs.rewritten:
+        return {}
+    _require_few_pairs(logs)
+    return {"absolute_log_difference": absolute_log_difference(*logs.variants)}
 
 
-def _transport_cost(supply: Floats, demand: Floats, costs: Floats) -> float:
-    """The least cost of moving ``supply`` to ``demand``, both of one sum: the exact optimum, by the
-    network simplex.
-    """
-    # Else torch loads, where it is installed.
-    os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
-    from ot import emd2
-
-    cost, report = emd2(supply, demand, costs, numItermax=_ITERATIONS, log=True)
-    if report["warning"]:
-        raise MechanismError(
-            "audit/utility", f"the earth mover's distance was not found: {report['warning']}"
+def _require_few_pairs(logs: ComparedLogs) -> None:
+    pairs = len(logs.source.variants) * len(logs.released.variants)
+    if pairs > logs.most_pairs:
+        raise ValueError(
+            f"left out, since {pairs:,} pairs of variants take too long "
+            f"(at most {logs.most_pairs:,})"
         )
-    return float(cost)
+
+
+def _flow(logs: ComparedLogs) -> Mapping[str, Any]:
+    return {"flow": flow_graph(*logs.logs, variants=logs.variants)}
+
+
+def _curves(logs: ComparedLogs) -> Mapping[str, Any]:
+    """Of times where a step changed times alone, so that no other figure brought them."""
+    plan = logs.plan
+    if plan is None or TIMESTAMPS not in plan.released or logs.columns[1]:
+        return {}
+    return {"curves": time_curves(*logs.logs, days_from(plan.facts))}
+
+
+def _learned(logs: ComparedLogs) -> Mapping[str, Any]:
+    return {"learned": learned_from(*logs.logs)} if logs.rewritten else {}
+
+
+MEASURES: Final[tuple[Measure, ...]] = (
+    Measure("times and attributes", _times_and_attributes),
+    Measure("variants", _variants),
+    Measure("process discovery", _discovery),
+    Measure("relative log similarity", _similarity),
+    Measure("absolute log difference", _difference),
+    Measure("directly-follows graph", _flow),
+    Measure("models of the release", _learned),
+    Measure("curves of times", _curves),
+)
+"""In the order of their notes."""
+
+
+@dataclass(slots=True)
+class KeptUtility(Observer):
+    """How much is left of the control flow, of times and of attributes, for the internal report if
+    there will be one; of large logs, of a sample of their cases where it is no count of all.
+
+    Whatever goes wrong here is noted there: the release is made, paid for, and does not depend on
+    it. ``mining_seconds``: that mining a process model may take (0: none is mined).
+    """
+
+    plan: Plan
+    reporter: Reporter
+    mining_seconds: float = 0.0
+    times: TimeUtility | None = field(default=None, init=False)
+
+    def stepped(self, step: Step, before: LogHandle, after: LogHandle) -> None:
+        """Figures of times before and after the last step that rewrites them."""
+        if not (self.plan.policy.spec.output.report and rewrites_only_times(step)):
+            return
+        try:
+            self.times = compare_times_of_batches(before, after)
+        except Exception as error:
+            self.times = TimeUtility(notes=(f"times were not compared: {first_line(error)}",))
+
+    def finished(self, source: LogHandle, released: LogHandle) -> Mapping[str, JsonValue]:
+        """All figures as data; none where nothing was rewritten that could be measured."""
+        if not self.plan.policy.spec.output.report:
+            return {}
+        try:
+            logs = ComparedLogs(
+                SeenLog.of(source), SeenLog.of(released), self.plan, self.mining_seconds
+            )
+        except Exception as error:
+            notes = (f"utility was not measured: {first_line(error)}",)
+            return Utility(times=self.times, notes=notes).model_dump(mode="json")
+        if not (logs.rewritten or self.times is not None or any(logs.columns)):
+            return {}
+        self.reporter("measuring utility, for the internal report only")
+        found = compared(logs).model_copy(update={"times": self.times})
+        return found.model_dump(mode="json")
+
+
+def whole_log_utility(plan: Plan, source: EventLog, released: EventLog) -> WholeLogUtility | None:
+    """How far times and attributes of ``released`` are from those of ``source``, as distributions;
+    both under the standard names. None where there is nothing to compare.
+    """
+    attributes, times = compared_columns(plan, released)
+    if not attributes and not times:
+        return None
+    found = compare_whole_logs(
+        source,
+        released,
+        times=times,
+        attributes=attributes,
+        ranges={name: _as_compared(plan.facts, name) for name in plan.facts.ranges},
+        days_from=days_from(plan.facts),
+    )
+    if not any(step.lineage.generates for step in plan.steps):
+        return found
+    measured_columns = {name for step in plan.steps for name in step.lineage.measures}
+    declared = [*plan.facts.domains, *plan.facts.ranges]
+    contradicted = contradicted_facts(
+        source, plan.facts, [name for name in declared if name in measured_columns]
+    )
+    return found.model_copy(update={"contradicted": contradicted})
+
+
+def _as_compared(facts: Facts, name: str) -> tuple[float, float]:
+    """A declared range in the unit that values are compared in: times in microseconds."""
+    unit = {"date": 86_400e6, "time": 1e6}.get(facts.types.get(name, "number"), 1.0)
+    low, high = facts.ranges[name]
+    return low * unit, high * unit
+
+
+def compared_columns(plan: Plan, released: EventLog) -> tuple[tuple[str, ...], bool]:
+    """The attributes of the release that are worth a comparison, in its order, and whether its
+    times are.
+
+    That is what the plan rewrites: everything where it rewrites the control flow, else the
+    attributes that a step writes (what happened to times is then compared event by event).
+    Attributes that are generalised, be it to reach k, or pseudonymised are left out: other values
+    stand there.
+    """
+    coarser = {name for goal in plan.policy.goals() for name in goal.quasi_identifiers()}
+    written = _written_by(plan)
+    rewritten = CONTROL_FLOW in written
+    attributes = []
+    for name in released.columns:
+        treated = plan.treated(name)
+        if name in {CASE_ID, ACTIVITY, TIMESTAMP, *coarser} or treated is None:
+            continue
+        if treated.treatment in _AS_IN_THE_SOURCE and (rewritten or name in written):
+            attributes.append(name)
+    has_times = TIMESTAMP in released.events.columns and TIMESTAMPS in plan.released
+    return tuple(attributes), rewritten and has_times
+
+
+def _written_by(plan: Plan) -> set[str]:
+    return {name for step in plan.steps for name in step.lineage.writes}
+
+
+def days_from(facts: Facts) -> datetime | None:
+    """Where the declared grid is of whole days, the declared beginning of a day; else None."""
+    whole_days = facts.grid % timedelta(days=1) == timedelta(0)
+    return facts.epoch if whole_days else None

@@ -2,45 +2,74 @@
 cases were made anew, so that no event of one log corresponds to an event of the other.
 
 Every figure is a distance between two distributions, 0 where they are the same. They read the raw
-log outside any guarantee, as ``evaluation/utility.py`` does: for the internal report alone.
+log outside any guarantee: for the internal report alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from pydantic import Field
 
 from cloakwork.base.arrays import Bools, Floats, Ints
-from cloakwork.base.quantities import Frozen
-from cloakwork.evaluation.attribute_distances import (
-    AttributeDistance,
-    DistanceOfPair,
-    attribute_figures,
-)
+from cloakwork.base.quantities import Frozen, figure
 from cloakwork.evaluation.control_flow import with_activity
-from cloakwork.evaluation.curves import ShareCurve, duration_curve, profile_curve
 from cloakwork.evaluation.distances import (
+    MISSING,
+    CodedAttribute,
+    coded,
+    joint_codes,
+    kolmogorov_smirnov,
     total_variation,
     wasserstein,
     weighted_mean,
 )
-from cloakwork.evaluation.times import PairTimes
-from cloakwork.evaluation.value_codes import CodedAttribute, coded, joint_codes
-from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+from cloakwork.evaluation.times import (
+    PairTimes,
+    ShareCurve,
+    duration_curve,
+    most_frequent_pairs,
+    profile_curve,
+)
+from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 
-MOST_PAIRS: Final = 10
-"""Directly-follows pairs that are shown, the most frequent of the source first."""
+MOST_TABLES: Final = 1_000
+"""Two-way tables that are compared; of more, every second one, or every third, and so on."""
+
+MOST_SHOWN: Final = 15
+"""Activities with an attribute, and pairs of attributes, that are shown."""
 
 _SECOND, _HOUR, _DAY = 1_000_000, 3_600_000_000, 86_400_000_000  # microseconds
 _MONDAY: Final = 3
 """1 January 1970 was a Thursday: three days after Monday, which is day 0."""
 
 
-def _figure(title: str, description: str) -> Any:
-    return Field(default=None, title=title, description=description)
+class AttributeDistance(Frozen):
+    """One attribute: its distance, and how often it is missing before and after.
+
+    ``distance``: total variation of the values (missing is one); of an attribute of events per
+    activity, weighted by how many of the activity's events have a value in the source.
+    ``over_all``: the same, weighted by all of the activity's events. ``numbers``: the largest
+    difference between the distribution functions of the numbers, whatever the bins.
+    """
+
+    attribute: str
+    distance: float
+    over_all: float | None = None
+    numbers: float | None = None
+    missing_source: float | None
+    missing_released: float | None
+
+
+class DistanceOfPair(Frozen):
+    """How far two logs are apart in an attribute at an activity, or in two attributes: total
+    variation, from 0 to 1.
+    """
+
+    first: str
+    second: str
+    distance: float
 
 
 class WholeLogUtility(Frozen):
@@ -48,44 +77,44 @@ class WholeLogUtility(Frozen):
     nothing to compare.
     """
 
-    case_durations: float | None = _figure(
+    case_durations: float | None = figure(
         "Case durations",
         "How far they are off (Wasserstein distance), as a share of the source's mean duration. "
         "0 is best.",
     )
-    waiting_times: float | None = _figure(
+    waiting_times: float | None = figure(
         "Waiting times per step",
         "By how many powers of ten the seconds from one activity to the next are off, on average "
         "over the steps that both logs have. 0 is best.",
     )
-    hours_of_week: float | None = _figure(
+    hours_of_week: float | None = figure(
         "Hours of the week",
         "Share of the events that lie in another hour of the week (UTC). 0 is best.",
     )
-    weekdays: float | None = _figure(
+    weekdays: float | None = figure(
         "Weekdays", "Share of the events that lie on another day of the week. 0 is best."
     )
-    attributes_per_activity: float | None = _figure(
+    attributes_per_activity: float | None = figure(
         "Attributes of events, per activity",
         "Share of the values that differ, missing ones among them, at the activities that have the "
         "attribute; mean over the attributes. 0 is best.",
     )
-    attributes_over_all: float | None = _figure(
+    attributes_over_all: float | None = figure(
         "Attributes of events, over all events",
         "The same over all events, those without the attribute too: what stands where the source "
         "has nothing counts. 0 is best.",
     )
-    case_attributes: float | None = _figure(
+    case_attributes: float | None = figure(
         "Attributes of cases",
         "Share of the values that differ, missing ones among them; mean over the attributes. "
         "0 is best.",
     )
-    two_way_tables: float | None = _figure(
+    two_way_tables: float | None = figure(
         "Two attributes together",
         "Share of the cases that differ in a table of two attributes; mean over all such tables. "
         "0 is best.",
     )
-    numbers: float | None = _figure(
+    numbers: float | None = figure(
         "Numbers",
         "Largest difference between the distribution functions of an attribute of numbers; "
         "mean over these attributes. 0 is best.",
@@ -119,14 +148,13 @@ def compare_whole_logs(
     Events without an activity, and missing times, are left out.
     """
     source, release = with_activity(source), with_activity(release)
-    notes: list[str] = []
     found: dict[str, Any] = {}
     if times and all(TIMESTAMP in log.events.columns for log in (source, release)):
-        found |= _of_times(_Timed(source), _Timed(release), days_from)
+        found |= _figures_of_times(_Timed(source), _Timed(release), days_from)
     columns = [coded(source, release, name, (ranges or {}).get(name)) for name in attributes]
-    notes += [column for column in columns if isinstance(column, str)]
     usable = [column for column in columns if isinstance(column, CodedAttribute)]
     found |= attribute_figures(source, release, usable)
+    notes = [column for column in columns if isinstance(column, str)]
     return WholeLogUtility(**found, notes=tuple(notes))
 
 
@@ -151,34 +179,46 @@ class _Timed:
         last = np.maximum.reduceat(self.stamps, begins)
         return np.asarray((last - first) / _SECOND, np.float64)
 
-    def gaps(self, codes: Ints, activities: int) -> tuple[Ints, Floats]:
-        """The directly-follows pair of each gap, as one number, and its seconds, at least 0; of
-        neighbours that both have a time. ``codes``: of all events of the log.
+    def gaps(self) -> tuple[Ints, Floats]:
+        """Where each gap ends, as rows of the log, and its seconds, at least 0; of neighbours that
+        both have a time.
         """
         rows = np.flatnonzero(self.known)
         follows = (np.diff(rows) == 1) & (np.diff(self.case) == 0)
         places = np.flatnonzero(follows) + 1
-        here = rows[places]
-        pairs = codes[here - 1] * activities + codes[here]
         seconds = (self.stamps[places] - self.stamps[places - 1]) / _SECOND
-        return pairs, np.maximum(seconds, 0.0)
+        return rows[places], np.maximum(seconds, 0.0)
 
 
-def _of_times(source: _Timed, release: _Timed, days_from: datetime | None) -> dict[str, Any]:
-    """The figures of times."""
-    before, after, labels = joint_codes(source.labels, release.labels)
-    gaps = source.gaps(before, len(labels)), release.gaps(after, len(labels))
-    pairs, pair_of = np.unique(np.concatenate([gaps[0][0], gaps[1][0]]), return_inverse=True)
-    split = len(gaps[0][0])
-    rows = (pair_of[:split], gaps[0][1]), (pair_of[split:], gaps[1][1])
-    names = [(labels[pair // len(labels)], labels[pair % len(labels)]) for pair in pairs]
+def week_slots(stamps: Ints, days_from: datetime | None) -> Ints:
+    """The hour of the week of each time (microseconds since 1970), from Monday 0 o'clock UTC; the
+    day of the week where a day is the finest, see ``compare_whole_logs``.
+    """
+    if days_from is None:
+        return np.asarray((stamps // _HOUR + 24 * _MONDAY) % 168, np.int64)
+    begins = round(days_from.timestamp() * _SECOND)
+    days = (stamps - begins + _DAY // 2) // _DAY
+    return np.asarray((days + days_from.weekday()) % 7, np.int64)
+
+
+def _figures_of_times(
+    source: _Timed, release: _Timed, days_from: datetime | None
+) -> dict[str, Any]:
+    codes, labels = joint_codes(source.labels, release.labels)
+    pairs, gaps = [], []
+    for side, code in zip((source, release), codes, strict=True):
+        ends, seconds = side.gaps()
+        pairs.append(code[ends - 1] * len(labels) + code[ends])
+        frame = {"first": side.labels.gather(ends - 1), "second": side.labels.gather(ends)}
+        gaps.append(pl.DataFrame({**frame, "hours": seconds / 3600, "seconds": seconds}))
+    slots = [week_slots(side.stamps, days_from) for side in (source, release)]
     profile = "hours_of_week" if days_from is None else "weekdays"
     return {
         "case_durations": duration_distance(source.durations(), release.durations()),
         "curves": _curves(source, release, days_from),
-        "waiting_times": waiting_distance(rows[0], rows[1], len(pairs)),
-        profile: profile_distance(source.stamps, release.stamps, days_from),
-        "pairs": _most_frequent(rows[0], rows[1], names),
+        "waiting_times": _waiting_distance(pairs, [side["seconds"].to_numpy() for side in gaps]),
+        profile: profile_distance(*slots),
+        "pairs": most_frequent_pairs(*gaps),
     }
 
 
@@ -190,12 +230,11 @@ def time_curves(
     """
     if any(TIMESTAMP not in log.events.columns for log in (source, release)):
         return ()
-    sides = [_Timed(with_activity(log)) for log in (source, release)]
-    return _curves(sides[0], sides[1], days_from)
+    return _curves(_Timed(with_activity(source)), _Timed(with_activity(release)), days_from)
 
 
 def _curves(source: _Timed, release: _Timed, days_from: datetime | None) -> tuple[ShareCurve, ...]:
-    slots = [_slots(side.stamps, days_from) for side in (source, release)]
+    slots = [week_slots(side.stamps, days_from) for side in (source, release)]
     return (
         duration_curve(source.durations(), release.durations()),
         profile_curve(slots[0], slots[1], 168 if days_from is None else 7),
@@ -208,72 +247,135 @@ def duration_distance(source: Floats, release: Floats) -> float | None:
     """
     if not (len(source) and len(release) and source.mean() > 0):
         return None
-    zeros = np.zeros(len(source), np.int64), np.zeros(len(release), np.int64)
-    return float(wasserstein((zeros[0], source), (zeros[1], release), 1)[0] / source.mean())
+    apart = wasserstein((_one_group(source), source), (_one_group(release), release), 1)
+    return float(apart[0] / source.mean())
 
 
-def waiting_distance(
-    source: tuple[Ints, Floats], release: tuple[Ints, Floats], pairs: int
-) -> float | None:
+def _one_group(values: Ints | Floats) -> Ints:
+    return np.zeros(len(values), np.int64)
+
+
+def _waiting_distance(pairs: Sequence[Ints], seconds: Sequence[Floats]) -> float | None:
     """Wasserstein-1 of log10(1 + seconds) per directly-follows pair; mean over the pairs that both
     logs have, weighted by the source's counts. None without such a pair.
     """
-    sides = [(pair, np.log10(1 + seconds)) for pair, seconds in (source, release)]
-    apart = wasserstein(sides[0], sides[1], pairs)
-    return weighted_mean(apart, np.bincount(source[0], minlength=pairs))
+    found, pair_of = np.unique(np.concatenate(pairs), return_inverse=True)
+    source, release = np.split(pair_of, [len(pairs[0])])
+    apart = wasserstein(
+        (source, np.log10(1 + seconds[0])), (release, np.log10(1 + seconds[1])), len(found)
+    )
+    return weighted_mean(apart, np.bincount(source, minlength=len(found)))
 
 
-def profile_distance(source: Ints, release: Ints, days_from: datetime | None) -> float | None:
-    """Total variation of the hour-of-week profile of all times (UTC), or of the weekdays.
-
-    ``source``, ``release``: microseconds since 1970, int64. ``days_from``: as in
-    ``compare_whole_logs``. None where the source has no time; 1 where the release has none.
+def profile_distance(source: Ints, release: Ints) -> float | None:
+    """Total variation of the hours of the week of all times, or of the weekdays; None where the
+    source has no time, 1 where the release has none.
     """
     if not len(source):
         return None
-    slots = [_slots(stamps, days_from) for stamps in (source, release)]
-    zeros = [np.zeros(len(side), np.int64) for side in slots]
-    return float(total_variation((zeros[0], slots[0]), (zeros[1], slots[1]), 1, 168)[0])
+    apart = total_variation((_one_group(source), source), (_one_group(release), release), 1, 168)
+    return float(apart[0])
 
 
-def _slots(stamps: Ints, days_from: datetime | None) -> Ints:
-    """The hour of the week of each time, from Monday 0 o'clock UTC; the day of the week where a day
-    is the finest.
+def attribute_figures(
+    source: EventLog, release: EventLog, columns: Sequence[CodedAttribute]
+) -> dict[str, Any]:
+    """The figures of attributes, by their names in ``WholeLogUtility``."""
+    (before, after), labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
+    of_events: list[AttributeDistance] = []
+    of_cases: list[AttributeDistance] = []
+    at_activities: list[tuple[float, DistanceOfPair]] = []
+    for column in columns:
+        if column.name.startswith(CASE_PREFIX):
+            groups = _one_group(column.source), _one_group(column.release)
+            of_cases += _distance_of(column, *groups, 1)
+        else:
+            of_events += _distance_of(column, before, after, len(labels))
+            at_activities += _at_activities(column, before, after, labels)
+    shown = *of_cases, *of_events
+    tables = two_way_distances(source, release, columns)
+    return {
+        "attributes_per_activity": _mean_of([item.distance for item in of_events]),
+        "attributes_over_all": _mean_of([item.over_all for item in of_events]),
+        "case_attributes": _mean_of([item.distance for item in of_cases]),
+        "numbers": _mean_of([item.numbers for item in shown]),
+        "two_way_tables": _mean_of([table.distance for table in tables]),
+        "attributes": shown,
+        "at_activities": _largest(at_activities),
+        "pairs_of_attributes": _largest([(table.distance, table) for table in tables]),
+    }
+
+
+def _distance_of(
+    column: CodedAttribute, before: Ints, after: Ints, groups: int
+) -> Iterator[AttributeDistance]:
+    """The distance of one attribute, where the source has a row; ``before`` and ``after``: the
+    group of each row of either log. One that the source never has is weighted by all rows.
     """
-    if days_from is None:
-        return np.asarray((stamps // _HOUR + 24 * _MONDAY) % 168, np.int64)
-    begins = round(days_from.timestamp() * _SECOND)
-    return np.asarray(((stamps - begins + _DAY // 2) // _DAY + days_from.weekday()) % 7, np.int64)
+    apart = total_variation((before, column.source), (after, column.release), groups, column.values)
+    over_all = weighted_mean(apart, np.bincount(before, minlength=groups))
+    valued = weighted_mean(apart, np.bincount(before[column.source != MISSING], minlength=groups))
+    if over_all is None:
+        return
+    is_of_case = column.name.startswith(CASE_PREFIX)
+    yield AttributeDistance(
+        attribute=column.name,
+        distance=over_all if valued is None else valued,
+        over_all=None if is_of_case else over_all,
+        numbers=column.numbers and kolmogorov_smirnov(*column.numbers),
+        missing_source=column.missing_share(column.source),
+        missing_released=column.missing_share(column.release),
+    )
 
 
-def _most_frequent(
-    source: tuple[Ints, Floats], release: tuple[Ints, Floats], names: list[tuple[str, str]]
-) -> tuple[PairTimes, ...]:
-    """The source's most frequent pairs that the release has too, and their gaps in hours."""
-    before, after = (
-        pl.DataFrame({"pair": pair, "hours": seconds / 3600})
-        .group_by("pair")
-        .agg(
-            pl.len().alias("times"),
-            pl.col("hours").median().alias("median"),
-            pl.col("hours").mean().alias("mean"),
-            (pl.col("hours") == 0).mean().alias("zeros"),
-        )
-        for pair, seconds in (source, release)
-    )
-    both = before.join(after, on="pair", suffix="_released")
-    top = both.sort(["times", "pair"], descending=[True, False]).head(MOST_PAIRS)
-    return tuple(
-        PairTimes(
-            first=names[row["pair"]][0],
-            second=names[row["pair"]][1],
-            times=row["times"],
-            source_median=row["median"],
-            released_median=row["median_released"],
-            source_mean=row["mean"],
-            released_mean=row["mean_released"],
-            source_zeros=row["zeros"],
-            released_zeros=row["zeros_released"],
-        )
-        for row in top.to_dicts()
-    )
+def _mean_of(found: Sequence[float | None]) -> float | None:
+    known = [value for value in found if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _at_activities(
+    column: CodedAttribute, before: Ints, after: Ints, labels: Sequence[str]
+) -> Iterator[tuple[float, DistanceOfPair]]:
+    """The distance at each activity that has the attribute in either log, behind what it weighs:
+    how many values of the source differ there.
+    """
+    size = len(labels)
+    apart = total_variation((before, column.source), (after, column.release), size, column.values)
+    of_source = np.bincount(before[column.source != MISSING], minlength=size)
+    of_release = np.bincount(after[column.release != MISSING], minlength=size)
+    events = np.bincount(before, minlength=size)
+    for place in np.flatnonzero((of_source + of_release > 0) & (events > 0)).tolist():
+        distance = float(apart[place])
+        pair = DistanceOfPair(first=column.name, second=labels[place], distance=distance)
+        yield distance * int(events[place]), pair
+
+
+def _largest(found: Sequence[tuple[float, DistanceOfPair]]) -> tuple[DistanceOfPair, ...]:
+    """Those that weigh most; of equal ones the first by name."""
+    ordered = sorted(found, key=lambda each: (-each[0], each[1].first, each[1].second))
+    return tuple(pair for weight, pair in ordered[:MOST_SHOWN] if weight > 0)
+
+
+def two_way_distances(
+    source: EventLog, release: EventLog, columns: Sequence[CodedAttribute]
+) -> list[DistanceOfPair]:
+    """Total variation of the two-way marginals of the case table; none for fewer than two
+    attributes, or a source without cases.
+
+    The case table has a row a case: its attributes, and of each attribute of events the first value
+    that is not missing.
+    """
+    pairs = [(i, j) for i in range(len(columns)) for j in range(i)]
+    if not pairs or not source.cases.height:
+        return []
+    tables = [column.by_case(source, release) for column in columns]
+    zeros = [np.zeros(log.cases.height, np.int64) for log in (source, release)]
+    found = []
+    for one, other in pairs[:: -(-len(pairs) // MOST_TABLES)]:
+        width = columns[other].values + 1
+        cells = [(tables[one][side] + 1) * width + tables[other][side] + 1 for side in (0, 1)]
+        most = (columns[one].values + 1) * width
+        apart = total_variation((zeros[0], cells[0]), (zeros[1], cells[1]), 1, most)
+        names = columns[other].name, columns[one].name
+        found.append(DistanceOfPair(first=names[0], second=names[1], distance=float(apart[0])))
+    return found

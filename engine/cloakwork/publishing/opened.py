@@ -1,7 +1,6 @@
 """What is attacked, opened: a log, its file, a release folder or a packed release."""
 
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -12,6 +11,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.log.formats.source import format_by_suffix
 from cloakwork.plan.model import Plan
+from cloakwork.policy.model import Policy
 from cloakwork.publishing.archive import unpacked
 from cloakwork.publishing.dsse import read_envelope
 from cloakwork.publishing.folder import (
@@ -22,16 +22,7 @@ from cloakwork.publishing.folder import (
     read_document,
 )
 from cloakwork.publishing.verify import read_statement
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedLog:
-    """A log, what to call it, and what came with it, if it is a release: its plan, and its id."""
-
-    log: EventLog
-    name: str
-    plan: Plan | None = None
-    release: str | None = None
+from cloakwork.run.reading import OpenedLog, is_log_file, read_under
 
 
 def opened_log(
@@ -58,6 +49,48 @@ def opened_log(
     if not path.is_file():
         raise LogError(path, "there is no such file or folder")
     return OpenedLog(read_log(path, columns=columns, timeless=timeless), path.name)
+
+
+def opened_release(
+    source: EventLog | str | Path, policy: Policy | None, columns: dict[str, str] | None
+) -> OpenedLog:
+    """A release, or a log in its place: as it stands, and under ``policy`` where a log file cannot
+    be read so.
+    """
+    try:
+        return opened_log(source, timeless=True)
+    except LogError as error:
+        if not is_log_file(source):
+            raise
+        if policy is None:
+            raise _naming_policy(error) from error
+        return opened_under(source, policy, columns)
+
+
+def opened_under(
+    source: EventLog | str | Path, policy: Policy | None, columns: dict[str, str] | None
+) -> OpenedLog:
+    """A log that is no release, read as ``policy`` says, if there is one; ``columns`` go before
+    it.
+    """
+    if isinstance(source, EventLog) or not is_log_file(source):
+        return opened_log(source, columns)
+    if policy is not None:
+        path = Path(source)
+        return OpenedLog(read_under(policy, path, columns=columns), path.name)
+    try:
+        return opened_log(source, columns)
+    except LogError as error:
+        raise _naming_policy(error) from error
+
+
+def _naming_policy(error: LogError) -> LogError:
+    """The same error, which says that a policy may know how the log is read."""
+    problem = error.problem
+    hint = "name the policy that says how this log is read: --policy POLICY"
+    if problem.hint:
+        hint = f"{problem.hint}; --policy POLICY names the policy that it is read by"
+    return LogError(problem.path, problem.message, line=problem.line, hint=hint)
 
 
 def _of_folder(folder: Path, named: Path) -> OpenedLog:

@@ -2,14 +2,19 @@
 picture of privacy against what is left.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import click
 
-from cloakwork.evaluation.comparison_messages import attack_text, beside_lines, labels, share_text
-from cloakwork.evaluation.comparison_model import ComparedSetting, Comparison, FigureSpread
+from cloakwork.evaluation.comparison_model import (
+    AttackBound,
+    ComparedSetting,
+    Comparison,
+    FigureSpread,
+)
 from cloakwork.evaluation.utility import Utility
 from cloakwork.report.html import lines, page
 from cloakwork.report.screen import ScreenSection, block, fitted, print_sections, printable
@@ -289,3 +294,48 @@ def utility_lines(found: "Utility", width: int) -> Iterator[str]:
         yield f"{line.name:<{_FIGURE_NAME}}{line.value}"
     notes = (*found.notes, *(found.whole_log.notes if found.whole_log else ()))
     yield from block("Note", notes, width, indent=6)
+
+
+_THOUSAND: Final = 1000
+
+
+def labels(found: Comparison) -> list[str]:
+    """What each row is called: what was swept, after the policy where several are compared; its
+    guarantees where nothing was swept.
+    """
+    several = len({setting.policy for setting in found.settings}) > 1
+    return [_label(setting, with_policy=several) for setting in found.settings]
+
+
+def _label(setting: ComparedSetting, *, with_policy: bool) -> str:
+    values = ", ".join(f"{name} {value}" for name, value in setting.values.items())
+    if with_policy:
+        return f"{setting.policy.partition(' ')[0]} {values}".strip()
+    return values or " + ".join(setting.guarantees)
+
+
+def beside_lines(found: Comparison) -> list[str]:
+    """What the star of ``attack_text`` means, a line for each set of columns."""
+    bounds = [bound for setting in found.settings for bound in setting.bounds if bound.beside]
+    column_lists = dict.fromkeys(", ".join(bound.beside) for bound in bounds)
+    return [
+        f"* by the activity sequence alone: whoever knows values of {columns} can often tell "
+        "which released case it is"
+        for columns in column_lists
+    ]
+
+
+def attack_text(bound: AttackBound) -> str:
+    """``1 in 10`` for a guess, with a star where other columns tell more; ``+27%`` for a rise, in
+    percentage points, rounded up.
+    """
+    if bound.kind == "guess":
+        cases = round(1 / bound.most)
+        shown = f"{cases}" if cases < _THOUSAND else f"{cases / _THOUSAND:.3g}k"
+        return f"1 in {shown}" + ("*" if bound.beside else "")
+    return f"+{math.ceil(100 * bound.most)}%"
+
+
+def share_text(figure: FigureSpread | None) -> str:
+    """The median in per cent."""
+    return "-" if figure is None else f"{figure.median:.0%}"

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from xml.sax.saxutils import escape
 
 from cloakwork.evaluation.control_flow import FlowGraph
-from cloakwork.evaluation.curves import ShareCurve
+from cloakwork.evaluation.times import ShareCurve
 
 _WIDTH: Final = 360
 _BASE: Final = 100

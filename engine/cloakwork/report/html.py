@@ -20,6 +20,7 @@ from cloakwork.report.model import InternalReport, PublicReport, PublicStep, pub
 from cloakwork.report.texts import (
     guarantee_line,
     main_clause,
+    membership_lines,
     purpose_text,
     unit_text,
     warning_lines,
@@ -257,6 +258,7 @@ def _environment() -> "Environment":
     environment.filters |= {"treatment": treatment_in_words, "proof": proof_in_words}
     environment.filters |= {"plainly": guarantee_line, "whom": unit_text, "duration": duration_text}
     environment.filters |= {"log_name": log_name, "clause": main_clause, "purpose": purpose_text}
+    environment.filters |= {"recognised": membership_lines}
     return environment
 
 

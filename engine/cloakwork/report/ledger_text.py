@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from cloakwork.base.costs import cost_text
 from cloakwork.base.quantities import duration_text, format_duration
 from cloakwork.base.text import listed
 from cloakwork.report.screen import block, columns
-from cloakwork.report.texts import cost_text, counted
+from cloakwork.report.texts import counted
 
 if TYPE_CHECKING:
     from cloakwork.base.costs import Charge, Cost

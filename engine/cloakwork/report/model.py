@@ -17,8 +17,8 @@ from cloakwork.base.facts import unit_name
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.base.quantities import Duration, Frozen
 from cloakwork.evaluation.control_flow import FlowGraph
-from cloakwork.evaluation.curves import ShareCurve
 from cloakwork.evaluation.risk_figures import RiskReport
+from cloakwork.evaluation.times import ShareCurve
 from cloakwork.evaluation.utility import Utility
 from cloakwork.ledger.account import Account
 from cloakwork.ledger.declarations import declaration_of
@@ -242,8 +242,7 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
     """
     from cloakwork.base.errors import CloakworkError
     from cloakwork.evaluation.control_flow import flow_graph
-    from cloakwork.evaluation.release_comparison import days_from
-    from cloakwork.evaluation.utility import SeenLog
+    from cloakwork.evaluation.utility import SeenLog, days_from
     from cloakwork.evaluation.whole_log import time_curves
     from cloakwork.log.formats import read_log
     from cloakwork.log.formats.file_parts import FileParts

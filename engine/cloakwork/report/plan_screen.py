@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue
 from rich.markup import escape
 
-from cloakwork.base.costs import Cost
+from cloakwork.base.costs import Cost, cost_text
 from cloakwork.base.quantities import rounded
 from cloakwork.base.text import listed
 from cloakwork.guarantees import LocalDP
@@ -31,7 +31,6 @@ from cloakwork.report.screen import LABEL, ScreenSection, columns, console, fitt
 from cloakwork.report.texts import (
     INTERNAL,
     NOTHING_EXPOSED,
-    cost_text,
     counted,
     exposure_line,
     guarantee_line,

@@ -18,7 +18,6 @@ from cloakwork.evaluation.pairs import PairAudit
 from cloakwork.evaluation.risk_figures import (
     Attack,
     MembershipFigures,
-    MembershipGroup,
     RiskReport,
     Share,
 )
@@ -26,6 +25,7 @@ from cloakwork.report.drawings import DASHED, GRID, INK, svg_text
 from cloakwork.report.html import page
 from cloakwork.report.model import Audience, Format
 from cloakwork.report.screen import block, printable
+from cloakwork.report.texts import membership_lines
 
 _AUDIT_WIDTH, _AUDIT_LEFT, _AUDIT_ROW, _AUDIT_TOP, _AUDIT_BAR = 900, 430, 40, 70, 18
 _AUDIT_COLOURS: Final = {True: "#17507a", False: "#9a3412"}
@@ -171,43 +171,6 @@ def _remarks(found: RiskReport) -> Iterator[str]:
             f"{by_sequence.two_to_four:.0%} in groups of 2 to 4, "
             f"{by_sequence.five_to_nine:.0%} of 5 to 9."
         )
-
-
-_USUAL_LEVEL: Final = 0.01
-"""Of the shares of false alarms, the one that is said first."""
-
-
-def membership_lines(found: MembershipFigures) -> list[str]:
-    """One sentence on all targets beside the claim, one on those alone, one where the claim is
-    exceeded; this one first.
-    """
-    lines = []
-    if found.claimed is not None and found.exceeded:
-        lines.append(
-            f"The attack on membership EXCEEDS the claim of epsilon {found.claimed.epsilon:g}: "
-            f"epsilon is at least {found.epsilon_at_least:.2f}."
-        )
-    return lines + [_group_line(found, group) for group in found.groups]
-
-
-def _group_line(found: MembershipFigures, group: MembershipGroup) -> str:
-    words = f"Membership by {found.judged:,} releases of {found.mechanism}, {group.in_words}: "
-    area = f"area {group.area.share:.3f} (guessing: .5)"
-    if not group.levels:
-        return f"{words}{area}, too few to say more."
-    level = min(group.levels, key=lambda each: abs(each.at_most - _USUAL_LEVEL))
-    false, true = level.false_positives, level.true_positives
-    recognised = (
-        f"{true.share:.1%} of members recognised ({true.low:.1%} to {true.high:.1%}) at "
-        f"{false.share:.1%} false alarms"
-    )
-    if found.claimed is None:
-        return f"{words}{recognised}; {area}."
-    allowed = found.claimed.limit(false.share)
-    bound = f"epsilon {found.claimed.epsilon:g} allows {allowed:.1%}"
-    if found.claimed.basis == "published":
-        bound = f"the published epsilon {found.claimed.epsilon:g} would allow {allowed:.1%}"
-    return f"{words}{recognised}, where {bound}; {area}."
 
 
 # --- the page

@@ -4,15 +4,14 @@ The full sentences that a statement signs are those of the guarantees and of ``p
 these lines are shorter, claim no more, and are printed on screens only.
 """
 
-import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from cloakwork.base.costs import Cost
 from cloakwork.base.facts import Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.text import listed
+from cloakwork.evaluation.risk_figures import MembershipFigures, MembershipGroup
 from cloakwork.plan.model import Claim, Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.sentences import action_of, caveat_in_words, column_in_words
 from cloakwork.policy.semantics import PURPOSE_ASKED, is_unstated
@@ -52,14 +51,6 @@ _WEIGHTIEST: Final = (
 def counted(count: int, noun: str) -> str:
     """A number with its noun: ``1 case``, ``1,200 cases``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def cost_text(cost: Cost | None, *, digits: int = 12) -> str:
-    """Epsilon, and delta where there is one; empty for no cost."""
-    if cost is None:
-        return ""
-    epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.{digits}g}"
-    return epsilon + (f", delta {cost.delta:.{digits}g}" if cost.delta else "")
 
 
 def unit_text(unit: Unit) -> str:
@@ -193,3 +184,40 @@ def open_window_line(plan: Plan, now: datetime | None = None) -> str | None:
         f"window {name} ends on {after:%Y-%m-%d} (UTC): cases that start after this release need "
         "another release of it, which is charged again"
     )
+
+
+_USUAL_LEVEL: Final = 0.01
+"""Of the shares of false alarms, the one that is said first."""
+
+
+def membership_lines(found: MembershipFigures) -> list[str]:
+    """One sentence on all targets beside the claim, one on those alone, one where the claim is
+    exceeded; this one first.
+    """
+    lines = []
+    if found.claimed is not None and found.exceeded:
+        lines.append(
+            f"The attack on membership EXCEEDS the claim of epsilon {found.claimed.epsilon:g}: "
+            f"epsilon is at least {found.epsilon_at_least:.2f}."
+        )
+    return lines + [_group_line(found, group) for group in found.groups]
+
+
+def _group_line(found: MembershipFigures, group: MembershipGroup) -> str:
+    words = f"Membership by {found.judged:,} releases of {found.mechanism}, {group.in_words}: "
+    area = f"area {group.area.share:.3f} (guessing: .5)"
+    if not group.levels:
+        return f"{words}{area}, too few to say more."
+    level = min(group.levels, key=lambda each: abs(each.at_most - _USUAL_LEVEL))
+    false, true = level.false_positives, level.true_positives
+    recognised = (
+        f"{true.share:.1%} of members recognised ({true.low:.1%} to {true.high:.1%}) at "
+        f"{false.share:.1%} false alarms"
+    )
+    if found.claimed is None:
+        return f"{words}{recognised}; {area}."
+    allowed = found.claimed.limit(false.share)
+    bound = f"epsilon {found.claimed.epsilon:g} allows {allowed:.1%}"
+    if found.claimed.basis == "published":
+        bound = f"the published epsilon {found.claimed.epsilon:g} would allow {allowed:.1%}"
+    return f"{words}{recognised}, where {bound}; {area}."

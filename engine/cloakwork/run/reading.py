@@ -190,6 +190,16 @@ def _require_one_value_a_case(
             )
 
 
+@dataclass(frozen=True, slots=True)
+class OpenedLog:
+    """A log, what to call it, and what came with it, if it is a release: its plan, and its id."""
+
+    log: EventLog
+    name: str
+    plan: Plan | None = None
+    release: str | None = None
+
+
 class AttributesLeft:
     """Which attributes of a log are read, and, once it was, a note of which are not, for inside.
 

@@ -5,10 +5,10 @@ tests that every mechanism passes, ``audit_mechanism`` the statistical audit of 
 ``attack_membership`` an attack on who is in a log.
 """
 
-from cloakwork.evaluation.audits import audit_mechanism, auditable
+from cloakwork.evaluation.membership import attack_membership
+from cloakwork.evaluation.one_mechanism import Prepared, prepare, run_mechanism
+from cloakwork.evaluation.pairs import audit_mechanism, auditable
 from cloakwork.testing.contract import MechanismContract
-from cloakwork.testing.memberships import attack_membership
-from cloakwork.testing.runs import Prepared, prepare, run_mechanism
 
 __all__ = [
     "MechanismContract",

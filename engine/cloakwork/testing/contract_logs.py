@@ -1,9 +1,9 @@
-"""What the contract of mechanisms is tried on: goals, and logs of every kind."""
+"""What the contract of mechanisms is tried on: goals, and made-up logs of every kind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -21,9 +21,46 @@ from cloakwork.guarantees import (
     MetricPrivacy,
     TCloseness,
 )
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import log_of_variants
-from cloakwork.testing.logs import BEGIN, RESOURCE, log_of
+
+RESOURCE: Final = "org:resource"
+BEGIN: Final = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def log_of(
+    sequences: Sequence[Sequence[str]], times: Sequence[Sequence[datetime | None]] | None = None
+) -> EventLog:
+    """One case an activity sequence; an event takes place an hour after the one before unless
+    ``times`` says else.
+
+    Every event has a resource that no other event has, so that rows can be followed; every case has
+    ``case:row``.
+    """
+    if times is None:
+        times = [
+            [BEGIN + timedelta(days=row, hours=step) for step in range(len(labels))]
+            for row, labels in enumerate(sequences)
+        ]
+    activities = [label for labels in sequences for label in labels]
+    events = pl.DataFrame(
+        {
+            ACTIVITY: activities,
+            TIMESTAMP: [time for case in times for time in case],
+            RESOURCE: [f"r{position}" for position in range(len(activities))],
+        },
+        schema={ACTIVITY: pl.String, TIMESTAMP: TIME_TYPE, RESOURCE: pl.String},
+    )
+    names = [f"case {row}" for row in range(len(sequences))]
+    cases = pl.DataFrame(
+        {CASE_ID: names, "case:row": list(range(len(sequences)))},
+        schema={CASE_ID: pl.String, "case:row": pl.Int64},
+    )
+    offsets = np.concatenate([[0], np.cumsum([len(labels) for labels in sequences])]).astype(
+        np.int64
+    )
+    return EventLog(events, cases, offsets)
+
 
 EVERY_GOAL: tuple[Guarantee, ...] = (
     KAnonymity(kind="k-anonymity", k=5),

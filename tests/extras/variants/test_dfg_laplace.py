@@ -7,7 +7,7 @@ import pytest
 from cloakwork.accounting.events import cost
 from cloakwork.base.costs import NonPrivate
 from cloakwork.base.facts import Facts, Unit
-from cloakwork.evaluation.utility import directly_follows
+from cloakwork.evaluation.control_flow import directly_follows
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Refusal

@@ -9,6 +9,7 @@ import pytest
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.facts import Facts
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer, Refusal
@@ -18,8 +19,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Mechanisms
 from cloakwork.run.run import Run
-from cloakwork.testing.logs import RESOURCE, log_of
-from cloakwork.testing.runs import run_step
+from cloakwork.testing.contract_logs import RESOURCE, log_of
 from cloakwork_extras.pripel import PripelPublished
 from plan.conftest import policy_of
 

@@ -10,8 +10,8 @@ import pytest
 from cloakwork.accounting.events import cost
 from cloakwork.base.facts import Facts
 from cloakwork.engines.measured import measured_of
-from cloakwork.evaluation.utility import histogram as variants_of_log
-from cloakwork.evaluation.utility import relative_log_similarity, true_variants
+from cloakwork.evaluation.control_flow import histogram as variants_of_log
+from cloakwork.evaluation.control_flow import relative_log_similarity, true_variants
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Randomness
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP

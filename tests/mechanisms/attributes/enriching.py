@@ -7,11 +7,11 @@ import polars as pl
 
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.base.naming import ACTIVITY
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram
 from cloakwork.mechanisms.base import PartOfGoal
-from cloakwork.testing.logs import log_of
-from cloakwork.testing.runs import run_step
+from cloakwork.testing.contract_logs import log_of
 
 MECHANISM = AttributesHistogram()
 DOMAINS = {

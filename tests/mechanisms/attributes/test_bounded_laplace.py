@@ -5,11 +5,11 @@ import polars as pl
 import pytest
 
 from cloakwork.base.facts import Facts
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import LocalDP
 from cloakwork.mechanisms.attributes.local import BoundedLaplace, LocalAttribute, LocalParams
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.noise import reproducible
-from cloakwork.testing.runs import run_step
 from contracts.sample_logs import log_of
 
 MECHANISM = BoundedLaplace()

@@ -23,7 +23,7 @@ from cloakwork.mechanisms.attributes.contributions import (
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.drawing import Classes, class_table, pairs_of
 from cloakwork.noise import reproducible
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 ROLE = MeasuredAttribute(name="role", domain=("x", "y"))
 CODE = MeasuredAttribute(name="code", domain=tuple(range(50)))

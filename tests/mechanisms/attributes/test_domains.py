@@ -12,7 +12,7 @@ from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.steps import Listed, Numbers
 from cloakwork.noise import reproducible
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 NAME = "case:x"
 

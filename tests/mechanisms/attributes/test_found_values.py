@@ -28,7 +28,7 @@ from cloakwork.mechanisms.attributes.params import (
 )
 from cloakwork.mechanisms.base import PartOfGoal, Refusal
 from cloakwork.noise import reproducible
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 MECHANISM = AttributesHistogram()
 FACTS = Facts(found={"drug": "text", "case:ward": "integer"})

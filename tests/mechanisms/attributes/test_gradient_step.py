@@ -17,7 +17,7 @@ from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
 from cloakwork.mechanisms.attributes.gradient_step import AROUND, CENTRED, LEAST_NORM, GradientStep
 from cloakwork.mechanisms.attributes.tables import Counted, NoisyTables, ValueShares
 from cloakwork.noise import reproducible
-from cloakwork.testing.logs import log_of
+from cloakwork.testing.contract_logs import log_of
 
 ROLE = MeasuredAttribute(name="role", domain=("x", "y"))
 AGE = MeasuredAttribute(name="case:age", domain=(1, 2, 3))

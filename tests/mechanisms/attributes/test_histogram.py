@@ -13,6 +13,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import ACTIVITY
 from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.errors import PlanUnsound
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Gaussian, Kernel, NoisySums
 from cloakwork.kernel.vectors import Sums
@@ -24,8 +25,7 @@ from cloakwork.mechanisms.attributes.tables import NoisyTables
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
-from cloakwork.testing.logs import log_of
-from cloakwork.testing.runs import run_step
+from cloakwork.testing.contract_logs import log_of
 from mechanisms.attributes.enriching import (
     COLUMNS,
     DOMAINS,

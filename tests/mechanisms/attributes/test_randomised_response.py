@@ -6,12 +6,12 @@ import pytest
 from cloakwork import apply, load_policy, make_plan, publish, verify
 from cloakwork.base.facts import Facts
 from cloakwork.errors import PlanImpossible
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import LocalDP
 from cloakwork.mechanisms.attributes.local import RandomisedResponse
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.noise import reproducible
 from cloakwork.run.run import Run
-from cloakwork.testing.runs import run_step
 from contracts.sample_logs import log_of
 
 MECHANISM = RandomisedResponse()

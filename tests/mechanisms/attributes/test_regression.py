@@ -14,6 +14,7 @@ from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.base.naming import ACTIVITY, values_of
 from cloakwork.engines.measured import measured_of, released_cases
 from cloakwork.errors import PlanUnsound
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.kernel import Books, Kernel
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import CaseRows
@@ -22,8 +23,7 @@ from cloakwork.mechanisms.attributes.params import START_SHARE, AttributesHistog
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
-from cloakwork.testing.logs import log_of
-from cloakwork.testing.runs import run_step
+from cloakwork.testing.contract_logs import log_of
 from mechanisms.attributes.enriching import COLUMNS, FACTS, ordinary, released_of
 
 MECHANISM = AttributesRegression()

@@ -8,6 +8,7 @@ import pytest
 
 from cloakwork.base.facts import Facts
 from cloakwork.engines.measured import measured_of
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.kernel import Cases, Randomness, vectors_of
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM
@@ -27,8 +28,7 @@ from cloakwork.mechanisms.attributes.drawing import (
 )
 from cloakwork.mechanisms.base import PartOfGoal
 from cloakwork.noise import reproducible
-from cloakwork.testing.logs import log_of
-from cloakwork.testing.runs import run_step
+from cloakwork.testing.contract_logs import log_of
 from mechanisms.attributes.enriching import MECHANISM, released_of
 
 LETTERS = tuple("abcdefgh")

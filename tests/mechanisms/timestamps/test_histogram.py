@@ -13,6 +13,7 @@ from cloakwork.base.facts import Facts, Unit, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.engines.measured import released_cases
 from cloakwork.errors import PlanUnsound
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.kernel import Clip, Entries
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.log.variants import log_of_variants
@@ -25,10 +26,9 @@ from cloakwork.testing.contract_logs import (
     EVERY_GOAL,
     LOGS,
     assert_is_a_log,
+    log_of,
 )
-from cloakwork.testing.logs import log_of
 from cloakwork.testing.queries import queries_collected
-from cloakwork.testing.runs import run_step
 
 MECHANISM = TimestampHistogram()
 ROME = timezone(timedelta(hours=1))

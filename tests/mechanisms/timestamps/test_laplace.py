@@ -13,12 +13,12 @@ from cloakwork.accounting.events import cost
 from cloakwork.base.costs import Composed, DiscreteLaplace, Repeated
 from cloakwork.base.facts import Facts, Unit, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
 from cloakwork.noise import Stream, reproducible, secret
-from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of, times_of_cases
 from noisy_streams import SILENCE, drawing_from
 

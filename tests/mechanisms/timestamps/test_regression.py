@@ -8,14 +8,13 @@ import pytest
 
 from cloakwork.base.facts import Facts, Unit, Window
 from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.timestamps.regression import TimestampRegression
 from cloakwork.noise import reproducible
-from cloakwork.testing.contract_logs import EVERY_GOAL
-from cloakwork.testing.logs import log_of
-from cloakwork.testing.runs import run_step
+from cloakwork.testing.contract_logs import EVERY_GOAL, log_of
 
 MECHANISM = TimestampRegression()
 FACTS = Facts(

@@ -11,7 +11,6 @@ from cloakwork.accounting.events import cost
 from cloakwork.base.facts import Facts, Unit
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import PlanUnsound
-from cloakwork.evaluation.scenarios import scenario
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Books, Kernel
 from cloakwork.log.eventlog import EventLog
@@ -29,6 +28,7 @@ from cloakwork.mechanisms.variants.threshold import threshold_event
 from cloakwork.noise import reproducible
 from contracts.sample_logs import log_of
 from measuring import Release, release
+from scenarios import scenario
 
 COUNTS = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 ADAPTIVE = VariantAdaptive()

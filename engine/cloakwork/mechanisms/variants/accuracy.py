@@ -1,10 +1,10 @@
 """How accurate a release of the control flow will be, known beforehand: simulated on two invented
 processes.
 
-Accuracy is relative log similarity (``evaluation/utility.py``; 1: the same shares of the same
+Accuracy is relative log similarity (``evaluation/control_flow.py``; 1: the same shares of the same
 variants). More cases do what more epsilon does (Hay et al. 2016, scale-epsilon exchangeability), so
 each mechanism was run once, at delta 1e-4 on ``CASES`` cases of each process of
-``evaluation/scenarios.py``, for every *signal* in ``SIGNAL``: epsilon times cases, over the cases
+``tests/scenarios.py``, for every *signal* in ``SIGNAL``: epsilon times cases, over the cases
 of a unit, scaled by ln(1e4) / ln(1/delta). In between figures are interpolated. No real log was
 read for it.
 ``python benchmarks/variants/synthetic.py accuracy 5`` makes the table anew.

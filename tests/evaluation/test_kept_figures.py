@@ -9,14 +9,16 @@ from cloakwork import load_policy, make_plan, read_log
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.base.progress import silent
-from cloakwork.evaluation.kept_utility import KeptUtility
-from cloakwork.evaluation.release_comparison import (
+from cloakwork.evaluation.utility import (
+    ComparedLogs,
+    KeptUtility,
+    SeenLog,
+    Utility,
+    compared,
     compared_columns,
     days_from,
     whole_log_utility,
-    with_pictures,
 )
-from cloakwork.evaluation.utility import SeenLog, Utility
 from cloakwork.plan.model import Plan
 from cloakwork.report.html import lines
 from conftest import EXAMPLES, ROOT
@@ -93,11 +95,13 @@ def test_a_step_that_changes_times_alone_is_drawn_as_well() -> None:
     log = read_log(EXAMPLES / "hospital.xes.gz")
     plan = planned("kanon-dp-timestamps")
 
-    drawn = with_pictures(Utility(), plan, SeenLog.of(log), SeenLog.of(log))
+    of_times = plan.model_copy(update={"steps": plan.steps[-1:]})
+    seen = SeenLog.of(log)
 
+    drawn = compared(ComparedLogs(seen, seen, of_times))
+
+    assert drawn.learned is None
     assert drawn.flow is not None and drawn.flow.source_share == drawn.flow.released_share
     assert [curve.source == curve.released for curve in drawn.curves] == [True, True]
-    timeless = planned("kanon-control-flow")
-    assert with_pictures(Utility(), timeless, SeenLog.of(log), SeenLog.of(log)).curves == ()
-    broken = with_pictures(Utility(), plan, SeenLog.of(log), None)  # type: ignore[arg-type]
-    assert broken.flow is None and "pictures were not drawn" in broken.notes[0]
+    timeless = planned("kanon-control-flow").model_copy(update={"steps": ()})
+    assert compared(ComparedLogs(seen, seen, timeless)).curves == ()

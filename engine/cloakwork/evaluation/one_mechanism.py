@@ -1,4 +1,4 @@
-"""Run one mechanism without ledger, plan or files."""
+"""One mechanism, run without ledger, plan or files."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,15 +12,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.engines.base import Engine
 from cloakwork.engines.batches import collected
 from cloakwork.engines.memory import MemoryEngine
-from cloakwork.guarantees import (
-    ConfidenceBound,
-    DifferentialPrivacy,
-    Guarantee,
-    KAnonymity,
-    LDiversity,
-    MetricPrivacy,
-    TCloseness,
-)
+from cloakwork.guarantees import KINDS, Guarantee
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Gives, Mechanism, Refusal
 from cloakwork.mechanisms.bound import BoundParams
@@ -72,20 +64,10 @@ class Prepared:
     params: Any
     facts: Facts
 
-    @property
-    def bounds(self) -> BoundParams:
-        """How a unit's contribution is bounded before the mechanism runs."""
-        return BoundParams(
-            attribute=self.facts.unit.attribute,
-            max_cases=self.facts.unit.max_cases,
-            alphabet=self.facts.alphabet,
-            longest_case=self.facts.longest_case,
-        )
-
     def run(self, log: EventLog, noise: Noise | None = None) -> EventLog:
         """One run with fresh noise: bound, take the step, fresh ids."""
         source = noise or secret()
-        bounded = run_step(catalogue()["bound"], self.bounds, log, source)
+        bounded = self._bounded(log, source)
         made = run_step(self.mechanism, self.params, bounded, source, self.facts)
         return MemoryEngine().shuffle(made, source.stream())
 
@@ -96,18 +78,24 @@ class Prepared:
         Without a unit's attribute nothing before the mechanism's own noise is random, so it is done
         once.
         """
-        if self.bounds.attribute is not None:
+        if self.facts.unit.attribute is not None:
             return lambda: self.run(log, noise)
         engine = MemoryEngine()
         source = noise or secret()
-        bounded = run_step(catalogue()["bound"], self.bounds, log, source)
+        bounded = self._bounded(log, source)
         step = GrantedStep.of(self.mechanism, self.params, self.facts)
         seen = step.look(bounded, engine, source)
+        return lambda: engine.rewrite(bounded, step.take(seen, source).rewrite)
 
-        def run_once() -> EventLog:
-            return engine.rewrite(bounded, step.take(seen, source).rewrite)
-
-        return run_once
+    def _bounded(self, log: EventLog, noise: Noise) -> EventLog:
+        """The log with a unit's contribution bounded as the facts say."""
+        params = BoundParams(
+            attribute=self.facts.unit.attribute,
+            max_cases=self.facts.unit.max_cases,
+            alphabet=self.facts.alphabet,
+            longest_case=self.facts.longest_case,
+        )
+        return run_step(catalogue()["bound"], params, log, noise)
 
 
 def prepare(
@@ -119,7 +107,13 @@ def prepare(
     Raises MechanismError where it refuses.
     """
     mechanism = mechanism_of(name)
-    facts, rest = _declared_facts(params)
+    # What the parameters declare of the log, and what is left of them.
+    fields = Facts.model_fields.keys() - {"unit"}
+    declared = {key: value for key, value in params.items() if key in fields}
+    unit = Unit(attribute=params.get("unit_attribute"), max_cases=params.get("max_cases", 1))
+    facts = Facts(unit=unit, **declared)
+    used = fields | {"unit_attribute", "max_cases"}
+    rest = {key: value for key, value in params.items() if key not in used}
     found = _find_params(mechanism, facts, params, {**rest, **(options or {})})
     return Prepared(mechanism, found, facts)
 
@@ -148,24 +142,9 @@ def run_step(
     """
     engine = engine or MemoryEngine()
     step = GrantedStep.of(mechanism, params, facts)
-    opened = engine.open(log, _as_it_is, facts.unit.attribute, SourceFigures()).log
+    opened = engine.open(log, lambda each: each, facts.unit.attribute, SourceFigures()).log
     outcome = step.take(step.look(opened, engine, noise), noise, released=released)
     return collected(engine.rewrite(opened, outcome.rewrite))
-
-
-def _as_it_is(log: EventLog) -> EventLog:
-    return log
-
-
-def _declared_facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:
-    """The declared facts among ``params``, and what is left."""
-    of_unit = {"unit", "unit_attribute", "max_cases"}
-    fields = Facts.model_fields.keys() - of_unit
-    declared = {key: value for key, value in params.items() if key in fields}
-    unit = Unit(attribute=params.get("unit_attribute"), max_cases=params.get("max_cases", 1))
-    used = fields | {"unit_attribute", "max_cases"}
-    rest = {key: value for key, value in params.items() if key not in used}
-    return Facts(unit=unit, **declared), rest
 
 
 def _find_params(
@@ -195,37 +174,35 @@ def _find_params(
 def _describe_goal(
     gives: tuple[Gives, ...], rest: dict[str, Any]
 ) -> tuple[Guarantee, dict[str, Any]]:
-    """The guarantee that ``rest`` describes, and the options that remain.
+    """The guarantee that ``rest`` describes, and the options that remain."""
+    kind, fixed = _kind_of_goal(gives, rest)
+    model: Any = KINDS[kind]
+    over_times = kind == "metric-privacy" or fixed.get("over") == (TIMESTAMPS,)
+    own: dict[str, Any] = {"kind": kind, **fixed}
+    options = {}
+    for key, value in rest.items():
+        if key in model.model_fields:
+            own[key] = value
+        elif key != "scope" or not over_times:  # a guarantee over times knows no scope
+            options[key] = value
+    return model.model_validate(own), options
 
-    The parameters tell its kind; where they do not, it is the only kind that the mechanism gives.
+
+def _kind_of_goal(gives: tuple[Gives, ...], rest: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The kind of guarantee that the parameters tell, else the only one that the mechanism gives,
+    and what follows from it.
     """
     kinds = {each.kind for each in gives}
     if kinds == {"confidence-bound"} or {"L", "K"} <= rest.keys():
-        return _guarantee_from(ConfidenceBound, {"kind": "confidence-bound"}, rest)
+        return "confidence-bound", {}
     if "t" in rest:
-        return _guarantee_from(TCloseness, {"kind": "t-closeness"}, rest)
+        return "t-closeness", {}
     if "l" in rest:
-        return _guarantee_from(LDiversity, {"kind": "l-diversity"}, rest)
+        return "l-diversity", {}
     if "k" in rest or not kinds & _BY_NOISE:
-        return _guarantee_from(KAnonymity, {"kind": "k-anonymity"}, rest)
+        return "k-anonymity", {}
     if "shift" in rest:
-        return _guarantee_from(MetricPrivacy, {"kind": "metric-privacy"}, _without_scope(rest))
+        return "metric-privacy", {}
     if Gives("differential-privacy", TIMESTAMPS) in gives:
-        fixed = {"kind": "differential-privacy", "over": (TIMESTAMPS,), "neighbours": "bounded"}
-        return _guarantee_from(DifferentialPrivacy, fixed, _without_scope(rest))
-    return _guarantee_from(
-        DifferentialPrivacy, {"kind": "differential-privacy", "over": (CONTROL_FLOW,)}, rest
-    )
-
-
-def _without_scope(rest: dict[str, Any]) -> dict[str, Any]:
-    """A guarantee over times knows no scope."""
-    return {key: value for key, value in rest.items() if key != "scope"}
-
-
-def _guarantee_from(
-    kind: type[Any], fixed: dict[str, Any], rest: dict[str, Any]
-) -> tuple[Any, dict[str, Any]]:
-    own = {key: value for key, value in rest.items() if key in kind.model_fields}
-    options = {key: value for key, value in rest.items() if key not in own}
-    return kind.model_validate(fixed | own), options
+        return "differential-privacy", {"over": (TIMESTAMPS,), "neighbours": "bounded"}
+    return "differential-privacy", {"over": (CONTROL_FLOW,)}

@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from cloakwork.evaluation.utility import Variant
+from cloakwork.evaluation.control_flow import Variant
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 
 
@@ -85,6 +85,6 @@ def log_of(variants: list[Variant]) -> EventLog:
 
 def scenario(name: str, cases: int) -> EventLog:
     """So many cases of a process of ``SCENARIOS``, the same every time."""
-    source = random.Random(name)  # noqa: S311 - nothing is hidden by it
+    source = random.Random(name)
     draw_variant = SCENARIOS[name]
     return log_of([draw_variant(source) for _ in range(cases)])

@@ -1,0 +1,488 @@
+"""The attack by what somebody knows of a case: is it alone with that, and is the best guess right?
+
+A kind of knowledge says which cases of a log fit best what is known of a target. A new kind is one
+more line in ``kinds_of_knowledge``.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.evaluation.attacked import AttackedLogs
+from cloakwork.evaluation.bounds import excess, share_of
+from cloakwork.evaluation.coded import (
+    DAY,
+    HOUR,
+    SECOND,
+    CodedAttributes,
+    CodedLog,
+    code_attributes,
+)
+from cloakwork.evaluation.links import Links, Moved
+from cloakwork.evaluation.risk_figures import Attack, GroupSizes, Share
+
+FARTHEST: Final = 10**18
+"""Microseconds that a known event is taken to be away where no event is left for it: more than any
+two times are apart, and of three of them the sum is still an int64."""
+
+
+class BestFit(NamedTuple):
+    """The cases that fit best, among which an attacker can only guess: as rows of variants, or of
+    cases; one of the two is None.
+    """
+
+    variants: Ints | None = None
+    cases: Ints | None = None
+
+    def size(self, log: CodedLog) -> int:
+        """How many cases they are."""
+        if self.cases is not None:
+            return len(self.cases)
+        return int(log.sizes[self.variants].sum())
+
+    def chance(self, log: CodedLog, posterior: Floats) -> float:
+        """The probability that a guess among them is right; ``posterior``: shape (cases,)."""
+        if self.cases is not None:
+            return float(posterior[self.cases].mean())
+        of_variant = np.bincount(log.variant, posterior, len(log.sizes))
+        return float(of_variant[self.variants].sum() / self.size(log))
+
+
+@dataclass(frozen=True)
+class Target:
+    """A case that somebody looks for: ``case``, a row of ``log``. ``seed``: decides which of its
+    events are known.
+    """
+
+    log: CodedLog
+    case: int
+    seed: int
+    attributes: CodedAttributes
+
+    @property
+    def variant(self) -> int:
+        """The row of its variant."""
+        return int(self.log.variant[self.case])
+
+    @property
+    def sequence(self) -> tuple[int, ...]:
+        """Its activities."""
+        return self.log.sequences[self.variant]
+
+    @property
+    def times(self) -> Ints:
+        """Its times, in microseconds."""
+        return self.log.clock[self.log.events_of(self.case)]
+
+    def points(self, number: int) -> Ints:
+        """The positions of ``number`` events at random, or of all, in order."""
+        draws = np.random.default_rng([self.seed, self.case, number])
+        return np.sort(draws.permutation(len(self.sequence))[:number])
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The log in which a target is looked for.
+
+    ``nearest``: the rows of its variants with the fewest edits from a variant of the target's log.
+    ``aligned``: the events that such a variant has in common with one of them. ``posterior``: how
+    likely each case is to be the target by all its times; None where the log is the target's own.
+    """
+
+    log: CodedLog
+    attributes: CodedAttributes
+    nearest: Callable[[int], Ints]
+    aligned: Callable[[int, int], tuple[Ints, Ints]]
+    posterior: Floats | None = None
+
+    @classmethod
+    def itself(cls, log: CodedLog, attributes: CodedAttributes) -> "Searched":
+        """The target's own log."""
+
+        def every_event(variant: int, _: int) -> tuple[Ints, Ints]:
+            positions = np.arange(len(log.sequences[variant]))
+            return positions, positions
+
+        return cls(log, attributes, lambda variant: np.array([variant]), every_event)
+
+
+Fits = Callable[[Target, Searched], BestFit]
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """One kind of knowledge. ``name``: for programs; ``knows``: for people; ``sampled``: which part
+    of a case is known is drawn at random.
+    """
+
+    name: str
+    knows: str
+    fits: Fits
+    sampled: bool = False
+    timed: bool = False
+
+
+def who_is_found(attacked: AttackedLogs) -> Iterator[Attack]:
+    """Uniqueness, and then linking, by each kind of knowledge."""
+    source = attacked.source
+    (own,) = code_attributes([source], attacked.of_cases, attacked.of_events)
+    kinds = kinds_of_knowledge(own, times=source.times is not None)
+    attacked.reporter("looking for cases in the log itself")
+    sizes = _own_sizes(source, attacked.targets, kinds, own, attacked.seed)
+    sizes_after: dict[str, Ints] = {}
+    found_after: dict[str, Share] = {}
+    control = None
+    if attacked.released is not None:
+        found_after = _found_after(attacked, attacked.released, kinds)
+        if attacked.is_made_up:
+            control = f"{attacked.name_of_stand_ins} (after the release only)"
+        else:
+            sizes_after = _sizes_after(attacked, attacked.released, kinds)
+    whole = len(attacked.targets) == source.cases
+    for kind in kinds:
+        census = whole and not kind.sampled
+        after = sizes_after.get(kind.name)
+        yield Attack(
+            name=f"uniqueness/{kind.name}",
+            knows=kind.knows,
+            before=_share_alone(sizes[kind.name], census=census),
+            after=None if after is None else _share_alone(after, census=census),
+            method="every case" if census else "sample",
+            groups_before=_groups(sizes[kind.name]),
+            groups_after=None if after is None else _groups(after),
+        )
+    for kind in kinds:
+        census = whole and not kind.sampled
+        yield Attack(
+            name=f"linking/{kind.name}",
+            knows=kind.knows,
+            before=share_of((1 / sizes[kind.name]).tolist(), census=census),
+            after=found_after.get(kind.name),
+            method="every case" if census else "sample",
+            control=control,
+        )
+
+
+def _own_sizes(
+    log: CodedLog,
+    chosen: Ints,
+    kinds: Sequence[Knowledge],
+    attributes: CodedAttributes,
+    seed: int,
+) -> dict[str, Ints]:
+    """For each kind that can be known in the log, how many of its cases fit what is known of each
+    target.
+    """
+    searched = Searched.itself(log, attributes)
+    targets = [Target(log, case, seed, attributes) for case in chosen.tolist()]
+    known = _names_known(attributes, times=log.times is not None)
+    return {
+        kind.name: np.array([kind.fits(target, searched).size(log) for target in targets])
+        for kind in kinds
+        if kind.name in known
+    }
+
+
+def _names_known(attributes: CodedAttributes, *, times: bool) -> set[str]:
+    return {kind.name for kind in kinds_of_knowledge(attributes, times=times)}
+
+
+def _sizes_after(
+    attacked: AttackedLogs, released: CodedLog, kinds: Sequence[Knowledge]
+) -> dict[str, Ints]:
+    """Of cases of the release, how many others are like them there."""
+    (own,) = code_attributes([released], *attacked.in_both)
+    attacked.reporter("looking for cases in the release itself")
+    return _own_sizes(released, attacked.drawn_cases(released), kinds, own, attacked.seed)
+
+
+def _share_alone(sizes: Ints, *, census: bool) -> Share:
+    return share_of((sizes == 1).tolist(), census=census)
+
+
+def _groups(sizes: Ints) -> GroupSizes:
+    edges = np.searchsorted([1, 2, 5, 10], sizes, side="right") - 1
+    shares = np.bincount(edges, minlength=4) / len(sizes)
+    return GroupSizes(
+        alone=shares[0], two_to_four=shares[1], five_to_nine=shares[2], ten_or_more=shares[3]
+    )
+
+
+def _found_after(
+    attacked: AttackedLogs, released: CodedLog, kinds: Sequence[Knowledge]
+) -> dict[str, Share]:
+    """How often the best guess in the release is right.
+
+    Where the release is made up, guesses lead to cases that resemble the target by chance: what
+    counts is what is found beyond stand-ins, which are cases that gave nothing to the release, or
+    else the targets at other times. Where it is not known how times were moved, that is the lower
+    bound of what times find.
+    """
+    links = attacked.links()
+    noise_is_known = links.rehearse is not None
+    chances = _chances(attacked, kinds, attacked.source, links, attacked.targets)
+    found = {name: share_of(each, census=False) for name, each in chances.items()}
+    if not attacked.is_made_up and (noise_is_known or not links.has_times):
+        return found
+    attacked.reporter("looking for stand-ins in the release")
+    stand_ins, chosen = attacked.stand_ins()
+    between = Links(stand_ins, released, attacked.seed)
+    between.fit()
+    control = _chances(attacked, kinds, stand_ins, between, chosen)
+    for kind in kinds:
+        beyond, share = excess(chances[kind.name], control[kind.name]), found[kind.name]
+        if attacked.is_made_up:
+            found[kind.name] = beyond
+        elif kind.timed:
+            low = min(share.low, beyond.low)
+            found[kind.name] = share.model_copy(update={"low": low})
+    return found
+
+
+def _chances(
+    attacked: AttackedLogs,
+    kinds: Sequence[Knowledge],
+    source: CodedLog,
+    links: Links,
+    chosen: Ints,
+) -> dict[str, list[float]]:
+    """How likely the best guess in the release is right, for each kind and target."""
+    released = links.released
+    own, theirs = code_attributes([source, released], *attacked.in_both)
+    known = _names_known(own, times=links.has_times)
+    chances: dict[str, list[float]] = {kind.name: [] for kind in kinds}
+    for number, case in enumerate(chosen.tolist()):
+        if number % 100 == 0:
+            attacked.reporter(f"looking for cases of the log in the release: {number}")
+        posterior = links.posterior(case)
+        target = Target(source, case, attacked.seed, own)
+        searched = Searched(released, theirs, links.nearest, links.aligned, posterior)
+        # Who knows what the release does not hold has a guess at random.
+        at_random = float(posterior.sum()) / released.cases
+        for kind in kinds:
+            chance = at_random
+            if kind.name in known:
+                chance = kind.fits(target, searched).chance(released, posterior)
+            chances[kind.name].append(chance)
+    return chances
+
+
+def kinds_of_knowledge(attributes: CodedAttributes, *, times: bool) -> list[Knowledge]:
+    """All kinds that a log with these attributes allows; ``times``: it has some."""
+    found = [
+        Knowledge("events-1", "one of its activities", _events(1), sampled=True),
+        Knowledge("events-2", "2 of its activities", _events(2), sampled=True),
+        Knowledge("events-3", "3 of its activities", _events(3), sampled=True),
+    ]
+    for number in (2, 3):
+        words = f"{number} of its activities, and their order"
+        in_order = _events(number, ordered=True)
+        found.append(Knowledge(f"order-{number}", words, in_order, sampled=True))
+    found += [
+        Knowledge("prefix-3", "its first 3 activities", _prefix),
+        Knowledge("activities", "which activities it has", _activities),
+        Knowledge("sequence", "its whole sequence of activities", _sequence),
+    ]
+    if times:
+        found += _of_times()
+    if attributes.of_cases:
+        names = ", ".join(attributes.of_cases)
+        found.append(Knowledge("case-attributes", f"attributes of the case: {names}", _case_values))
+    if attributes.of_events:
+        words = f"one event, with its attributes: {', '.join(attributes.of_events)}"
+        found.append(Knowledge("event-attributes", words, _event_values, sampled=True))
+    return found
+
+
+def _of_times() -> Iterator[Knowledge]:
+    for name, resolution in (("second", SECOND), ("hour", HOUR), ("day", DAY)):
+        words = f"when it started, to the {name}"
+        yield Knowledge(f"start-{name}", words, _start(resolution), timed=True)
+    yield Knowledge("duration", "how long it took, to the hour", _duration, timed=True)
+    for number, which in ((1, "one"), (2, "2"), (3, "3")):
+        words = f"{which} of its events, with times to the hour"
+        fits = _timed_events(number)
+        yield Knowledge(f"timed-events-{number}", words, fits, sampled=True, timed=True)
+    for name, words, fits in (
+        ("start", "when it started, to the second", _with_start),
+        ("gaps", "how long each step took", _with_gaps),
+        ("times", "the time of every event", _with_times),
+    ):
+        yield Knowledge(f"sequence-{name}", f"its sequence, and {words}", fits, timed=True)
+
+
+def _highest(scores: Floats | Ints) -> Ints:
+    return np.flatnonzero(scores == scores.max())
+
+
+def _events(number: int, *, ordered: bool = False) -> Fits:
+    def fits(target: Target, searched: Searched) -> BestFit:
+        known = [target.sequence[place] for place in target.points(number)]
+        log = searched.log
+        activities, times = np.unique(known, return_counts=True)
+        score = np.minimum(log.counts[:, activities], times).sum(axis=1)
+        if ordered:
+            score = score + log.contains_in_order(known, score == len(known))
+        return BestFit(variants=_highest(score))
+
+    return fits
+
+
+def _prefix(target: Target, searched: Searched) -> BestFit:
+    known = target.sequence[:3]
+    agree = searched.log.beginnings[:, : len(known)] == np.array(known)
+    return BestFit(variants=_highest(np.cumprod(agree, axis=1).sum(axis=1)))
+
+
+def _activities(target: Target, searched: Searched) -> BestFit:
+    known = np.zeros(len(searched.log.alphabet), np.bool_)
+    known[list(target.sequence)] = True
+    return BestFit(variants=_highest(-((searched.log.counts > 0) != known).sum(axis=1)))
+
+
+def _sequence(target: Target, searched: Searched) -> BestFit:
+    return BestFit(variants=searched.nearest(target.variant))
+
+
+def _start(resolution: int) -> Fits:
+    def fits(target: Target, searched: Searched) -> BestFit:
+        away = away_from(searched.log.starts, int(target.times[0]), resolution)
+        return BestFit(cases=_highest(-away))
+
+    return fits
+
+
+def _duration(target: Target, searched: Searched) -> BestFit:
+    known = int(target.times[-1] - target.times[0])
+    return BestFit(cases=_highest(-away_from(searched.log.durations, known, HOUR)))
+
+
+def _timed_events(number: int) -> Fits:
+    """Each known event is one event of its activity in a case, no two of them the same one."""
+
+    def fits(target: Target, searched: Searched) -> BestFit:
+        known: dict[int, list[int]] = {}
+        for place in target.points(number).tolist():
+            known.setdefault(target.sequence[place], []).append(int(target.times[place]))
+        return BestFit(cases=_highest(-least_away(searched.log, known)))
+
+    return fits
+
+
+def _with_start(target: Target, searched: Searched) -> BestFit:
+    rows = searched.nearest(target.variant)
+    cases = np.concatenate([searched.log.cases_of[row] for row in rows.tolist()])
+    away = away_from(searched.log.starts[cases], int(target.times[0]), SECOND)
+    return BestFit(cases=cases[_highest(-away)])
+
+
+def _with_gaps(target: Target, searched: Searched) -> BestFit:
+    return _by_times(target, searched, lambda moved: moved.gaps)
+
+
+def _with_times(target: Target, searched: Searched) -> BestFit:
+    if searched.posterior is not None:
+        return BestFit(cases=_highest(searched.posterior))
+    return _by_times(target, searched, lambda moved: moved.apart)
+
+
+def _by_times(target: Target, searched: Searched, figure: Callable[[Moved], Floats]) -> BestFit:
+    """The cases of the nearest sequences where a figure of the times is least."""
+    cases, figures = [], []
+    for row in searched.nearest(target.variant).tolist():
+        ours, theirs = searched.aligned(target.variant, row)
+        times = searched.log.times_of[row][:, theirs]
+        cases.append(searched.log.cases_of[row])
+        figures.append(figure(Moved.between(target.times[ours], times)))
+    return BestFit(cases=np.concatenate(cases)[_highest(-np.concatenate(figures))])
+
+
+def _case_values(target: Target, searched: Searched) -> BestFit:
+    equal = searched.attributes.cases == target.attributes.cases[target.case]
+    return BestFit(cases=_highest(equal.sum(axis=1)))
+
+
+def _event_values(target: Target, searched: Searched) -> BestFit:
+    """Cases with an event of the activity, and of these the most equal values in one event."""
+    place = int(target.points(1)[0])
+    known = target.attributes.events[int(target.log.offsets[target.case]) + place]
+    rows, cases, begins = searched.log.occurrences[target.sequence[place]]
+    if not len(rows):
+        return BestFit(cases=np.arange(searched.log.cases))
+    equal = (searched.attributes.events[rows] == known).sum(axis=1)
+    return BestFit(cases=cases[_highest(np.maximum.reduceat(equal, begins))])
+
+
+def away_from(values: Ints, known: int, resolution: int) -> Ints:
+    """How far values lie from the interval of a known one, in microseconds."""
+    first = known // resolution * resolution
+    return np.asarray(np.maximum(np.maximum(first - values, values - first - resolution + 1), 0))
+
+
+def least_away(log: CodedLog, known: dict[int, list[int]]) -> Ints:
+    """How far the events of each case lie in all from the hours of the known events, when each of
+    these is one event of the case, of its activity: int64, shape (cases,); microseconds.
+
+    ``known``: up to three times, by activity. Exact where it is the least of all cases, and
+    elsewhere no more than exact: the nearest event for each known one alone is as near at least, so
+    that only cases where it is no farther than the least found are looked at in full.
+    """
+    total = np.zeros(log.cases, np.int64)
+    for activity, times in known.items():
+        rows, cases, begins = log.occurrences[activity]
+        for time in times:
+            of_case = np.full(log.cases, FARTHEST)
+            if len(rows):
+                of_case[cases] = np.minimum.reduceat(away_from(log.clock[rows], time, HOUR), begins)
+            total += of_case
+    if all(len(times) == 1 for times in known.values()):
+        return total
+    likely = np.flatnonzero(total == total.min())
+    total[likely] = _matched(log, known, likely)
+    likely = np.flatnonzero(total <= total[likely].min())
+    total[likely] = _matched(log, known, likely)
+    return total
+
+
+def _matched(log: CodedLog, known: dict[int, list[int]], chosen: Ints) -> Ints:
+    """The same of the chosen cases, exactly.
+
+    Intervals of one length are matched best in the order of time (the cost is convex in how far an
+    event is from the middle), so a walk along the events of each case decides for each whether it
+    is the next known one.
+    """
+    total = np.zeros(log.cases, np.int64)
+    looked_at = np.zeros(log.cases, np.bool_)
+    looked_at[chosen] = True
+    for activity, times in known.items():
+        rows, cases, begins = log.occurrences[activity]
+        case = np.repeat(cases, np.diff(np.append(begins, len(rows))))
+        rows, case = rows[looked_at[case]], case[looked_at[case]]
+        order = np.lexsort((log.clock[rows], case))
+        clock, case = log.clock[rows[order]], case[order]
+        first = np.diff(case, prepend=-1) > 0
+        begins, segment = np.flatnonzero(first), np.cumsum(first, dtype=np.int64)
+        least, nothing = np.zeros(len(clock), np.int64), 0
+        for time in sorted(times):
+            earlier = np.roll(least, 1)
+            earlier[begins] = nothing
+            nothing += FARTHEST
+            taken = _least_so_far(earlier + away_from(clock, time, HOUR), segment)
+            least = np.minimum(taken, least + FARTHEST)
+        of_case = np.full(log.cases, nothing)
+        ends = np.append(begins[1:], len(clock))[: len(begins)] - 1
+        of_case[case[begins]] = least[ends]
+        total += of_case
+    return total[chosen]
+
+
+def _least_so_far(values: Ints, segment: Ints) -> Ints:
+    """The least value up to each, in its segment; segments ascend. Ranks of the values are lowered
+    from segment to segment, so that none is below what comes in a later one.
+    """
+    levels, ranks = np.unique(values, return_inverse=True)
+    lowered = segment * len(levels)
+    return np.asarray(levels[np.minimum.accumulate(ranks - lowered) + lowered])

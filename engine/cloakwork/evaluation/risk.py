@@ -1,0 +1,116 @@
+"""All attacks on a log, and on a release of it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import Final
+
+import numpy as np
+
+from cloakwork.base.arrays import Floats
+from cloakwork.base.errors import LogError
+from cloakwork.base.progress import Reporter
+from cloakwork.evaluation.article29 import article_29
+from cloakwork.evaluation.attacked import AttackedLogs, Attacker
+from cloakwork.evaluation.bounds import share_of
+from cloakwork.evaluation.coded import code_logs
+from cloakwork.evaluation.knowledge import who_is_found
+from cloakwork.evaluation.links import Links
+from cloakwork.evaluation.membership import attack_by_plan
+from cloakwork.evaluation.risk_figures import Attack, RiskReport
+from cloakwork.plan.model import Plan
+from cloakwork.run.reading import OpenedLog
+
+INTERNAL: Final = "internal, of the raw log: never publish these figures, nor choose noise by them"
+
+
+def attack_logs(
+    original: OpenedLog,
+    releases: Sequence[OpenedLog],
+    control: OpenedLog | None,
+    *,
+    targets: int,
+    seed: int,
+    reporter: Reporter,
+    membership: int = 0,
+    plan: Plan | None = None,
+) -> RiskReport:
+    """Attack ``original`` and at most two releases of it by all of ``ATTACKS``; ``control``: cases
+    of the same process that are not in it. ``membership``: how many releases of random halves to
+    make by ``plan`` for an attack on who is in the log; 0: none.
+
+    Nothing is linked with a release without events, and a note says so. Raises LogError for an
+    ``original`` or ``control`` without events.
+    """
+    for each in (original, *([] if control is None else [control])):
+        if each.log.events.height == 0:
+            raise LogError(each.name, "has no events, so there is nothing to attack")
+    members = None
+    if membership:
+        assert plan is not None  # noqa: S101 - found by the caller
+        members = attack_by_plan(
+            plan, original.log, membership, targets=targets, seed=seed, reporter=reporter
+        )
+    empty = [each.name for each in releases if each.log.events.height == 0]
+    opened = list(takewhile(lambda each: each.log.events.height > 0, releases))
+    given = [original, *opened, *([] if control is None else [control])]
+    source, *others = code_logs(*(each.log for each in given))
+    attacked = AttackedLogs(
+        source=source,
+        releases=others[: len(opened)],
+        opened=opened,
+        control=None if control is None else others[-1],
+        most_targets=targets,
+        seed=seed,
+        reporter=reporter,
+        notes=[f"nothing can be linked with {name}, as it holds no events" for name in empty],
+    )
+    found = [row for attack in ATTACKS for row in attack(attacked)]
+    released = attacked.released
+    return RiskReport(
+        internal=INTERNAL,
+        release=opened[0].release if opened else None,
+        cases=source.cases,
+        released_cases=None if released is None else released.cases,
+        targets=len(attacked.targets),
+        seed=seed,
+        attacks=tuple(found),
+        membership=members,
+        notes=tuple(attacked.notes),
+    )
+
+
+def linking_releases(attacked: AttackedLogs) -> Iterator[Attack]:
+    """From a case of one release to the case of the other that fits best."""
+    if len(attacked.releases) < 2:
+        return
+    first, second = attacked.releases
+    here, there = attacked.links(0), attacked.links(1)
+    between = Links(first, second, attacked.seed)
+    between.fit()
+    draws = np.random.default_rng([attacked.seed, 2])
+    chances = []
+    attacked.reporter("linking the two releases")
+    for case in attacked.targets.tolist():
+        drawn = int(draws.choice(first.cases + 1, p=_with_rest(here.posterior(case))))
+        if drawn == first.cases:
+            chances.append(0.0)
+            continue
+        guess = between.posterior(drawn)
+        best = np.flatnonzero(guess == guess.max())
+        chances.append(float(there.posterior(case)[best].mean()))
+    yield Attack(
+        name="linking-releases",
+        knows="a case of the first release: which case of the second is it?",
+        before=None,
+        after=share_of(chances, census=False),
+    )
+
+
+def _with_rest(likely: Floats) -> Floats:
+    """What is missing to 1, that a case is not released, as one more; a sum of 1."""
+    padded = np.append(likely, max(0.0, 1.0 - float(likely.sum())))
+    return np.asarray(padded / padded.sum())
+
+
+ATTACKS: Final[tuple[Attacker, ...]] = (who_is_found, article_29, linking_releases)
+"""In the order of the report. What an attack needs of the logs is in ``AttackedLogs``."""
