@@ -436,10 +436,12 @@ def least_away(log: CodedLog, known: dict[int, list[int]]) -> Ints:
         for time in times:
             of_case = np.full(log.cases, FARTHEST)
             if len(rows):
-                of_case[cases] = np.minimum.reduceat(away_from(log.clock[rows], time, HOUR), begins)
+                away = away_from(log.clock[rows], time, HOUR)
+                of_case[cases] = np.minimum.reduceat(away, begins)
             total += of_case
     if all(len(times) == 1 for times in known.values()):
         return total
+    # In full first the nearest, then all that may be nearer than the nearest of these.
     likely = np.flatnonzero(total == total.min())
     total[likely] = _matched(log, known, likely)
     likely = np.flatnonzero(total <= total[likely].min())
@@ -458,13 +460,15 @@ def _matched(log: CodedLog, known: dict[int, list[int]], chosen: Ints) -> Ints:
     looked_at = np.zeros(log.cases, np.bool_)
     looked_at[chosen] = True
     for activity, times in known.items():
-        rows, cases, begins = log.occurrences[activity]
-        case = np.repeat(cases, np.diff(np.append(begins, len(rows))))
-        rows, case = rows[looked_at[case]], case[looked_at[case]]
-        order = np.lexsort((log.clock[rows], case))
-        clock, case = log.clock[rows[order]], case[order]
-        first = np.diff(case, prepend=-1) > 0
-        begins, segment = np.flatnonzero(first), np.cumsum(first, dtype=np.int64)
+        # The activity's events in the chosen cases, by case and time.
+        rows, _, _ = log.occurrences[activity]
+        rows = rows[looked_at[log.log.case_of[rows]]]
+        rows = rows[np.lexsort((log.clock[rows], log.log.case_of[rows]))]
+        clock, case = log.clock[rows], log.log.case_of[rows]
+        is_first = np.diff(case, prepend=-1) > 0
+        begins = np.flatnonzero(is_first)
+        segment = np.cumsum(is_first, dtype=np.int64)
+        # The least for the known events so far, when none of them is a later event than this one.
         least, nothing = np.zeros(len(clock), np.int64), 0
         for time in sorted(times):
             earlier = np.roll(least, 1)

@@ -58,17 +58,31 @@ class _Both:
     """
 
     def __init__(self, source: EventLog, release: EventLog) -> None:
-        (before, after), labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
+        codes, labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
         self.labels = len(labels)
-        self.codes = np.concatenate([before, after])
-        cases = source.case_of, release.case_of + source.cases.height
-        self.case = np.concatenate(cases)
+        self.codes = np.concatenate(codes)
+        self.case = np.concatenate([source.case_of, release.case_of + source.cases.height])
         begins = np.flatnonzero(np.diff(self.case, prepend=-1))
         sizes = np.diff(np.append(begins, len(self.case)))
         self.place = np.arange(len(self.case)) - np.repeat(begins, sizes)
-        self.released = np.arange(len(self.case)) >= len(before)
+        self.released = np.arange(len(self.case)) >= len(codes[0])
         self.held = ~self.released & (self.case % HELD_OUT == 0)
-        self.is_last = np.diff(self.case, append=-1) != 0
+        # What follows each event: an activity, or the end of its case, one more symbol.
+        is_last = np.diff(self.case, append=-1) != 0
+        self.following = np.where(is_last, self.labels, np.roll(self.codes, -1))
+
+    def contexts(self) -> list[Ints]:
+        """For each event nothing, the last activity, the last two, and so on, as one number
+        each.
+        """
+        context = self.codes
+        found = [np.zeros_like(self.codes), context]
+        for back in range(1, LONGEST_CONTEXT):
+            before = np.where(self.place >= back, np.roll(self.codes, back), self.labels)
+            pairs = context * (self.labels + 1) + before
+            _, context = np.unique(pairs, return_inverse=True)
+            found.append(context)
+        return found
 
 
 def learned_from(source: EventLog, release: EventLog) -> LearnedFrom:
@@ -84,33 +98,22 @@ def learned_from(source: EventLog, release: EventLog) -> LearnedFrom:
     if not both.held.any():
         return LearnedFrom()
     taught = {"released": both.released, "source": ~both.released & ~both.held}
-    found: dict[str, float | None] = {}
-    contexts = _contexts(both)
-    following = np.where(both.is_last, both.labels, np.roll(both.codes, -1))
+    found: dict[str, float] = {}
+    contexts = both.contexts()
     for name, rows in taught.items():
         if rows.any():
-            guesses = _guessed_next(contexts, following, rows, both.held)
-            found[f"next_activity_{name}"] = float((guesses == following[both.held]).mean())
+            guesses = _guessed_next(contexts, both.following, rows, both.held)
+            found[f"next_activity_{name}"] = float((guesses == both.following[both.held]).mean())
     if all(TIMESTAMP in log.events.columns for log in (source, release)):
-        found |= _of_times(both, _stamps(source, release), taught)
+        hours = np.concatenate([_hours(source), _hours(release)])
+        found |= _figures_of_times(both, hours, taught)
     return LearnedFrom(**found)
-
-
-def _contexts(both: _Both) -> list[Ints]:
-    """For each event the last activity, the last two, and so on, as one number each."""
-    context, found = both.codes, [both.codes]
-    for back in range(1, LONGEST_CONTEXT):
-        before = np.where(both.place >= back, np.roll(both.codes, back), both.labels)
-        _, context = np.unique(context * (both.labels + 1) + before, return_inverse=True)
-        found.append(context)
-    return found
 
 
 def _guessed_next(contexts: list[Ints], following: Ints, taught: Bools, tried: Bools) -> Ints:
     """What a model of the events ``taught`` guesses to follow each of those ``tried``."""
-    nothing = np.zeros(len(following), np.int64)
     guesses = np.full(int(tried.sum()), -1)
-    for context in (nothing, *contexts):
+    for context in contexts:
         most = _most_frequent(context[taught], following[taught], int(context.max()) + 1)
         found = most[context[tried]]
         guesses = np.where(found >= 0, found, guesses)
@@ -128,14 +131,14 @@ def _most_frequent(group: Ints, values: Ints, groups: int) -> Ints:
     return found
 
 
-def _stamps(source: EventLog, release: EventLog) -> Floats:
+def _hours(log: EventLog) -> Floats:
     """Times of all events in hours; NaN where one is missing."""
-    stamps = [log.events[TIMESTAMP].dt.timestamp("us") for log in (source, release)]
-    hours = [series.cast(float).fill_null(float("nan")).to_numpy() / _HOUR for series in stamps]
-    return np.concatenate(hours)
+    stamps = log.events[TIMESTAMP].dt.timestamp("us").cast(float)
+    hours: Floats = stamps.fill_null(float("nan")).to_numpy() / _HOUR
+    return hours
 
 
-def _of_times(both: _Both, hours: Floats, taught: dict[str, Bools]) -> dict[str, float | None]:
+def _figures_of_times(both: _Both, hours: Floats, taught: dict[str, Bools]) -> dict[str, float]:
     """The figures of remaining times, of events that have a time."""
     known = ~np.isnan(hours)
     latest = np.full(int(both.case.max(initial=-1)) + 1, -np.inf)
@@ -143,7 +146,7 @@ def _of_times(both: _Both, hours: Floats, taught: dict[str, Bools]) -> dict[str,
     remaining = np.where(known, latest[both.case] - hours, 0.0)
     place = np.minimum(both.place, LONGEST_PLACE)
     groups = [np.zeros_like(both.codes), both.codes, both.codes * (LONGEST_PLACE + 1) + place]
-    tried, found = both.held & known, dict[str, float | None]()
+    tried, found = both.held & known, dict[str, float]()
     for name, rows in taught.items():
         if (rows & known).any() and tried.any():
             guesses = _guessed_medians(groups, remaining, rows & known, tried)

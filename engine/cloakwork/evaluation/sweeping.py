@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
@@ -94,14 +95,23 @@ def settings_of(policies: Sequence[Policy], sweeps: Sequence[Sweep]) -> tuple[Po
     Raises CloakworkError for a sweep that fits no policy, one that is given twice, and more than
     ``MOST_SETTINGS`` settings.
     """
-    written = [_as_written(policy) for policy in policies]
-    fitting = [[sweep for sweep in sweeps if _fits(sweep, each)] for each in written]
-    _require_use(sweeps, fitting)
-    chosen = [
-        (policy, document, combination)
-        for policy, document, fits in zip(policies, written, fitting, strict=True)
-        for combination in product(*([(sweep, value) for value in sweep.values] for sweep in fits))
-    ]
+    names = [sweep.name for sweep in sweeps]
+    chosen: list[tuple[Policy, dict[str, Any], tuple[tuple[Sweep, Values], ...]]] = []
+    used: set[str] = set()
+    for policy in policies:
+        written = policy.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        goals = written["spec"]["guarantees"]
+        fitting = [sweep for sweep in sweeps if any(sweep.fits(goal) for goal in goals)]
+        used |= {sweep.name for sweep in fitting}
+        values = [[(sweep, value) for value in sweep.values] for sweep in fitting]
+        chosen += [(policy, written, combination) for combination in product(*values)]
+    for sweep in sweeps:
+        if names.count(sweep.name) > 1:
+            raise CloakworkError(f"sweep {sweep.name}: is given twice; list all values in one")
+        if sweep.name not in used:
+            raise CloakworkError(
+                f"sweep {sweep.name}: no guarantee of these policies has '{sweep.field}'"
+            )
     if len(chosen) > MOST_SETTINGS:
         raise CloakworkError(
             f"{len(chosen)} settings are to be compared, and at most {MOST_SETTINGS} can be; "
@@ -110,28 +120,10 @@ def settings_of(policies: Sequence[Policy], sweeps: Sequence[Sweep]) -> tuple[Po
     return tuple(_setting(*each) for each in chosen)
 
 
-def _require_use(sweeps: Sequence[Sweep], fitting: Sequence[Sequence[Sweep]]) -> None:
-    names = [sweep.name for sweep in sweeps]
-    for sweep in sweeps:
-        if names.count(sweep.name) > 1:
-            raise CloakworkError(f"sweep {sweep.name}: is given twice; list all values in one")
-        if not any(sweep in fits for fits in fitting):
-            raise CloakworkError(
-                f"sweep {sweep.name}: no guarantee of these policies has '{sweep.field}'"
-            )
-
-
-def _as_written(policy: Policy) -> dict[str, Any]:
-    document: dict[str, Any] = policy.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return document
-
-
-def _fits(sweep: Sweep, document: Mapping[str, Any]) -> bool:
-    return any(sweep.fits(each) for each in document["spec"]["guarantees"])
-
-
 def _setting(
-    base: Policy, document: Mapping[str, Any], chosen: Sequence[tuple[Sweep, Values]]
+    base: Policy,
+    written: Mapping[str, Any],
+    chosen: Sequence[tuple[Sweep, Values]],
 ) -> PolicySetting:
     """The policy with these values. What one release may cost is left open where a cost is swept:
     the comparison says what it would be.
@@ -139,29 +131,22 @@ def _setting(
     values = {sweep.name: value for sweep, value in chosen}
     if not chosen:
         return PolicySetting(base, values, base)
-    changed = json.loads(json.dumps(document))
+    changed = deepcopy(dict(written))
     for guarantee in changed["spec"]["guarantees"]:
         for sweep, value in chosen:
             if sweep.fits(guarantee):
-                _set_value(guarantee, sweep.field, value)
+                if sweep.field == _ADVANTAGE:
+                    guarantee.pop("epsilon", None)
+                guarantee[sweep.field] = value
     if any(sweep.field in _PRICED for sweep, _ in chosen):
         changed["spec"].get("budget", {}).pop("release", None)
     try:
         policy = parse_policy(json.dumps(changed), describe_version(base))
     except PolicyError as error:
-        return PolicySetting(base, values, None, _without_place(error))
+        # The first fault; its line and column are of no file.
+        said = error.problems[0].message if error.problems else first_line(error)
+        return PolicySetting(base, values, None, said)
     return PolicySetting(base, values, policy)
-
-
-def _set_value(guarantee: dict[str, Any], field: str, value: Values) -> None:
-    if field == _ADVANTAGE:
-        guarantee.pop("epsilon", None)
-    guarantee[field] = value
-
-
-def _without_place(error: PolicyError) -> str:
-    """The first fault; its line and column are of no file."""
-    return error.problems[0].message if error.problems else first_line(error)
 
 
 def _value(text: str) -> Values:

@@ -39,6 +39,11 @@ class Case:
     columns: dict[str, tuple[Value, ...]]
 
 
+def values_in(variant: Sequence[str], column: str) -> int:
+    """How many values a case has in a column: one, or one an event."""
+    return 1 if column.startswith(CASE_PREFIX) else len(variant)
+
+
 def ways_to_ask(asked: Cases, alphabet: Alphabet) -> Iterator[tuple[str, list[Batch]]]:
     """How else the same cases may come: what is said of it, and its batches."""
     cases = cases_apart(asked)
@@ -47,17 +52,14 @@ def ways_to_ask(asked: Cases, alphabet: Alphabet) -> Iterator[tuple[str, list[Ba
     middle = len(rows) // 2
     decoys = decoys_like(asked)
 
-    def batch(chosen: list[int]) -> Batch:
-        return chosen, batch_of([cases[row] for row in chosen], asked, alphabet)
-
-    def among_decoys(row: int) -> Batch:
-        return [row], batch_of([cases[row], *decoys], asked, alphabet)
+    def batch(chosen: list[int], others: Sequence[Case] = ()) -> Batch:
+        return chosen, batch_of([*(cases[row] for row in chosen), *others], asked, alphabet)
 
     yield "in another batch of the same cases", [batch(rows), batch(rows)]
     yield "in another order", [batch(mixed)]
     yield "in two batches", [batch(mixed[:middle]), batch(mixed[middle:])]
     yield "by itself", [batch([row]) for row in rows]
-    yield "among other cases", [among_decoys(row) for row in rows]
+    yield "among other cases", [batch([row], decoys) for row in rows]
 
 
 def batch_of(chosen: Sequence[Case], like: Cases, alphabet: Alphabet) -> Cases:
@@ -66,11 +68,11 @@ def batch_of(chosen: Sequence[Case], like: Cases, alphabet: Alphabet) -> Cases:
     """
     labels, codes = _coded([label for case in chosen for label in case.variant])
     offsets = np.cumsum([0, *(len(case.variant) for case in chosen)]).astype(np.int64)
-    columns = Columns(
-        (name, _column([value for case in chosen for value in case.columns[name]]))
+    columns = {
+        name: _column([value for case in chosen for value in case.columns[name]])
         for name in like.columns
-    )
-    cases = Cases(labels, codes, offsets, columns)
+    }
+    cases = Cases(labels, codes, offsets, Columns(columns))
     return cases if alphabet is None else cases.within(alphabet)
 
 
@@ -84,8 +86,8 @@ def _column(values: Sequence[Value]) -> Column:
     alphabet, codes = _coded([text for text, _ in values])
     is_missing = np.array([number is None for _, number in values], np.bool_)
     numbers = [0 if number is None else number for _, number in values]
+    # Times are whole numbers; others are floats.
     if all(isinstance(number, int) for number in numbers):
-        # Times are whole numbers; others are floats.
         return Column(np.array(numbers, np.int64), is_missing, codes, alphabet)
     return Column(np.array(numbers, np.float64), is_missing, codes, alphabet)
 
@@ -94,24 +96,27 @@ def cases_apart(cases: Cases) -> list[Case]:
     """Each case by itself."""
     bounds = cases.offsets.tolist()
     columns = {name: _values(column) for name, column in cases.columns.items()}
-
-    def own(name: str, row: int) -> tuple[Value, ...]:
-        if name.startswith(CASE_PREFIX):
-            return (columns[name][row],)
-        return tuple(columns[name][bounds[row] : bounds[row + 1]])
-
-    return [
-        Case(variant, {name: own(name, row) for name in columns})
-        for row, variant in enumerate(cases.variants())
-    ]
+    found = []
+    for row, variant in enumerate(cases.variants()):
+        own = {}
+        for name, values in columns.items():
+            of_case = name.startswith(CASE_PREFIX)
+            first, behind = (row, row + 1) if of_case else (bounds[row], bounds[row + 1])
+            own[name] = tuple(values[first:behind])
+        found.append(Case(variant, own))
+    return found
 
 
 def _values(column: Column) -> list[Value]:
     """Text and number of each value of a column."""
     texts = (*column.alphabet, None)
-    numbers = zip(column.values.tolist(), column.is_missing.tolist(), strict=True)
-    known = [None if is_missing else number for number, is_missing in numbers]
-    return [(texts[code], number) for code, number in zip(column.codes, known, strict=True)]
+    values = zip(
+        column.codes.tolist(),
+        column.values.tolist(),
+        column.is_missing.tolist(),
+        strict=True,
+    )
+    return [(texts[code], None if is_missing else number) for code, number, is_missing in values]
 
 
 def decoys_like(cases: Cases) -> list[Case]:
@@ -125,14 +130,14 @@ def decoys_like(cases: Cases) -> list[Case]:
             number = float(number)
         return texts[place % len(texts)], number
 
-    def own(name: str, column: Column, variant: tuple[str, ...], row: int) -> tuple[Value, ...]:
-        many = 1 if name.startswith(CASE_PREFIX) else len(variant)
-        return tuple(value(column, row + place) for place in range(many))
-
-    return [
-        Case(variant, {name: own(name, each, variant, row) for name, each in cases.columns.items()})
-        for row, variant in enumerate(DECOYS)
-    ]
+    found = []
+    for row, variant in enumerate(DECOYS):
+        columns = {}
+        for name, column in cases.columns.items():
+            many = values_in(variant, name)
+            columns[name] = tuple(value(column, row + place) for place in range(many))
+        found.append(Case(variant, columns))
+    return found
 
 
 def name_of(cases: Cases, row: int) -> str:

@@ -14,7 +14,6 @@ from unittest.mock import patch
 import numpy as np
 
 from cloakwork.base.arrays import Floats, Ints
-from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.kernel import (
     Cases,
     Clip,
@@ -38,6 +37,7 @@ from cloakwork.testing.cases import (
     cases_apart,
     decoys_like,
     name_of,
+    values_in,
     ways_to_ask,
 )
 
@@ -368,7 +368,7 @@ def _cases_of(variant: tuple[str, ...], values: dict[str, list[Value]]) -> Itera
     """A variant with each of the values, by the name of their column; where that is very many, with
     some of them.
     """
-    many = {name: 1 if name.startswith(CASE_PREFIX) else len(variant) for name in values}
+    many = {name: values_in(variant, name) for name in values}
     choices = [values[name] for name in values for _ in range(many[name])]
     combinations: Iterable[tuple[Value, ...]] = product(*choices)
     if math.prod(map(len, choices)) > MOST_VALUES:
