@@ -68,7 +68,9 @@ def article_29(attacked: AttackedLogs) -> Iterator[Attack]:
 
 
 def _results(
-    both: Sequence["ReleaseAttacked"], targets: Ints, attacked: AttackedLogs
+    both: Sequence["ReleaseAttacked"],
+    targets: Ints,
+    attacked: AttackedLogs,
 ) -> Iterator[Attack]:
     """The attacks on the log itself and, if there is one, on its release."""
     control = (
@@ -77,7 +79,11 @@ def _results(
         else "cases that are not in the log"
     )
 
-    def result(name: str, knows: str, tried: Sequence[Tries]) -> Attack:
+    def result(
+        name: str,
+        knows: str,
+        tried: Sequence[Tries],
+    ) -> Attack:
         shares = [excess(each.attack, each.control) if each.attack else None for each in tried]
         return Attack(
             name=name,
@@ -150,7 +156,9 @@ class CaseTable:
 
 
 def case_tables(
-    logs: Sequence[CodedLog], of_cases: Sequence[str], of_events: Sequence[str]
+    logs: Sequence[CodedLog],
+    of_cases: Sequence[str],
+    of_events: Sequence[str],
 ) -> list[CaseTable]:
     """A table for each log, with its sequences, its times where all have some, and the named
     attributes; of an event's attribute, the first value of the case.
@@ -238,7 +246,10 @@ class ReleaseAttacked:
     others: CaseTable | None = None
 
     def guesses(
-        self, targets: Ints, halves: Halves | None, secrets: Sequence[str]
+        self,
+        targets: Ints,
+        halves: Halves | None,
+        secrets: Sequence[str],
     ) -> tuple[Tries, dict[str, Tries]]:
         """Linkability, and the inference of each secret.
 
@@ -287,7 +298,13 @@ class ReleaseAttacked:
             guessed = partial(self._guessed, table, row, secret)
             yield _with_and_without(guessed, [every - apart[secret]], own)
 
-    def _guessed(self, table: CaseTable, row: int, secret: str, found: Sequence[Ints]) -> float:
+    def _guessed(
+        self,
+        table: CaseTable,
+        row: int,
+        secret: str,
+        found: Sequence[Ints],
+    ) -> float:
         """How likely one of the released cases ``found`` tells a row's secret."""
         (cases,) = found
         if secret in self.source.categorical:
@@ -328,7 +345,8 @@ class ReleaseAttacked:
         """
         draws = np.random.default_rng([seed, 29])
         released, columns = self.released, len(self.released.names)
-        middles = [_middle(column) for column in released.numbers.T]
+        known = [column[~np.isnan(column)] for column in released.numbers.T]
+        middles = [float(np.median(column)) if len(column) else np.nan for column in known]
         seen: set[tuple[object, ...]] = set()
         for _ in range(20 * number):
             if len(seen) == number:
@@ -350,7 +368,9 @@ def _in_common(found: Sequence[Ints]) -> float:
 
 
 def _with_and_without(
-    success: Success, apart: Sequence[Floats], own: int | None
+    success: Success,
+    apart: Sequence[Floats],
+    own: int | None,
 ) -> tuple[float, float]:
     """The success with the nearest cases by each of the distances, and without one case."""
     found = [_nearest(each) for each in apart]
@@ -369,13 +389,11 @@ def _nearest(apart: Floats) -> Ints:
     return np.flatnonzero(apart <= apart.min() + _SAME)
 
 
-def _middle(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else np.nan
-
-
 def _predicate(
-    table: CaseTable, record: int, chosen: Sequence[int], middles: Sequence[float]
+    table: CaseTable,
+    record: int,
+    chosen: Sequence[int],
+    middles: Sequence[float],
 ) -> Callable[[CaseTable], Bools]:
     """What a case must fulfil to be like ``record`` in the chosen columns."""
     numeric = len(table.numeric)

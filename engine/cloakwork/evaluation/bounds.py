@@ -31,7 +31,11 @@ def share_of(chances: Sequence[float], *, census: bool) -> Share:
     return _bounded(mean, *wilson(mean, len(chances)))
 
 
-def wilson(mean: float, number: float, normal: float = NORMAL_95) -> tuple[float, float]:
+def wilson(
+    mean: float,
+    number: float,
+    normal: float = NORMAL_95,
+) -> tuple[float, float]:
     """The middle of Wilson's interval and half its width, ``normal`` standard deviations; a mean of
     chances varies no more than one of outcomes.
     """
@@ -105,7 +109,11 @@ class JudgedScores:
         releases = len(self.scores)
         variance = releases / max(1, releases - 1) * float(np.square(summed).sum())
         apart = NORMAL_95 * math.sqrt(variance)
-        return Share(share=found, low=max(0.0, found - apart), high=min(1.0, found + apart))
+        return Share(
+            share=found,
+            low=max(0.0, found - apart),
+            high=min(1.0, found + apart),
+        )
 
     def threshold(self, at_most: float) -> float:
         """The least score above which at most the share ``at_most`` of the others lies."""

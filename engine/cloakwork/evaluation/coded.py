@@ -154,7 +154,9 @@ def code_logs(*logs: EventLog) -> tuple[CodedLog, ...]:
 
 
 def code_cases(
-    sequences: Sequence[Sequence[int]], times: Sequence[int | None], alphabet: Sequence[str]
+    sequences: Sequence[Sequence[int]],
+    times: Sequence[int | None],
+    alphabet: Sequence[str],
 ) -> CodedLog:
     """The log of cases, none of them empty, by the codes of each; ``times``: of all events, in
     microseconds.
@@ -168,7 +170,12 @@ def code_cases(
     return _code_log(log, log, codes, alphabet)
 
 
-def _code_log(log: EventLog, labelled: EventLog, codes: Ints, alphabet: Sequence[str]) -> CodedLog:
+def _code_log(
+    log: EventLog,
+    labelled: EventLog,
+    codes: Ints,
+    alphabet: Sequence[str],
+) -> CodedLog:
     """``labelled``: the log with a text for each activity, the codes of which are ``codes``."""
     found = variants_of(labelled)
     code_of = {label: code for code, label in enumerate(alphabet)}
@@ -254,7 +261,9 @@ def _knowable(table: pl.DataFrame) -> tuple[str, ...]:
 
 
 def code_attributes(
-    logs: Sequence[CodedLog], of_cases: Sequence[str], of_events: Sequence[str]
+    logs: Sequence[CodedLog],
+    of_cases: Sequence[str],
+    of_events: Sequence[str],
 ) -> list[CodedAttributes]:
     """The named attributes of ``logs``, which all have them."""
     of_case = [
@@ -287,7 +296,11 @@ def same_values(before: pl.Series, after: pl.Series) -> bool:
     return not len(found) or sum(value in known for value in found) > len(found) / 2
 
 
-def kept_attributes(before: EventLog, after: EventLog, plan: Plan | None) -> tuple[str, ...]:
+def kept_attributes(
+    before: EventLog,
+    after: EventLog,
+    plan: Plan | None,
+) -> tuple[str, ...]:
     """The attributes of cases that a release left as they were: by its plan, else those whose
     values are as often there as in the log.
     """

@@ -118,8 +118,9 @@ def compare_settings(
         raise CloakworkError("compare: needs a policy")
     settings = settings_of(policies, _sweeps(sweep))
     dataset = _dataset(policies)
-    if isinstance(log, str | Path):
-        _require_file(Path(log))
+    if isinstance(log, str | Path) and not Path(log).is_file():
+        is_folder = Path(log).is_dir()
+        raise LogError(log, "is a folder" if is_folder else "there is no such file")
     # Sweeps change what is guaranteed, never which kinds of guarantees there are.
     kind = source_kind(policies)
     facts = None if kind == "log" else stand_in_facts(policies, profile, cases)
@@ -136,12 +137,20 @@ def compare_settings(
     for place, setting in enumerate(settings, start=1):
         reporter(f"setting {place} of {len(settings)}")
         rows.append(trial.row(setting))
+    notice, assumed = list(_NOTICES[kind]), [] if facts is None else list(facts.assumed)
+    if window is not None and kind != "log":
+        notice.append(
+            f"Cases of window {window} are drawn by invented starts: how many there are, and "
+            "which, says nothing of the log's own window."
+        )
+    if kind == "log-with-invented-times":
+        assumed = [line for line in assumed if "window" in line or "longest_gap" in line]
     return Comparison(
         dataset=dataset,
         source=kind,
         internal=kind != "stand-in",
-        notice=(*_NOTICES[kind], *_of_window(kind, window)),
-        assumed=_assumed(facts, kind),
+        notice=tuple(notice),
+        assumed=tuple(assumed),
         settings=tuple(rows),
     )
 
@@ -165,11 +174,6 @@ def _sweeps(given: Sweeps) -> list[Sweep]:
     return [read_sweep(text) for text in given]
 
 
-def _require_file(path: Path) -> None:
-    if not path.is_file():
-        raise LogError(path, "is a folder" if path.is_dir() else "there is no such file")
-
-
 def source_kind(policies: Sequence[Policy]) -> SourceKind:
     """What may be looked at before choosing between ``policies``."""
     noised = [goal for policy in policies for goal in policy.goals() if goal.price() is not None]
@@ -181,7 +185,9 @@ def source_kind(policies: Sequence[Policy]) -> SourceKind:
 
 
 def _event(
-    policies: Sequence[Policy], settings: Sequence[PolicySetting], kind: SourceKind
+    policies: Sequence[Policy],
+    settings: Sequence[PolicySetting],
+    kind: SourceKind,
 ) -> dict[str, Any]:
     """What the ledger keeps of a comparison: no figure of the log is in it."""
     named = [
@@ -200,7 +206,10 @@ def _event(
 
 
 def _opened(
-    log: Any, policies: Sequence[Policy], columns: dict[str, str] | None, reporter: Reporter
+    log: Any,
+    policies: Sequence[Policy],
+    columns: dict[str, str] | None,
+    reporter: Reporter,
 ) -> EventLog:
     """The log as the policies read it; refuses those that read it in several ways."""
     if isinstance(log, EventLog):
@@ -209,25 +218,13 @@ def _opened(
         raise CloakworkError("compare: the policies read the log in several ways (spec.input)")
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
-        return read_under(policies[0], log, columns=columns, on_excess="drop")
+        return read_under(
+            policies[0],
+            log,
+            columns=columns,
+            on_excess="drop",
+        )
     return log_in_memory(policies[0], log, columns)
-
-
-def _of_window(kind: SourceKind, window: str | None) -> tuple[str, ...]:
-    if window is None or kind == "log":
-        return ()
-    return (
-        f"Cases of window {window} are drawn by invented starts: how many there are, and which, "
-        "says nothing of the log's own window.",
-    )
-
-
-def _assumed(facts: StandInFacts | None, kind: SourceKind) -> tuple[str, ...]:
-    if facts is None:
-        return ()
-    if kind == "stand-in":
-        return facts.assumed
-    return tuple(line for line in facts.assumed if "window" in line or "longest_gap" in line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +257,11 @@ class SettingSource:
         return self.log if self.facts is None else with_invented_times(self.log, self.facts, run)
 
 
-def with_invented_times(log: EventLog, facts: StandInFacts, seed: int) -> EventLog:
+def with_invented_times(
+    log: EventLog,
+    facts: StandInFacts,
+    seed: int,
+) -> EventLog:
     """The log with other times in the same order, in every column that a policy calls its
     timestamp; nothing of the raw times is left but the order of events.
 
@@ -270,22 +271,16 @@ def with_invented_times(log: EventLog, facts: StandInFacts, seed: int) -> EventL
     own = [name for name in named if name != TIMESTAMP]
     if len(own) > 1:
         raise LogError("log", f"'{own[0]}' and '{own[1]}' are both times by these policies")
-    if own:
-        log = _ordered_by(log, own[0])
+    if own and isinstance(log.events.schema[own[0]], pl.Datetime):
+        times = values_of(log.events, own[0]).cast(TIME_TYPE).alias(TIMESTAMP)
+        ordered = log.events.with_columns(times)
+        log = EventLog.build(ordered, log.cases, log.case_of, source=log.source)
     # Nothing of the log's times is in them; noise is drawn for them later.
     draw = np.random.default_rng([seed, 2])
     codes = _activity_codes(log, facts)
     stamps = facts.times.drawn(codes, log.offsets, int(codes.max(initial=0)) + 1, draw)
     events = log.events.with_columns(stamps.alias(name) for name in {TIMESTAMP, *named})
     return replace(log, events=events, notes=())
-
-
-def _ordered_by(log: EventLog, name: str) -> EventLog:
-    times = values_of(log.events, name)
-    if not isinstance(times.dtype, pl.Datetime):
-        return log
-    events = log.events.with_columns(times.cast(TIME_TYPE).alias(TIMESTAMP))
-    return EventLog.build(events, log.cases, log.case_of, source=log.source)
 
 
 def _activity_codes(log: EventLog, facts: StandInFacts) -> np.ndarray:
@@ -328,10 +323,18 @@ class _Trial:
     def _found(self, policy: Policy) -> dict[str, Any]:
         """What there is to say of a policy that can be met."""
         paid_for = self.profile if policy.spec.profile is not None else None
-        plan = tried = make_plan(policy, profile=paid_for, window=self.window)
+        plan = tried = make_plan(
+            policy,
+            profile=paid_for,
+            window=self.window,
+        )
         searches = any(step.mechanism == _SEARCHING for step in plan.steps)
         if self.source.kind == "stand-in" and searches:
-            tried = make_plan(_searching_briefly(policy), profile=paid_for, window=self.window)
+            tried = make_plan(
+                _searching_briefly(policy),
+                profile=paid_for,
+                window=self.window,
+            )
         runs = [
             run_figures(tried, self.source.of_run(run), seed, self.searches)
             for seed, run in enumerate(self.source.runs())
@@ -390,12 +393,22 @@ class RunFigures(Observer):
     attributes: float | None = None
     _times: TimeUtility | None = None
 
-    def stepped(self, step: Step, before: LogHandle, after: LogHandle) -> None:
+    def stepped(
+        self,
+        step: Step,
+        before: LogHandle,
+        after: LogHandle,
+    ) -> None:
         """Durations, where events stay and only their times change."""
         if rewrites_only_times(step):
             self._times = compare_times_of_batches(before, after)
 
-    def compare(self, plan: Plan, source: EventLog, released: EventLog) -> None:
+    def compare(
+        self,
+        plan: Plan,
+        source: EventLog,
+        released: EventLog,
+    ) -> None:
         """Every figure of a release against what it was made from."""
         before, after = histogram(source), histogram(released)
         if before and len(before) * len(after) <= MOST_PAIRS:
@@ -414,13 +427,21 @@ class RunFigures(Observer):
 
 
 def run_figures(
-    plan: Plan, log: EventLog, seed: int, searches: SearchCache | None = None
+    plan: Plan,
+    log: EventLog,
+    seed: int,
+    searches: SearchCache | None = None,
 ) -> RunFigures:
     """One run of ``plan`` on ``log`` with noise that follows from ``seed``. Nothing is released,
     and no ledger charged. Raises as ``trial`` does.
     """
     found = RunFigures()
-    run = Run(plan=plan, noise=reproducible(seed), observers=(found,), searches=searches)
+    run = Run(
+        plan=plan,
+        noise=reproducible(seed),
+        observers=(found,),
+        searches=searches,
+    )
     source, released = run.trial(log)
     found.compare(plan, in_memory(source), in_memory(released))
     return found
@@ -433,7 +454,11 @@ def summary(runs: Sequence[RunFigures]) -> SettingFigures:
         known = [value for run in runs if (value := getattr(run, name)) is not None]
         if known:
             median = float(np.median(known))
-            spreads[name] = FigureSpread(median=median, low=min(known), high=max(known))
+            spreads[name] = FigureSpread(
+                median=median,
+                low=min(known),
+                high=max(known),
+            )
     return SettingFigures(**spreads)
 
 

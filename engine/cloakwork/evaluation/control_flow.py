@@ -124,10 +124,20 @@ def _edit_distances(rows: Iterable[Variant], columns: Iterable[Variant]) -> NDAr
     # Each activity becomes one character, so that the distance of texts is that of variants.
     letters = {label: chr(position_to_code(place)) for place, label in enumerate(sorted(alphabet))}
     texts = [["".join(letters[label] for label in variant) for variant in side] for side in sides]
-    return np.asarray(process.cdist(*texts, scorer=Levenshtein.distance, dtype=np.int32))
+    return np.asarray(
+        process.cdist(
+            *texts,
+            scorer=Levenshtein.distance,
+            dtype=np.int32,
+        )
+    )
 
 
-def _transport_cost(supply: Floats, demand: Floats, costs: Floats) -> float:
+def _transport_cost(
+    supply: Floats,
+    demand: Floats,
+    costs: Floats,
+) -> float:
     """The least cost of moving ``supply`` to ``demand``, both of one sum: the exact optimum, by the
     network simplex.
     """
@@ -135,7 +145,13 @@ def _transport_cost(supply: Floats, demand: Floats, costs: Floats) -> float:
     os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
     from ot import emd2
 
-    cost, report = emd2(supply, demand, costs, numItermax=_ITERATIONS, log=True)
+    cost, report = emd2(
+        supply,
+        demand,
+        costs,
+        numItermax=_ITERATIONS,
+        log=True,
+    )
     if report["warning"]:
         raise MechanismError(
             "audit/utility", f"the earth mover's distance was not found: {report['warning']}"

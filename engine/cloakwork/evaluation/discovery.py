@@ -63,15 +63,29 @@ def evaluate_discovery(
         raise MechanismError(NAME, _MISSING) from error
 
     options = {"noise_threshold": NOISE, "multiprocessing": False}
-    tree = miner.apply(_as_pm4py(release), variant=miner.Variants.IMf, parameters=options)
+    tree = miner.apply(
+        _as_pm4py(release),
+        variant=miner.Variants.IMf,
+        parameters=options,
+    )
     net = convert_to_petri_net(tree)
     log = _as_pm4py(source)
     quiet = {"show_progress_bar": False, "multiprocessing": False}
     token_replay = fitnesses.Variants.TOKEN_BASED
-    replayed = fitnesses.apply(log, *net, variant=token_replay, parameters=quiet)
+    replayed = fitnesses.apply(
+        log,
+        *net,
+        variant=token_replay,
+        parameters=quiet,
+    )
     fitness = replayed["log_fitness"]
     escaping_edges = precisions.Variants.ETCONFORMANCE_TOKEN
-    precision = precisions.apply(log, *net, variant=escaping_edges, parameters=quiet)
+    precision = precisions.apply(
+        log,
+        *net,
+        variant=escaping_edges,
+        parameters=quiet,
+    )
     generalisation = generalisations.apply(log, *net, parameters=quiet)
     total = fitness + precision
     return Discovery(
@@ -83,7 +97,9 @@ def evaluate_discovery(
 
 
 def evaluate_in_subprocess(
-    source: Mapping[tuple[str, ...], int], release: Mapping[tuple[str, ...], int], seconds: float
+    source: Mapping[tuple[str, ...], int],
+    release: Mapping[tuple[str, ...], int],
+    seconds: float,
 ) -> Discovery:
     """``evaluate_discovery`` in a process of its own, which ends itself after ``seconds``: on some
     logs replay takes hours.

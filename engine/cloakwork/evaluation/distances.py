@@ -28,7 +28,10 @@ _ROUNDING: Final = 1e-12
 
 
 def total_variation(
-    source: tuple[Ints, Ints], release: tuple[Ints, Ints], groups: int, codes: int
+    source: tuple[Ints, Ints],
+    release: tuple[Ints, Ints],
+    groups: int,
+    codes: int,
 ) -> Floats:
     """For each group, half the sum of |share in the source - share in the release| over the codes.
 
@@ -51,7 +54,11 @@ def total_variation(
     return _where_both(np.minimum(found, 1.0), source[0], release[0], one_alone=1.0)
 
 
-def wasserstein(source: tuple[Ints, Floats], release: tuple[Ints, Floats], groups: int) -> Floats:
+def wasserstein(
+    source: tuple[Ints, Floats],
+    release: tuple[Ints, Floats],
+    groups: int,
+) -> Floats:
     """For each group, the area between the distribution functions of both samples (Wasserstein-1,
     in one dimension; Vallender 1974).
 
@@ -88,7 +95,12 @@ def _sums_within(weights: Floats, group: Ints) -> Floats:
     return np.asarray(sums - np.repeat(before, sizes), np.float64)
 
 
-def _where_both(found: Floats, source: Ints, release: Ints, one_alone: float) -> Floats:
+def _where_both(
+    found: Floats,
+    source: Ints,
+    release: Ints,
+    one_alone: float,
+) -> Floats:
     """``found`` for groups that both sides have; ``one_alone`` where one has it, NaN where none."""
     has_source = np.bincount(source, minlength=len(found)) > 0
     has_release = np.bincount(release, minlength=len(found)) > 0
@@ -186,7 +198,10 @@ def _first_of_cases(codes: Ints, log: EventLog) -> Ints:
 
 
 def coded(
-    source: EventLog, release: EventLog, name: str, declared: tuple[float, float] | None
+    source: EventLog,
+    release: EventLog,
+    name: str,
+    declared: tuple[float, float] | None,
 ) -> CodedAttribute | str:
     """The attribute ``name`` of both logs as codes, or a note in one sentence why not.
 
@@ -256,7 +271,10 @@ def _texts(values: pl.Series) -> pl.Series:
 
 
 def _coded_numbers(
-    name: str, before: Floats, after: Floats, declared: tuple[float, float] | None
+    name: str,
+    before: Floats,
+    after: Floats,
+    declared: tuple[float, float] | None,
 ) -> CodedAttribute:
     known, released = (side[~np.isnan(side)] for side in (before, after))
     if declared is None and len(np.unique(known)) > MOST_NUMBERS:

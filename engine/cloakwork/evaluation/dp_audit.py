@@ -179,7 +179,12 @@ def empirical_epsilon(
     )
 
 
-def _epsilon_bound(hits: tuple[int, int], counted: int, delta: float, error: float) -> float:
+def _epsilon_bound(
+    hits: tuple[int, int],
+    counted: int,
+    delta: float,
+    error: float,
+) -> float:
     """ln((p_lo - delta) / q_hi), each Clopper-Pearson bound wrong with probability at most
     ``error / 2``.
     """
@@ -246,7 +251,11 @@ def _most_frequent(outcomes: Outcomes, most: int | None = 500) -> list[tuple[Any
     return Counter(outcomes.tolist()).most_common(most)
 
 
-def _most_promising(candidates: Sequence[OutcomeSet], a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
+def _most_promising(
+    candidates: Sequence[OutcomeSet],
+    a: Outcomes,
+    b: Outcomes,
+) -> list[OutcomeSet]:
     """The candidates whose bound promises most on these runs, were each side counted four times as
     often.
     """

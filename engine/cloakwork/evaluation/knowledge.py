@@ -140,7 +140,12 @@ def who_is_found(attacked: AttackedLogs) -> Iterator[Attack]:
         if attacked.is_made_up:
             control = f"{attacked.name_of_stand_ins} (after the release only)"
         else:
-            sizes_after = _sizes_after(attacked, attacked.released, kinds)
+            # Of cases of the release, how many others are like them there.
+            released = attacked.released
+            (theirs,) = code_attributes([released], *attacked.in_both)
+            chosen = attacked.drawn_cases(released)
+            attacked.reporter("looking for cases in the release itself")
+            sizes_after = _own_sizes(released, chosen, kinds, theirs, attacked.seed)
     whole = len(attacked.targets) == source.cases
     for kind in kinds:
         census = whole and not kind.sampled
@@ -190,15 +195,6 @@ def _names_known(attributes: CodedAttributes, *, times: bool) -> set[str]:
     return {kind.name for kind in kinds_of_knowledge(attributes, times=times)}
 
 
-def _sizes_after(
-    attacked: AttackedLogs, released: CodedLog, kinds: Sequence[Knowledge]
-) -> dict[str, Ints]:
-    """Of cases of the release, how many others are like them there."""
-    (own,) = code_attributes([released], *attacked.in_both)
-    attacked.reporter("looking for cases in the release itself")
-    return _own_sizes(released, attacked.drawn_cases(released), kinds, own, attacked.seed)
-
-
 def _share_alone(sizes: Ints, *, census: bool) -> Share:
     return share_of((sizes == 1).tolist(), census=census)
 
@@ -207,12 +203,17 @@ def _groups(sizes: Ints) -> GroupSizes:
     edges = np.searchsorted([1, 2, 5, 10], sizes, side="right") - 1
     shares = np.bincount(edges, minlength=4) / len(sizes)
     return GroupSizes(
-        alone=shares[0], two_to_four=shares[1], five_to_nine=shares[2], ten_or_more=shares[3]
+        alone=shares[0],
+        two_to_four=shares[1],
+        five_to_nine=shares[2],
+        ten_or_more=shares[3],
     )
 
 
 def _found_after(
-    attacked: AttackedLogs, released: CodedLog, kinds: Sequence[Knowledge]
+    attacked: AttackedLogs,
+    released: CodedLog,
+    kinds: Sequence[Knowledge],
 ) -> dict[str, Share]:
     """How often the best guess in the release is right.
 
@@ -305,7 +306,13 @@ def _of_times() -> Iterator[Knowledge]:
     for number, which in ((1, "one"), (2, "2"), (3, "3")):
         words = f"{which} of its events, with times to the hour"
         fits = _timed_events(number)
-        yield Knowledge(f"timed-events-{number}", words, fits, sampled=True, timed=True)
+        yield Knowledge(
+            f"timed-events-{number}",
+            words,
+            fits,
+            sampled=True,
+            timed=True,
+        )
     for name, words, fits in (
         ("start", "when it started, to the second", _with_start),
         ("gaps", "how long each step took", _with_gaps),
@@ -389,7 +396,11 @@ def _with_times(target: Target, searched: Searched) -> BestFit:
     return _by_times(target, searched, lambda moved: moved.apart)
 
 
-def _by_times(target: Target, searched: Searched, figure: Callable[[Moved], Floats]) -> BestFit:
+def _by_times(
+    target: Target,
+    searched: Searched,
+    figure: Callable[[Moved], Floats],
+) -> BestFit:
     """The cases of the nearest sequences where a figure of the times is least."""
     cases, figures = [], []
     for row in searched.nearest(target.variant).tolist():
@@ -449,7 +460,11 @@ def least_away(log: CodedLog, known: dict[int, list[int]]) -> Ints:
     return total
 
 
-def _matched(log: CodedLog, known: dict[int, list[int]], chosen: Ints) -> Ints:
+def _matched(
+    log: CodedLog,
+    known: dict[int, list[int]],
+    chosen: Ints,
+) -> Ints:
     """The same of the chosen cases, exactly.
 
     Intervals of one length are matched best in the order of time (the cost is convex in how far an

@@ -110,7 +110,12 @@ def learned_from(source: EventLog, release: EventLog) -> LearnedFrom:
     return LearnedFrom(**found)
 
 
-def _guessed_next(contexts: list[Ints], following: Ints, taught: Bools, tried: Bools) -> Ints:
+def _guessed_next(
+    contexts: list[Ints],
+    following: Ints,
+    taught: Bools,
+    tried: Bools,
+) -> Ints:
     """What a model of the events ``taught`` guesses to follow each of those ``tried``."""
     guesses = np.full(int(tried.sum()), -1)
     for context in contexts:
@@ -138,7 +143,11 @@ def _hours(log: EventLog) -> Floats:
     return hours
 
 
-def _figures_of_times(both: _Both, hours: Floats, taught: dict[str, Bools]) -> dict[str, float]:
+def _figures_of_times(
+    both: _Both,
+    hours: Floats,
+    taught: dict[str, Bools],
+) -> dict[str, float]:
     """The figures of remaining times, of events that have a time."""
     known = ~np.isnan(hours)
     latest = np.full(int(both.case.max(initial=-1)) + 1, -np.inf)
@@ -155,7 +164,12 @@ def _figures_of_times(both: _Both, hours: Floats, taught: dict[str, Bools]) -> d
     return found
 
 
-def _guessed_medians(groups: list[Ints], values: Floats, taught: Bools, tried: Bools) -> Floats:
+def _guessed_medians(
+    groups: list[Ints],
+    values: Floats,
+    taught: Bools,
+    tried: Bools,
+) -> Floats:
     """For each event ``tried`` the median of the ``values`` taught, in the last of its groups that
     has one: no other guess is off by less, on average, among what was taught.
     """

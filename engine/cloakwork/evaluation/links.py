@@ -459,7 +459,11 @@ def scales_of(plan: Plan) -> Scales | None:
     return Scales(noise.start_scale * grid, max(noise.gap_scale, 1.0) * grid)
 
 
-def rehearsed_times(plan: Plan, source: CodedLog, seed: int) -> Ints | None:
+def rehearsed_times(
+    plan: Plan,
+    source: CodedLog,
+    seed: int,
+) -> Ints | None:
     """The times of the source's events under fresh noise of the plan, int64, shape (events,); None
     where no step of the plan puts noise on them. They belong to known cases: nobody but the risk
     report sees them.
@@ -468,7 +472,11 @@ def rehearsed_times(plan: Plan, source: CodedLog, seed: int) -> Ints | None:
     if found is None or source.times is None:
         return None
     kept = source.log.events.select(ACTIVITY, TIMESTAMP)
-    log = replace(source.log, events=kept, cases=source.log.cases.select(CASE_ID))
+    log = replace(
+        source.log,
+        events=kept,
+        cases=source.log.cases.select(CASE_ID),
+    )
     step, engine, noise = found[0], MemoryEngine(), reproducible(seed)
     made = engine.rewrite(log, step.take(step.look(log, engine, noise), noise).rewrite)
     if not np.array_equal(made.offsets, log.offsets):

@@ -106,7 +106,11 @@ def membership(
     reporter("attacking membership")
     with heard_by(reporter):
         found = shadow_runs(log, unit, chosen, attacked.release, runs, seed)
-    sizes = _cases_alike(log, unit)[chosen]
+    # For each unit how many cases have the rarest of its sequences.
+    variants = variants_of(log)
+    alike = np.full(units, log.cases.height)
+    np.minimum.at(alike, unit, variants.counts[variants.of_case])
+    sizes = alike[chosen]
     taught, judged = found.part(slice(0, runs // 2)), found.part(slice(runs // 2, runs))
     ratios = LikelihoodRatios.learned(taught, np.digitize(sizes, _GROUP_SIZES))
     scores = JudgedScores(ratios.scores(judged), judged.member)
@@ -131,14 +135,6 @@ def units_of(log: EventLog, attribute: str | None) -> Ints:
     return found
 
 
-def _cases_alike(log: EventLog, unit: Ints) -> Ints:
-    """For each unit how many cases have the rarest of its sequences: int64, shape (units,)."""
-    found = variants_of(log)
-    alike = np.full(int(unit.max()) + 1, log.cases.height)
-    np.minimum.at(alike, unit, found.counts[found.of_case])
-    return alike
-
-
 @dataclass(frozen=True, slots=True)
 class ShadowRuns:
     """What each release shows of each target, and whether the target was in its log.
@@ -158,7 +154,12 @@ class ShadowRuns:
 
 
 def shadow_runs(
-    log: EventLog, unit: Ints, targets: Ints, release: ReleaseOf, runs: int, seed: int
+    log: EventLog,
+    unit: Ints,
+    targets: Ints,
+    release: ReleaseOf,
+    runs: int,
+    seed: int,
 ) -> ShadowRuns:
     """``runs`` releases, each of a log that holds every unit of ``log`` with probability 1/2.
 
@@ -242,7 +243,12 @@ class SoughtSequences:
     begins: Ints
 
     @classmethod
-    def of(cls, log: EventLog, unit: Ints, targets: Ints) -> "SoughtSequences":
+    def of(
+        cls,
+        log: EventLog,
+        unit: Ints,
+        targets: Ints,
+    ) -> "SoughtSequences":
         """Of all cases of the units ``targets``, each of which has one."""
         found = variants_of(log)
         by_unit = np.argsort(unit, kind="stable")
@@ -339,7 +345,12 @@ class LikelihoodRatios:
         return rounded
 
 
-def _kept(apart: Floats, covariance: Floats, error: Floats, known: Floats) -> Floats:
+def _kept(
+    apart: Floats,
+    covariance: Floats,
+    error: Floats,
+    known: Floats,
+) -> Floats:
     """What of the differences ``apart`` chance does not explain."""
     solved = np.linalg.solve(covariance, apart[:, :, None])[:, :, 0]
     distance = (apart * solved).sum(axis=1) / error
@@ -377,7 +388,11 @@ def _group(name: str, scores: JudgedScores) -> MembershipGroup:
     levels = []
     for level in _levels(scores):
         false, true = scores.rates(scores.threshold(level))
-        found = RecognisedMembers(at_most=level, false_positives=false, true_positives=true)
+        found = RecognisedMembers(
+            at_most=level,
+            false_positives=false,
+            true_positives=true,
+        )
         levels.append(found)
     return MembershipGroup.model_validate(
         {
@@ -390,7 +405,11 @@ def _group(name: str, scores: JudgedScores) -> MembershipGroup:
     )
 
 
-def epsilon_shown(scores: JudgedScores, level: float, delta: float) -> float:
+def epsilon_shown(
+    scores: JudgedScores,
+    level: float,
+    delta: float,
+) -> float:
     """How large epsilon must be at ``delta``, given the members recognised at this share of false
     alarms, by bounds at 99.9 %: below 0 where nothing shows.
     """
@@ -426,7 +445,13 @@ def attack_membership(
     >>> found.exceeded
     False
     """
-    prepared = prepare(name, options=options, epsilon=epsilon, delta=delta, **facts)
+    prepared = prepare(
+        name,
+        options=options,
+        epsilon=epsilon,
+        delta=delta,
+        **facts,
+    )
     noise = reproducible(seed)
     mechanism = prepared.mechanism
     basis = "published" if mechanism.proof == "published" else "derived"
@@ -436,16 +461,36 @@ def attack_membership(
         ClaimedBound.model_validate({"epsilon": epsilon, "delta": delta, "basis": basis}),
         prepared.facts.unit.attribute,
     )
-    return membership(log, attacked, runs=runs, targets=targets, seed=seed, reporter=reporter)
+    return membership(
+        log,
+        attacked,
+        runs=runs,
+        targets=targets,
+        seed=seed,
+        reporter=reporter,
+    )
 
 
 def attack_by_plan(
-    plan: Plan, log: EventLog, runs: int, *, targets: int, seed: int, reporter: Reporter
+    plan: Plan,
+    log: EventLog,
+    runs: int,
+    *,
+    targets: int,
+    seed: int,
+    reporter: Reporter,
 ) -> MembershipFigures:
     """``membership`` of a raw ``log``, by releases that ``plan`` makes."""
     attacked = attacked_plan(plan, seed)
     prepared = log_for(plan, log)
-    return membership(prepared, attacked, runs=runs, targets=targets, seed=seed, reporter=reporter)
+    return membership(
+        prepared,
+        attacked,
+        runs=runs,
+        targets=targets,
+        seed=seed,
+        reporter=reporter,
+    )
 
 
 def attacked_plan(plan: Plan, seed: int) -> AttackedMechanism:
@@ -482,7 +527,11 @@ def _claimed(plan: Plan) -> ClaimedBound | None:
         return None
     least = min(found, key=lambda each: each.epsilon)
     basis: ClaimBasis = "derived" if derived else "published"
-    return ClaimedBound(epsilon=least.epsilon, delta=least.delta, basis=basis)
+    return ClaimedBound(
+        epsilon=least.epsilon,
+        delta=least.delta,
+        basis=basis,
+    )
 
 
 def _hiding_members(guarantees: Iterable[Guarantee]) -> list[DifferentialPrivacy]:

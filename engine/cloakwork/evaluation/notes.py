@@ -92,7 +92,11 @@ class _Looks(NamedTuple):
         return self.dated > 0 or bool((2 * outside < self.numbers).any())
 
 
-def _looks_in(_: int, log: EventLog, releases: Callable[[str], bool]) -> dict[str, _Looks]:
+def _looks_in(
+    _: int,
+    log: EventLog,
+    releases: Callable[[str], bool],
+) -> dict[str, _Looks]:
     """Of each released column of a batch but the standard ones."""
     return {
         name: _Looks.of(values_of(table, name))
@@ -102,7 +106,11 @@ def _looks_in(_: int, log: EventLog, releases: Callable[[str], bool]) -> dict[st
     }
 
 
-def contradicted_facts(log: EventLog, facts: Facts, attributes: Iterable[str]) -> tuple[str, ...]:
+def contradicted_facts(
+    log: EventLog,
+    facts: Facts,
+    attributes: Iterable[str],
+) -> tuple[str, ...]:
     """One sentence for each declared fact that the raw ``log`` contradicts. What does is dropped,
     missing or moved in a release, and nothing public says so: a misspelt value of a domain goes by
     unnoticed otherwise.
@@ -138,7 +146,11 @@ def _against_times(log: EventLog, facts: Facts) -> Iterator[str]:
         yield from _said(gaps > facts.longest_gap, "gaps are longer than assume.longest_gap")
 
 
-def _against_values(log: EventLog, facts: Facts, name: str) -> Iterator[str]:
+def _against_values(
+    log: EventLog,
+    facts: Facts,
+    name: str,
+) -> Iterator[str]:
     table = log.cases if name.startswith(CASE_PREFIX) else log.events
     if name not in table.columns:
         yield f"the log has no attribute '{name}'"

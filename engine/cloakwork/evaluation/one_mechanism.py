@@ -148,7 +148,10 @@ def run_step(
 
 
 def _find_params(
-    mechanism: Mechanism[Any], facts: Facts, params: dict[str, Any], rest: dict[str, Any]
+    mechanism: Mechanism[Any],
+    facts: Facts,
+    params: dict[str, Any],
+    rest: dict[str, Any],
 ) -> Any:
     """The mechanism's parameters: as given when they are complete, else those it offers for the
     goal they describe.

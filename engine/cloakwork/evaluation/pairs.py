@@ -62,7 +62,11 @@ _WINDOW: Final = timedelta(minutes=10_000)
 _GAP: Final = timedelta(minutes=500)
 _FAR: Final = timedelta(minutes=100_000)
 
-CONTROL_FLOW_FACTS: Final = Facts(alphabet=ALPHABET, longest_case=LONGEST, units_at_most=100)
+CONTROL_FLOW_FACTS: Final = Facts(
+    alphabet=ALPHABET,
+    longest_case=LONGEST,
+    units_at_most=100,
+)
 VALUE: Final = "value"
 """An attribute of events of which one value is common, and one nobody has but one case."""
 
@@ -178,7 +182,10 @@ class _AuditedClaim(NamedTuple):
 
 
 def _claims_to_audit(
-    mechanism: Mechanism[Any], epsilon: float, delta: float, options: Mapping[str, Any]
+    mechanism: Mechanism[Any],
+    epsilon: float,
+    delta: float,
+    options: Mapping[str, Any],
 ) -> list[_AuditedClaim]:
     if not _has_pairs(mechanism):
         said = "claims no differential privacy, so there is nothing to audit"
@@ -186,13 +193,24 @@ def _claims_to_audit(
     claim = {"epsilon": epsilon, "delta": delta}
     found = []
     if _ON_CONTROL_FLOW in mechanism.gives:
-        prepared = prepare(mechanism, options=options, **claim, **_declared(CONTROL_FLOW_FACTS))
+        prepared = prepare(
+            mechanism,
+            options=options,
+            **claim,
+            **_declared(CONTROL_FLOW_FACTS),
+        )
         pairs = control_flow_pairs(least_released(prepared.runner))
         found.append(_AuditedClaim(prepared, pairs, delta))
     if _ON_WHOLE_LOGS in mechanism.gives:
         facts = _declared(WHOLE_LOG_FACTS)
         over = (CONTROL_FLOW, TIMESTAMPS, VALUE)
-        prepared = prepare(mechanism, options=options, over=over, **claim, **facts)
+        prepared = prepare(
+            mechanism,
+            options=options,
+            over=over,
+            **claim,
+            **facts,
+        )
         found.append(_AuditedClaim(prepared, whole_log_pairs(), delta))
     if any(each in _ON_TIMES for each in mechanism.gives):
         found += _claims_on_times(mechanism, epsilon, options)
@@ -204,7 +222,9 @@ def _declared(facts: Facts) -> dict[str, Any]:
 
 
 def _claims_on_times(
-    mechanism: Mechanism[Any], epsilon: float, options: Mapping[str, Any]
+    mechanism: Mechanism[Any],
+    epsilon: float,
+    options: Mapping[str, Any],
 ) -> list[_AuditedClaim]:
     """The claims on times that the mechanism gives; with ``options``, those that know them."""
     of_metric, of_bounded = _ON_TIMES
@@ -217,7 +237,11 @@ def _claims_on_times(
             continue
         try:
             prepared = prepare(
-                mechanism, options=options, epsilon=epsilon, **goal, **_declared(TIMES_FACTS)
+                mechanism,
+                options=options,
+                epsilon=epsilon,
+                **goal,
+                **_declared(TIMES_FACTS),
             )
             found.append(_AuditedClaim(prepared, pairs, 0.0))
         except MechanismError as error:
@@ -264,7 +288,12 @@ def _known(outcomes: Floats) -> Run:
     return lambda _: outcomes
 
 
-def _collect_outcomes(pair: Pair, run: Callable[[], EventLog], runs: int, side: str) -> Floats:
+def _collect_outcomes(
+    pair: Pair,
+    run: Callable[[], EventLog],
+    runs: int,
+    side: str,
+) -> Floats:
     """The statistics of ``runs`` runs, one row an outcome."""
     rows = []
     reported = monotonic()
@@ -304,7 +333,9 @@ def control_flow_pairs(least: int | None = None) -> tuple[Pair, ...]:
 
 
 def _pair_with_one_more_case(
-    name: str, rest: Sequence[ActivitySequence], added: ActivitySequence
+    name: str,
+    rest: Sequence[ActivitySequence],
+    added: ActivitySequence,
 ) -> Pair:
     steps = set(pairwise(added))
 

@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from cloakwork.base.arrays import Floats
 from cloakwork.base.errors import LogError
 from cloakwork.base.progress import Reporter
 from cloakwork.evaluation.article29 import article_29
@@ -48,7 +47,12 @@ def attack_logs(
     if membership:
         assert plan is not None  # noqa: S101 - found by the caller
         members = attack_by_plan(
-            plan, original.log, membership, targets=targets, seed=seed, reporter=reporter
+            plan,
+            original.log,
+            membership,
+            targets=targets,
+            seed=seed,
+            reporter=reporter,
         )
     empty = [each.name for each in releases if each.log.events.height == 0]
     opened = list(takewhile(lambda each: each.log.events.height > 0, releases))
@@ -91,7 +95,10 @@ def linking_releases(attacked: AttackedLogs) -> Iterator[Attack]:
     chances = []
     attacked.reporter("linking the two releases")
     for case in attacked.targets.tolist():
-        drawn = int(draws.choice(first.cases + 1, p=_with_rest(here.posterior(case))))
+        # What is missing to 1, that a case is not released, is one more.
+        likely = here.posterior(case)
+        shares = np.append(likely, max(0.0, 1.0 - float(likely.sum())))
+        drawn = int(draws.choice(len(shares), p=shares / shares.sum()))
         if drawn == first.cases:
             chances.append(0.0)
             continue
@@ -104,12 +111,6 @@ def linking_releases(attacked: AttackedLogs) -> Iterator[Attack]:
         before=None,
         after=share_of(chances, census=False),
     )
-
-
-def _with_rest(likely: Floats) -> Floats:
-    """What is missing to 1, that a case is not released, as one more; a sum of 1."""
-    padded = np.append(likely, max(0.0, 1.0 - float(likely.sum())))
-    return np.asarray(padded / padded.sum())
 
 
 ATTACKS: Final[tuple[Attacker, ...]] = (who_is_found, article_29, linking_releases)

@@ -1,7 +1,6 @@
 """What attacks on a log and its release found: figures of the raw log, never to be published."""
 
 import math
-from collections.abc import Iterator
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
@@ -192,14 +191,14 @@ class RiskReport(Frozen):
     @property
     def chosen(self) -> tuple[Attack, ...]:
         """What one screen shows; of the inference of attributes, the worst."""
-        return tuple(self._chosen())
-
-    def _chosen(self) -> Iterator[Attack]:
         by_name = {attack.name: attack for attack in self.attacks}
-        yield from (by_name[name] for name in _CHOSEN if name in by_name)
+        found = [by_name[name] for name in _CHOSEN if name in by_name]
         inferred = [each for each in self.attacks if each.name.startswith("inference/")]
         if inferred:
-            yield max(inferred, key=lambda each: (_proven(each.after), _proven(each.before)))
+            found.append(
+                max(inferred, key=lambda each: (_proven(each.after), _proven(each.before)))
+            )
+        return tuple(found)
 
     def attack(self, name: str) -> Attack:
         """The attack of this name; KeyError if there is none."""

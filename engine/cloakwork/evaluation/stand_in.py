@@ -179,7 +179,12 @@ class InventedTimes:
         starts = np.where(in_office, office, anywhere)
         return np.asarray(np.clip(starts, begin, begin + span - 1), np.int64)
 
-    def _gaps(self, codes: Ints, activities: int, draw: np.random.Generator) -> Ints:
+    def _gaps(
+        self,
+        codes: Ints,
+        activities: int,
+        draw: np.random.Generator,
+    ) -> Ints:
         longest = self.longest_gap.total_seconds()
         most = max(longest / 10, _SHORTEST_MEDIAN)
         logs = draw.uniform(np.log(_SHORTEST_MEDIAN), np.log(most), activities * activities)
@@ -205,7 +210,12 @@ class InventedAttribute:
         """A value for each case."""
         return self._drawn(np.zeros(count, np.int64), 1, np.ones(count, np.bool_), draw)
 
-    def of_events(self, codes: Ints, activities: int, draw: np.random.Generator) -> pl.Series:
+    def of_events(
+        self,
+        codes: Ints,
+        activities: int,
+        draw: np.random.Generator,
+    ) -> pl.Series:
         """A value for each event of the activities that have the attribute: of all, or of two. At
         each of them values have likelihoods of their own.
         """
@@ -229,7 +239,12 @@ class InventedAttribute:
         drawn = pl.select(pl.when(pl.Series(present)).then(found).otherwise(None))
         return drawn.to_series().alias(self.name)
 
-    def _drawn_rows(self, groups: Ints, count: int, draw: np.random.Generator) -> Ints:
+    def _drawn_rows(
+        self,
+        groups: Ints,
+        count: int,
+        draw: np.random.Generator,
+    ) -> Ints:
         shares = 1.0 / np.arange(1, len(self.values) + 1)
         edges = np.cumsum(shares / shares.sum())
         ranks = np.minimum(np.searchsorted(edges, draw.random(len(groups))), len(edges) - 1)
@@ -267,7 +282,11 @@ class StandInFacts:
     time_names: tuple[str, ...]
     units: Mapping[str, int]
     assumed: tuple[str, ...] = ()
-    _logs: dict[RunSeed, EventLog] = field(default_factory=dict, compare=False, repr=False)
+    _logs: dict[RunSeed, EventLog] = field(
+        default_factory=dict,
+        compare=False,
+        repr=False,
+    )
 
     def log(self, shape: ProcessShape, seed: int) -> EventLog:
         """The invented log of a shape and a seed; the same for every setting."""
@@ -287,7 +306,12 @@ def stand_in_facts(
     ``cases``: how many cases the log is publicly known to have.
     """
     declared = [policy.facts() for policy in policies]
-    facts = Facts(**{name: _first_declared(declared, name) for name in _MERGED})
+    # Of each fact what the first policy that declares it says.
+    merged: dict[str, Any] = {}
+    for name in _MERGED:
+        values = (getattr(each, name) for each in declared)
+        merged[name] = next((value for value in values if value is not None), None)
+    facts = Facts(**merged)
     if profile is not None:
         facts = profile.facts(facts)
     roles = {rule.role for policy in policies for rule in policy.spec.attributes.values()}
@@ -307,13 +331,12 @@ def stand_in_facts(
     )
 
 
-def _first_declared(facts: Sequence[Facts], name: str) -> Any:
-    """What the first policy that declares a fact says of it; None where none does."""
-    values = (getattr(each, name) for each in facts)
-    return next((value for value in values if value is not None), None)
-
-
-def _cases(facts: Facts, profile: Profile | None, known: int | None, assumed: list[str]) -> int:
+def _cases(
+    facts: Facts,
+    profile: Profile | None,
+    known: int | None,
+    assumed: list[str],
+) -> int:
     """How many cases: as publicly known, as the profile counted, or half of what is declared at
     most.
     """
@@ -335,7 +358,11 @@ def _cases(facts: Facts, profile: Profile | None, known: int | None, assumed: li
     return count
 
 
-def _shapes(facts: Facts, profile: Profile | None, assumed: list[str]) -> tuple[ProcessShape, ...]:
+def _shapes(
+    facts: Facts,
+    profile: Profile | None,
+    assumed: list[str],
+) -> tuple[ProcessShape, ...]:
     if profile is not None:
         return (profiled_shape(profile.figures, facts.longest_case),)
     assumed.append(
@@ -362,7 +389,11 @@ def _times(facts: Facts, assumed: list[str]) -> InventedTimes:
     return InventedTimes(facts.window or USUAL_WINDOW, facts.longest_gap or USUAL_GAP)
 
 
-def _names(policies: Sequence[Policy], role: str, standard: str) -> tuple[str, ...]:
+def _names(
+    policies: Sequence[Policy],
+    role: str,
+    standard: str,
+) -> tuple[str, ...]:
     named = [
         name
         for policy in policies
@@ -373,7 +404,9 @@ def _names(policies: Sequence[Policy], role: str, standard: str) -> tuple[str, .
 
 
 def _attributes(
-    policies: Sequence[Policy], units: Mapping[str, int], assumed: list[str]
+    policies: Sequence[Policy],
+    units: Mapping[str, int],
+    assumed: list[str],
 ) -> tuple[InventedAttribute, ...]:
     """Every attribute that a policy names and may release or group by."""
     rules = dict[str, AttributeRule]()
@@ -391,14 +424,27 @@ def _tells(rule: AttributeRule) -> bool:
     return any(each is not None for each in (rule.domain, rule.range, rule.bins, rule.hierarchy))
 
 
-def _attribute(name: str, rule: AttributeRule, assumed: list[str]) -> InventedAttribute:
+def _attribute(
+    name: str,
+    rule: AttributeRule,
+    assumed: list[str],
+) -> InventedAttribute:
     if rule.domain is not None:
         return InventedAttribute(name, rule.domain[:MOST_VALUES])
     if rule.range is not None:
         low, high = map(number_of_end, rule.range)
-        return InventedAttribute(name, low=low, high=high, kind=rule.value_type())
+        return InventedAttribute(
+            name,
+            low=low,
+            high=high,
+            kind=rule.value_type(),
+        )
     if rule.bins is not None:
-        return InventedAttribute(name, low=float(rule.bins[0]), high=float(rule.bins[-1]))
+        return InventedAttribute(
+            name,
+            low=float(rule.bins[0]),
+            high=float(rule.bins[-1]),
+        )
     if rule.hierarchy is not None:
         return InventedAttribute(name, tuple(_leaves(rule.hierarchy))[:MOST_VALUES])
     assumed.append(f"{USUAL_VALUES} values of '{name}': declare its domain or range")
@@ -415,7 +461,11 @@ def _leaves(tree: Any) -> Iterator[Any]:
         yield tree
 
 
-def _invented_log(facts: StandInFacts, shape: ProcessShape, seed: int) -> EventLog:
+def _invented_log(
+    facts: StandInFacts,
+    shape: ProcessShape,
+    seed: int,
+) -> EventLog:
     """Cases of an invented process, with times and values."""
     draw = np.random.default_rng([seed, len(facts.alphabet), facts.cases])
     # The control flow: how many cases each variant has, the variants, and which each case takes.
@@ -450,7 +500,9 @@ def _columns_of_events(
 
 
 def _columns_of_cases(
-    facts: StandInFacts, count: int, draw: np.random.Generator
+    facts: StandInFacts,
+    count: int,
+    draw: np.random.Generator,
 ) -> Iterator[tuple[str, pl.Series]]:
     yield CASE_ID, pl.Series(CASE_ID, [f"case {row}" for row in range(count)], pl.String)
     for name, most in facts.units.items():
@@ -463,7 +515,11 @@ def _columns_of_cases(
             yield attribute.name, attribute.of_cases(count, draw)
 
 
-def _variant_sizes(shape: ProcessShape, cases: int, draw: np.random.Generator) -> Ints:
+def _variant_sizes(
+    shape: ProcessShape,
+    cases: int,
+    draw: np.random.Generator,
+) -> Ints:
     """How many of ``cases`` each variant has, the most frequent first: int64, shape (variants,)."""
     shares = _shares_by_rank(shape, cases)
     sizes = draw.multinomial(cases, np.append(shares, max(0.0, 1.0 - shares.sum())))
@@ -509,7 +565,11 @@ def _drawn_variants(
     return sorted(found, key=lambda walk: -found[walk])[:count]
 
 
-def _drawn_lengths(shape: ProcessShape, count: int, draw: np.random.Generator) -> Ints:
+def _drawn_lengths(
+    shape: ProcessShape,
+    count: int,
+    draw: np.random.Generator,
+) -> Ints:
     """Events of cases: evenly drawn between the quantiles that the shape tells."""
     shares = (0.0, *LENGTH_SHARES, 1.0)
     ends = (max(1.0, shape.lengths[0] / 2), *shape.lengths, shape.lengths[-1])
@@ -532,7 +592,10 @@ class _InventedProcess:
 
     @classmethod
     def drawn(
-        cls, shape: ProcessShape, activities: int, draw: np.random.Generator
+        cls,
+        shape: ProcessShape,
+        activities: int,
+        draw: np.random.Generator,
     ) -> "_InventedProcess":
         """A process of a shape, invented anew."""
         branches = min(4, activities)

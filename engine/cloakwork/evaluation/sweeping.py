@@ -99,7 +99,11 @@ def settings_of(policies: Sequence[Policy], sweeps: Sequence[Sweep]) -> tuple[Po
     chosen: list[tuple[Policy, dict[str, Any], tuple[tuple[Sweep, Values], ...]]] = []
     used: set[str] = set()
     for policy in policies:
-        written = policy.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        written = policy.model_dump(
+            mode="json",
+            by_alias=True,
+            exclude_unset=True,
+        )
         goals = written["spec"]["guarantees"]
         fitting = [sweep for sweep in sweeps if any(sweep.fits(goal) for goal in goals)]
         used |= {sweep.name for sweep in fitting}

@@ -215,7 +215,11 @@ def duration_curve(source: Floats, release: Floats) -> ShareCurve:
     return _curve(title, [side.astype(np.int64) for side in sides], classes + 1, marks)
 
 
-def profile_curve(source: Ints, release: Ints, slots: int) -> ShareCurve:
+def profile_curve(
+    source: Ints,
+    release: Ints,
+    slots: int,
+) -> ShareCurve:
     """Events by hour of the week (``slots`` 168) or day of the week (7), from Monday on."""
     marks = [(place / 7, day) for place, day in enumerate(_DAYS)]
     what = "When events happen: hours of the week, UTC" if slots > 7 else "When events happen"
@@ -223,7 +227,10 @@ def profile_curve(source: Ints, release: Ints, slots: int) -> ShareCurve:
 
 
 def _curve(
-    title: str, sides: list[Ints], classes: int, marks: list[tuple[float, str]]
+    title: str,
+    sides: list[Ints],
+    classes: int,
+    marks: list[tuple[float, str]],
 ) -> ShareCurve:
     shares = [
         np.bincount(np.minimum(side, classes - 1), minlength=classes) / max(len(side), 1)

@@ -194,11 +194,18 @@ class Measure(NamedTuple):
 
 
 def measured(
-    source: LogHandle, release: LogHandle, *, most_pairs: int = MOST_PAIRS, seconds: float = 0.0
+    source: LogHandle,
+    release: LogHandle,
+    *,
+    most_pairs: int = MOST_PAIRS,
+    seconds: float = 0.0,
 ) -> Utility:
     """Every figure of ``release`` against ``source`` that needs no plan; see ``ComparedLogs``."""
     logs = ComparedLogs(
-        SeenLog.of(source), SeenLog.of(release), seconds=seconds, most_pairs=most_pairs
+        SeenLog.of(source),
+        SeenLog.of(release),
+        seconds=seconds,
+        most_pairs=most_pairs,
     )
     return compared(logs)
 
@@ -333,7 +340,12 @@ class KeptUtility(Observer):
     mining_seconds: float = 0.0
     times: TimeUtility | None = field(default=None, init=False)
 
-    def stepped(self, step: Step, before: LogHandle, after: LogHandle) -> None:
+    def stepped(
+        self,
+        step: Step,
+        before: LogHandle,
+        after: LogHandle,
+    ) -> None:
         """Figures of times before and after the last step that rewrites them."""
         if not (self.plan.policy.spec.output.report and rewrites_only_times(step)):
             return
@@ -360,7 +372,11 @@ class KeptUtility(Observer):
         return found.model_dump(mode="json")
 
 
-def whole_log_utility(plan: Plan, source: EventLog, released: EventLog) -> WholeLogUtility | None:
+def whole_log_utility(
+    plan: Plan,
+    source: EventLog,
+    released: EventLog,
+) -> WholeLogUtility | None:
     """How far times and attributes of ``released`` are from those of ``source``, as distributions;
     both under the standard names. None where there is nothing to compare.
     """

@@ -202,7 +202,9 @@ def week_slots(stamps: Ints, days_from: datetime | None) -> Ints:
 
 
 def _figures_of_times(
-    source: _Timed, release: _Timed, days_from: datetime | None
+    source: _Timed,
+    release: _Timed,
+    days_from: datetime | None,
 ) -> dict[str, Any]:
     codes, labels = joint_codes(source.labels, release.labels)
     pairs, gaps = [], []
@@ -223,7 +225,9 @@ def _figures_of_times(
 
 
 def time_curves(
-    source: EventLog, release: EventLog, days_from: datetime | None = None
+    source: EventLog,
+    release: EventLog,
+    days_from: datetime | None = None,
 ) -> tuple[ShareCurve, ...]:
     """How long cases take, and when events happen, in both logs; empty where one has no times.
     ``days_from``: as in ``compare_whole_logs``.
@@ -233,7 +237,11 @@ def time_curves(
     return _curves(_Timed(with_activity(source)), _Timed(with_activity(release)), days_from)
 
 
-def _curves(source: _Timed, release: _Timed, days_from: datetime | None) -> tuple[ShareCurve, ...]:
+def _curves(
+    source: _Timed,
+    release: _Timed,
+    days_from: datetime | None,
+) -> tuple[ShareCurve, ...]:
     slots = [week_slots(side.stamps, days_from) for side in (source, release)]
     return (
         duration_curve(source.durations(), release.durations()),
@@ -278,7 +286,9 @@ def profile_distance(source: Ints, release: Ints) -> float | None:
 
 
 def attribute_figures(
-    source: EventLog, release: EventLog, columns: Sequence[CodedAttribute]
+    source: EventLog,
+    release: EventLog,
+    columns: Sequence[CodedAttribute],
 ) -> dict[str, Any]:
     """The figures of attributes, by their names in ``WholeLogUtility``."""
     (before, after), labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
@@ -307,7 +317,10 @@ def attribute_figures(
 
 
 def _distance_of(
-    column: CodedAttribute, before: Ints, after: Ints, groups: int
+    column: CodedAttribute,
+    before: Ints,
+    after: Ints,
+    groups: int,
 ) -> Iterator[AttributeDistance]:
     """The distance of one attribute, where the source has a row; ``before`` and ``after``: the
     group of each row of either log. One that the source never has is weighted by all rows.
@@ -334,7 +347,10 @@ def _mean_of(found: Sequence[float | None]) -> float | None:
 
 
 def _at_activities(
-    column: CodedAttribute, before: Ints, after: Ints, labels: Sequence[str]
+    column: CodedAttribute,
+    before: Ints,
+    after: Ints,
+    labels: Sequence[str],
 ) -> Iterator[tuple[float, DistanceOfPair]]:
     """The distance at each activity that has the attribute in either log, behind what it weighs:
     how many values of the source differ there.
@@ -346,7 +362,11 @@ def _at_activities(
     events = np.bincount(before, minlength=size)
     for place in np.flatnonzero((of_source + of_release > 0) & (events > 0)).tolist():
         distance = float(apart[place])
-        pair = DistanceOfPair(first=column.name, second=labels[place], distance=distance)
+        pair = DistanceOfPair(
+            first=column.name,
+            second=labels[place],
+            distance=distance,
+        )
         yield distance * int(events[place]), pair
 
 
@@ -357,7 +377,9 @@ def _largest(found: Sequence[tuple[float, DistanceOfPair]]) -> tuple[DistanceOfP
 
 
 def two_way_distances(
-    source: EventLog, release: EventLog, columns: Sequence[CodedAttribute]
+    source: EventLog,
+    release: EventLog,
+    columns: Sequence[CodedAttribute],
 ) -> list[DistanceOfPair]:
     """Total variation of the two-way marginals of the case table; none for fewer than two
     attributes, or a source without cases.
@@ -377,5 +399,11 @@ def two_way_distances(
         most = (columns[one].values + 1) * width
         apart = total_variation((zeros[0], cells[0]), (zeros[1], cells[1]), 1, most)
         names = columns[other].name, columns[one].name
-        found.append(DistanceOfPair(first=names[0], second=names[1], distance=float(apart[0])))
+        found.append(
+            DistanceOfPair(
+                first=names[0],
+                second=names[1],
+                distance=float(apart[0]),
+            )
+        )
     return found

@@ -62,7 +62,11 @@ def ways_to_ask(asked: Cases, alphabet: Alphabet) -> Iterator[tuple[str, list[Ba
     yield "among other cases", [batch([row], decoys) for row in rows]
 
 
-def batch_of(chosen: Sequence[Case], like: Cases, alphabet: Alphabet) -> Cases:
+def batch_of(
+    chosen: Sequence[Case],
+    like: Cases,
+    alphabet: Alphabet,
+) -> Cases:
     """These cases, with columns as ``like`` has them, narrowed to ``alphabet``; without one, coded
     as a kernel codes them: by the labels and the texts that occur, in their own order.
     """

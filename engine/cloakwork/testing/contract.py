@@ -379,7 +379,12 @@ class MechanismContract(MechanismRuns):
                     made = self.run(params, BATCH_LOG, reproducible(1), released)
                     self._assert_enriched(params, made, released)
 
-    def _assert_enriched(self, params: Any, made: EventLog, released: EventLog) -> None:
+    def _assert_enriched(
+        self,
+        params: Any,
+        made: EventLog,
+        released: EventLog,
+    ) -> None:
         """The same cases, and beside what they had, the columns that the lineage writes."""
         assert_is_a_log(made)
         written = self.granted(params).kind.lineage.writes - {METADATA}

@@ -69,15 +69,34 @@ EVERY_GOAL: tuple[Guarantee, ...] = (
     TCloseness(kind="t-closeness", t=0.2, attribute="Age"),
     LDiversity(kind="l-diversity", l=2, attribute="Age"),
     ConfidenceBound(kind="confidence-bound", L=2, K=5, C=0.5),
-    DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=(CONTROL_FLOW,)),
     DifferentialPrivacy(
-        kind="differential-privacy", epsilon=1, delta=1e-6, over=(CONTROL_FLOW, TIMESTAMPS)
+        kind="differential-privacy",
+        epsilon=1,
+        over=(CONTROL_FLOW,),
     ),
     DifferentialPrivacy(
-        kind="differential-privacy", epsilon=1, over=(TIMESTAMPS,), neighbours="bounded"
+        kind="differential-privacy",
+        epsilon=1,
+        delta=1e-6,
+        over=(CONTROL_FLOW, TIMESTAMPS),
     ),
-    MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1)),
-    MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1), over=("Age",)),
+    DifferentialPrivacy(
+        kind="differential-privacy",
+        epsilon=1,
+        over=(TIMESTAMPS,),
+        neighbours="bounded",
+    ),
+    MetricPrivacy(
+        kind="metric-privacy",
+        epsilon=1,
+        shift=timedelta(hours=1),
+    ),
+    MetricPrivacy(
+        kind="metric-privacy",
+        epsilon=1,
+        shift=timedelta(hours=1),
+        over=("Age",),
+    ),
     LocalDP(kind="local-dp", epsilon=1, over=("Age",)),
 )
 
@@ -124,7 +143,12 @@ def _batch_log() -> EventLog:
 BATCH_LOG = _batch_log()
 
 
-def _with_values(log: EventLog, time: datetime | None, role: Any, age: Any) -> EventLog:
+def _with_values(
+    log: EventLog,
+    time: datetime | None,
+    role: Any,
+    age: Any,
+) -> EventLog:
     """``log`` with the same time, role and age everywhere."""
     stamps = pl.lit(time, log.events.schema[TIMESTAMP]).alias(TIMESTAMP)
     roles = pl.lit(role, pl.String if role is None else None).alias("org:role")

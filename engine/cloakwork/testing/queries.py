@@ -102,7 +102,11 @@ class _Observer:
         self.refused: list[str] = []
 
     def answered(
-        self, cases: Cases, query: Query, labels: str | None = None, clip: Clip | None = None
+        self,
+        cases: Cases,
+        query: Query,
+        labels: str | None = None,
+        clip: Clip | None = None,
     ) -> Answered:
         """As the kernel asks, and the same of decoys before and after."""
         alphabet = self._narrowed_to(cases)
@@ -113,13 +117,22 @@ class _Observer:
         return entries
 
     def vectors_of(
-        self, cases: Cases, query: Query, clip: Clip, labels: str | None = None
+        self,
+        cases: Cases,
+        query: Query,
+        clip: Clip,
+        labels: str | None = None,
     ) -> Vectors:
         """As the kernel asks for vectors within ``clip``."""
         return bounded(cases, self.answered(cases, query, labels, clip), clip, labels)
 
     def clipped(
-        self, descent: Descent, gradient: Gradient, parameters: Floats, cases: Cases, step: int
+        self,
+        descent: Descent,
+        gradient: Gradient,
+        parameters: Floats,
+        cases: Cases,
+        step: int,
     ) -> Moves:
         """As the kernel asks for gradients. Of many steps the first, second, fourth, eighth ... are
         kept.
@@ -138,7 +151,12 @@ class _Observer:
             self.collected.append(asked)
         return found
 
-    def _asked(self, ask: Callable[[Cases], T], cases: Cases, alphabet: Alphabet) -> T:
+    def _asked(
+        self,
+        ask: Callable[[Cases], T],
+        cases: Cases,
+        alphabet: Alphabet,
+    ) -> T:
         """The answer for ``cases``; where disturbed, after one and before another of decoys."""
         decoys = decoys_like(cases) if self.disturbed else []
         batches = [batch_of(each, cases, alphabet) for each in (decoys, decoys[::-1]) if each]
@@ -199,7 +217,9 @@ def queries_collected(*, disturbed: bool = False) -> Iterator[list[Asked | Asked
 
 
 def ask_instead(
-    patched: ExitStack, answered_by: Callable[..., Answered], vectors_by: Callable[..., Vectors]
+    patched: ExitStack,
+    answered_by: Callable[..., Answered],
+    vectors_by: Callable[..., Vectors],
 ) -> None:
     """Let the modules of the kernel ask queries by other functions.
 
@@ -227,7 +247,11 @@ def cases_that_differ(asked: Asked | AskedGradient) -> Iterator[str]:
                 yield f"{how}, a {what} finds something else in <{case}>"
 
 
-def _differing_rows(asked: Asked | AskedGradient, rows: list[int], batch: Cases) -> list[int]:
+def _differing_rows(
+    asked: Asked | AskedGradient,
+    rows: list[int],
+    batch: Cases,
+) -> list[int]:
     if isinstance(asked, Asked):
         entries = answered(batch, asked.query, asked.labels)
         found = _vectors_of(batch, entries, asked.labels)
@@ -238,7 +262,11 @@ def _differing_rows(asked: Asked | AskedGradient, rows: list[int], batch: Cases)
     return [rows[place] for place in np.flatnonzero(apart > most).tolist()]
 
 
-def _vectors_of(cases: Cases, entries: Answered, column: str | None) -> tuple[Vector, ...]:
+def _vectors_of(
+    cases: Cases,
+    entries: Answered,
+    column: str | None,
+) -> tuple[Vector, ...]:
     """What was found in each case, with labels of ``column``."""
     found: list[list[tuple[int, tuple[str, ...], int]]] = [[] for _ in range(len(cases))]
     alphabet, codes, _ = cases.texts(column)
@@ -269,23 +297,40 @@ def answers_withheld() -> Iterator[None]:
         yield
 
 
-def _nothing_of(cases: Cases, query: Query, labels: str | None = None) -> Answered:
+def _nothing_of(
+    cases: Cases,
+    query: Query,
+    labels: str | None = None,
+) -> Answered:
     answered(cases, query, labels)
     nothing = np.zeros(0, np.int64)
     return Answered(nothing, nothing, nothing, nothing, nothing)
 
 
-def _no_vectors_of(cases: Cases, query: Query, clip: Clip, labels: str | None = None) -> Vectors:
+def _no_vectors_of(
+    cases: Cases,
+    query: Query,
+    clip: Clip,
+    labels: str | None = None,
+) -> Vectors:
     return bounded(cases, _nothing_of(cases, query, labels), clip, labels)
 
 
 def _no_gradients(
-    descent: Descent, gradient: Gradient, parameters: Floats, cases: Cases, step: int
+    descent: Descent,
+    gradient: Gradient,
+    parameters: Floats,
+    cases: Cases,
+    step: int,
 ) -> Moves:
     return DenseMoves(np.zeros_like(_clipped(descent, gradient, parameters, cases, step).rows()))
 
 
-def _noise_alone(kernel: Kernel, query: CustomQuery, noise: Any) -> Ints:
+def _noise_alone(
+    kernel: Kernel,
+    query: CustomQuery,
+    noise: Any,
+) -> Ints:
     nothing = replace(query, compute=lambda counts: np.zeros(query.size, np.int64))
     found: Ints = _custom(kernel, nothing, noise)
     return found
@@ -328,7 +373,11 @@ def contributions_at_fault(asked: Asked) -> Iterator[str]:
             yield f"<{name}> contributes more than {asked.clip}"
 
 
-def _contributions(asked: Asked, cases: Cases, clip: Clip) -> list[Contribution]:
+def _contributions(
+    asked: Asked,
+    cases: Cases,
+    clip: Clip,
+) -> list[Contribution]:
     """What each case adds to each sum."""
     vectors = vectors_of(cases, asked.query, clip, asked.labels)
     keys = vectors.keys
