@@ -27,9 +27,8 @@ from cloakwork.log.eventlog import (
     EventLog,
 )
 from cloakwork.mechanisms.profile import Profile, ProfileFigures
-from cloakwork.policy.attribute_rules import AttributeRule
-from cloakwork.policy.model import Policy
-from cloakwork.policy.ranges import number_of_end
+from cloakwork.policy.declared import number_of_end
+from cloakwork.policy.model import AttributeRule, Policy
 
 # What is usual is taken where no policy declares anything.
 USUAL_CASES: Final = 1_000
