@@ -11,6 +11,7 @@ from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.noise import reproducible
+from plan.fake_published import FakePublished
 
 
 class NoThreshold(VariantThreshold):
@@ -50,17 +51,19 @@ class QuietTimes(TimestampLaplace):
         return Offer(offer.params.model_copy(update=scales), offer.why)
 
 
-COUNTERPARTS = (NoThreshold, TenthOfTheNoise, QuietTimes)
+class RawCounts(FakePublished):
+    """Only its paper claims anything."""
+
+    name: ClassVar[str] = "variants/raw"
+
+
+COUNTERPARTS = (NoThreshold, TenthOfTheNoise, QuietTimes, RawCounts)
 
 
 @pytest.fixture(autouse=True)
 def _counterparts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     here = {counterpart.name: f"{__name__}:{counterpart.__name__}" for counterpart in COUNTERPARTS}
-    monkeypatch.setattr(
-        registry,
-        "OURS",
-        {**registry.OURS, **here, "variants/raw": "plan.fake_published:FakePublished"},
-    )
+    monkeypatch.setattr(registry, "OURS", {**registry.OURS, **here})
     registry.catalogue.cache_clear()
     yield
     registry.catalogue.cache_clear()
