@@ -5,11 +5,11 @@ Layers of a directly-follows graph.
 Directly-follows graphs in pixels.
 """
 
-from cloakwork.evaluation.curves import ShareCurve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cloakwork.evaluation.control_flow import FlowGraph, FlowStep
+from cloakwork.evaluation.times import ShareCurve
 from cloakwork.report.drawings import BEGIN, END, WIDEST, WIDTH, drawn, drawn_flows, layers_of
 
 
