@@ -559,11 +559,13 @@ def _joinable_slices(rows: pl.DataFrame, places: pl.DataFrame) -> Iterator[pl.Da
     length = places.group_by("sequence").agg(pl.len().alias("length"))
     joined = rows.select("sequence").join(length, on="sequence", how="left", maintain_order="left")
     rows_made_so_far = joined["length"].fill_null(0).cast(pl.Int64).cum_sum()
-    slice_number = (rows_made_so_far // _SLICE).to_numpy()
-    # A slice ends where the number changes from one row to the next.
-    ends = [*np.flatnonzero(np.diff(slice_number)) + 1, rows.height]
+    yield from _slices(rows, rows_made_so_far.to_numpy() // _SLICE)
+
+
+def _slices(rows: pl.DataFrame, slice_number: Ints) -> Iterator[pl.DataFrame]:
+    """``rows`` parted where the number changes from one row to the next."""
     begin = 0
-    for end in ends:
+    for end in [*np.flatnonzero(np.diff(slice_number)) + 1, rows.height]:
         yield rows[begin:end]
         begin = int(end)
 
@@ -587,12 +589,8 @@ def _candidate_slices(
     # All rows of a candidate are in the slice of its first one.
     candidate = rows.select(pl.struct(named(*by)).rle_id()).to_series().to_numpy()
     first_row = np.searchsorted(candidate, candidate)
-    slice_number = rows_made[first_row] // _SLICE
-    begin = 0
-    for end in [*np.flatnonzero(np.diff(slice_number)) + 1, rows.height]:
-        some = rows[begin:end]
+    for some in _slices(rows, rows_made[first_row] // _SLICE):
         yield tuple(some.join(table, on="sequence") for table in tables)
-        begin = int(end)
 
 
 def _worst_by_case(

@@ -21,7 +21,6 @@ from cloakwork.base.facts import CASE, Facts, unit_name
 from cloakwork.base.lineage import TIMESTAMPS
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, short_description
 from cloakwork.guarantees.claims import (
-    Caveat,
     HoldsWindow,
     NoProfileGiven,
     NoTotal,
@@ -141,17 +140,16 @@ CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
 
 def check_profile(draft: Draft) -> Draft:
     """Refuse a profile that is not of this dataset and unit, or that leaves a guarantee nothing."""
-    return replace(
-        draft,
-        causes=(*draft.causes, *_profile_faults(draft)),
-        warnings=(*draft.warnings, *_missing_profile_caveat(draft)),
-    )
+    if draft.profile is not None:
+        causes = _profile_faults(draft.profile, draft)
+        return replace(draft, causes=(*draft.causes, *causes))
+    if draft.policy.spec.profile is None:
+        return draft
+    return replace(draft, warnings=(*draft.warnings, NoProfileGiven()))
 
 
-def _profile_faults(draft: Draft) -> Iterator[Cause]:
-    profile, policy = draft.profile, draft.policy
-    if profile is None:
-        return
+def _profile_faults(profile: Profile, draft: Draft) -> Iterator[Cause]:
+    policy = draft.policy
     if profile.dataset != policy.metadata.dataset:
         yield Cause(
             "profile", f"it is of dataset '{profile.dataset}', not of '{policy.metadata.dataset}'"
@@ -179,11 +177,6 @@ def _profile_faults(draft: Draft) -> Iterator[Cause]:
             )
 
 
-def _missing_profile_caveat(draft: Draft) -> Iterator[Caveat]:
-    if draft.profile is None and draft.policy.spec.profile is not None:
-        yield NoProfileGiven()
-
-
 def goal_after_profile(profile: Profile | None, goal: Guarantee) -> Guarantee | None:
     """The goal with what the profile leaves of its budget; None where that is nothing."""
     # A DP profile belongs to the guarantee that hides who is there; that is one of DP.
@@ -203,7 +196,13 @@ def charge_budget(draft: Draft) -> Draft:
 
     A goal that stays unproven takes nothing: the ledger records the release as one without bound.
     """
-    charges = tuple(_charges_of_goals(draft))
+    unproven = {index for step in draft.steps for index in step.goals if step.proof == "published"}
+    charges = tuple(
+        charge
+        for index, goal in enumerate(draft.goals)
+        if index not in unproven
+        for charge in _charges_of_goal(index, goal, draft)
+    )
     budget, unit = draft.policy.spec.budget, unit_name(draft.policy.spec.unit)
     causes = list(draft.causes)
     for currency in CURRENCIES:
@@ -215,24 +214,17 @@ def charge_budget(draft: Draft) -> Draft:
     warnings = list(draft.warnings)
     if charges and not budget.total and not budget.books:
         warnings.append(NoTotal())
-    warnings += _separate_units_caveat(draft)
+    if len(budget.books) > 1:
+        warnings.append(SeparateBudgets(kept_apart=tuple(sorted(budget.books))))
     return replace(draft, charges=charges, causes=tuple(causes), warnings=tuple(warnings))
-
-
-def _charges_of_goals(draft: Draft) -> Iterator[Charge]:
-    """What the goals that are proved cost; the profile was charged when it was measured."""
-    unproven = {index for step in draft.steps for index in step.goals if step.proof == "published"}
-    for index, goal in enumerate(draft.goals):
-        left = goal_after_profile(draft.profile, goal)
-        if index not in unproven and left is not None:
-            yield from _charges_of_goal(index, left, draft)
 
 
 def _charges_of_goal(index: int, goal: Guarantee, draft: Draft) -> Iterator[Charge]:
     """What a goal may cost at most is what is charged for it: the accountant's figure is never
-    higher.
+    higher. The profile was charged when it was measured.
     """
-    price = goal.price()
+    left = goal_after_profile(draft.profile, goal)
+    price = None if left is None else left.price()
     if price is None:
         return
     if price.currency != "unit":
@@ -244,16 +236,12 @@ def _charges_of_goal(index: int, goal: Guarantee, draft: Draft) -> Iterator[Char
             window=charged_window(draft.facts),
         )
         return
+    # Whether timestamps reach the release through what this goal pays for.
+    steps = [step for step in draft.steps if index in step.goals]
     times: Literal["bounded", "unbounded"] | None = None
-    if _covers_times(index, goal, draft):
+    if TIMESTAMPS in goal.over or any(TIMESTAMPS in step.lineage.measures for step in steps):
         times = "unbounded" if goal.hides_presence() else "bounded"
     yield unit_charge(price.cost, draft.facts, times)
-
-
-def _covers_times(index: int, goal: Guarantee, draft: Draft) -> bool:
-    """Whether timestamps reach the release through what this goal pays for."""
-    steps = [step for step in draft.steps if index in step.goals]
-    return TIMESTAMPS in goal.over or any(TIMESTAMPS in step.lineage.measures for step in steps)
 
 
 def unit_charge(
@@ -325,12 +313,6 @@ def _ledger_totals(policy: Policy) -> Mapping[Currency, Cost | None]:
     if all(goal.hides_presence() for goal in goals):
         return {**found, "metric": None}
     return found
-
-
-def _separate_units_caveat(draft: Draft) -> Iterator[Caveat]:
-    names = tuple(sorted(draft.policy.spec.budget.books))
-    if len(names) > 1:
-        yield SeparateBudgets(kept_apart=names)
 
 
 def total_in_currency(charges: tuple[Charge, ...], currency: Currency) -> Cost:

@@ -115,7 +115,11 @@ def weigh(
             goal=name,
             mechanism=other.mechanism.name,
             kind="other chosen",
-            reason=_why_not_preferred(other, ranked[0]),
+            reason=(
+                f"{ranked[0].mechanism.name} comes first; "
+                "name it under mechanisms.prefer to use it"
+                + (f"; predicted: {other.predicted}" if other.predicted else "")
+            ),
         )
         for other in ranked[1:]
     ]
@@ -142,7 +146,11 @@ def _offer_or_refusal(
     if not allowed.allows(mechanism.name):
         return "denied", "could give this, but mechanisms.allow or mechanisms.deny rules it out"
     predicted = mechanism.predict(answer.params, facts)
-    return Candidate(mechanism, answer, predicted, _preference_rank(mechanism.name, allowed))
+    preferring = (
+        place for place, glob in enumerate(allowed.prefer) if matches(glob, mechanism.name)
+    )
+    rank = next(preferring, len(allowed.prefer))
+    return Candidate(mechanism, answer, predicted, rank)
 
 
 def _is_ruled_out_by_options(mechanism: Mechanism[Any], ask: Ask, allowed: Mechanisms) -> bool:
@@ -157,12 +165,6 @@ def _is_ruled_out_by_options(mechanism: Mechanism[Any], ask: Ask, allowed: Mecha
         return False
     without = allowed.model_copy(update={"parameters": {}})
     return isinstance(ask(mechanism, options_for(mechanism, without)), Offer)
-
-
-def _preference_rank(name: str, allowed: Mechanisms) -> int:
-    """Which glob under ``prefer`` is the first to match ``name``."""
-    matching = (place for place, glob in enumerate(allowed.prefer) if matches(glob, name))
-    return next(matching, len(allowed.prefer))
 
 
 EQUAL_WITHIN: Final = 0.01
@@ -189,12 +191,6 @@ def _in_order_of_choice(candidates: list[Candidate]) -> list[Candidate]:
         return rank, -expected
 
     return sorted(candidates, key=order)
-
-
-def _why_not_preferred(other: Candidate, chosen: Candidate) -> str:
-    """Why a mechanism was not chosen although it could be."""
-    reason = f"{chosen.mechanism.name} comes first; name it under mechanisms.prefer to use it"
-    return reason + (f"; predicted: {other.predicted}" if other.predicted else "")
 
 
 def options_for(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, JsonValue]:

@@ -32,7 +32,7 @@ from cloakwork.plan.choose import (
     weigh,
     with_prediction,
 )
-from cloakwork.plan.model import Catalogue, ConsideredMechanism, Step
+from cloakwork.plan.model import Catalogue, ConsideredMechanism
 from cloakwork.policy.model import ATTRIBUTES, Mechanisms, PartName
 
 SHARES: Final[Mapping[PartName, float]] = {CONTROL_FLOW: 0.5, TIMESTAMPS: 0.25, ATTRIBUTES: 0.25}
@@ -135,23 +135,21 @@ def choose_parts(
     if isinstance(goal_parts, Cause):
         return MechanismChoice((), tuple(alone), (goal_parts,))
     found = [_weighed(part, terms) for part in goal_parts]
-    considered = (*_considered_alone(alone, terms), *_considered_of_parts(found))
+    # That a mechanism serves another part is not said.
+    of_parts = (item for each in found for item in each.weighed.considered if item.kind != "never")
+    considered = (*_considered_alone(alone, terms), *of_parts)
     causes = tuple(cause for each in found for cause in _causes_of_part(each, terms))
     if causes:
         return MechanismChoice((), considered, causes)
     offers = _largest_offers(found, terms)
     if isinstance(offers, Cause):
         return MechanismChoice((), considered, (offers,))
-    steps = tuple(
-        _step(index, each.chosen.mechanism, offer, terms.facts)
-        for each, offer in zip(found, offers, strict=True)
-    )
-    return MechanismChoice(steps, considered, ())
-
-
-def _step(index: int, mechanism: Mechanism[Any], offer: Offer[Any], facts: Facts) -> Step:
-    step = step_of(mechanism, offer.params, facts, why=offer.why, goals=(index,))
-    return with_prediction(step, mechanism.predict(offer.params, facts))
+    steps = []
+    for each, offer in zip(found, offers, strict=True):
+        mechanism, facts = each.chosen.mechanism, terms.facts
+        step = step_of(mechanism, offer.params, facts, why=offer.why, goals=(index,))
+        steps.append(with_prediction(step, mechanism.predict(offer.params, facts)))
+    return MechanismChoice(tuple(steps), considered, ())
 
 
 def _joint_parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
@@ -222,14 +220,6 @@ def _considered_alone(
             yield item.model_copy(update={"kind": "not_yet", "reason": reason})
         else:
             yield item
-
-
-def _considered_of_parts(found: Iterable[_Weighed]) -> Iterator[ConsideredMechanism]:
-    """What was weighed for the parts; that a mechanism serves another one is not said."""
-    for each in found:
-        for item in each.weighed.considered:
-            if item.kind != "never":
-                yield item
 
 
 def _causes_of_part(found: _Weighed, terms: JointTerms) -> tuple[Cause, ...]:

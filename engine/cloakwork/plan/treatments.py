@@ -8,7 +8,7 @@ from typing import Final, assert_never
 from cloakwork.base.errors import Cause
 from cloakwork.base.globs import is_glob
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.guarantees import Guarantee, KAnonymity
+from cloakwork.guarantees import KAnonymity
 from cloakwork.log.eventlog import CASE_PREFIX
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.kanon.fill import FillParams
@@ -52,7 +52,11 @@ def _generalisation_step(index: int, goal: KAnonymity, draft: Draft) -> Step | C
     levels = tuple(_generalisation_levels(column, policy) for column in others)
     params = GeneraliseParams(k=goal.k, unit=unit, attributes=levels)
     if params.combinations > MOST_COMBINATIONS:
-        return Cause(name, _too_many(params.combinations), mechanism.name)
+        # Python refuses to write a number of thousands of digits out, so it is compared first.
+        endless = params.combinations >= _COUNTLESS
+        count = f"more than {_COUNTLESS:,}" if endless else f"{params.combinations:,}"
+        reason = f"{count} combinations of levels; {MOST_COMBINATIONS:,} can be compared"
+        return Cause(name, reason, mechanism.name)
     listed = ", ".join(others)
     why = f"makes {listed} coarser where fewer than {goal.k} share a value within a variant"
     return step_of(mechanism, params, draft.facts, why=why, goals=(index,))
@@ -60,13 +64,6 @@ def _generalisation_step(index: int, goal: KAnonymity, draft: Draft) -> Step | C
 
 _COUNTLESS: Final = 10**12
 """From here on nobody reads the digits."""
-
-
-def _too_many(combinations: int) -> str:
-    # Python refuses to write a number of thousands of digits out, so it is compared first.
-    endless = combinations >= _COUNTLESS
-    count = f"more than {_COUNTLESS:,}" if endless else f"{combinations:,}"
-    return f"{count} combinations of levels; {MOST_COMBINATIONS:,} can be compared"
 
 
 def _generalisation_levels(column: str, policy: Policy) -> QuasiIdentifier:
@@ -91,7 +88,8 @@ def treat_attributes(draft: Draft) -> Draft:
         for item in draft.attributes
         if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
     )
-    if any(_is_counted_in_units(goal) for goal in draft.goals):
+    groups = [goal.least_group() for goal in draft.goals]
+    if any(group is not None and group.counts == "units" for group in groups):
         treatments = _kept_until_counted(treatments, draft)
     mechanism = draft.catalogue["attributes/redact"]
     why = "treats attributes as the policy says; whatever it does not name is dropped"
@@ -122,11 +120,6 @@ def fill_inserted_events(draft: Draft) -> Draft:
     )
     step = step_of(draft.catalogue["kanon/fill"], params, draft.facts, why=why)
     return replace(draft, steps=(*draft.steps, step))
-
-
-def _is_counted_in_units(goal: Guarantee) -> bool:
-    group = goal.least_group()
-    return group is not None and group.counts == "units"
 
 
 def _kept_until_counted(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:

@@ -258,12 +258,10 @@ def in_assumptions(old: Policy, new: Policy) -> Iterator[Change]:
 def in_waivers(old: Policy, new: Policy) -> Iterator[Change]:
     """Which advice somebody silenced: no guarantee depends on it."""
     before, after = old.spec.waivers, new.spec.waivers
-    for waiver in before:
-        if waiver not in after:
-            yield Change("spec.waivers", "other", str(waiver), None)
-    for waiver in after:
-        if waiver not in before:
-            yield Change("spec.waivers", "other", None, str(waiver))
+    gone = [waiver for waiver in before if waiver not in after]
+    added = [waiver for waiver in after if waiver not in before]
+    yield from (Change("spec.waivers", "other", str(waiver), None) for waiver in gone)
+    yield from (Change("spec.waivers", "other", None, str(waiver)) for waiver in added)
 
 
 def in_the_rest(old: Policy, new: Policy) -> Iterator[Change]:

@@ -50,11 +50,19 @@ def parse_policy(text: str, path: str, vocabulary: Vocabulary) -> Policy:
         policy = Policy.model_validate(document.content)
     except ValidationError as error:
         reported = {_as_whole_list(finding.steps) for finding in found}
-        shape = translate_errors(error, document.content)
-        found += [finding for finding in shape if not _already_reported(finding, reported)]
+        for finding in translate_errors(error, document.content):
+            # Unless something better was said already about the same value or its parent.
+            parents = (finding.steps[:length] for length in range(len(finding.steps) + 1))
+            if reported.isdisjoint(parents):
+                found.append(finding)
     faults = [*document.faults, *(_placed_fault(document, finding) for finding in found)]
     if policy is None or faults:
-        raise PolicyError(_file_problems(faults, path) or [FileProblem(path, "is not a policy")])
+        # In file order, none twice.
+        problems = [
+            FileProblem(path, fault.message, fault.place.line, fault.place.column, fault.hint)
+            for fault in dict.fromkeys(sorted(faults, key=lambda fault: fault.place))
+        ]
+        raise PolicyError(problems or [FileProblem(path, "is not a policy")])
     return policy
 
 
@@ -63,14 +71,14 @@ def placed_causes(causes: Iterable[Cause], text: str, path: str) -> list[Cause]:
     ``path`` is what errors call it.
     """
     document = read_document(text, path)
-    return [_placed_cause(document, cause, path) for cause in causes]
-
-
-def _placed_cause(document: Document, cause: Cause, path: str) -> Cause:
-    if not cause.where:
-        return cause
-    line, column = document.place(cause.where)
-    return replace(cause, path=path, line=line, column=column)
+    placed = []
+    for cause in causes:
+        if cause.where:
+            line, column = document.place(cause.where)
+            placed.append(replace(cause, path=path, line=line, column=column))
+        else:
+            placed.append(cause)
+    return placed
 
 
 def digest(policy: Policy) -> str:
@@ -90,16 +98,8 @@ def _as_whole_list(steps: Steps) -> Steps:
     """A list of exposures is judged as a whole: pydantic reads it as a mapping, and names other
     paths.
     """
-    in_exposures = steps[:2] == ("spec", "expose") and len(steps) > 2
-    if in_exposures and isinstance(steps[2], int):
-        return steps[:2]
-    return steps
-
-
-def _already_reported(finding: ShapeError, reported: set[Steps]) -> bool:
-    """Whether something better was said already about the same value or its parent."""
-    steps = finding.steps
-    return any(steps[:length] in reported for length in range(len(steps) + 1))
+    in_list = steps[:2] == ("spec", "expose") and len(steps) > 2 and isinstance(steps[2], int)
+    return steps[:2] if in_list else steps
 
 
 def _placed_fault(document: Document, finding: ShapeError) -> Fault:
@@ -115,15 +115,6 @@ def _placed_fault(document: Document, finding: ShapeError) -> Fault:
         message = finding.message.lstrip(": ")
     place = document.place(finding.steps, of_key=finding.of_key)
     return Fault(place, message, finding.hint)
-
-
-def _file_problems(faults: list[Fault], path: str) -> list[FileProblem]:
-    """One problem a fault, in file order, none twice."""
-    unique = dict.fromkeys(sorted(faults, key=lambda fault: fault.place))
-    return [
-        FileProblem(path, fault.message, fault.place.line, fault.place.column, fault.hint)
-        for fault in unique
-    ]
 
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent

@@ -6,9 +6,10 @@ language's shape; the engine alone judges meaning.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
+from cloakwork.guarantees import KINDS
 from cloakwork.policy.load import shipped
 from cloakwork.policy.model import Policy
 
@@ -66,22 +67,15 @@ def _without_noise(value: Any) -> Any:
         return value
     kept: dict[str, Any] = {}
     for key, below in value.items():
-        if not _is_noise(key, below):
-            kept[_bound_name(key, below)] = _without_noise(below)
+        is_title = key == "title" and isinstance(below, str)
+        is_empty = key == "default" and not isinstance(below, str | int | float)
+        # JSON Schema's name for a bound that pydantic left in its own words.
+        name = str(_BOUNDS.get(key, key)) if isinstance(below, int | float) else key
+        if not is_title and not is_empty:
+            kept[name] = _without_noise(below)
     if isinstance(kept.get("description"), str):
         kept["description"] = " ".join(kept["description"].replace("``", "").split())
     return _without_null(kept)
-
-
-def _is_noise(key: str, value: Any) -> bool:
-    if key == "title":
-        return isinstance(value, str)
-    return key == "default" and not isinstance(value, str | int | float)
-
-
-def _bound_name(key: str, value: Any) -> str:
-    """JSON Schema's name for a bound that pydantic left in its own words."""
-    return _BOUNDS.get(key, key) if isinstance(value, int | float) else key
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
@@ -104,13 +98,7 @@ _TITLES: Final[Mapping[str, str]] = {
     "Spec": "`spec`",
     "Unit": "`spec.unit`, where it is not just `case`",
     "AttributeRule": "`spec.attributes`, each entry",
-    "KAnonymity": "`spec.guarantees`, kind `k-anonymity`",
-    "TCloseness": "`spec.guarantees`, kind `t-closeness`",
-    "LDiversity": "`spec.guarantees`, kind `l-diversity`",
-    "ConfidenceBound": "`spec.guarantees`, kind `confidence-bound`",
-    "DifferentialPrivacy": "`spec.guarantees`, kind `differential-privacy`",
-    "MetricPrivacy": "`spec.guarantees`, kind `metric-privacy`",
-    "LocalDP": "`spec.guarantees`, kind `local-dp`",
+    **{model.__name__: f"`spec.guarantees`, kind `{kind}`" for kind, model in KINDS.items()},
     "Exposure": "`spec.expose`, each entry, where it is a list",
     "Budget": "`spec.budget`",
     "Limit": "`spec.budget.release`, `spec.budget.total.metric`, `spec.budget.total.local`",
@@ -136,15 +124,11 @@ def _markdown_table(title: str, model: Mapping[str, Any]) -> str:
     either = {key for choice in model.get("oneOf", ()) for key in choice["required"]}
     rows = []
     for key, field in model["properties"].items():
-        note = _optional_note(key, model.get("required", ()), either)
+        note = "" if key in model.get("required", ()) else " (optional)"
+        if key in either:
+            note = " (one of the two)"
         rows.append(f"| `{key}`{note} | {_value_text(field)} | {_description_text(field)} |")
     return "\n".join([f"### {title}", "", "| key | value | meaning |", "|---|---|---|", *rows])
-
-
-def _optional_note(key: str, required: Collection[str], either: Collection[str]) -> str:
-    if key in either:
-        return " (one of the two)"
-    return "" if key in required else " (optional)"
 
 
 def _description_text(field: Mapping[str, Any]) -> str:
@@ -154,13 +138,9 @@ def _description_text(field: Mapping[str, Any]) -> str:
     default = field.get("default")
     if isinstance(default, bool):
         default = str(default).lower()
-    elif _is_number(default):
+    elif isinstance(default, int | float):
         default = f"{default:g}"
     return description if default in (None, "") else f"{description}. Default: `{default}`"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _value_text(field: Mapping[str, Any]) -> str:

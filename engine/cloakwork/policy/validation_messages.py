@@ -201,15 +201,11 @@ def _unknown_key(steps: Steps, content: Any) -> ShapeError:
     known = [field.alias or name for model in models for name, field in model.model_fields.items()]
     if any("epsilon" in model.model_fields for model in models):
         known.append("guessing_advantage")
-    where = "spec.attributes" if _looks_like_attribute(steps) else None
-    hint = f"attributes belong under {where}" if where else None
+    is_attribute = len(steps) == 2 and steps[0] == "spec" and ":" in str(steps[1])
+    hint = "attributes belong under spec.attributes" if is_attribute else None
     return ShapeError(
         steps, f"unknown key {shown_value(key)}{did_you_mean(key, known)}", hint, of_key=True
     )
-
-
-def _looks_like_attribute(steps: Steps) -> bool:
-    return len(steps) == 2 and steps[0] == "spec" and ":" in str(steps[1])
 
 
 def _not_a_choice(steps: Steps, value: Any, choices: list[str]) -> ShapeError:
