@@ -9,7 +9,7 @@ Compared are variants/threshold, markov and adaptive; ``choice`` goes over rando
 relative log similarity at delta 1e-4; figures are means over the runs asked for. Every process is
 made up: a sequence with choices and a tangle of parallel steps and loops
 (``tests/scenarios.py``), short loops over four labels, a small set of variants, work
-items taken up again and again, and random mixtures. No log was fitted; decisions 0014 and 0030 say
+items taken up again and again, and random mixtures. No log was fitted; decision 16 says
 which constants were settled after real logs had been seen.
 """
 

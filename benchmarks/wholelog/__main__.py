@@ -42,7 +42,7 @@ BARRED_AT = 2.0
 HEADER = """\
 dur: case durations; wait: waiting times per step; how: hours of the week (fines: weekdays); attr:
 attributes per activity; attr0: over all events, those without the attribute too; cattr: of cases;
-tv2: two-way tables; num: numbers, whatever the bins (docs/utility.md). rls: relative log
+tv2: two-way tables; num: numbers, whatever the bins (docs/evaluation.md). rls: relative log
 similarity, 1 is best; of all others 0. At epsilon 2 of ours: * reaches the aim, + what must be
 reached, ! neither. bad: runs with a missing time or an event out of order. s: planning and
 releasing; MiB: the most of any run.

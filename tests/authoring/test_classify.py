@@ -239,7 +239,7 @@ IDENTIFYING = {
 
 @pytest.mark.parametrize("name", ["receipt.xes.gz", "production.xes.gz"])
 def test_identifiers_of_real_logs_are_found(name: str) -> None:
-    """Each that a person would call one, and no other; the table in docs/authoring.md has all."""
+    """Each that a person would call one, and no other; the table in docs/tutorial.md has all."""
     from cloakwork.log.formats import read_log
 
     path = SHARED / "logs" / name

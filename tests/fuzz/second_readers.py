@@ -1,5 +1,5 @@
 """Second readers, of lxml, csv and pyarrow: they share no code with the engine, and follow
-``docs/reading-logs.md`` alone.
+``docs/logs.md`` alone.
 """
 
 import csv

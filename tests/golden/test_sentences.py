@@ -6,9 +6,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.guarantees.claims import Assumption, Caveat, ExposureReason, Reason
 from golden.sentences import FILE, filled, members, text
 
-BANNED = (
-    r"course of events|carried by|leaves? the house|premises|wanted|tells no time|out of the house"
-)
+BANNED = r"courses? of ev|carried by|premises|wanted|tells no time"
 
 
 def test_every_sentence_is_the_one_that_was_read() -> None:

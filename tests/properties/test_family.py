@@ -132,7 +132,7 @@ class TestEdges:
     def released(
         self, name: str, options: dict[str, Any], scope: str, k: int, rows: list[str]
     ) -> Counter[str]:
-        """The courses of events of the release."""
+        """The variants of the release."""
         return Counter(
             courses_of(
                 run(name, options, log_of([list(row) for row in rows]), self.goal(k, scope))[0]

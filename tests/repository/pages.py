@@ -7,6 +7,7 @@ not see, may say:
 - ``<!-- long: REASON -->``: it is run only where ``CLOAKWORK_RUNS`` is set.
 - ``<!-- before: COMMAND -->``: what the reader is taken to have done before (repeatable).
 - ``<!-- within: POLICY -->``: the YAML stands in place of that part of a shipped policy.
+- ``<!-- anew: REASON -->``: a story begins here, in a folder and a Python process of its own.
 """
 
 import re
@@ -17,7 +18,7 @@ FENCE = re.compile(
     r"(?P<remarks>(?:^<!-- [^\n]* -->\n)*)^```(?P<language>\S*)\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-REMARK = re.compile(r"^<!-- (not run|long|before|within): (.+) -->$", re.MULTILINE)
+REMARK = re.compile(r"^<!-- (not run|long|before|within|anew): (.+) -->$", re.MULTILINE)
 INDENTED = re.compile(r"(?:\A|\n\n)(?: {4}|\t)\S|^ +```", re.MULTILINE)
 SHOWN = ("text", "json")
 """Languages of what a program prints: there is nothing to run."""
@@ -50,6 +51,16 @@ def blocks_of(page: Path) -> list[Block]:
         )
         for match in FENCE.finditer(text)
     ]
+
+
+def stories_of(page: Path) -> list[list[Block]]:
+    """The blocks of a page, parted where a story begins anew."""
+    stories: list[list[Block]] = [[]]
+    for block in blocks_of(page):
+        if block.said("anew"):
+            stories.append([])
+        stories[-1].append(block)
+    return stories
 
 
 def indented(page: Path) -> bool:

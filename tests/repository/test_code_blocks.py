@@ -1,7 +1,8 @@
 """Every command and program that README.md and docs/ show runs as it stands.
 
-The blocks of a page run in its order, in one folder that looks like the checkout and in one Python
-namespace; what a block needs beside that stands in comments before it (``repository.pages``).
+The blocks of a story, a page or a part of it, run in its order, in one folder that looks like the
+checkout and in one Python namespace; what a block needs beside that stands in comments before it
+(``repository.pages``).
 """
 
 import json
@@ -25,18 +26,15 @@ from cloakwork.plan.policies import parse_policy
 from cloakwork.policy.declared import SPELLINGS
 from conftest import Said
 from repository.checkout import ROOT, environment
-from repository.pages import RUN, SHOWN, Block, blocks_of, indented
+from repository.pages import RUN, SHOWN, Block, blocks_of, indented, stories_of
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LONG = "CLOAKWORK_RUNS" in os.environ
 NOT_RUN = {
     "README.md": 1,
-    "approvals.md": 2,
-    "command-line.md": 3,
-    "console.md": 1,
-    "generative.md": 1,
-    "ledger.md": 1,
-    "releasing.md": 6,
+    "budgets-and-approvals.md": 3,
+    "command-line.md": 4,
+    "extras.md": 1,
 }
 """How many blocks of a page are marked ``not run``; each gives its reason on the page."""
 OWN_COMMAND = re.compile(r"cloakwork [^|&;<>$*]*(?: > [\w.-]+)?")
@@ -153,9 +151,12 @@ def is_run(block: Block) -> bool:
     return block.language in RUN and not block.said("not run") and (LONG or not block.said("long"))
 
 
-def shows_code(page: Path) -> bool:
-    """Whether this run of the tests runs any block of the page."""
-    return any(is_run(block) for block in blocks_of(page))
+STORIES = {
+    f"{page.name}-{number}": story
+    for page in PAGES
+    for number, story in enumerate(stories_of(page))
+    if any(is_run(block) for block in story)
+}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -184,21 +185,22 @@ def test_few_blocks_are_not_run() -> None:
     assert Counter(left_out) == NOT_RUN
 
 
-@pytest.mark.parametrize("page", list(filter(shows_code, PAGES)), ids=lambda page: page.name)
-def test_blocks_run(page: Path, reader: Reader) -> None:
+@pytest.mark.parametrize("name", STORIES)
+def test_blocks_run(name: str, reader: Reader) -> None:
     """All blocks in order; then what the page says of them is compared with what they did."""
-    blocks = [block for block in blocks_of(page) if is_run(block)]
+    blocks = [block for block in STORIES[name] if is_run(block)]
     if any("pm4py" in block.code for block in blocks):
         pytest.importorskip("pm4py", reason="pm4py is not installed (extra: mining)")
     for block in blocks:
         reader.read(block)
-    if page.name in OUTCOMES:
-        OUTCOMES[page.name](reader)
+    if name in OUTCOMES:
+        OUTCOMES[name](reader)
 
 
 def test_error_shown_is_the_error_made(reader: Reader) -> None:
-    """The JSON of docs/errors.md, but for the place in the policy."""
-    (block,) = blocks_of(ROOT / "docs" / "errors.md")
+    """The JSON that the page shows, but for the place in the policy."""
+    page = blocks_of(ROOT / "docs" / "command-line.md")
+    (block,) = [block for block in page if block.language == "json"]
     policy = (ROOT / "policies" / "kanon-control-flow.yaml").read_text("utf-8")
     (reader.folder / "p.yaml").write_text(re.sub(r"\bk: \d+", "k: 1", policy), "utf-8")
     said = reader.run_command("plan", "p.yaml", "examples/logs/hospital.xes.gz", "--json")
@@ -250,9 +252,9 @@ def _utility(reader: Reader) -> None:
 
 
 OUTCOMES: dict[str, Callable[[Reader], None]] = {
-    "README.md": _readme,
-    "closeness.md": _closeness,
-    "python.md": _python,
-    "tlkc.md": _tlkc,
-    "utility.md": _utility,
+    "README.md-0": _readme,
+    "kanon.md-1": _closeness,
+    "kanon.md-2": _tlkc,
+    "python.md-0": _python,
+    "evaluation.md-1": _utility,
 }

@@ -36,7 +36,7 @@ def test_links_resolve(document: Path) -> None:
 
 @pytest.mark.parametrize(
     "document",
-    ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/releasing.md"],
+    ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md"],
 )
 def test_commands_and_targets_exist(document: str) -> None:
     """No document promises a command or a make target that there is not."""
@@ -53,7 +53,7 @@ def test_commands_and_targets_exist(document: str) -> None:
     )
 
 
-@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md"])
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "SECURITY.md"])
 def test_modules_and_files_exist(document: str) -> None:
     """What maintainers are told to run, read or write is there, by its present name."""
     text = (ROOT / document).read_text()

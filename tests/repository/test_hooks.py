@@ -73,7 +73,7 @@ def test_the_hook_accepts_the_rest(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-PAGE = ROOT / "docs" / "approvals.md"
+PAGE = ROOT / "docs" / "budgets-and-approvals.md"
 
 
 def for_users() -> dict[str, dict[str, Any]]:

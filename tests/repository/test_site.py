@@ -56,7 +56,7 @@ def test_navigation_leads_to_files(nav: list[str]) -> None:
 
 def test_reference_holds_every_public_name() -> None:
     """``cloakwork.__all__``, neither more nor less."""
-    text = (DOCS / "reference.md").read_text("utf-8")
+    text = (DOCS / "python.md").read_text("utf-8")
     named = re.findall(r"^::: cloakwork\.(\w+)$", text, re.MULTILINE)
     assert sorted(set(named) - {"errors", "testing"}) == sorted(cloakwork.__all__)
 
@@ -114,7 +114,7 @@ def test_links_between_pages_lead_to_files(site: Path) -> None:
 
 def test_reference_is_made_from_docstrings(site: Path) -> None:
     """The first words of a docstring are on the page, beside the signature."""
-    text = unescape(re.sub(r"<[^>]+>", "", (site / "reference.html").read_text("utf-8")))
+    text = unescape(re.sub(r"<[^>]+>", "", (site / "python.html").read_text("utf-8")))
     first, *_ = str(cloakwork.make_plan.__doc__).replace("``", "").splitlines()
     assert first in text
     assert all(f"cloakwork.{name}" in text for name in cloakwork.__all__)

@@ -209,14 +209,14 @@ def test_odd_logs_are_odd_and_can_be_read(acceptance: ModuleType) -> None:
 def test_the_page_has_the_figures_of_the_results(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Else put what it prints into docs/utility.md:
+    """Else put what it prints into docs/evaluation.md:
     python benchmarks/wholelog --table-only --markdown --epsilon 2.
     """
     module = main_module(monkeypatch)
     monkeypatch.setattr(sys, "argv", ["wholelog", "--table-only", "--markdown", "--epsilon", "2"])
     module.main()
     printed = capsys.readouterr().out.splitlines()
-    page = (ROOT / "docs" / "utility.md").read_text("utf-8").splitlines()
+    page = (ROOT / "docs" / "evaluation.md").read_text("utf-8").splitlines()
     assert len(printed) > 20
     assert not [line for line in printed if line not in page]
 

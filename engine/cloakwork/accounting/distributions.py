@@ -265,7 +265,7 @@ def _with_rounding_margin(
     summands: int,
     certain: float,
 ) -> LossDistribution:
-    """One direction, raised as docs/decisions/0022 derives it."""
+    """One direction, raised as docs/decisions/06 derives it."""
     lowest, probabilities = _cells_of(pmf)
     masses = np.maximum(probabilities, 0.0)
     found = LossDistribution(

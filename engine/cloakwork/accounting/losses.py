@@ -10,7 +10,7 @@ tail of 1e-12. Here
 - of several tilts each cell keeps the least bound.
 
 All masses are upper bounds, and delta at epsilon is a sum of masses with weights that are not
-negative, so it is an upper bound, too. The derivation of each constant is in docs/decisions/0022.
+negative, so it is an upper bound, too. The derivation of each constant is in docs/decisions/06.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The kernel: what a mechanism that measures holds instead of data (``docs/decisions/0027``)."""
+"""The kernel: what a mechanism that measures holds instead of data (``docs/decisions/13``)."""
 
 from cloakwork.kernel.books import Books
 from cloakwork.kernel.cases import Cases, Column, Columns, Entries, NotGranted, Query

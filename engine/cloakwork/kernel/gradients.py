@@ -15,7 +15,7 @@ Both factors are rounded to whole numbers so small that this product is exact in
 So a case counts for a vector of integers, whose norm (L2) is at most the clip whatever the factors
 hold, and sums are the same in any order; noise is added to integers. Factors that differ in their
 last bits, as floats do that were computed beside other cases, may be rounded otherwise: see
-``docs/decisions/0048-gradient-steps-in-integers.md``.
+``docs/decisions/05-noise.md``.
 """
 
 import math

@@ -37,7 +37,7 @@ from cloakwork.policy.model import ATTRIBUTES, Mechanisms, PartName
 
 SHARES: Final[Mapping[PartName, float]] = {CONTROL_FLOW: 0.5, TIMESTAMPS: 0.25, ATTRIBUTES: 0.25}
 """Weights of the parts' shares of mu squared, where the policy sets none; compared with others on
-synthetic logs alone (``docs/decisions/0028-joint-goals.md``).
+synthetic logs alone (``docs/decisions/14-joint-goals.md``).
 """
 
 THRESHOLD_SHARES: Final[Mapping[PartName, float]] = {

@@ -1,5 +1,5 @@
 """What a long search found, kept for the next run on the same log: ``apply`` after ``plan`` does
-not search again (docs/decisions/0026).
+not search again (docs/decisions/10).
 
 An entry is a file of the user's data folder. Its name is a keyed digest of all that the search
 depends on, so an entry is found for the same search or not at all; its content is authenticated

@@ -55,7 +55,7 @@ LEAST_WIDTH: Final = 8
 
 SELECTION_SHARE: Final = 0.9
 """The part of epsilon that the selection gets: what it counts is worth more than what a network
-then learns (``docs/decisions/0049-generative-mechanisms.md``).
+then learns (``docs/decisions/18-extras-and-other-packages.md``).
 """
 
 SELECTION_DELTA: Final = 0.9

@@ -237,7 +237,7 @@ def test_samples_that_are_not_charged_are_refused(monkeypatch):
 @pytest.mark.parametrize(("rate", "samples"), [(0.05, 20), (0.2, 40)])
 def test_samples_err_more_than_one_table_of_all(rate, samples):
     """Gaussian noise at the same mu on the counts of all cases errs less, even without the error of
-    sampling: what decision 0031 derives. The accountant charges about that mu.
+    sampling: what decision 18 derives. The accountant charges about that mu.
     """
     options = {"rate": rate, "samples": samples}
     params = LIBRA.offer_part(PartOfGoal(("control-flow",), 0.5, 1e-7), Facts(), options).params

@@ -1,4 +1,4 @@
-"""Quasi-identifiers become coarser until each combination with a course of events has k cases, and
+"""Quasi-identifiers become coarser until each combination with a variant has k cases, and
 no coarser.
 """
 
@@ -72,7 +72,7 @@ def test_edges_stay_where_intervals_do_not_pair() -> None:
 
 
 def test_a_variant_keeps_what_its_own_cases_share() -> None:
-    """One rare course of events does not coarsen the others."""
+    """One rare variant does not coarsen the others."""
     log = with_ages(["ab"] * 4 + ["c"] * 4, [5, 5, 7, 7, 1, 11, 21, 31])
     assert ages(raised(log, 2, AGE)) == {"5": 2, "7": 2, "[0, 20)": 2, "[20, 40)": 2}
     assert ages(raised(log, 4, AGE)) == {"[0, 10)": 4, "[0, 40)": 4}
@@ -101,7 +101,7 @@ def test_units_are_counted_not_cases() -> None:
 
 
 def test_attributes_of_events_are_grouped_as_sequences() -> None:
-    """What matters is the course of values beside the course of events."""
+    """What matters is the sequence of values beside the variant."""
     log = log_of([["x", "y"]] * 4)
     events = log.events.with_columns(pl.Series("place", ["a", "d", "b", "d", "a", "d", "b", "d"]))
     log = EventLog(events, log.cases, log.offsets)
@@ -110,7 +110,7 @@ def test_attributes_of_events_are_grouped_as_sequences() -> None:
 
 
 def test_what_is_not_k_anonymous_is_refused() -> None:
-    """It makes values coarser, and cannot make up for a rare course of events."""
+    """It makes values coarser, and cannot make up for a rare variant."""
     with pytest.raises(MechanismError, match="not 3-anonymous"):
         raised(with_ages(["a", "a"], [1, 1]), 3, AGE)
 

@@ -276,7 +276,7 @@ class TimestampLaplace(Mechanism[LaplaceParams]):
     gap drawn between two noised gaps of its activity (else of any; else none), a case without any a
     start drawn between two noised starts; times are projected to non-decreasing order, what that
     pools is drawn apart by what the noised gaps say of each directly-follows pair
-    (docs/decisions/0022), and cases are moved into a public range. No released time is null, so a
+    (docs/decisions/06), and cases are moved into a public range. No released time is null, so a
     missing raw time leaves no null behind; every time lies on the grid.
 
     **Edge cases.** Empty log, cases without events: unchanged. A log without a time column has no

@@ -58,7 +58,7 @@ rare variants are variations of all frequent ones, and of the most frequent less
 would say.
 
 How these constants were found, and which were settled after real logs had been seen, is in
-``docs/decisions/0014-adaptive-release.md``. They bear on accuracy only.
+``docs/decisions/16-variants.md``. They bear on accuracy only.
 """
 
 
