@@ -309,17 +309,17 @@ def test_apply_verifies_what_it_wrote(
     """A writer that loses cases: nothing comes into being, and one line says so. In part A of the
     issue (A6).
     """
-    from cloakwork.log import formats as io
+    from cloakwork.publishing import publish
 
     release()
-    honest = io.write_log
+    honest = publish.write_log
 
     def losing(log: EventLog, *where: Any, **how: Any) -> None:
         import numpy as np
 
         honest(log.keep_cases(np.arange(2)), *where, **how)
 
-    monkeypatch.setattr(io, "write_log", losing)
+    monkeypatch.setattr(publish, "write_log", losing)
     policy, out = tmp_path / "clinic-share-1.0.0.yaml", tmp_path / "lost"
     said = cloakwork(
         "apply", policy, tmp_path / "log.csv", "--out", out, "--ledger", ledger, "--quiet"

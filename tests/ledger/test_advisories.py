@@ -8,9 +8,9 @@ import pytest
 from cloakwork.base.costs import Charge
 from cloakwork.ledger import advisories
 from cloakwork.ledger.advisories import ADVISORIES, Advisory, advisories_for
-from cloakwork.ledger.ledger import Ledger, ReservationRequest
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import Record, advisories_of
-from ledger.test_ledger import unit
+from ledger.test_ledger import request, unit
 
 VERSION = "0.2.7"
 
@@ -101,9 +101,7 @@ def test_the_most_severe_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
 def recorded(ledger: str, charges: list[Charge], *guarantees: dict[str, Any]) -> Record:
     """The entry of a release of this version with these guarantees."""
     details = {"guarantees": list(guarantees), "mechanisms": STEPS}
-    Ledger(ledger).reserve(
-        ReservationRequest(dataset="claims", policy="p", charges=tuple(charges), details=details)
-    )
+    Ledger(ledger).reserve(request(charges, details=details))
     return Ledger(ledger).history()[-1]
 
 

@@ -12,9 +12,9 @@ from cloakwork.errors import BudgetExceeded, LedgerError, OutputError
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.backup import back_up, restore
 from cloakwork.ledger.case_hashes import fingerprint
-from cloakwork.ledger.ledger import Ledger, ReservationRequest
+from cloakwork.ledger.ledger import Ledger
 from conftest import Said
-from ledger.test_ledger import reserve, total, unit
+from ledger.test_ledger import request, reserve, total, unit
 
 
 @pytest.fixture(params=["file", "server"])
@@ -31,7 +31,7 @@ def filled(ledger: Ledger) -> Ledger:
     reserve(ledger, unit(0.1), total(1.0)).commit()
     reserve(ledger, unit(0.1), total(1.0))
     terms = BudgetTerms(window="2026-10", every="1 month")
-    made = ledger.reserve(ReservationRequest(dataset="grown", policy="p", charges=(), terms=terms))
+    made = ledger.reserve(request(dataset="grown", terms=terms))
     made.recognise(fingerprint(["a", "b"], ledger.case_id_key()))
     made.record_window(["a", "b"])
     made.commit("ab")

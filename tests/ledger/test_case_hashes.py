@@ -9,16 +9,15 @@ import pytest
 
 from cloakwork.errors import LedgerError
 from cloakwork.ledger.account import BudgetTerms
-from cloakwork.ledger.ledger import Ledger, ReservationRequest
+from cloakwork.ledger.ledger import Ledger
 from conftest import Said
+from ledger.test_ledger import request
 
 
 def release_window(file: Path, window: str, ids: list[str]) -> frozenset[str]:
     """Release the cases with a window; those that another one has."""
     terms = BudgetTerms(window=window, every="1 month")
-    made = Ledger(str(file), notice=lambda _: None).reserve(
-        ReservationRequest(dataset="grown", policy="p", charges=(), terms=terms)
-    )
+    made = Ledger(str(file), notice=lambda _: None).reserve(request(dataset="grown", terms=terms))
     elsewhere = made.record_window(ids)
     made.commit("ab")
     return elsewhere

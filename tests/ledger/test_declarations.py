@@ -15,9 +15,9 @@ from cloakwork.errors import BudgetExceeded, CloakworkError, LedgerError, PlanIm
 from cloakwork.ledger.account import BudgetTerms
 from cloakwork.ledger.datasets import declare_dataset
 from cloakwork.ledger.declarations import WINDOW_LENGTHS
-from cloakwork.ledger.ledger import Ledger, ReservationRequest
+from cloakwork.ledger.ledger import Ledger
 from cloakwork.policy.declared import Period
-from ledger.test_ledger import metric, reserve, total, unit
+from ledger.test_ledger import metric, request, reserve, total, unit
 
 
 @pytest.fixture
@@ -45,12 +45,8 @@ def test_a_declared_total_binds_at_once(ledger: Ledger) -> None:
             reserve(ledger, unit(0.7), totals)
         assert refused.value.remaining == (0.6, 0.0)
     with pytest.raises(BudgetExceeded):
-        ledger.check(
-            ReservationRequest(dataset="claims", policy="policy", charges=tuple(unit(0.7)))
-        )
-    forecast = ledger.check(
-        ReservationRequest(dataset="claims", policy="policy", charges=tuple(unit(0.6)))
-    )
+        ledger.check(request(unit(0.7)))
+    forecast = ledger.check(request(unit(0.6)))
     assert forecast.declaration.owner == "Claims office"
     assert forecast.after[0].left == Cost(epsilon=0.0)
     reserve(ledger, unit(0.6))
@@ -64,14 +60,7 @@ def test_without_a_unit_it_binds_the_books_of_all(ledger: Ledger) -> None:
     declare(ledger, totals={"unit": Cost(epsilon=1.0)})
     charges = [Charge(currency="unit", cost=Cost(epsilon=1.5), unit="patient")]
     with pytest.raises(BudgetExceeded):
-        ledger.reserve(
-            ReservationRequest(
-                dataset="claims",
-                policy="p",
-                charges=tuple(charges),
-                terms=BudgetTerms(unit="patient"),
-            )
-        )
+        ledger.reserve(request(charges, terms=BudgetTerms(unit="patient")))
 
 
 def test_single_values(ledger: Ledger) -> None:
@@ -131,27 +120,23 @@ def test_unit_and_windows_bind_policies(ledger: Ledger) -> None:
     """Exit 3, each with what is declared."""
     declare(ledger, unit="case", windows="1 month")
     monthly = BudgetTerms(window="2026-10", every="1 month")
-    ledger.reserve(ReservationRequest(dataset="claims", policy="p", charges=(), terms=monthly))
+    ledger.reserve(request(terms=monthly))
     for terms, names in (
         (BudgetTerms(), "has none"),
         (BudgetTerms(window="2026-W43", every="1 week"), "windows of 1 week"),
         (BudgetTerms(unit="patient", window="2026-10", every="1 month"), "'patient'"),
     ):
         with pytest.raises(PlanImpossible, match=names):
-            ledger.reserve(
-                ReservationRequest(dataset="claims", policy="p", charges=(), terms=terms)
-            )
+            ledger.reserve(request(terms=terms))
         with pytest.raises(PlanImpossible, match=names):
-            ledger.check(
-                ReservationRequest(dataset="claims", policy="policy", charges=(), terms=terms)
-            )
+            ledger.check(request(terms=terms))
     assert len(ledger.history()) == 1
 
 
 def test_windows_of_earlier_releases_stay(ledger: Ledger) -> None:
     """Others cannot be declared."""
     terms = BudgetTerms(window="2026-10", every="1 month")
-    ledger.reserve(ReservationRequest(dataset="claims", policy="p", charges=(), terms=terms))
+    ledger.reserve(request(terms=terms))
     with pytest.raises(PlanImpossible, match="1 month"):
         declare(ledger, windows="1 week")
 

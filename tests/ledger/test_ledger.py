@@ -46,19 +46,16 @@ def ledger(tmp_path):
     return Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
 
 
+def request(charges=(), dataset="claims", **more):
+    """What a policy named ``p`` asks for."""
+    return ReservationRequest(dataset=dataset, policy="p", charges=tuple(charges), **more)
+
+
 def reserve(ledger, charges, totals=None, dataset="claims"):
     """Reserve as a policy named ``p`` would."""
-    return ledger.reserve(
-        ReservationRequest(
-            dataset=dataset,
-            policy="p",
-            version="1",
-            policy_digest="ab",
-            charges=tuple(charges),
-            terms=BudgetTerms(totals=totals or {}),
-            note="x",
-        )
-    )
+    terms = BudgetTerms(totals=totals or {})
+    asked = request(charges, dataset, terms=terms, version="1", policy_digest="ab", note="x")
+    return ledger.reserve(asked)
 
 
 def test_reading_makes_no_file(ledger, tmp_path):
@@ -226,11 +223,7 @@ def test_nothing_is_handed_back(ledger):
 def test_a_reproducible_run_is_refused(ledger):
     """A fixed seed makes no private release."""
     with pytest.raises(LedgerError, match="not private"):
-        ledger.reserve(
-            ReservationRequest(
-                dataset="claims", policy="p", charges=tuple(unit(0.1)), private=False
-            )
-        )
+        ledger.reserve(request(unit(0.1), private=False))
     assert ledger.history() == ()
 
 

@@ -16,7 +16,8 @@ from cloakwork.errors import BudgetExceeded, LedgerError, PlanImpossible
 from cloakwork.ledger.account import Account, BudgetTerms, require_fit
 from cloakwork.ledger.books import Book
 from cloakwork.ledger.journal import tables
-from cloakwork.ledger.ledger import Ledger, Reservation, ReservationRequest
+from cloakwork.ledger.ledger import Ledger, Reservation
+from ledger.test_ledger import request
 
 PATIENT = "case:patient"
 MOST = 3
@@ -132,10 +133,9 @@ def reserve(
 ) -> Reservation:
     """A release that protects each case, of a dataset whose total is 1."""
     return ledger.reserve(
-        ReservationRequest(
+        request(
+            (Charge(currency="unit", cost=Cost(epsilon=epsilon), window=window),),
             dataset="d",
-            policy="p",
-            charges=(Charge(currency="unit", cost=Cost(epsilon=epsilon), window=window),),
             terms=BudgetTerms(
                 totals={"unit": Cost(epsilon=1.0)}, window=window, every=every if window else None
             ),
@@ -190,9 +190,7 @@ def test_a_case_has_the_window_of_its_first_release(ledger: Ledger) -> None:
     assert october.record_window(["a", "b"]) == frozenset()
     assert november.record_window(["b", "c"]) == {"b"}
     assert october.record_window(["a", "c", "d"]) == {"c"}
-    other = ledger.reserve(
-        ReservationRequest(dataset="e", policy="p", charges=(), terms=BudgetTerms(window="2026-11"))
-    )
+    other = ledger.reserve(request(dataset="e", terms=BudgetTerms(window="2026-11")))
     assert other.record_window(["a"]) == frozenset()
 
 

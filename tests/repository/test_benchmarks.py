@@ -1,17 +1,18 @@
-"""The benchmark of private control flow: every kind of cell gives the figures that the table
-prints, on a made-up log.
+"""Benchmarks: a cell of private control flow says what was paid, and the page on whole logs has the
+figures of the results.
 """
 
 import importlib.util
 import json
-from pathlib import Path
+import sys
 from types import ModuleType
 
 import pytest
 
+from conftest import ROOT
 from contracts.sample_logs import log_of
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "variants"
+FOLDER = ROOT / "benchmarks" / "variants"
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def measured(
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-@pytest.mark.parametrize("mechanism", ["variants/threshold", "dfg/laplace", "planned"])
+@pytest.mark.parametrize("mechanism", ["variants/threshold", "planned"])
 def test_a_cell_says_what_was_paid(
     cell: ModuleType, capsys: pytest.CaptureFixture[str], mechanism: str
 ) -> None:
@@ -54,33 +55,27 @@ def test_a_cell_says_what_was_paid(
         assert {"similarity", "difference", "dfg_edges", "seconds", "mib", "cases"} <= row.keys()
 
 
-def test_at_least_one_run_is_compared(
-    cell: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where a comparison takes longer than all may."""
-    monkeypatch.setattr(cell, "COMPARING", 0.0)
-    assert [row["compared"] for row in measured(cell, capsys, "variants/threshold")] == [1, 1]
-
-
-def test_a_published_form_has_no_bound(
-    cell: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its cost is infinite, whatever it claims; noise of scale 2 leaves 80 cases of a variant, but
-    for e**-30.
-    """
-    for row in measured(cell, capsys, "variants/sacofa-published"):
-        assert row["paid_epsilon"] is None
-        assert row["cases"] > 0
-
-
-def test_every_mechanism_is_told_the_same(cell: ModuleType) -> None:
-    """The log's activities, its longest case, and its cases rounded up to two digits."""
-    log = cell.read("receipt")
-    facts = cell.declared(log, cell.histogram(log))
-    assert facts == {"alphabet": ("a", "b", "c"), "longest_case": 4, "units_at_most": 120}
-
-
 def test_what_fails_is_a_row(cell: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    """A refusal and a fault have their reason, and do not stop the rows after them."""
+    """A refusal has its reason, and does not stop the rows after it."""
     rows = measured(cell, capsys, "variants/none")
     assert [str(row["refused"])[:24] for row in rows] == ["variants/none: there is "] * 2
+
+
+def test_the_page_has_the_figures_of_the_results(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else put what it prints into docs/evaluation.md:
+    python benchmarks/wholelog --table-only --markdown --epsilon 2.
+    """
+    folder = FOLDER.parent / "wholelog"
+    monkeypatch.syspath_prepend(str(folder))
+    main = importlib.util.spec_from_file_location("wholelog_main", folder / "__main__.py")
+    assert main is not None and main.loader is not None
+    module = importlib.util.module_from_spec(main)
+    main.loader.exec_module(module)
+    monkeypatch.setattr(sys, "argv", ["wholelog", "--table-only", "--markdown", "--epsilon", "2"])
+    module.main()
+    printed = capsys.readouterr().out.splitlines()
+    page = (ROOT / "docs" / "evaluation.md").read_text("utf-8").splitlines()
+    assert len(printed) > 20
+    assert not [line for line in printed if line not in page]

@@ -1,6 +1,6 @@
 """What a search found is used again for the same search only, is private to the user, holds no
 noise, and never stops a run: figures of a raw log go after a week, and the cache's secret is one
-(decision 0026).
+(decision 10).
 """
 
 import hashlib
