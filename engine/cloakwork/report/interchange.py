@@ -3,8 +3,8 @@
 DPV (version 2, https://w3id.org/dpv) is written as JSON-LD. Its terms follow from the statement's
 records, so they are derived and not signed apart. Only techniques are named: whether a release is
 anonymous in law is a finding that a person must make, so neither ``dpv:Anonymisation`` nor
-``dpv:Pseudonymisation`` is used, whose definitions state that it is (decision 20). The context stands in
-the document: nothing is fetched to read it.
+``dpv:Pseudonymisation`` is used, whose definitions state that it is (decision 20). The context
+stands in the document: nothing is fetched to read it.
 
 In OSCAL (1.1, Open Security Controls Assessment Language) a release is assessment results: each
 guarantee that the policy asks for is an objective, satisfied where the statement derives it, not
