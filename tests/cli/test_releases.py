@@ -183,7 +183,7 @@ READING = [
 
 def grants() -> list[str]:
     """The statements that the page of the ledger names for an auditor."""
-    page = (ROOT / "docs" / "ledger.md").read_text("utf-8")
+    page = (ROOT / "docs" / "budgets-and-approvals.md").read_text("utf-8")
     block = page.partition("```text\n-- auditor\n")[2].partition("```")[0]
     return [statement for statement in block.split(";") if statement.strip()]
 
