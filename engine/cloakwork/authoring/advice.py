@@ -95,6 +95,7 @@ def lint_input(policy: Policy, path: str | Path) -> tuple[Advice, ...]:
     known = dict(stated.columns)
     if column is not None and column not in (TIMESTAMP, *known.values()):
         known[TIMESTAMP] = column
+    # The file is looked at as if the compared options were not stated.
     part = stated.model_copy(update=dict.fromkeys(_COMPARED) | {"columns": known})
     seems = detect_input(path, part)
     found: list[Advice] = []
@@ -154,6 +155,7 @@ def _totals(
 ) -> Iterator[Advice]:
     """The smallest total ever declared binds, so a larger one of the policy promises too much."""
     charges = _asked(policy)
+    # Totals bind per book; single values may have a book of their own.
     account = declaration.bind(Account.of(records), charges)
     said = set[tuple[Steps, bool]]()
     for own in terms.declared(charges, records):

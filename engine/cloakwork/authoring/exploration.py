@@ -160,6 +160,7 @@ def explore(
     """
     source = Path(log).name if isinstance(log, str | Path) else "the log"
     read, detected = _opened(log, columns, options)
+    # An event without an activity belongs to no activity sequence.
     labelled = read.keep_events(read.events[ACTIVITY].is_not_null().to_numpy())
     variants = variants_of(labelled)
     return Exploration(

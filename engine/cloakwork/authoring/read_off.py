@@ -83,6 +83,7 @@ def _column(log: EventLog, proposal: Proposal) -> tuple[pl.Series, pl.Series]:
 def _domain(log: EventLog, proposal: Proposal, least_cases: int) -> tuple[str, ...]:
     values, cases = _column(log, proposal)
     pairs = pl.DataFrame({"value": values.cast(pl.String), "case": cases}).drop_nulls()
+    # A case counts once for a value, however often it has it.
     counts = pairs.unique().group_by("value").len()
     found = counts.filter(pl.col("len") >= least_cases)["value"]
     if not 0 < len(found) <= MOST_VALUES or (found.str.len_chars() > LONGEST_VALUE).any():
@@ -99,6 +100,7 @@ def _bands(log: EventLog, proposal: Proposal) -> tuple[float, ...]:
     if numbers.is_empty():
         return ()
     least, largest = float(numbers.min()), float(numbers.max())  # type: ignore[arg-type]
+    # Round edges tell neither the least nor the largest number.
     width = rounded_up((largest - least) / BANDS)
     if not 0 < width < math.inf:
         return ()
@@ -115,6 +117,7 @@ def _longest_gap(log: EventLog) -> timedelta | None:
     if not longest:
         return None
     found = timedelta(microseconds=longest)
+    # In the largest unit that it fills, so that rounding hides the case.
     unit = next((unit for unit in _UNITS if found >= unit), timedelta(seconds=1))
     return round(rounded_up(found / unit)) * unit
 

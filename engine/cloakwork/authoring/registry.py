@@ -85,6 +85,7 @@ class Registry:
         ``key``: the author's, by default your own. Raises PolicyError where the text is no policy,
         or its name and version stand for another one, NotApproved where they were revoked.
         """
+        # Whoever signs computes the digest from the text, and signs that.
         policy = parse_policy(text, label)
         statement = _statement("add", policy, text, author, reason)
         said = self._signed(statement, key, text)
@@ -123,6 +124,7 @@ class Registry:
         version = self.get(reference)
         statement = _statement("approve", version.policy, version.text, approver, reason)
         added = version.added
+        # Another version of Cloakwork may compute another digest of the same text.
         own_engine = added.engine == version_of("cloakwork")
         if own_engine and added.statement.digest != statement.digest:
             raise NotApproved(
@@ -300,6 +302,7 @@ def required_approval(
     registry, meta = Registry(ledger), policy.metadata
     others = other_columns(policy, columns)
     approval = None if others else registry.approval_of(policy_digest)
+    # A dataset may demand approval, and so may whoever applies the policy.
     by_dataset = is_approval_required(ledger, meta.dataset)
     if approval is None and (require or by_dataset):
         why = "--require-approval was given"

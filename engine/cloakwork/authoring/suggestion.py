@@ -243,6 +243,7 @@ def suggestion_of(
     shares_times = goal == "whole-log-dp" or (goal == "k-anonymity" and audience != "publish")
     has_times = has_time(log)
     releases_times = has_times and times and shares_times
+    # Where noise is claimed, nothing read off the log may stand in the file.
     claims_noise = goal != "k-anonymity" or releases_times
     return Suggestion(
         header=header,
@@ -440,6 +441,7 @@ def _attributes(suggestion: Suggestion) -> Iterator[str]:
     yield f'    "concept:name": {{role: control-flow}}   # the activity{activity}'
     if suggestion.has_times:
         yield f'    "time:timestamp": {{role: timestamp}}   # when an event happened{time}'
+    # What the guarantee covers is released, and its values must be declared.
     asked = {each.name for each in suggestion.covered}
     for title, natures in _SECTIONS:
         found = [each for each in suggestion.proposals if each.nature in natures]

@@ -34,6 +34,7 @@ def read_unknown(
     the author says it; or both as ``options``. Raises LogError, also where it is open which column
     or which part of the file is meant.
     """
+    # What the author says goes before what the file seems to be.
     detected = examine_input(path, _as_said(path, options or InputOptions(), columns, said))
     _refuse_open(path, detected)
     looked = detected.options

@@ -315,6 +315,7 @@ def versions_of(url: str, entries: Iterable[Entry]) -> tuple[PolicyVersion, ...]
         said = read_entry(url, entry)
         about = reference_of(said.statement.name, said.statement.version)
         version = found.get(about)
+        # Entries come in the order in which the ledger took them.
         if said.statement.act == "add":
             found.setdefault(about, _added(url, entry, said))
         elif version is None:

@@ -164,6 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What is ended from outside cleans up behind it, as after Ctrl-C.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        # click is asked to raise, so that all errors are worded in one place.
         code = cloakwork_command.main(args=given, prog_name="cloakwork", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:

@@ -89,6 +89,7 @@ def compare(
     from cloakwork.report.comparison import comparison_html, print_comparison
     from cloakwork.report.render import check_file, write_file
 
+    # The order of 'plan' and 'apply' is the other one, and easily typed.
     if log.suffix in (".yaml", ".yml"):
         raise click.UsageError(f"{log} looks like a policy; the log comes first, then the policies")
     mapping = column_mapping(columns, log) or None
@@ -96,6 +97,7 @@ def compare(
     read = [api.load_policy(each, ledger=book) for each in policies]
     paid_for = None if profile is None else read_profile(profile)
     require_log(log)
+    # A page that cannot be written is told before minutes are spent.
     if html is not None:
         check_file(html)
     training = computed_on(device)
@@ -234,6 +236,7 @@ def dp(
             out.write_text(audit_svg(title, epsilon, found), "utf-8")
         except OSError as error:
             raise cannot_write(out, error) from error
+    # One pair that exceeds the claim is enough: the claim is about all.
     passed = all(item.result.passed for item in found)
     proof = catalogue()[mechanism].proof
     if as_json:
@@ -339,6 +342,7 @@ def risk(
     from cloakwork.report.render import check_file, write_file
     from cloakwork.report.risk import membership_svg, risk_page, risk_screen
 
+    # Files that cannot be written are told before the attacks begin.
     for file in (html, plot):
         if file is not None:
             check_file(file)

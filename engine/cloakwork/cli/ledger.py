@@ -192,6 +192,7 @@ def verify(ledger: str | None, as_json: bool, releases: tuple[Path, ...]) -> Non
         failure = VerificationFailed([f"ledger {book.url}: {found}"])
         failure.beside = {"ledger": book.url, "whole": False, "broken": broken}
         raise failure
+    # The chain is whole; now whether the cases of windows are as recorded.
     windows = book.check_windows()
     document = {"ledger": book.url, "whole": True, "broken": None, "windows": asdict(windows)}
     if windows.faults:
@@ -360,6 +361,7 @@ def declare(
     from cloakwork.ledger.datasets import declare_dataset
     from cloakwork.report.ledger_text import overview_json, show_lines
 
+    # An empty declaration would say that something was declared.
     if not (owner or unit or totals or windows or require_approval):
         raise click.UsageError("nothing to declare: say --owner, --unit, --total or --windows")
     book = open_ledger(ledger)
@@ -396,6 +398,7 @@ def _parsed_totals(
         currency = cast("Currency", match[1] or "unit")
         if currency in found:
             raise bad(f"'{text}' is the second for {currency}")
+        # Delta may be left out where a total is only lowered in epsilon.
         kept = known[currency].delta if currency in known else 0.0
         try:
             delta = kept if match[3] is None else float(match[3])

@@ -83,6 +83,7 @@ def open_ledger(url: str | None, *, tell_missing: bool = False) -> "Ledger":
     """
     from cloakwork.ledger.ledger import Ledger
 
+    # A ledger is made by writing to it: commands that only look make none.
     ledger = Ledger(url, notice=progress)
     if tell_missing and not ledger.exists():
         progress(f"note: there is no ledger at {ledger.url} yet: nothing is spent there")

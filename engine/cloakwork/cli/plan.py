@@ -86,6 +86,7 @@ def plan(
     from cloakwork.report.ledger_text import outlook_json
     from cloakwork.report.plan_screen import detail_lines, first_screen
 
+    # What can be refused without a look at the log is refused first.
     mapping = column_mapping(columns, log)
     source = policy_source(policy, ledger)
     measured = None if profile is None else read_profile(profile)
@@ -98,6 +99,7 @@ def plan(
             required_approval(book, made.policy, made.policy_digest)
         except NotApproved as error:
             progress(f"note: 'cloakwork apply' refuses this so far: {error}")
+    # Figures of the raw log: shown beside the plan, never part of it.
     previewed: tuple[StepRecord, ...] = ()
     if not no_preview:
         with progress_of(made, quiet=quiet) as reporter:
@@ -107,6 +109,7 @@ def plan(
             f"note: {log} is not read while planning here, so --column is not checked; "
             "'cloakwork apply' checks it"
         )
+    # The file holds the plan alone; figures and the budget are printed beside it.
     document = made.model_dump(mode="json", by_alias=True)
     if out is not None:
         # A version of the registry cannot change, so only a file is looked at again.
@@ -184,6 +187,7 @@ def profile(
         raise OutputError(f"{out}: exists, and a profile is paid for each time; name a new file")
     if not out.parent.is_dir():
         raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
+    # From here on the profile is paid for, whatever becomes of it.
     book, mapping = open_ledger(ledger), column_mapping(columns, log) or None
     with noting_remains(book, out), progress_of(quiet=quiet) as reporter:
         made = api.profile(
@@ -293,6 +297,7 @@ def apply(
 
     mapping = column_mapping(columns, Path(log))
     plan = plan_from(policy_or_plan, window, ledger)
+    # Spark reads addresses and tables that no file of this machine is.
     if engine != "spark":
         require_log(Path(log), folders=True)
     book = open_ledger(ledger)
@@ -314,6 +319,7 @@ def apply(
         print_json(outcome_json(published))
         return
     print_sections(outcome(published), screen_columns())
+    # A key is made once; whoever verifies needs its public half.
     if published.new_public_key is not None:
         click.echo("A signing key was made for you; give this public half to those who verify:")
         click.echo(published.new_public_key)

@@ -87,6 +87,7 @@ def lint(
     form = _chosen_format(output, as_json)
     source = policy_source(policy_, ledger)
     read = source.policy()
+    # Three kinds of advice: on the policy by itself, beside a log, beside a ledger.
     advice = advice_on(read)
     if log is not None:
         require_log(log)
@@ -123,6 +124,7 @@ def lint(
         )
     else:
         _print_annotations(form, found, ADVICE_RULES)
+    # A note fails what a warning fails, not the other way round.
     failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on else ()
     context.exit(NOT_PASSED if any(each.level in failing for each in said) else 0)
 
@@ -173,6 +175,7 @@ def diff(
     form = _chosen_format(output, as_json)
     old_source, source = policy_source(old, ledger), policy_source(new, ledger)
     before, after = old_source.policy(), source.policy()
+    # By meaning: what only reads otherwise is no change.
     changes = differences(before, after)
     step = version_step(before, after, changes)
     if form == "text":

@@ -90,6 +90,7 @@ def init(
             click.secho(title, bold=True)
             print_names(rows, indent=2)
         return
+    # Three beginnings exclude one another.
     begun_with = [option for option in (name, template, log) if option is not None]
     if len(begun_with) > 1:
         raise click.UsageError("--from, --template and --log: name one of them")
@@ -99,6 +100,7 @@ def init(
         request = SuggestionRequest(
             log=log,
             out=out,
+            # What the author leaves open becomes a question, as in a template.
             header=with_questions(header),
             columns=column_mapping(columns, log),
         )
@@ -322,6 +324,7 @@ def _show(found: "Suggestion", log: Path, out: Path) -> None:
     click.echo(f"{out}: written, a proposal of {found.goal} for the audience '{found.audience}'.")
     _print_paragraph(f"{found.columns_in_words}. Check these first.")
     click.secho("What each attribute seems to be (from the raw log: keep it inside)", bold=True)
+    # Attributes of one role and reason share a line, however many there are.
     for (role, reason), names in _groups(found.proposals).items():
         said = f"{role}, as it {reason}:" if reason != COMMON_ONLY else f"{reason}:"
         print_block("  ", said, indent=4)

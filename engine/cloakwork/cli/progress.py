@@ -49,6 +49,7 @@ class LiveProgress:
 
     def __call__(self, message: str) -> None:
         """A new stage begins; a warning or a note is printed above the line, once."""
+        # Warnings outlive the line; stages replace one another.
         if message.startswith(STAYS):
             if message not in self.said:
                 self.said.add(message)
@@ -75,6 +76,7 @@ def progress_of(plan: "Plan | None" = None, *, quiet: bool = False) -> Iterator[
     """
     if quiet:
         yield silent
+    # A dumb terminal cannot move its cursor back.
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         with _live_line(None if plan is None else len(plan.steps)) as reporter:
             yield reporter

@@ -60,6 +60,7 @@ def add(
     from cloakwork.authoring.sources import policy_source
 
     source = policy_source(policy, ledger)
+    # Faults of the policy are told before a key is made.
     source.policy()
     key = _key(key_file)
     version = _registry(ledger).add(
@@ -90,6 +91,7 @@ def list_(ledger: str | None, as_json: bool) -> None:
         return
     if not versions:
         click.echo("no policies; add one: cloakwork registry add policy.yaml")
+    # References stand in one column, as wide as the widest.
     width = max((len(each.reference) for each in versions), default=0)
     for each in versions:
         said = f"{_standing(each)}; dataset {each.added.statement.dataset}"

@@ -101,6 +101,7 @@ def verify(
     try:
         with progress_of(quiet=as_json) as reporter, heard_by(reporter):
             verified = verify_release(path, public_key=public_key, demands=Demands(expect))
+    # A release that is authentic and void, or another one, is still shown.
     except VerificationFailed as failure:
         found = failure.found if isinstance(failure.found, Verification) else None
         more = {} if found is None else verification_json(found)
@@ -204,6 +205,7 @@ def report(
         )
     if out is not None:
         check_file(out)
+    # Bytes would garble the screen; a pipe or a file may have them.
     elif format_ == "pdf" and is_terminal():
         raise click.UsageError("a PDF is not for a terminal: name a file with --out FILE")
     made = api.make_report(

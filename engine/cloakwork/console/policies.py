@@ -103,6 +103,7 @@ def save(visit: Visit) -> Response:
     """Write the text to its file, valid or not, unless the file has changed since it was opened."""
     name, text = visit.sent("file"), _text_sent(visit)
     path = policy_file(visit, name)
+    # Two editors, or an editor and a terminal, must not overwrite each other.
     if text_digest(read_policy_text(path)) != visit.sent("digest"):
         note = "NOT saved: the file has changed since it was opened here; copy what you wrote"
         return _editor(visit, name, text, visit.sent("digest"), note=note)

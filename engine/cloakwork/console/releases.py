@@ -91,6 +91,7 @@ def report(visit: Visit) -> Response:
         name = quote(f"{folder.name}-{audience}.pdf", safe="")
         headers = {"Content-Disposition": f"attachment; filename*=utf-8''{name}"}
         return Response(made, media_type="application/pdf", headers=headers)
+    # The page holds its own style, and may load and run nothing.
     text = render(folder, audience, "html", ledger=ledger, risk=risk)
     return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
 
@@ -116,6 +117,7 @@ def verify(visit: Visit) -> Response:
         failure: tuple[str, ...] = ()
         try:
             found: object = api.verify(path)
+        # A failure is a result to be shown, not an error of the console.
         except VerificationFailed as error:
             found, failure = error.found, error.mismatches
         sections: tuple[ScreenSection, ...] = ()

@@ -103,6 +103,7 @@ class JobProgress:
         self._job.detail = self._job.worded(message)
 
     def _stop_if_asked(self) -> None:
+        # The job ends as if by Ctrl-C, so that what is paid for is recorded.
         if self._job.stop.is_set():
             raise KeyboardInterrupt
 
@@ -224,6 +225,7 @@ class Visit:
             "part": _part_of(self.request.url.path),
             "working": sum(not job.ended for job in self.state.jobs.newest_first()),
         }
+        # What every page shows: where it lies, what runs, and the session's token.
         text = page_templates().get_template(template).render(shown | content)
         # The console's folder stands in each link. What is not of the templates has no ``"`` left,
         # and so is no link.
@@ -297,6 +299,7 @@ async def form_of(request: Request) -> dict[str, tuple[str, ...]]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise CloakworkError("what was sent is no form of the console")
+    # Read piece by piece: the length that a request states proves nothing.
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

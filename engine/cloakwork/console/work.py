@@ -143,6 +143,7 @@ def lint_log(visit: Visit) -> Response:
 
     def work(progress: JobProgress) -> JobResult:
         progress("reading the log")
+        # The log's advice is internal; the page says so.
         advice = lint(policy) + api.advice_on_log(policy, log)
         advice += lint_dataset(policy, visit.state.ledger())
         found = placed_advice(policy, advice, text, name, with_log=True, with_ledger=True)
@@ -172,6 +173,7 @@ def plan(visit: Visit) -> Response:
     def work(progress: JobProgress) -> JobResult:
         made = source.plan(window=window or None)
         budget = api.budget(made, ledger=visit.state.ledger())
+        # What differential privacy protects is never read while planning.
         progress("trying the steps out" if api.previewable(made) else "planned")
         previewed = api.preview(made, log, reporter=progress) if api.previewable(made) else ()
         warnings = warning_lines(made, budget.without_dp)
@@ -203,6 +205,7 @@ def apply(visit: Visit) -> Response:
 
     def work(progress: JobProgress) -> JobResult:
         made = source.plan(window=window or None)
+        # What was read on the page of the plan is what is applied.
         if digest != made.policy_digest:
             raise PlanMoved(f"{policy_name}: has changed since it was planned here; plan again")
         book = visit.state.ledger(progress)

@@ -131,6 +131,7 @@ class Workplace:
             if seen > MOST_ENTRIES:
                 break
             name, relative = path.name.lower(), path.relative_to(self.root).as_posix()
+            # A release is known by its statement, whatever its folder is called.
             if (path / STATEMENT).is_file():
                 releases.append(relative)
             elif not path.is_file():
@@ -150,6 +151,7 @@ class Workplace:
         )
 
     def _inside(self, relative: str) -> Path:
+        # By its names first, then by what links on the way lead to.
         names = relative.split("/")
         unusable = not relative or "\0" in relative or "\\" in relative
         if unusable or any(name in ("", "..") or name.startswith(".") for name in names):
@@ -210,6 +212,7 @@ def read_policy_text(path: Path) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all; one that stands there is replaced, with its mode."""
+    # Written beside it and moved, so that no reader finds half a file.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with draft.open("x", encoding="utf-8", newline="") as file:

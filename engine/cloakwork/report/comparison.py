@@ -47,6 +47,7 @@ def print_comparison(
     similarities = [each.figures.similarity for each in found.settings if each.figures]
     spread = " and range" if any(each and _is_spread(each) for each in similarities) else ""
     legend = list(block("", [_LEGEND.format(spread=spread)], width, indent=0))
+    # The table is never cut; what stands above it gives way.
     room = MOST_LINES - len(rows) - len(legend) - 2
     # The policy stands in the head where there is one, and what it guarantees throughout.
     policies = list(dict.fromkeys(setting.policy for setting in found.settings))
@@ -244,6 +245,7 @@ def _picture_row(label: str, setting: ComparedSetting, y: int) -> PictureRow:
     assert kept is not None  # noqa: S101 - by ``picture``
     bound = setting.bounds[0] if setting.bounds else None
     attack = 0.0 if bound is None else bound.most * (_ATTACK - 50)
+    # To the left what an attacker may gain, to the right what is left.
     begin = _MIDDLE + _GAP
     return PictureRow(
         y=y,

@@ -96,6 +96,7 @@ def summary_lines(
     yield from _block("", [f"Dataset {summary.dataset}: {releases_text(summary)}"])
     declared = declaration_line(summary.declaration) if with_declaration else None
     yield from _block("", [declared] if declared else [], indent=2)
+    # Where some books are per window, the others are of any other window.
     by_window = any(balance.window for balance in summary.balances)
     for balance in listed_balances(summary):
         other = by_window and balance.window is None and balance.book.by_window
@@ -320,6 +321,7 @@ def gauge(share: float) -> str:
     >>> gauge(0.5), gauge(0.001)
     ('[##########..........]', '[#...................]')
     """
+    # Rounding never makes a gauge full or empty.
     cells = min(max(round(share * _GAUGE), 1), _GAUGE - 1)
     if share in (0.0, 1.0):
         cells = int(share * _GAUGE)

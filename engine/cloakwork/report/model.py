@@ -63,6 +63,7 @@ def examined(folder: Path, public_key: Path | None = None) -> Examination:
     """Verify the release in ``folder`` as ``cloakwork verify`` does; what fails is told, not
     raised.
     """
+    # A statement sent alone can be reported on; there is nothing to verify then.
     files = {path.name for path in folder.iterdir()} - {STATEMENT_FILE, INTERNAL_FOLDER}
     if not any(name.startswith("log.") for name in files):
         return NOT_EXAMINED
@@ -177,6 +178,7 @@ def ledger_view(ledger: Ledger | None, plan: Plan, release: str) -> LedgerView |
 
 def _view(ledger: Ledger, plan: Plan, before: tuple[Record, ...], own: Record) -> LedgerView:
     terms = ledger_terms(plan.policy, plan.facts.release_window)
+    # The budget as it stood then: of entries from before the release alone.
     declared = declaration_of(_earlier(ledger, "dataset-declared", own), own.dataset, ledger.url)
     account = declared.bind(Account.of(before), own.charges)
     outlook = forecast_budget(before, account, own.charges, own.totals, terms)
@@ -250,6 +252,7 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
     signed = signed_log(folder, statement)
     if any(file.is_symlink() or not file.is_file() for file in signed.files):
         return None
+    # Only the three columns that are drawn are read.
     timeless = TIMESTAMPS not in plan.released
     read = partial(read_log, timeless=timeless, keep=_DRAWN.__contains__)
     try:
@@ -260,6 +263,7 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
         curves = time_curves(log, log, days_from(plan.facts))
     except CloakworkError:
         return None
+    # The same log stood on both sides; what would be the source's is emptied.
     steps = tuple(
         step.model_copy(update={"source": 0, "source_median": None}) for step in graph.steps
     )
@@ -387,6 +391,7 @@ def other_unbounded_releases(ledger: Ledger | None, statement: PrivacyStatement)
         records = ledger.history(statement.policy.dataset) if ledger.exists() else ()
     except LedgerError:
         return None
+    # A ledger that does not know this release tells nothing of others.
     if all(record.id != statement.release for record in records):
         return None
     window = None if statement.window is None else statement.window.name

@@ -134,6 +134,7 @@ def _exposed(published: "Published") -> Iterator[str]:
 def _absent(published: "Published") -> Iterator[str]:
     plan, log = published.release.plan, published.release.log
     absent = ", ".join(absent_attributes(plan, published.statement.released))
+    # Under noise a missing value may be chance; else it is the policy's spelling.
     is_drawn = any(step.lineage.generates for step in plan.steps)
     if absent and not is_drawn:
         yield f"not in the log, so not released: {absent}; check how the policy spells them"

@@ -98,6 +98,7 @@ class _PageReader(HTMLParser):
 
 def drawing(node: Node) -> str:
     """An ``svg`` element as a document of its own, in light colours."""
+    # A style sheet of the page does not reach a drawing that stands alone.
     alone = Node("svg", {**node.attributes, "xmlns": "http://www.w3.org/2000/svg"})
     alone.children = [Node("style", {}, [_DRAWING_STYLE]), *node.children]
     return _as_xml(alone)
@@ -156,6 +157,7 @@ def _blocks(node: Node) -> Iterator[str]:
 
 
 def _rows(table: Node) -> Iterator[str]:
+    # CommonMark knows no table without a head.
     rows = [[cell.text for cell in row.nodes("th", "td")] for row in table.nodes("tr")]
     width = max((len(row) for row in rows), default=0)
     if not any(table.nodes("thead")):

@@ -171,11 +171,13 @@ def _internal_report(
             "use --audience public"
         )
     written = _read(path, InternalReport)
+    # Nobody signs the internal part, so it must at least speak of the same release.
     if written.statement != release.statement.predicate:
         raise VerificationFailed(
             [f"{INTERNAL_FOLDER}/report.json: speaks of another statement than the signed one"]
         )
     groups = unprotected_groups(written.plan, written.statement)
+    # A report that was written without a ledger may find it now.
     seen = written.ledger or ledger_view(ledger, written.plan, written.statement.release)
     return written.model_copy(
         update={
@@ -189,6 +191,7 @@ def _internal_report(
 
 def _authentic(folder: Path, given: Path | None) -> AuthenticRelease:
     """The release with the statement that was signed; see ``render``."""
+    # Nothing of the folder is believed before its signature is checked.
     envelope = read_envelope(_content(folder / STATEMENT_FILE))
     keyids = tuple(signature.keyid for signature in envelope.signatures)
     known = (trusted_key(keyid) for keyid in keyids) if given is None else iter((read_key(given),))
@@ -202,6 +205,7 @@ def _authentic(folder: Path, given: Path | None) -> AuthenticRelease:
         )
     if not is_signed_by(envelope, key, keyid_of(key)):
         raise VerificationFailed([f"signature: does not fit the statement (key {keyid_of(key)})"])
+    # The statement is authentic; now whether the files are those that it signs.
     statement = read_statement(envelope)
     if wrong := [
         f"{name}: {fault}"
@@ -287,6 +291,7 @@ def write_file(out: Path, content: bytes, *, private: bool) -> None:
     """
     mode = 0o600 if private else 0o666
     with new_file(out) as draft:
+        # The mode is set as the file is made: no moment in which others can read it.
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -135,6 +135,7 @@ def risk_screen(found: RiskReport, width: int, *, show_all: bool) -> list[str]:
     if show_all:
         return [*lines, *block("", remarks, width, indent=0)]
     last = "All attacks and notes: --all, --json or --html FILE."
+    # The least important remark goes first, until the screen is short enough.
     while True:
         below = list(block("", [*remarks, last], width, indent=0))
         if len(lines) + len(below) <= _MOST_LINES or len(remarks) == 1:
@@ -339,6 +340,7 @@ def read_risk(path: Path) -> RiskReport:
     """
     try:
         with path.open("rb") as file:
+            # One byte more than allowed tells that there is more.
             content = file.read(_LARGEST + 1)
     except OSError as error:
         raise OutputError(f"{path}: cannot be read ({error.strerror})") from error

@@ -111,6 +111,7 @@ def paragraphs(text: str, width: int) -> Iterator[str]:
     A line that begins with a hyphen, or stands deeper than the one before, begins an item.
     """
     item: list[str] = []
+    # An empty line at the end closes the last item.
     for line in [*text.splitlines(), ""]:
         begins = not line.strip() or line.lstrip().startswith("- ")
         if item and begins:
@@ -149,6 +150,7 @@ def fitted(sections: Sequence[ScreenSection], most: int, width: int) -> tuple[Sc
         cuttable = [place for place, section in enumerate(kept) if section.may_be_cut]
         if not shrinkable and not cuttable:
             break
+        # Entries are hidden first; then those are cut that stay of use; then any.
         first = shrinkable or [place for place in cuttable if kept[place].stays_legible]
         longest = max(first or cuttable, key=lambda place: len(kept[place].lines(width)))
         found = kept[longest]
