@@ -1,13 +1,13 @@
 """Local differential privacy: each value is randomised by itself."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from cloakwork.accounting.events import cost, naive
-from cloakwork.base.costs import Composed, Cost, Currency, PrivacyEvent
+from cloakwork.base.costs import Composed, Cost, Currency
 from cloakwork.base.text import listed
 from cloakwork.guarantees.base import (
     Columns,
@@ -72,7 +72,8 @@ class LocalDP(NoiseGuarantee):
         if causes:
             return Underived(causes)
         charged = [
-            _composed(flow, indexes) for indexes in ([steps] if self.per == "case" else used)
+            Composed(events=tuple(flow.steps[index].event for index in sorted(indexes)))
+            for indexes in ([steps] if self.per == "case" else used)
         ]
         largest = max(charged, key=lambda event: cost(event, 0.0).epsilon)
         spent, allowed = cost(largest, 0.0), self.price().cost
@@ -145,7 +146,3 @@ class LocalDP(NoiseGuarantee):
     def caveats(self, release: ReleaseOutline) -> Iterator[GuaranteeCaveat]:
         """None beyond its sentence."""
         return iter(())
-
-
-def _composed(flow: Flow, indexes: Iterable[int]) -> PrivacyEvent:
-    return Composed(events=tuple(flow.steps[index].event for index in sorted(indexes)))

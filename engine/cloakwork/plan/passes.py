@@ -132,16 +132,20 @@ def _running_order(step: Step) -> int:
 
 
 PASSES: Final[tuple[Pass, ...]] = (
+    # What the policy asks for, column by column, and whether its profile fits.
     classify_columns,
     refuse_open_globs,
     check_profile,
+    # The steps: what bounds a unit first, then a mechanism for each guarantee.
     bound_contributions,
     choose_mechanisms,
     expose_unproven,
+    # What the guarantees leave to the treatment of attributes.
     generalise_quasi_identifiers,
     treat_attributes,
     fill_inserted_events,
     order_steps,
+    # What the release shows, costs and leaves open.
     expose_metadata,
     charge_budget,
     check_deltas,
