@@ -8,7 +8,6 @@ from rapidfuzz.distance import Levenshtein
 
 from cloakwork.base import progress
 from cloakwork.base.facts import Facts
-from cloakwork.errors import MechanismError
 from cloakwork.guarantees import KAnonymity
 from cloakwork.mechanisms.aggregates import CASES
 from cloakwork.mechanisms.base import Offer, Refusal
@@ -129,21 +128,6 @@ def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class _HeardEnough(Exception):
     """Ends a search from where its progress is heard."""
-
-
-@pytest.mark.parametrize("scope", ["variants", "prefixes"])
-def test_edges_of_the_domain(scope: Scope) -> None:
-    """No case; one case; one variant; k = n; all variants unique; cases without events."""
-    assert not released([], k=5, scope=scope)
-    with pytest.raises(MechanismError, match="fewer than k = 2 cases"):
-        released(["ab"], k=2, scope=scope)
-    assert Counter(ab=5) == released(["ab"] * 5, k=5, scope=scope)
-    assert len(released(["ab", "cd", "ef", "ghi"], k=4, scope=scope)) == 1
-    assert min(released([letter * 3 for letter in "abcdefgh"], k=3, scope=scope).values()) >= 3
-    assert Counter({"": 4}) == released([""] * 4, k=4, scope=scope)
-    assert released([""] * 2 + ["a"] * 5, k=3, scope=scope) == (
-        Counter(a=7) if scope == "variants" else Counter({"": 2, "a": 5})
-    )
 
 
 def test_a_case_may_leave_the_class_that_its_variant_is() -> None:

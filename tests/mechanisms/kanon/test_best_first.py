@@ -97,21 +97,6 @@ def test_a_move_can_make_another_prefix_violate() -> None:
     assert costs.is_k_anonymous(search_best_first(costs))
 
 
-@pytest.mark.parametrize("scope", ["variants", "prefixes"])
-def test_edges_of_the_domain(scope: Scope) -> None:
-    """No case; one case; one variant; k = n; all variants unique; cases without events."""
-    assert not released([], k=5, scope=scope)
-    with pytest.raises(MechanismError, match="fewer than k = 2 cases"):
-        released(["ab"], k=2, scope=scope)
-    assert Counter(ab=5) == released(["ab"] * 5, k=5, scope=scope)
-    assert len(released(["ab", "cd", "ef", "ghi"], k=4, scope=scope)) == 1
-    assert min(released([letter * 3 for letter in "abcdefgh"], k=3, scope=scope).values()) >= 3
-    assert Counter({"": 4}) == released([""] * 4, k=4, scope=scope)
-    assert released([""] * 2 + ["a"] * 5, k=3, scope=scope) == (
-        Counter(a=7) if scope == "variants" else Counter({"": 2, "a": 5})
-    )
-
-
 def test_internal_figures_tell_both_distances() -> None:
     """What the greedy search reached, and what the answer costs; nothing is proved."""
     decision = BEST_FIRST.decide(

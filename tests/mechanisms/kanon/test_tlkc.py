@@ -1,5 +1,5 @@
-"""TLKC: what it suppresses, its offers, the edges of its domain, and twins that the checker must
-catch.
+"""TLKC: what it suppresses, its offers, the edges of its domain, twins that the checker must catch,
+what somebody may know of a case, and the bound on any log.
 """
 
 from collections import Counter
@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cloakwork.base.facts import UNIX_EPOCH, Facts, Unit
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.errors import MechanismError
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.guarantees.confidence_bound import WorstKnowledge
-from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon import background_knowledge, tlkc
 from cloakwork.mechanisms.kanon.background_knowledge import (
@@ -28,8 +30,10 @@ from cloakwork.mechanisms.kanon.background_knowledge import (
 from cloakwork.mechanisms.kanon.tlkc import Tlkc, TlkcParams
 from cloakwork.mechanisms.steps import Decision, MapCases
 from cloakwork.noise import secret
+from cloakwork.testing.contract_logs import assert_is_a_log
+from conftest import runs
 from contracts.sample_logs import BEGIN, RESOURCE, courses_of, log_of, times_of_cases
-from guarantees.measuring import worst_knowledge
+from guarantees.measuring import require, worst_knowledge
 
 TLKC = Tlkc()
 
@@ -310,3 +314,113 @@ def test_other_guarantees_are_not_its_own() -> None:
     answer = TLKC.offer(KAnonymity(kind="k-anonymity", k=3), Facts(), {})
     assert isinstance(answer, Refusal)
     assert answer.kind == "never"
+
+
+def test_all_knowledge_is_found_once() -> None:
+    """Every subsequence of every sequence, in every order of its symbols; repetitions count."""
+    sequences = KnownSequences(
+        np.array([0, 1, 0, 1, 0]), np.array([0, 0, 0, 1, 1]), np.ones(5, np.int64)
+    )
+    levels = list(knowledge_levels(sequences, 3))
+    found = [[*map(tuple, level.candidates.tolist())] for level in levels]
+    assert found == [[()], [(0,), (1,)], [(0, 0), (0, 1), (1, 0)], [(0, 1, 0)]]
+    pairs = [
+        sorted(zip(level.candidate.tolist(), level.sequence.tolist(), strict=True))
+        for level in levels
+    ]
+    assert pairs == [
+        [(0, 0), (0, 1)],
+        [(0, 0), (0, 1), (1, 0), (1, 1)],
+        [(0, 0), (1, 0), (2, 0), (2, 1)],
+        [(0, 0)],
+    ]
+
+
+PERSON, ILLNESS = "case:Person", "case:Illness"
+HOUR = timedelta(hours=1)
+
+
+@st.composite
+def any_logs(draw: st.DrawFn) -> EventLog:
+    """Up to 40 cases over five activities, some with a person, an illness and wards, events up to
+    three hours apart.
+    """
+    sequences = draw(st.lists(st.text("abcde", max_size=6), max_size=40))
+    gaps = draw(st.randoms(use_true_random=False))
+    times = []
+    for row, sequence in enumerate(sequences):
+        hours = np.cumsum([gaps.choice([0, 0, 1, 3]) for _ in sequence])
+        times.append(
+            [
+                BEGIN + timedelta(days=row, minutes=gaps.randrange(5)) + int(hour) * HOUR
+                for hour in hours
+            ]
+        )
+    log = log_of(sequences, [sorted(case) for case in times])
+    persons = [gaps.choice(["p", "q", "r", "s", "t", None]) for _ in sequences]
+    illnesses = [gaps.choice(["flu", "cold", "gout", None, None, None]) for _ in sequences]
+    wards = [gaps.choice(["north", "south", None, None]) for _ in range(log.events.height)]
+    cases = log.cases.with_columns(
+        pl.Series(PERSON, persons, dtype=pl.String), pl.Series(ILLNESS, illnesses, dtype=pl.String)
+    )
+    return EventLog(
+        log.events.with_columns(ward=pl.Series(wards, dtype=pl.String)), cases, log.offsets
+    )
+
+
+@st.composite
+def any_goals(draw: st.DrawFn) -> ConfidenceBound:
+    """Any guarantee of the kind that means something."""
+    background = draw(st.sampled_from(["set", "multiset", "sequence", "relative"]))
+    attribute = draw(st.sampled_from([None, ILLNESS, "ward"]))
+    return ConfidenceBound(
+        kind="confidence-bound",
+        L=draw(st.integers(1, 4)),
+        K=draw(st.integers(2, 6)),
+        C=draw(st.sampled_from([0.3, 0.5, 0.8])) if attribute else 1.0,
+        background=background,
+        precision=draw(st.sampled_from([HOUR, 4 * HOUR])) if background == "relative" else None,
+        attribute=attribute,
+    )
+
+
+@pytest.mark.parametrize("person", [None, PERSON])
+@settings(max_examples=runs(40))
+@given(log=any_logs(), goal=any_goals())
+def test_releases_keep_the_bound(person: str | None, log: EventLog, goal: ConfidenceBound) -> None:
+    """No knowledge finds too few or tells too much; nothing is invented, and what is kept keeps its
+    order and values.
+    """
+    unit = Unit(attribute=person, max_cases=40)
+    offer = TLKC.offer(goal, Facts(unit=unit), {})
+    assert isinstance(offer, Offer)
+    try:
+        decision = TLKC.decide(
+            offer.params, TLKC.step(offer.params, Facts()).summary.of(log), secret()
+        )
+    except MechanismError:
+        return
+    action = TLKC.rewrite(offer.params, decision, secret().stream())
+    assert isinstance(action, MapCases)
+    released = action.apply(log)
+
+    require(released, goal, unit)
+    require(released, goal.model_copy(update={"attribute": None}))
+    assert_is_a_log(released)
+    assert all(courses_of(released))
+    assert set(released.cases[CASE_ID]) <= set(log.cases[CASE_ID])
+    kept = log.events[RESOURCE].is_in(released.events[RESOURCE].to_list())
+    expected = log.events.filter(kept)
+    if goal.background == "relative":
+        assert released.events.drop(TIMESTAMP).equals(expected.drop(TIMESTAMP))
+    else:
+        assert released.events.equals(expected)
+    by_sequence = dict[object, set[tuple[bool, ...]]]()
+    for row, sequence in enumerate(courses_of(log)):
+        mask = tuple(kept[int(log.offsets[row]) : int(log.offsets[row + 1])])
+        times = tuple(log.events[TIMESTAMP][int(log.offsets[row]) : int(log.offsets[row + 1])])
+        steps = (
+            tuple((time - times[0]) // goal.precision for time in times) if goal.precision else ()
+        )
+        by_sequence.setdefault((sequence, steps), set()).add(mask)
+    assert all(len(masks) == 1 for masks in by_sequence.values())

@@ -166,6 +166,12 @@ class TestEdges:
         assert sorted(found.values()) in ([2, 2], [4])
         assert sum(found.values()) == 4
 
+    def test_cases_without_events(self, name: str, options: dict[str, Any], scope: str) -> None:
+        """A class over variants, and no prefix."""
+        assert self.released(name, options, scope, 4, [""] * 4) == {"": 4}
+        found = self.released(name, options, scope, 3, [""] * 2 + ["a"] * 5)
+        assert found == ({"a": 7} if scope == "variants" else {"": 2, "a": 5})
+
 
 def test_family_is_registered() -> None:
     """What auto may run is what there is."""
