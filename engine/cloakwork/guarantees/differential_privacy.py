@@ -169,6 +169,7 @@ class DifferentialPrivacy(NoiseGuarantee):
         columns = flow.columns
         existing = [columns[column] for column in self.over if column in columns]
         used = frozenset().union(*(state.measured for state in existing))
+        # What is released beside the covered columns is seen as well, through whatever noise.
         seen = used.union(*(columns[name].measured for name in flow.released & columns.keys()))
         causes = (
             *self._raw_values(flow),

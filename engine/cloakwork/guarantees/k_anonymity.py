@@ -134,6 +134,7 @@ class KAnonymity(CountedGuarantee):
             ),
             MeasuredOnRelease(what="groups"),
         ]
+        # Inserted events may show by what they lack, and the group is smaller without them.
         if flow.inserts:
             derivation.append(MeasuredWithoutInserted(what="groups"))
         in_units = self.count == "units"

@@ -48,6 +48,7 @@ def derive_given_columns(goal: NoiseGuarantee, flow: Flow) -> Derived | Underive
     )
     if causes:
         return Underived(causes)
+    # Metric privacy speaks of one time of one event, differential privacy of a unit's times.
     currency = goal.price().currency
     protected: Iterable[Assumption] = unit_assumptions(flow.facts)
     if currency == "metric":

@@ -61,6 +61,7 @@ def derive(
         if accept_unproven and index in published_steps:
             unproven.append(_unproven_entry(goal, published_steps[index]))
             continue
+        # Steps say by index which goals they serve, so the rule has to know its own.
         found = goal.derive(replace(flow, goal=index))
         if isinstance(found, Underived):
             causes += [Cause(goal.cited(), reason) for reason in found.causes]

@@ -70,6 +70,7 @@ def make_plan(
     derivation = derive(
         draft.goals, draft.steps, draft.released, facts, accept_unproven=accept, profile=profile
     )
+    # Where a pass refuses, what cannot be derived either only follows from that.
     causes = draft.causes or derivation.causes
     if causes:
         raise PlanImpossible(causes, policy=describe_version(policy))
@@ -116,6 +117,7 @@ def replan(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
     catalogue = all_mechanisms() if catalogue is None else catalogue
     used = [step.mechanism for step in plan.steps]
     weighed = [item.mechanism for item in plan.considered]
+    # What was only weighed counts, too: without it, what was considered would differ.
     for name in (*used, *weighed):
         if name not in catalogue:
             raise PlanMoved(f"the plan uses mechanism '{name}', which is not installed here")

@@ -75,6 +75,7 @@ def in_unit(old: Policy, new: Policy) -> Iterator[Change]:
 
 def in_guarantees(old: Policy, new: Policy) -> Iterator[Change]:
     """Guarantees, matched by kind and columns, or by kind where there is only one of it."""
+    # Each new guarantee is compared with one old one at most.
     left = list(new.spec.guarantees)
     for goal in old.spec.guarantees:
         match = _matching_goal(goal, left, old.spec.guarantees)

@@ -44,6 +44,7 @@ def parse_policy(text: str, path: str, vocabulary: Vocabulary) -> Policy:
     of mechanisms. Raises PolicyError with every fault found.
     """
     document = read_document(text, path)
+    # Faults of meaning first: where both speak of one value, they say it better than pydantic.
     found = list(semantic_faults(document.content, vocabulary))
     policy = None
     try:
