@@ -58,8 +58,14 @@ def read_off(log: EventLog, proposals: Iterable[Proposal], least_cases: int) -> 
         if not proposal.may_be_released:
             continue
         if type_ == "text":
-            domain = _domain(log, proposal, least_cases)
-            domains |= {name: domain} if domain else {}
+            values, cases = _column(log, proposal)
+            pairs = pl.DataFrame({"value": values.cast(pl.String), "case": cases}).drop_nulls()
+            # A case counts once for a value, however often it has it.
+            counts = pairs.unique().group_by("value").len()
+            found = counts.filter(pl.col("len") >= least_cases)["value"]
+            is_short = not (found.str.len_chars() > LONGEST_VALUE).any()
+            if 0 < len(found) <= MOST_VALUES and is_short:
+                domains[name] = tuple(sorted(found))
         elif type_ in ("number", "whole number"):
             edges = _bands(log, proposal)
             bands |= {name: edges} if edges else {}
@@ -78,17 +84,6 @@ def _column(log: EventLog, proposal: Proposal) -> tuple[pl.Series, pl.Series]:
     if proposal.figures.of_case:
         return values_of(log.cases, proposal.name), pl.Series(np.arange(log.cases.height))
     return values_of(log.events, proposal.name), pl.Series(log.case_of)
-
-
-def _domain(log: EventLog, proposal: Proposal, least_cases: int) -> tuple[str, ...]:
-    values, cases = _column(log, proposal)
-    pairs = pl.DataFrame({"value": values.cast(pl.String), "case": cases}).drop_nulls()
-    # A case counts once for a value, however often it has it.
-    counts = pairs.unique().group_by("value").len()
-    found = counts.filter(pl.col("len") >= least_cases)["value"]
-    if not 0 < len(found) <= MOST_VALUES or (found.str.len_chars() > LONGEST_VALUE).any():
-        return ()
-    return tuple(sorted(found))
 
 
 def _bands(log: EventLog, proposal: Proposal) -> tuple[float, ...]:

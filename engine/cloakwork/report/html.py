@@ -150,10 +150,18 @@ def pipeline(steps: Sequence[PublicStep]) -> Pipeline:
         ("Release", "is passed on", "end"),
     ]
     boxes = tuple(_place(index, *shown) for index, shown in enumerate(boxes_shown))
-    arrows = tuple(_arrow(start, end) for start, end in pairwise(boxes))
+    arrows = []
+    for start, end in pairwise(boxes):
+        # Straight to the right inside a row; from its end down, and back to the next beginning.
+        middle, fold = start.y + _BOX_HEIGHT // 2, start.y + _BOX_HEIGHT + _GAP // 2
+        below, above = start.x + _BOX_WIDTH // 2, end.x + _BOX_WIDTH // 2
+        if start.y == end.y:
+            arrows.append(f"M{start.x + _BOX_WIDTH} {middle}H{end.x - 3}")
+        else:
+            arrows.append(f"M{below} {start.y + _BOX_HEIGHT}V{fold}H{above}V{end.y - 3}")
     columns, rows = min(_PER_ROW, len(boxes)), -(-len(boxes) // _PER_ROW)
     width = columns * _BOX_WIDTH + (columns - 1) * _GAP
-    return Pipeline(boxes, arrows, width + 2, rows * _BOX_HEIGHT + (rows - 1) * _GAP + 2)
+    return Pipeline(boxes, tuple(arrows), width + 2, rows * _BOX_HEIGHT + (rows - 1) * _GAP + 2)
 
 
 def _place(index: int, title: str, below: str, kind: str) -> Box:
@@ -162,18 +170,6 @@ def _place(index: int, title: str, below: str, kind: str) -> Box:
     if len(below) > 28:
         below = below[:27] + "…"
     return Box(1 + column * (_BOX_WIDTH + _GAP), 1 + row * (_BOX_HEIGHT + _GAP), title, below, kind)
-
-
-def _arrow(start: Box, end: Box) -> str:
-    """Straight to the right inside a row; from the end of a row down and back to the next one's
-    beginning.
-    """
-    if start.y == end.y:
-        middle = start.y + _BOX_HEIGHT // 2
-        return f"M{start.x + _BOX_WIDTH} {middle}H{end.x - 3}"
-    fold = start.y + _BOX_HEIGHT + _GAP // 2
-    below, above = start.x + _BOX_WIDTH // 2, end.x + _BOX_WIDTH // 2
-    return f"M{below} {start.y + _BOX_HEIGHT}V{fold}H{above}V{end.y - 3}"
 
 
 def bar(spent: SpentBudget) -> Bar:

@@ -15,6 +15,7 @@ from pydantic import AwareDatetime, JsonValue
 from cloakwork.base.errors import CloakworkError, LedgerError, VerificationFailed
 from cloakwork.base.facts import unit_name
 from cloakwork.base.lineage import TIMESTAMPS
+from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.base.quantities import Duration, Frozen
 from cloakwork.evaluation.control_flow import FlowGraph
 from cloakwork.evaluation.risk_figures import RiskReport
@@ -26,8 +27,6 @@ from cloakwork.ledger.forecast import forecast_budget
 from cloakwork.ledger.journal import Entry, EventKind
 from cloakwork.ledger.ledger import Ledger
 from cloakwork.ledger.records import Record
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
-from cloakwork.mechanisms.base import Proof
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.folder import INTERNAL_FOLDER, STATEMENT_FILE
@@ -326,7 +325,7 @@ class PublicStep(Frozen):
 
     mechanism: str
     writes: tuple[str, ...]
-    proof: Proof
+    proof: Literal["proved", "kernel", "published"]
     why: str
 
 

@@ -202,9 +202,17 @@ def change_line(figures: Mapping[str, JsonValue]) -> str:
                 f"{kept:,} of {counted(events, 'event')} and {cases_kept:,} of "
                 f"{counted(cases, 'case')} stay"
             )
-        case _ if levels := _shares_of_levels(figures):
-            return levels
         case _:
+            # In which share of the cases each attribute is how coarse, where the figures say so.
+            shares: dict[str, list[str]] = {}
+            for name, value in figures.items():
+                for level in _LEVELS:
+                    if name.endswith(f" {level}") and isinstance(value, float) and value > 0:
+                        attribute = name.removesuffix(f" {level}")
+                        shown = f"{rounded(100 * value)}% {level}"
+                        shares.setdefault(attribute, []).append(shown)
+            if shares:
+                return "; ".join(f"{name}: {', '.join(found)}" for name, found in shares.items())
             numbers = {
                 name.replace("_", " "): f"{value:,}" if isinstance(value, int) else rounded(value)
                 for name, value in figures.items()
@@ -215,18 +223,6 @@ def change_line(figures: Mapping[str, JsonValue]) -> str:
 
 _LEVELS: Final = ("as it is", "coarser", "left out")
 """What kanon/generalise does to the values of an attribute, as its figures name it."""
-
-
-def _shares_of_levels(figures: Mapping[str, JsonValue]) -> str:
-    """In which share of the cases each attribute is how coarse; empty for other figures."""
-    shares: dict[str, list[str]] = {}
-    for name, value in figures.items():
-        for level in _LEVELS:
-            if name.endswith(f" {level}") and isinstance(value, float):
-                shown = shares.setdefault(name.removesuffix(f" {level}"), [])
-                if value > 0:
-                    shown.append(f"{rounded(100 * value)}% {level}")
-    return "; ".join(f"{name}: {', '.join(found)}" for name, found in shares.items() if found)
 
 
 def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[ScreenSection]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cloakwork.base.quantities import duration_text
-from cloakwork.ledger.advisories import AdvisoryMatch
 from cloakwork.publishing.verify import Verification
 from cloakwork.report.ledger_text import CURRENCY_NAMES
 from cloakwork.report.screen import ScreenSection, block, columns, fitted, printable
@@ -91,8 +90,17 @@ def verification_sections(verified: Verification, *, show_all: bool) -> Iterator
     yield ScreenSection("Measured", measured, ALL)
     yield ScreenSection("Derived again", derived, ALL)
     yield ScreenSection("Signer's word", (*verified.unverifiable_claims, in_ledger))
-    advisories = tuple(_advisories(verified.advisories, show_all=show_all))
-    yield ScreenSection("Advisories", advisories or ("none concern this release",))
+    # What a finding says stands below it for all, and what is to be done where it matters.
+    advisories = []
+    for finding in verified.advisories:
+        advisory = finding.advisory
+        advisories.append(f"{_STATUS[finding.status]}  {finding}")
+        if show_all:
+            depends = f" It depends on {advisory.depends}." if advisory.depends else ""
+            advisories.append(f"  {advisory.says}{depends}")
+        if show_all or finding.status == "void":
+            advisories.append(f"  {advisory.remedy}")
+    yield ScreenSection("Advisories", tuple(advisories) or ("none concern this release",))
     if verified.internal:
         note = "it came with the internal folder: never pass it on (cloakwork pack leaves it out)"
         yield ScreenSection("Note", (note,))
@@ -114,18 +122,6 @@ def _exposed(verified: Verification, *, show_all: bool) -> list[str]:
     if show_all or len(lines) <= _MOST_EXPOSED:
         return lines
     return [*lines[:_MOST_EXPOSED], f"and {len(lines) - _MOST_EXPOSED} more columns (--all)"]
-
-
-def _advisories(findings: tuple[AdvisoryMatch, ...], *, show_all: bool) -> Iterator[str]:
-    """The findings; what they say and what to do for each that matters, or for all."""
-    for finding in findings:
-        advisory = finding.advisory
-        yield f"{_STATUS[finding.status]}  {finding}"
-        if show_all:
-            depends = f" It depends on {advisory.depends}." if advisory.depends else ""
-            yield f"  {advisory.says}{depends}"
-        if show_all or finding.status == "void":
-            yield f"  {advisory.remedy}"
 
 
 def verification_json(verified: Verification) -> dict[str, Any]:
