@@ -429,25 +429,20 @@ def _is_beyond_help(
 
 def _explain_infeasible(params: ClosenessParams, figures: Floats) -> str:
     """What cannot be had, and what can: the worst of the ``figures`` that redistributing everything
-    came to.
+    came to, to four decimals on the safe side.
     """
     letter, reached = "l", "the largest l that the exchange reaches"
+    feasible = float(figures.min())
+    if params.aim == "entropy":
+        feasible = math.floor((feasible + ROUNDING) * 1e4) / 1e4
     if params.aim == "emd":
         letter, reached = "t", "the least t that the exchange reaches"
+        feasible = math.ceil((float(figures.max()) - ROUNDING) * 1e4) / 1e4
     remedies = ["a larger k"]
     if not params.is_of_cycle_times:
         remedies.append("infeasible: suppress under mechanisms.parameters")
     return (
         f"{letter} = {params.bound:g} is not reached over {params.classes}: "
-        f"{reached} is {_feasible_bound(params, figures):g}, since some classes hold too few "
+        f"{reached} is {feasible:g}, since some classes hold too few "
         f"values; remedies are {', '.join(remedies)}"
     )
-
-
-def _feasible_bound(params: ClosenessParams, figures: Floats) -> float:
-    """The bound that the worst of ``figures`` meets, to four decimals on the safe side."""
-    if params.aim == "emd":
-        return math.ceil((float(figures.max()) - ROUNDING) * 1e4) / 1e4
-    if params.aim == "entropy":
-        return math.floor((float(figures.min()) + ROUNDING) * 1e4) / 1e4
-    return float(figures.min())

@@ -374,7 +374,10 @@ class _NearRelaxation:
         problem = self.problem
         beyond = problem.cases * self.near.beyond * _GRID
         requested = int(multiple * int(self.near.beyond.max(initial=1)) * _GRID / problem.k)
-        most_mass_dual = self._within_cost(requested, beyond)
+        # No more than that for which n_i b_i - w_i T is nowhere below 0.
+        counts = self.constraints.must_be_placed & (problem.mass > 0)
+        least = beyond[counts] // problem.mass[counts]
+        most_mass_dual = min(requested, int(least.min(initial=requested)))
         most = beyond - problem.mass * most_mass_dual
         most = np.where(self.constraints.must_be_placed, most, 0)
         duals, best = most, 0
@@ -388,12 +391,6 @@ class _NearRelaxation:
             change = stride * np.clip(slope, -4, 1) * problem.cases
             duals = np.clip(duals + change.astype(np.int64), 0, most)
         return best
-
-    def _within_cost(self, mass_dual: int, beyond: Ints) -> int:
-        """``mass_dual``, or the most for which n_i b_i - w_i T is nowhere below 0."""
-        counts = self.constraints.must_be_placed & (self.problem.mass > 0)
-        least = beyond[counts] // self.problem.mass[counts]
-        return min(mass_dual, int(least.min(initial=mass_dual)))
 
     def _evaluate(self, duals: Ints, most_mass_dual: int) -> tuple[int, Ints]:
         """The bound at these assignment duals, in edits, and how often each variant is placed."""

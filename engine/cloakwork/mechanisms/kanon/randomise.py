@@ -159,7 +159,8 @@ def _truthful_draws(draws: int, epsilon: float) -> int:
 def _members_of_domain(distinct: pl.Series, domain: tuple[JsonValue, ...]) -> pl.Series:
     """The declared values as the column has them, each once."""
     if distinct.dtype in (pl.String, pl.Null):
-        texts = [_text_of_value(value) for value in domain]
+        # A column of text spells truth values "true" and "false".
+        texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in domain]
         return pl.Series(list(dict.fromkeys(texts)), dtype=pl.String)
     try:
         members = pl.Series(list(domain), strict=True).cast(distinct.dtype, strict=True)
@@ -168,11 +169,6 @@ def _members_of_domain(distinct: pl.Series, domain: tuple[JsonValue, ...]) -> pl
             NAME, f"the values of '{distinct.name}' are of another type than its domain"
         ) from None
     return members.unique(maintain_order=True)
-
-
-def _text_of_value(value: JsonValue) -> str:
-    """A declared value as a column of text has it, which spells truth values "true" and "false"."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
