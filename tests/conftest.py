@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -39,6 +39,11 @@ def runs(short: int) -> int:
     long way.
     """
     return int(os.environ.get("CLOAKWORK_RUNS", short))
+
+
+def in_long_form(*more: Any) -> tuple[Any, ...]:
+    """Rows that only ``CLOAKWORK_RUNS`` tries."""
+    return more if "CLOAKWORK_RUNS" in os.environ else ()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -41,7 +41,7 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants import chain
 from cloakwork.noise import Addresses, Noise, Stream, reproducible
 from cloakwork.testing import Prepared, prepare
-from cloakwork_extras.networks import ddpm_network
+from conftest import in_long_form
 
 EPSILON, DELTA = 1.0, 1e-3
 RUNS = 120
@@ -84,6 +84,9 @@ BRIEFLY_TRAINED: tuple[Row, ...] = (
 )
 PRIPEL = "variants/pripel-published"
 KINDS = ("a variant of its own", "maximal length", "at the threshold")
+EXTRAS = {"variants/libra", "variants/prefix-tree", "variants/sacofa", "variants/transformer"}
+EXTRAS |= {"variants/travag", "variants/ddpm", "dfg/laplace"}
+"""Mechanisms of ``cloakwork_extras``: on the pair at the threshold, and on all in the long form."""
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +95,7 @@ def _fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     they do with them is no matter of privacy, but of time.
     """
     monkeypatch.setattr(chain, "_ROUNDS", 10)
-    monkeypatch.setattr(ddpm_network, "CHAINS", 16)
+    monkeypatch.setattr("cloakwork_extras.networks.ddpm_network.CHAINS", 16)
 
 
 def title(row: Row) -> str:
@@ -195,8 +198,16 @@ def _released_of_base(place: int) -> tuple[EventLog, ...]:
     return tuple(run() for _ in range(RUNS))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("place", range(len(FLOW)), ids=map(title, FLOW))
+AUDITED = [
+    (place, kind)
+    for place, (name, _) in enumerate(FLOW)
+    for kind in (in_long_form(*KINDS) or KINDS[2:] if name in EXTRAS else KINDS)
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"), AUDITED, ids=[f"{title(FLOW[place])}-{kind}" for place, kind in AUDITED]
+)
 def test_the_control_flow_keeps_its_claim(place: int, kind: str) -> None:
     pair, runner = pair_of(_pairs(place), kind), drawing(reproducible(2), _prepared(place))
 

@@ -37,6 +37,7 @@ from cloakwork_extras.trees.tree import (
     level_stages,
     with_scale,
 )
+from conftest import in_long_form
 from measuring import kernel_on, release
 
 EPSILON, DELTA = 1.0, 1e-3
@@ -152,7 +153,7 @@ def at_scale(given: TreeParams, scale: float) -> TreeParams:
     )
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("noise", ["gaussian", *in_long_form("laplace")])
 def test_a_case_of_full_length_is_covered(noise: str) -> None:
     """Ten counts move by one each; and the audit is sharp enough to find a fifth of epsilon."""
     result = audit(params(facts(), noise=noise))
@@ -160,7 +161,7 @@ def test_a_case_of_full_length_is_covered(noise: str) -> None:
     assert result.epsilon_lower_bound > EPSILON / 5, result
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("noise", ["gaussian", *in_long_form("laplace")])
 def test_half_the_noise_is_found(noise: str) -> None:
     """On every level; the tree itself passes the same audit."""
     given = params(facts(), noise=noise)
@@ -185,7 +186,7 @@ class HalfNoise:
         return getattr(self.source, name)
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("noise", ["gaussian", *in_long_form("laplace")])
 def test_half_the_noise_drawn_is_found(noise: str) -> None:
     """The books cannot see what a source draws: the audit does."""
     given = params(facts(), noise=noise)
@@ -194,7 +195,7 @@ def test_half_the_noise_drawn_is_found(noise: str) -> None:
     assert not audit_wide(given, given, runs=runs, source=half).passed
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("noise", ["gaussian", *in_long_form("laplace")])
 def test_levels_that_are_not_composed_are_found(noise: str) -> None:
     """Every level at the noise of one, as the published code has it: the audit finds it, and the
     accountant does.

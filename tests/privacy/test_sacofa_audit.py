@@ -32,6 +32,7 @@ from cloakwork_extras.trees.tree import (
     cost_of,
     grow_tree,
 )
+from conftest import in_long_form
 from measuring import kernel_on, release
 
 EPSILON, DELTA = 1.0, 1e-3
@@ -139,7 +140,7 @@ def audit(given: SacofaParams, claimed: SacofaParams, delta: float = WIDE) -> Au
     )
 
 
-@pytest.mark.parametrize("score", ["bounded-count", "binary"])
+@pytest.mark.parametrize("score", ["bounded-count", *in_long_form("binary")])
 def test_a_case_of_full_length_is_covered(score: str) -> None:
     """Tree and steps together, at the release's delta and at a large one."""
     given = params(share=0.5, score=score)

@@ -13,25 +13,26 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from cloakwork.accounting.events import cost  # noqa: E402
-from cloakwork.base.arrays import Floats, Ints  # noqa: E402
-from cloakwork.base.costs import Cost  # noqa: E402
-from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon  # noqa: E402
-from cloakwork.kernel import Factors, Kernel  # noqa: E402
-from cloakwork.kernel import gradients as steps  # noqa: E402
-from cloakwork.kernel.gradients import FactorMoves, Moves, clipped_factors  # noqa: E402
-from cloakwork.mechanisms.variants.markov import RemainingCases  # noqa: E402
-from cloakwork.noise import reproducible  # noqa: E402
-from cloakwork.testing import prepare  # noqa: E402
-from cloakwork_extras.networks import prefix_network as prefix_training  # noqa: E402
-from cloakwork_extras.networks.steps import multiplier_for, steps_event  # noqa: E402
-from cloakwork_extras.networks.transformer import (  # noqa: E402
+from cloakwork.accounting.events import cost
+from cloakwork.base.arrays import Floats, Ints
+from cloakwork.base.costs import Cost
+from cloakwork.evaluation.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.kernel import Factors, Kernel
+from cloakwork.kernel import gradients as steps
+from cloakwork.kernel.gradients import FactorMoves, Moves, clipped_factors
+from cloakwork.mechanisms.variants.markov import RemainingCases
+from cloakwork.noise import reproducible
+from cloakwork.testing import prepare
+from cloakwork_extras.networks.steps import multiplier_for, steps_event
+from cloakwork_extras.networks.transformer import (
     TransformerParams,
     VariantTransformer,
 )
-from kernel.small import kernel_of, measured  # noqa: E402
+from extras.networks.lazily import Lazily, needs_torch
+from kernel.small import kernel_of, measured
+
+pytestmark = needs_torch
+prefix_training = Lazily("cloakwork_extras.networks.prefix_network")
 
 RUNS = 120
 CLAIM = Cost(epsilon=1.0, delta=0.2)

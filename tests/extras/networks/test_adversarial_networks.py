@@ -5,21 +5,19 @@ nothing.
 import math
 
 import numpy as np
-import pytest
 
-torch = pytest.importorskip("torch")
+from cloakwork_extras.networks.published import TravagPublishedParams
+from extras.networks.lazily import Lazily, needs_torch, torch
 
-from cloakwork_extras.networks import adversarial_networks as networks  # noqa: E402
-from cloakwork_extras.networks.published import TravagPublishedParams  # noqa: E402
-from cloakwork_extras.networks.published_training import (  # noqa: E402
-    AdamSteps,
-    Batches,
-    LayerRecord,
-    NoisyGradient,
-    drawn_layers,
-    one_hot,
-    tensors_of,
-)
+pytestmark = needs_torch
+networks = Lazily("cloakwork_extras.networks.adversarial_networks")
+AdamSteps = Lazily("cloakwork_extras.networks.published_training", "AdamSteps")
+Batches = Lazily("cloakwork_extras.networks.published_training", "Batches")
+LayerRecord = Lazily("cloakwork_extras.networks.published_training", "LayerRecord")
+NoisyGradient = Lazily("cloakwork_extras.networks.published_training", "NoisyGradient")
+drawn_layers = Lazily("cloakwork_extras.networks.published_training", "drawn_layers")
+one_hot = Lazily("cloakwork_extras.networks.published_training", "one_hot")
+tensors_of = Lazily("cloakwork_extras.networks.published_training", "tensors_of")
 
 CASES = np.array([30, 20, 14])
 

@@ -2,12 +2,15 @@
 
 import pytest
 
-torch = pytest.importorskip("torch")
+from extras.networks.lazily import Lazily, needs_torch, torch
 
-from cloakwork_extras.networks.prefix_network import PrefixNetwork  # noqa: E402
-from cloakwork_extras.networks.training import Tape  # noqa: E402
+pytestmark = needs_torch
+PrefixNetwork = Lazily("cloakwork_extras.networks.prefix_network", "PrefixNetwork")
+Tape = Lazily("cloakwork_extras.networks.training", "Tape")
 
-STEPS = torch.tensor([[0, 1, 2, 3, 1], [0, 3, 3, 1, 2]])
+
+def steps():
+    return torch.tensor([[0, 1, 2, 3, 1], [0, 3, 3, 1, 2]])
 
 
 def added(network, steps, zeros=()):
@@ -19,15 +22,15 @@ def added(network, steps, zeros=()):
 def test_it_adds_nothing_before_training(width):
     """The last layer begins at zero."""
     network = PrefixNetwork(3, width, 64)
-    assert not added(network, STEPS, (network.last,)).any()
+    assert not added(network, steps(), (network.last,)).any()
 
 
 @pytest.mark.parametrize("width", [0, 4])
 def test_later_steps_do_not_matter(width):
     """What comes of a place is the same whatever follows it, and whatever other cases there are."""
     network = PrefixNetwork(3, width, 64)
-    there = added(network, STEPS)
-    here = added(network, STEPS[1:, :3])
+    there = added(network, steps())
+    here = added(network, steps()[1:, :3])
     assert there.shape == (2, 5, 4)
     assert torch.allclose(there[1:, :3], here, atol=1e-5)
 

@@ -5,10 +5,12 @@ import pytest
 
 from cloakwork.noise import reproducible
 from cloakwork_extras.networks.ddpm import VariantDdpm
+from extras.networks.lazily import needs_torch
 from extras.networks.small_networks import DOMAIN, GOAL, kernel_for, params_of, sums_of
 from kernel.small import Silent, measured
 
-torch = pytest.importorskip("torch")
+pytestmark = needs_torch
+
 
 NAME = "variants/ddpm"
 

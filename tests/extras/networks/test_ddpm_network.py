@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+from extras.networks.lazily import Lazily, needs_torch, torch
 
-from cloakwork_extras.networks.ddpm_network import Levels, VariantDenoiser  # noqa: E402
+pytestmark = needs_torch
+Levels = Lazily("cloakwork_extras.networks.ddpm_network", "Levels")
+VariantDenoiser = Lazily("cloakwork_extras.networks.ddpm_network", "VariantDenoiser")
 
 
 def test_the_right_denoiser_draws_the_right_shares():

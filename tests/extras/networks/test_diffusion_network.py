@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+from cloakwork_extras.networks.published import DdpmPublishedParams
+from extras.networks.lazily import Lazily, needs_torch, torch
 
-from cloakwork_extras.networks import diffusion_network as network  # noqa: E402
-from cloakwork_extras.networks.published import DdpmPublishedParams  # noqa: E402
-from cloakwork_extras.networks.published_training import (  # noqa: E402
-    Batches,
-    NoisyGradient,
-    count_codes,
-)
+pytestmark = needs_torch
+network = Lazily("cloakwork_extras.networks.diffusion_network")
+Batches = Lazily("cloakwork_extras.networks.published_training", "Batches")
+NoisyGradient = Lazily("cloakwork_extras.networks.published_training", "NoisyGradient")
+count_codes = Lazily("cloakwork_extras.networks.published_training", "count_codes")
 
 CASES = np.array([60, 3, 1])
 

@@ -1,11 +1,14 @@
 """Factors of gradients are the gradients of each case."""
 
 import numpy as np
-import pytest
 
-torch = pytest.importorskip("torch")
+from extras.networks.lazily import Lazily, needs_torch, torch
 
-from cloakwork_extras.networks.training import Shapes, Tape, generator_of  # noqa: E402
+pytestmark = needs_torch
+Shapes = Lazily("cloakwork_extras.networks.training", "Shapes")
+Tape = Lazily("cloakwork_extras.networks.training", "Tape")
+generator_of = Lazily("cloakwork_extras.networks.training", "generator_of")
+
 
 SHAPES = Shapes(((3, 4), (5, 6), (7, 2), (4, 3)))
 CASES, PLACES = 5, 3

@@ -17,6 +17,7 @@ from cloakwork_extras.networks.one_hot import (
     cases_of,
     domain_of,
 )
+from extras.networks.lazily import needs_torch
 from extras.networks.small_networks import (
     DOMAIN,
     GOAL,
@@ -29,8 +30,7 @@ from extras.networks.small_networks import (
 from kernel.small import measured
 from plan.conftest import ATTRIBUTES, policy_of
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.usefixtures(few_chains.__name__)
+pytestmark = [needs_torch, pytest.mark.usefixtures(few_chains.__name__)]
 PERSONS = Facts(unit=Unit(attribute="case:person", max_cases=3))
 
 

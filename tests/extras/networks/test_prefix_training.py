@@ -3,22 +3,21 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+from cloakwork.base.costs import Repeated
+from cloakwork.kernel import Descent
+from cloakwork.mechanisms.variants.chain import LengthGroups, draw_sequences
+from cloakwork.mechanisms.variants.markov import RemainingCases
+from cloakwork.noise import reproducible
+from cloakwork.testing import prepare
+from cloakwork_extras.networks.transformer import VariantTransformer
+from extras.networks.lazily import Lazily, needs_torch
+from kernel.small import batch, kernel_of, measured
 
-from cloakwork.base.costs import Repeated  # noqa: E402
-from cloakwork.kernel import Descent  # noqa: E402
-from cloakwork.mechanisms.variants.chain import LengthGroups, draw_sequences  # noqa: E402
-from cloakwork.mechanisms.variants.markov import RemainingCases  # noqa: E402
-from cloakwork.noise import reproducible  # noqa: E402
-from cloakwork.testing import prepare  # noqa: E402
-from cloakwork_extras.networks import prefix_network as prefix_training  # noqa: E402
-from cloakwork_extras.networks.prefix_network import (  # noqa: E402
-    PrefixModel,
-    learned_factors,
-)
-from cloakwork_extras.networks.training import Tape  # noqa: E402
-from cloakwork_extras.networks.transformer import VariantTransformer  # noqa: E402
-from kernel.small import batch, kernel_of, measured  # noqa: E402
+pytestmark = needs_torch
+prefix_training = Lazily("cloakwork_extras.networks.prefix_network")
+PrefixModel = Lazily("cloakwork_extras.networks.prefix_network", "PrefixModel")
+learned_factors = Lazily("cloakwork_extras.networks.prefix_network", "learned_factors")
+Tape = Lazily("cloakwork_extras.networks.training", "Tape")
 
 LABELS = ("a", "b", "c", "x")
 VARIANTS = [("a", "c", "x", "a"), ("b", "c", "x", "b")]

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+from extras.networks.lazily import Lazily, needs_torch, torch
 
-from cloakwork_extras.networks import published_training as training  # noqa: E402
+pytestmark = needs_torch
+training = Lazily("cloakwork_extras.networks.published_training")
 
 
 def seeded(seed: int = 1) -> "torch.Generator":

@@ -3,8 +3,11 @@
 import numpy as np
 
 from cloakwork.mechanisms.variants.chain import MarkovChain
-from cloakwork_extras.networks.prefix_network import PaddedCases
+from extras.networks.lazily import Lazily, needs_torch
 from kernel.small import batch
+
+pytestmark = needs_torch
+PaddedCases = Lazily("cloakwork_extras.networks.prefix_network", "PaddedCases")
 
 END = 2
 

@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+from cloakwork.base.costs import Repeated
+from cloakwork.base.progress import heard_by
+from cloakwork.kernel import Descent
+from cloakwork.noise import reproducible
+from extras.networks.lazily import Lazily, needs_torch, torch
+from kernel.small import kernel_of, measured
 
-from cloakwork.base.costs import Repeated  # noqa: E402
-from cloakwork.base.progress import heard_by  # noqa: E402
-from cloakwork.kernel import Descent  # noqa: E402
-from cloakwork.noise import reproducible  # noqa: E402
-from cloakwork_extras.networks import training  # noqa: E402
-from cloakwork_extras.networks.training import (  # noqa: E402
-    Adam,
-    Shapes,
-    train,
-)
-from kernel.small import kernel_of, measured  # noqa: E402
+pytestmark = needs_torch
+training = Lazily("cloakwork_extras.networks.training")
+Adam = Lazily("cloakwork_extras.networks.training", "Adam")
+Shapes = Lazily("cloakwork_extras.networks.training", "Shapes")
+train = Lazily("cloakwork_extras.networks.training", "train")
 
 TIMES = 60
 SHAPES = Shapes(((3, 2),))
@@ -51,8 +50,10 @@ def test_a_network_learns():
 
 def test_progress_is_told(monkeypatch):
     """In epochs, in steps and in what is spent."""
-    monkeypatch.setattr(training, "REPORTED", 0.0)
-    monkeypatch.setattr(training, "cost", lambda event, delta: training_cost(event))
+    monkeypatch.setattr("cloakwork_extras.networks.training.REPORTED", 0.0)
+    monkeypatch.setattr(
+        "cloakwork_extras.networks.training.cost", lambda event, delta: training_cost(event)
+    )
     heard = []
     with heard_by(heard.append):
         trained()

@@ -5,8 +5,6 @@ from collections import Counter
 import polars as pl
 import pytest
 
-pytest.importorskip("torch")
-
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.base.facts import Facts, Unit
@@ -19,7 +17,11 @@ from cloakwork_extras.networks.transformer import (
     TransformerOptions as Options,
 )
 from contracts.sample_logs import courses_of, log_of
+from extras.networks.lazily import needs_torch
 from measuring import release
+
+pytestmark = needs_torch
+
 
 NAME = "variants/transformer"
 LITTLE = {"steps": 2, "width": 2}

@@ -6,10 +6,12 @@ import pytest
 from cloakwork.base.facts import Facts
 from cloakwork.noise import reproducible
 from cloakwork_extras.networks.travag import VariantTravag
+from extras.networks.lazily import needs_torch
 from extras.networks.small_networks import DOMAIN, GOAL, kernel_for, params_of, sums_of
 from kernel.small import Silent, measured
 
-torch = pytest.importorskip("torch")
+pytestmark = needs_torch
+
 
 NAME = "variants/travag"
 GENEROUS = GOAL.model_copy(update={"epsilon": 8.0})
