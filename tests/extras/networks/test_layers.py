@@ -10,8 +10,11 @@ Tape = Lazily("cloakwork_extras.networks.training", "Tape")
 generator_of = Lazily("cloakwork_extras.networks.training", "generator_of")
 
 
-SHAPES = Shapes(((3, 4), (5, 6), (7, 2), (4, 3)))
 CASES, PLACES = 5, 3
+
+
+def shapes():
+    return Shapes(((3, 4), (5, 6), (7, 2), (4, 3)))
 
 
 def losses(tape, codes):
@@ -23,13 +26,13 @@ def losses(tape, codes):
 
 def test_factors_are_gradients_of_each_case():
     """As autograd finds them case by case."""
-    flat = SHAPES.initial(15)
+    flat = shapes().initial(15)
     codes = torch.randint(0, 3, (CASES, PLACES), generator=generator_of(1, 2))
-    tape = Tape(SHAPES.split(flat))
+    tape = Tape(shapes().split(flat))
     found = tape.factors(losses(tape, codes))
     made = [torch.einsum("itp,itq->ipq", each.left, each.right) for each in found]
     for case in range(CASES):
-        weights = SHAPES.split(flat)
+        weights = shapes().split(flat)
         alone = Tape(weights)
         loss = losses(alone, codes[case : case + 1]).sum()
         expected = torch.autograd.grad(loss, weights, allow_unused=True)
@@ -40,10 +43,10 @@ def test_factors_are_gradients_of_each_case():
 
 def test_initial_weights():
     """As many as there are, the same for a seed, and zeros where asked for."""
-    flat = SHAPES.initial(1, zeros=(2,))
-    assert flat.shape == (SHAPES.size,) == (3 * 4 + 5 * 6 + 7 * 2 + 4 * 3,)
-    assert np.array_equal(flat, SHAPES.initial(1, zeros=(2,)))
-    matrices = SHAPES.split(flat)
+    flat = shapes().initial(1, zeros=(2,))
+    assert flat.shape == (shapes().size,) == (3 * 4 + 5 * 6 + 7 * 2 + 4 * 3,)
+    assert np.array_equal(flat, shapes().initial(1, zeros=(2,)))
+    matrices = shapes().split(flat)
     assert not matrices[2].any()
     assert matrices[1][:-1].any()
     assert not matrices[1][-1].any()
