@@ -182,6 +182,11 @@ def statement_of(
     family = FAMILY[plan.policy.spec.output.format]
     metadata = plan.policy.metadata
     of_metadata = [name for name in PolicyReference.model_fields if name != "digest"]
+    windows, released_window = plan.policy.spec.budget.windows, plan.facts.release_window
+    window = None
+    if windows is not None and released_window is not None:
+        start, before = windows.span(released_window)
+        window = StatedWindow(name=released_window, start=start, before=before)
     return PrivacyStatement(
         unproven=tuple(_unproven_goal(item) for item in plan.unproven),
         exposed=tuple(_exposed_columns(plan, released)),
@@ -189,7 +194,7 @@ def statement_of(
         caveats=plan.warnings,
         released=released,
         unit=plan.facts.unit,
-        window=_stated_window(plan),
+        window=window,
         budget=tuple(_spent_budget(plan)),
         recorded=tuple(
             RecordedStep(
@@ -318,14 +323,6 @@ def _reworded_guarantee(item: StatedGuarantee) -> StatedGuarantee:
             "assuming": tuple(assumption_in_words(assumption) for assumption in item.assumptions),
         }
     )
-
-
-def _stated_window(plan: Plan) -> StatedWindow | None:
-    windows, name = plan.policy.spec.budget.windows, plan.facts.release_window
-    if windows is None or name is None:
-        return None
-    start, before = windows.span(name)
-    return StatedWindow(name=name, start=start, before=before)
 
 
 def _spent_budget(plan: Plan) -> Iterator[SpentBudget]:

@@ -1,6 +1,7 @@
 """What is attacked, opened: a log, its file, a release folder or a packed release."""
 
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -95,24 +96,14 @@ def _naming_policy(error: LogError) -> LogError:
 
 def _of_folder(folder: Path, named: Path) -> OpenedLog:
     files = found_log(folder, named)
-    plan = _plan_in(folder)
+    # Neither is there where this version cannot read it.
+    plan: Plan | None = None
+    release: str | None = None
+    with suppress(VerificationFailed, ValidationError):
+        plan = Plan.model_validate_json(read_document(folder / PLAN_FILE))
+    with suppress(VerificationFailed):
+        envelope = read_envelope(read_document(folder / STATEMENT_FILE))
+        release = read_statement(envelope).predicate.release
     timeless = plan is not None and TIMESTAMPS not in plan.released
     log = read_log(files.path, timeless=timeless)
-    return OpenedLog(log, named.name, plan, _id_in(folder))
-
-
-def _plan_in(folder: Path) -> Plan | None:
-    """The plan; None where there is none that this version can read."""
-    try:
-        return Plan.model_validate_json(read_document(folder / PLAN_FILE))
-    except (VerificationFailed, ValidationError):
-        return None
-
-
-def _id_in(folder: Path) -> str | None:
-    """The id that the statement states; None where there is none that this version can read."""
-    try:
-        envelope = read_envelope(read_document(folder / STATEMENT_FILE))
-        return read_statement(envelope).predicate.release
-    except VerificationFailed:
-        return None
+    return OpenedLog(log, named.name, plan, release)
