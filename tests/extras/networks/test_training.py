@@ -17,7 +17,12 @@ Shapes = Lazily("cloakwork_extras.networks.training", "Shapes")
 train = Lazily("cloakwork_extras.networks.training", "train")
 
 TIMES = 60
-SHAPES = Shapes(((3, 2),))
+
+
+def shapes():
+    return Shapes(((3, 2),))
+
+
 DESCENT = Descent.of(times=TIMES, rate=0.5, norm=1.0, multiplier=0.5, denominator=250.0)
 SEEN = measured([("a", "good"), ("b", "bad"), ("a", "bad"), ("b", "good")], [200, 200, 50, 50])
 
@@ -31,11 +36,11 @@ def losses(tape, cases, step):
 
 def trained():
     """The weights after all steps."""
-    event = Repeated(times=TIMES, event=DESCENT.event(SHAPES.size, 1))
+    event = Repeated(times=TIMES, event=DESCENT.event(shapes().size, 1))
     kernel = kernel_of(SEEN, event, noise=reproducible(15))
     update = Adam(rate=0.1, times=TIMES)
     weights = train(
-        kernel, losses, SHAPES, SHAPES.initial(1), DESCENT, update, title="a test", delta=1e-5
+        kernel, losses, shapes(), shapes().initial(1), DESCENT, update, title="a test", delta=1e-5
     )
     return update.average(weights)
 
