@@ -1,13 +1,14 @@
-"""What times lost: figures by hand, and in the internal report of a release."""
+"""What times lost: figures and curves by hand, and in the internal report of a release."""
 
 from dataclasses import replace
 from datetime import timedelta
 
+import numpy as np
 import polars as pl
 import pytest
 
 from cloakwork import apply, load_policy, make_plan, publish, read_log
-from cloakwork.evaluation.times import TimeUtility, compare_times
+from cloakwork.evaluation.times import TimeUtility, compare_times, duration_curve, profile_curve
 from cloakwork.log.eventlog import TIMESTAMP
 from conftest import EXAMPLES, ROOT, hurried
 from contracts.sample_logs import BEGIN, log_of
@@ -71,3 +72,28 @@ def test_the_internal_report_says_what_times_lost(tmp_path):
     assert "Error of a time, mean" in inside
     for file in (tmp_path / "out").glob("*.*"):
         assert b"error_mean" not in file.read_bytes()
+
+
+def test_durations_lie_in_classes_of_a_power_of_ten():
+    """Below a second, a second to 1.78, ten seconds, and longer than a year."""
+    source = np.array([0.0, 1.0, 1.5, 10.0])
+    curve = duration_curve(source, np.array([1e9]))
+    assert curve.source[:6] == (0.25, 0.5, 0, 0, 0, 0.25)
+    assert sum(curve.source) == sum(curve.released) == 1
+    assert len(curve.source) == len(curve.released)
+    places = [place for place, _ in curve.marks]
+    assert places == sorted(places)
+    assert 0 < places[0] < places[-1] <= 1
+    # A mark stands where the class of its time begins.
+    assert places[0] == pytest.approx(1 / len(curve.source), abs=1e-4)
+    empty = duration_curve(np.zeros(0), np.zeros(0))
+    assert set(empty.source) == set(empty.released) == {0}
+
+
+def test_profiles_begin_on_monday():
+    """Hours of the week, or its days."""
+    curve = profile_curve(np.array([0, 0, 167]), np.array([1]), 168)
+    assert curve.source[0] == pytest.approx(2 / 3, abs=1e-6)
+    assert curve.released[1] == 1
+    assert curve.marks[0] == (0, "Mon")
+    assert len(profile_curve(np.array([6]), np.array([0]), 7).source) == 7

@@ -1,8 +1,11 @@
-"""Utility figures against their definitions, solved as linear programs, and on the edges of what a
-log may be.
-"""
+"""Figures of a release beside its source: by hand, in batches, and in the internal report."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,10 +16,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 import cloakwork
+from cloakwork import load_policy, make_plan
+from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW
 from cloakwork.base.progress import silent
 from cloakwork.errors import MechanismError
 from cloakwork.evaluation import control_flow, utility
+from cloakwork.evaluation import times as audited_times
 from cloakwork.evaluation.control_flow import (
     Histogram,
     absolute_log_difference,
@@ -27,16 +33,29 @@ from cloakwork.evaluation.control_flow import (
     relative_log_similarity,
     true_variants,
 )
-from cloakwork.evaluation.utility import KeptUtility, measured
+from cloakwork.evaluation.utility import (
+    ComparedLogs,
+    KeptUtility,
+    SeenLog,
+    Utility,
+    compared,
+    compared_columns,
+    days_from,
+    measured,
+    whole_log_utility,
+)
+from cloakwork.log import sample
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.noise import reproducible
+from cloakwork.plan.model import Plan, Step
 from cloakwork.publishing.from_plan import statement_of
-from cloakwork.report.html import internal_html
+from cloakwork.report.html import internal_html, lines
 from cloakwork.report.model import internal_report
 from cloakwork.run.run import Observer, Run
 from cloakwork.testing import run_mechanism
 from conftest import EXAMPLES, ROOT, SHARED, hurried
+from log_in_parts import LogInParts
 
 VARIANTS = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple)
 HISTOGRAMS = st.dictionaries(VARIANTS, st.integers(1, 9), min_size=1, max_size=5)
@@ -349,3 +368,190 @@ def test_figures_measured_elsewhere_are_met(name: str, epsilon: float) -> None:
     assert distance == pytest.approx(expected[1], rel=0.1, abs=1)
     assert cases == pytest.approx(expected[2], rel=0.1)
     assert true == pytest.approx(expected[3], rel=0.2)
+
+
+SMALL = 1500
+"""Events of a sample, where the log has 6,800."""
+
+
+@pytest.fixture(scope="module")
+def later(hospital: EventLog) -> EventLog:
+    """Every event some hours later than it was."""
+    moved = pl.col("time:timestamp") + pl.duration(hours=hospital.position_of_event)
+    return replace(hospital, events=hospital.events.with_columns(moved))
+
+
+def planned(policy: str = "kanon-dp-timestamps") -> Plan:
+    """The plan of a shipped policy."""
+    return make_plan(load_policy(ROOT / "policies" / f"{policy}.yaml"))
+
+
+def figures(source: Any, released: Any) -> Mapping[str, object]:
+    """As the internal report has them."""
+    return KeptUtility(planned(), silent).finished(source, released)
+
+
+def rounded(value: object) -> object:
+    """Nine digits of every number in it."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, Mapping):
+        return {key: rounded(each) for key, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def test_a_small_log_has_the_same_figures_in_batches(hospital: EventLog, later: EventLog) -> None:
+    """To the last digit that batches leave alone: sums of floats follow the order of cases."""
+    whole = figures(hospital, later)
+    parts = figures(LogInParts.evenly(hospital, 4), LogInParts.evenly(later, 3))
+    assert rounded(parts) == rounded(whole)
+
+
+def test_of_a_large_log_a_sample_is_compared_and_all_cases_are_counted(
+    hospital: EventLog, later: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report says so; the figures are close to those of the whole."""
+    whole = Utility.model_validate(figures(hospital, later))
+    monkeypatch.setattr(utility, "sampled_cases", partial(sample.sampled_cases, most_events=SMALL))
+    parts = LogInParts.evenly(hospital, 4), LogInParts.evenly(later, 3)
+
+    found = Utility.model_validate(figures(*parts))
+
+    assert len(found.notes) == 2
+    assert "of the source times and attributes are those of a random sample of" in found.notes[0]
+    assert found.source_cases == whole.source_cases
+    assert found.relative_log_similarity == whole.relative_log_similarity == 1.0
+    assert found.flow is not None and whole.flow is not None
+    counted = [(step.first, step.second, step.source, step.released) for step in found.flow.steps]
+    assert counted == [
+        (each.first, each.second, each.source, each.released) for each in whole.flow.steps
+    ]
+    assert found.whole_log is not None and whole.whole_log is not None
+    durations = found.whole_log.case_durations, whole.whole_log.case_durations
+    assert durations[0] == pytest.approx(durations[1], rel=0.5)
+
+
+def test_variants_are_those_of_the_sample_where_there_are_too_many(
+    hospital: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many may be new in each of the other cases as the sample has once."""
+    monkeypatch.setattr(utility, "sampled_cases", partial(sample.sampled_cases, most_events=SMALL))
+    seen = SeenLog.of(LogInParts.evenly(hospital, 4))
+    assert seen.counts_all and sum(seen.variants.values()) == hospital.cases.height
+    monkeypatch.setattr(utility, "MOST_VARIANTS", 10)
+    seen = SeenLog.of(LogInParts.evenly(hospital, 4))
+    assert not seen.counts_all
+    assert sum(seen.variants.values()) == seen.sample.log.cases.height < hospital.cases.height
+    assert "of the source all figures are those" in utility.sample_notes(seen, seen)[0]
+
+
+def moves_times() -> Step:
+    """The step of a plan that changes times alone."""
+    (step,) = [step for step in planned().steps if step.mechanism.startswith("timestamps/")]
+    return step
+
+
+def test_times_before_and_after_a_step_are_compared_batch_by_batch(
+    hospital: EventLog, later: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many batches as it takes; of a log that has no more, all of them."""
+    one, several, few = (KeptUtility(planned(), silent) for _ in range(3))
+    parts = LogInParts.evenly(hospital, 4), LogInParts.evenly(later, 4)
+    one.stepped(moves_times(), hospital, later)
+    several.stepped(moves_times(), *parts)
+    monkeypatch.setattr(audited_times, "MOST_EVENTS", 10)
+    few.stepped(moves_times(), *parts)
+
+    assert one.times is not None and several.times is not None and few.times is not None
+    assert several.times.events == one.times.events
+    assert several.times.error_median == one.times.error_median
+    assert not several.times.notes
+    assert few.times.events == parts[0].parts[0].events.height
+    assert few.times.notes == ("times were compared on a sample of 260 of 1,040 cases",)
+
+
+def test_what_goes_wrong_is_a_note(hospital: EventLog) -> None:
+    """The release is made, and does not depend on it."""
+    found = Utility.model_validate(figures(hospital, None))
+    assert "utility was not measured" in found.notes[0]
+    seen = KeptUtility(planned(), silent)
+    seen.stepped(moves_times(), hospital, None)  # type: ignore[arg-type]
+    assert seen.times is not None and "times were not compared" in seen.times.notes[0]
+
+
+def without_rewriting(plan: Plan) -> Plan:
+    """The plan without the steps that rewrite the control flow."""
+    steps = tuple(step for step in plan.steps if CONTROL_FLOW not in step.lineage.writes)
+    return plan.model_copy(update={"steps": steps})
+
+
+def test_what_the_plan_rewrites_is_compared() -> None:
+    """Kept attributes and times where cases are rewritten; never those under other names."""
+    log = read_log(EXAMPLES / "hospital.xes.gz")
+    plan = planned("kanon-with-generalised-attributes")
+    generalised = [item for item in plan.attributes if item.treatment == "generalise"]
+    assert generalised
+    assert compared_columns(plan, log) == ((), False)  # it keeps no other, and drops times
+    kept = tuple(item.model_copy(update={"treatment": "keep"}) for item in plan.attributes)
+    names, _ = compared_columns(plan.model_copy(update={"attributes": kept}), log)
+    assert {item.attribute for item in generalised} <= set(names)
+    assert compared_columns(planned("kanon-quasi-identifiers"), log) == ((), False)
+    assert compared_columns(planned("dp-control-flow"), log) == ((), False)
+    assert compared_columns(planned("kanon-dp-timestamps"), log)[1] is True
+    assert compared_columns(without_rewriting(planned("kanon-dp-timestamps")), log)[1] is False
+    assert whole_log_utility(planned("dp-control-flow"), log, log) is None
+
+
+def test_days_are_those_of_the_declared_grid() -> None:
+    """A grid of whole days shows weekdays alone, from the declared beginning of a day."""
+    epoch = datetime(2000, 1, 1, 23, tzinfo=UTC)
+    assert days_from(Facts(grid=timedelta(days=1), epoch=epoch)) == epoch
+    assert days_from(Facts(grid=timedelta(hours=1), epoch=epoch)) is None
+
+
+def test_figures_stand_in_the_report() -> None:
+    """Under names that an analyst understands; 0 where nothing was lost, above 0 where times
+    moved.
+    """
+    plan, log = planned("kanon-dp-timestamps"), read_log(EXAMPLES / "hospital.xes.gz")
+    same = Utility.model_validate(KeptUtility(plan, silent).finished(log, log))
+    shown = {line.name: line.value for line in lines(same)}
+    assert shown["Case durations"] == shown["Waiting times per step"] == "0"
+    assert shown["Hours of the week"] == "0"
+    later = log.events.with_columns(
+        pl.col("time:timestamp") + pl.duration(hours=log.position_of_event)
+    )
+    moved = replace(log, events=later)
+    found = Utility.model_validate(KeptUtility(plan, silent).finished(log, moved)).whole_log
+    assert found is not None
+    assert min(found.case_durations or 0, found.waiting_times or 0, found.hours_of_week or 0) > 0
+    assert found.pairs
+
+
+def test_the_graph_and_what_is_learned_stand_in_the_report() -> None:
+    """Of whatever rewrites the control flow."""
+    plan, log = planned("dp-control-flow"), read_log(EXAMPLES / "hospital.xes.gz")
+    found = Utility.model_validate(KeptUtility(plan, silent).finished(log, log))
+    assert found.flow is not None
+    assert all(step.source == step.released for step in found.flow.steps)
+    shown = {line.name: line.value for line in lines(found)}
+    assert float(shown["Next activity, learned from the release"]) > 0.7
+
+
+def test_a_step_that_changes_times_alone_is_drawn_as_well() -> None:
+    """Which activity follows which, durations and hours of both logs; no times where none are
+    released; what cannot be drawn is noted.
+    """
+    log = read_log(EXAMPLES / "hospital.xes.gz")
+    plan = planned("kanon-dp-timestamps")
+
+    of_times = plan.model_copy(update={"steps": plan.steps[-1:]})
+    seen = SeenLog.of(log)
+
+    drawn = compared(ComparedLogs(seen, seen, of_times))
+
+    assert drawn.learned is None
+    assert drawn.flow is not None and drawn.flow.source_share == drawn.flow.released_share
+    assert [curve.source == curve.released for curve in drawn.curves] == [True, True]
+    timeless = planned("kanon-control-flow").model_copy(update={"steps": ()})
+    assert compared(ComparedLogs(seen, seen, timeless)).curves == ()

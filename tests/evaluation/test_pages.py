@@ -1,7 +1,11 @@
-"""The page: nothing of it obeys a hostile name, and the picture shows the figures."""
+"""Pages and drawings of what evaluation finds."""
 
+import math
 import re
 from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
 
 from cloakwork.evaluation.comparison_model import (
     AttackBound,
@@ -10,7 +14,16 @@ from cloakwork.evaluation.comparison_model import (
     FigureSpread,
     SettingFigures,
 )
+from cloakwork.evaluation.dp_audit import AuditResult
+from cloakwork.evaluation.pairs import PairAudit
+from cloakwork.evaluation.risk_figures import (
+    ClaimedBound,
+    MembershipFigures,
+    MembershipGroup,
+    Share,
+)
 from cloakwork.report.comparison import comparison_html, picture
+from cloakwork.report.risk import audit_svg, membership_svg
 
 HOSTILE = "<script>alert(1)</script>\"'><svg onload=x>"
 
@@ -84,3 +97,45 @@ def test_bars_are_as_long_as_the_figures() -> None:
     assert first.low_x < found.kept_x + first.kept_width < first.high_x
     assert first.high_x <= found.kept_end
     assert "attack 1 in 4, control flow 0.80" in found.says
+
+
+def test_a_bound_of_nothing_is_drawn() -> None:
+    result = AuditResult(-math.inf, 1.0, 0.0, True, "no event", "neither way", (0, 0), 10, 0.9)
+    drawing = audit_svg("a < b", 1.0, [PairAudit("a & b", "f", result)])
+    assert "nothing seen" in "".join(ElementTree.fromstring(drawing).itertext())
+
+
+SHARE = Share(share=0.5, low=0.4, high=0.6)
+GROUP = MembershipGroup(
+    name="all", targets=7, area=SHARE, levels=(), curve=((0.0, 0.0), (0.01, 0.1), (1.0, 1.0))
+)
+
+
+def figures(claimed: ClaimedBound | None) -> MembershipFigures:
+    """A mechanism whose name is hostile."""
+    return MembershipFigures(
+        mechanism="<b>'&",
+        runs=20,
+        judged=10,
+        targets=7,
+        claimed=claimed,
+        epsilon_at_least=0.0,
+        groups=(GROUP,),
+    )
+
+
+@pytest.mark.parametrize("claimed", [None, ClaimedBound(epsilon=1.0, basis="published")])
+def test_a_line_for_each_group_and_one_for_the_claim(claimed: ClaimedBound | None) -> None:
+    """Names are escaped, and nothing lies outside of the picture."""
+    drawing = ElementTree.fromstring(membership_svg(figures(claimed)))
+    words = "".join(drawing.itertext())
+    assert "<b>'&" in words
+    assert ("most at epsilon 1, delta 0 (as published)" in words) == (claimed is not None)
+    dashed = [each for each in drawing.iter() if each.get("stroke-dasharray")]
+    assert len(dashed) == (2 if claimed else 0)
+    for path in drawing.iter("{http://www.w3.org/2000/svg}path"):
+        for place in path.get("d", "").replace("M", "L").split("L"):
+            for number in place.split():
+                if number.replace(".", "").isdigit():
+                    assert math.isfinite(float(number))
+                    assert 0 <= float(number) <= 800
