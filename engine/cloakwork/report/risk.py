@@ -225,7 +225,12 @@ def risk_page(report: RiskReport) -> str:
     return page(
         "risk.html",
         report=report,
-        tables=[(_HEADINGS[kind], kinds[kind]) for kind in _HEADINGS if kind in kinds],
+        # In the order of the headings; an attack without one comes last, by its own name.
+        tables=[
+            (_HEADINGS.get(kind, kind), kinds[kind])
+            for kind in dict.fromkeys([*_HEADINGS, *kinds])
+            if kind in kinds
+        ],
         groups=[each for each in report.attacks if each.groups_before is not None],
         width=_BAR,
         drawing=drawing,
