@@ -35,8 +35,9 @@ CLOAKWORK = (
 )
 FULL = (
     f"sys.path.insert(0, {str(ROOT / 'engine')!r})\nfrom pathlib import Path\n"
-    "from cloakwork.log.formats.xes import with_kinds_settled\n"
-    "from cloakwork.log.formats.xes_full import read_full"
+    "from cloakwork.log.formats.row_source import ReadRequest, collected\n"
+    "from cloakwork.log.formats.xes import XesSource\n"
+    "from cloakwork.log.formats.xes_full import full_chunks"
 )
 PM4PY = "from pm4py.objects.log.importer.xes import importer"
 SILENT = "{'show_progress_bar': False}"
@@ -57,7 +58,7 @@ READERS: dict[str, tuple[str, str, str]] = {
     ),
     "cloakwork, full parser": (
         FULL,
-        "with_kinds_settled(read_full, Path(path), None)",
+        "collected(XesSource([Path(path)], ReadRequest(), (full_chunks,)))",
         "log.events.height",
     ),
     "pm4py iterparse": _pm4py("ITERPARSE"),

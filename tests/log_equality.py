@@ -1,6 +1,17 @@
-"""Whether two event logs are the same, in every column, type, order and note."""
+"""Whether two event logs are the same, in every column, type, order and note; and logs by one
+reader of XES alone.
+"""
+
+from pathlib import Path
 
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats.row_source import ReadRequest, collected
+from cloakwork.log.formats.xes import XesReader, XesSource
+
+
+def read_by(reader: XesReader, path: Path) -> EventLog:
+    """A XES file as one of the two readers reads it; raises Declined where that is the fast one."""
+    return collected(XesSource((path,), ReadRequest(), (reader,)))
 
 
 def assert_same_log(expected: EventLog, actual: EventLog, *, notes: bool = True) -> None:

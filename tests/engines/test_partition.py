@@ -3,16 +3,14 @@
 import pickle
 from pathlib import Path
 
-import numpy as np
-import polars as pl
 import pytest
 
 from cloakwork.engines import partition as partitioning
 from cloakwork.engines.partition import partition
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.log.formats import read_log, write_log
+from cloakwork.log.formats.reading import open_rows
 from cloakwork.log.formats.row_source import ROW
-from cloakwork.log.formats.streams import open_rows
 from log.parts_of_logs import assert_same_log, put_together
 
 HOSPITAL = Path(__file__).parents[2] / "examples/logs/hospital.xes.gz"
@@ -106,16 +104,3 @@ def test_rows_of_the_ids_that_are_needed(path: Path, tmp_path: Path) -> None:
     rows = parted.files[0].read_rows(["1"])
     assert rows.columns == ["1", ROW]
     assert sorted(rows[ROW]) == list(range(parted.events))
-
-
-@pytest.mark.parametrize("parts", [1, 4])
-def test_a_log_in_memory_is_parted_too(log: EventLog, parts: int, tmp_path: Path) -> None:
-    """Cases go by their ids, those without one each for itself."""
-    ids = pl.Series([None if place % 3 == 0 else f"c{place // 2}" for place in range(9)])
-    some = log.keep_cases(np.arange(9))
-    some = EventLog(some.events, some.cases.with_columns(ids.alias(CASE_ID)), some.offsets)
-    parted = partition(open_rows(some), in_folder(tmp_path / "parts"), KEY, part_count=parts)
-    found = [parted.load(place) for place in range(len(parted))]
-    assert_same_log(some, put_together(found))
-    for value in ("c2", "c3"):
-        assert sum(value in part.cases[CASE_ID] for part in found) == 1

@@ -25,7 +25,7 @@ from cloakwork.ledger.ledger import Ledger
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.log.formats.options import InputOptions
-from cloakwork.log.formats.request import TableRequest
+from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.log.limits import Limits
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
@@ -45,7 +45,7 @@ from spark_session import missing, spark_session
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 LONG = "CLOAKWORK_RUNS" in os.environ
-REQUEST = TableRequest(
+REQUEST = ReadRequest(
     InputOptions(), None, frozenset(), ACTIVITY, TIMESTAMP, False, Limits(), "refuse"
 )
 SAMPLE = {"attributes/redact", "kanon/pretsa", "timestamps/laplace"}

@@ -12,8 +12,7 @@ from cloakwork.engines import workspace
 from cloakwork.engines.partition import partition
 from cloakwork.engines.workspace import Workspace, work_home, writing_to
 from cloakwork.errors import OutputError
-from cloakwork.log.formats.reading import read_log
-from cloakwork.log.formats.streams import open_rows
+from cloakwork.log.formats.reading import open_rows, read_log
 from conftest import EXAMPLES
 
 

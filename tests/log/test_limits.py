@@ -12,7 +12,7 @@ import pytest
 import cloakwork
 from cloakwork.errors import LogError
 from cloakwork.log.formats import read_log
-from cloakwork.log.formats.xml_feed import Feeder
+from cloakwork.log.formats.xes_full import Feeder
 from cloakwork.log.limits import Limits, current_limits, parse_limits
 
 XES = (

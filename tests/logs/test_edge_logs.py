@@ -7,11 +7,9 @@ import yaml
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log
-from cloakwork.log.formats.xes import with_kinds_settled
-from cloakwork.log.formats.xes_fast import read_fast
-from cloakwork.log.formats.xes_full import read_full
-from cloakwork.log.formats.xes_markup import Declined
-from log_equality import assert_same_log
+from cloakwork.log.formats.xes_fast import Declined, fast_chunks
+from cloakwork.log.formats.xes_full import full_chunks
+from log_equality import assert_same_log, read_by
 
 EDGE = Path(__file__).parent / "edge"
 EXPECTED = yaml.safe_load((EDGE / "expected.yaml").read_text("utf-8"))
@@ -64,12 +62,12 @@ def test_edge_file_is_read_as_expected(name: str) -> None:
 @pytest.mark.parametrize("name", XES)
 def test_both_readers_agree_on_every_edge_file(name: str) -> None:
     """The fast reader gives what the full parser gives, or declines, as written down."""
-    full = with_kinds_settled(read_full, EDGE / name, None)
+    full = read_by(full_chunks, EDGE / name)
     if EXPECTED[name]["reader"] == "fast":
-        assert_same_log(full, with_kinds_settled(read_fast, EDGE / name, None))
+        assert_same_log(full, read_by(fast_chunks, EDGE / name))
     else:
         with pytest.raises(Declined):
-            with_kinds_settled(read_fast, EDGE / name, None)
+            read_by(fast_chunks, EDGE / name)
 
 
 def test_a_multi_byte_character_lies_across_byte_4096() -> None:

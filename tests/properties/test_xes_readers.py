@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log, write_log, xes_fast
-from cloakwork.log.formats.xes import read_xes, with_kinds_settled
-from cloakwork.log.formats.xes_fast import read_fast
-from cloakwork.log.formats.xes_full import read_full
-from cloakwork.log.formats.xes_markup import Declined
-from log_equality import assert_same_log
+from cloakwork.log.formats.xes_fast import Declined, fast_chunks
+from cloakwork.log.formats.xes_full import full_chunks
+from log_equality import assert_same_log, read_by
 
 SETTINGS = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -114,11 +112,11 @@ def _both(path: Path) -> tuple[EventLog | None, EventLog | LogError]:
     refuses.
     """
     try:
-        fast = with_kinds_settled(read_fast, path, None)
+        fast = read_by(fast_chunks, path)
     except (Declined, LogError):
         fast = None
     try:
-        return fast, with_kinds_settled(read_full, path, None)
+        return fast, read_by(full_chunks, path)
     except LogError as refusal:
         return fast, refusal
 
@@ -278,8 +276,8 @@ def test_what_is_written_as_xes_is_read_back(log: EventLog, tmp_path: Path) -> N
     path = tmp_path / "log.xes"
     write_log(log, path, "xes")
     if log.cases.height:
-        with_kinds_settled(read_fast, path, None)
-    back = read_xes(path)
+        read_by(fast_chunks, path)
+    back = read_log(path)
     order = log.events.columns
     assert sorted(order) == sorted(back.events.columns)
     assert_same_log(log, EventLog(back.events.select(order), back.cases, back.offsets))

@@ -20,7 +20,6 @@ from cloakwork.base.naming import values_of
 from cloakwork.base.progress import Pace, say
 from cloakwork.engines.workspace import writing_to
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.formats.flat import text_bytes
 from cloakwork.log.formats.row_source import (
     PLACE,
     ROW,
@@ -29,6 +28,8 @@ from cloakwork.log.formats.row_source import (
     ReadAgain,
     RowSource,
     joined_findings,
+    joined_rows,
+    text_bytes,
 )
 
 EVENTS_A_PART: Final = 250_000
@@ -60,12 +61,12 @@ class CaseFile:
     def read_rows(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Its rows; of them ``columns`` and ``ROW``, or all."""
         requested = None if columns is None else [*columns, ROW]
-        return _joined([rows for rows in self._tables(0, requested) if rows is not None])
+        return joined_rows([rows for rows in self._tables(0, requested) if rows is not None])
 
     def read_cases(self) -> pl.DataFrame | None:
         """Its cases, where the source says more of them than rows do."""
         found = [cases for cases in self._tables(1, None) if cases is not None]
-        return _joined(found) if found else None
+        return joined_rows(found) if found else None
 
     def written_at_once(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame | None]]:
         """Rows and their cases, one time of writing after the other."""
@@ -74,7 +75,7 @@ class CaseFile:
             self._tables(1, None),
             strict=True,
         ):
-            yield _joined([] if rows is None else [rows]), cases
+            yield joined_rows([] if rows is None else [rows]), cases
 
     def _tables(self, first: int, columns: list[str] | None) -> Iterator[pl.DataFrame | None]:
         """Every other one, the ``first`` of them at first; None where there is nothing."""
@@ -289,9 +290,7 @@ def _of_part(grouped: Sequence[_Grouped], place: int) -> pl.DataFrame:
         for each in grouped
     ]
     held = [piece for piece in pieces if piece.height]
-    if not held:
-        return pl.DataFrame()
-    return pl.concat(held, how="diagonal", rechunk=True) if len(held) > 1 else held[0]
+    return joined_rows(held) if held else pl.DataFrame()
 
 
 def _keys(table: pl.DataFrame, case_id: str | None) -> pl.Series:
@@ -310,9 +309,3 @@ def _append(file: io.BufferedWriter, table: pl.DataFrame) -> int:
     if table.height:
         table.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
     return file.tell()
-
-
-def _joined(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    if not tables:
-        return pl.DataFrame(schema={ROW: pl.Int64, PLACE: pl.Int64})
-    return pl.concat(tables, how="diagonal") if len(tables) > 1 else tables[0]

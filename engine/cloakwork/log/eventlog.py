@@ -126,7 +126,7 @@ class EventLog:
         ``case_of``: int64, shape (events,); the row of ``cases`` that each event belongs to. An
         event without a time keeps its place behind the event before it in the file.
         """
-        order = _time_order(case_of, events)
+        order = time_order(case_of, events.get_column(TIMESTAMP, default=None))
         if order is not None:
             events, case_of, source = events[order], case_of[order], source.for_rows(events=order)
         counts = np.bincount(case_of, minlength=cases.height)
@@ -343,24 +343,24 @@ def _without_zone(frame: pl.DataFrame) -> int:
     return int(times.count())
 
 
-def _time_order(case_of: Ints, events: pl.DataFrame) -> Ints | None:
-    """The stable permutation that sorts by case, then time; None when the rows already are in
-    order.
+def time_order(case_of: Ints, times: pl.Series | None) -> Ints | None:
+    """The stable order of events by case and, inside a case, by time: int64, shape (events,); None
+    where they are in order. ``case_of`` as of ``EventLog.build``; ``times``: None for no times.
     """
     if len(case_of) == 0:
         return None
     is_grouped = not (np.diff(case_of) < 0).any()
     by_case = np.arange(len(case_of)) if is_grouped else np.argsort(case_of, kind="stable")
-    if TIMESTAMP not in events.columns:
+    if times is None:
         return None if is_grouped else by_case
     cases = case_of[by_case]
-    times = _filled_times(events[TIMESTAMP].cast(TIME_TYPE).to_physical()[by_case], cases)
+    filled = _filled_times(times.cast(TIME_TYPE).to_physical()[by_case], cases)
     same_case = np.diff(cases) == 0
-    goes_back = times[1:] < times[:-1]
+    goes_back = filled[1:] < filled[:-1]
     if not (same_case & goes_back).any():
         return None if is_grouped else by_case
     # lexsort is stable, and sorts by its last key first.
-    return np.asarray(by_case[np.lexsort((times, cases))], np.int64)
+    return np.asarray(by_case[np.lexsort((filled, cases))], np.int64)
 
 
 def _filled_times(times: pl.Series, cases: Ints) -> Ints:
@@ -404,4 +404,5 @@ __all__ = [
     "EventLog",
     "joined_batches",
     "log_of_table",
+    "time_order",
 ]

@@ -7,6 +7,7 @@ above what event logs hold; each refusal names the limit and how to raise it.
 import os
 import re
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Final, Literal
 
 from cloakwork.base.errors import LogError
@@ -93,15 +94,30 @@ def parse_limits(text: str) -> Limits:
     return replace(Limits(), **changed)
 
 
+def refuse_unpacked(path: Path, unpacked: int, packed: int, limits: Limits, said: str) -> None:
+    """Raise ``LogError`` where a file of ``packed`` bytes holds more than it may; ``said``: what it
+    does, as in "the gzip file unpacks to".
+    """
+    if unpacked > limits.unpacked_size:
+        raise LogError(
+            path,
+            f"the file holds more than {size_text(limits.unpacked_size)}, the limit",
+            hint=raising("unpacked-size", 2 * limits.unpacked_size),
+        )
+    if unpacked > max(RATIO_FROM, limits.unpack_ratio * packed):
+        raise LogError(
+            path,
+            f"{said} more than {limits.unpack_ratio} times its size, the limit",
+            hint=raising("unpack-ratio", 1100),
+        )
+
+
 def raising(limit: str, least: int) -> str:
     """The remedy that refusals name: ``limit`` as users write it, and a value that may do."""
-    return f"if you trust the file, set {ENVIRONMENT}={limit}={_parsable_size(least)}"
-
-
-def _parsable_size(size: int) -> str:
-    """A number as ``parse_limits`` reads it."""
-    text = size_text(size)
-    return str(size) if text.endswith("bytes") else text.replace(" ", "")
+    text = size_text(least)
+    # A number as ``parse_limits`` reads it.
+    parsable = str(least) if text.endswith("bytes") else text.replace(" ", "")
+    return f"if you trust the file, set {ENVIRONMENT}={limit}={parsable}"
 
 
 def _fit_for_a_line(text: str) -> str:

@@ -1,11 +1,11 @@
 """Reading a log as its policy says, and which engine it is worked on by."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from zipfile import is_zipfile
 
 import polars as pl
@@ -17,10 +17,9 @@ from cloakwork.engines.executors import Executor, InThisProcess, Processes
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.formats.options import ROW_NUMBER, InputOptions
-from cloakwork.log.formats.reading import read_log
-from cloakwork.log.formats.row_source import RowSource
+from cloakwork.log.formats.reading import open_rows, read_log
+from cloakwork.log.formats.row_source import ReadRequest, RowSource
 from cloakwork.log.formats.source import format_by_suffix
-from cloakwork.log.formats.streams import open_rows
 from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan
@@ -46,32 +45,30 @@ def read_under(
     """The log at ``path``, read as ``spec.input`` and the roles of ``policy`` say; ``columns`` go
     before its own. Arguments and errors as of ``read_log``.
     """
-    return read_log(
-        path,
-        columns=columns,
-        keep=keep,
-        on_excess=on_excess,
-        **_as_declared(policy),
-    )
+    request = request_under(policy, columns=columns, keep=keep, on_excess=on_excess)
+    return read_log(path, request=request)
 
 
-def rows_under(
+def request_under(
     policy: Policy,
-    path: str | Path,
     *,
     columns: Mapping[str, str] | None = None,
     keep: Callable[[str], bool] | None = None,
     on_excess: OnExcess = "refuse",
-) -> RowSource:
-    """The rows of the log at ``path``, to be read in one pass and little memory, as ``read_under``
-    would read it all.
-    """
-    return open_rows(
-        path,
+) -> ReadRequest:
+    """What ``policy`` says of reading; other arguments as of ``read_under``."""
+    unit = policy.spec.unit
+    of_unit = {unit.attribute} if unit.attribute else frozenset[str]()
+    return ReadRequest(
+        options=policy.spec.input,
         columns=columns,
         keep=keep,
+        text=of_unit if policy.spec.input is not None else frozenset(),
+        varying=of_unit if unit.on_conflict == "split" else frozenset(),
+        case_id=policy.attribute_with("case-id") or CASE_ID,
+        activity=policy.attribute_with("control-flow") or ACTIVITY,
+        timestamp=policy.attribute_with("timestamp") or TIMESTAMP,
         on_excess=on_excess,
-        **_as_declared(policy),
     )
 
 
@@ -83,34 +80,7 @@ def is_log_file(source: EventLog | str | Path) -> bool:
     return path.is_file() and (format_by_suffix(path) is not None or not is_zipfile(path))
 
 
-class _Declared(TypedDict):
-    """What a policy says of reading."""
-
-    options: InputOptions | None
-    text: Collection[str]
-    case_id: str
-    activity: str
-    timestamp: str
-    varying: Collection[str]
-
-
-def _as_declared(policy: Policy) -> _Declared:
-    unit = policy.spec.unit
-    return _Declared(
-        options=policy.spec.input,
-        text={unit.attribute} if unit.attribute and policy.spec.input is not None else set(),
-        case_id=policy.attribute_with("case-id") or CASE_ID,
-        activity=policy.attribute_with("control-flow") or ACTIVITY,
-        timestamp=policy.attribute_with("timestamp") or TIMESTAMP,
-        varying={unit.attribute} if unit.attribute and unit.on_conflict == "split" else set(),
-    )
-
-
-def log_in_memory(
-    policy: Policy,
-    table: object,
-    columns: Mapping[str, str] | None,
-) -> EventLog:
+def log_in_memory(policy: Policy, table: object, columns: Mapping[str, str] | None) -> EventLog:
     """The log of a table of polars or pandas, its columns named as ``read_under`` would; of
     ``spec.input`` nothing else counts there. LogError for what is no table, or lacks a column.
     """
@@ -258,21 +228,10 @@ class Reading:
     keep: Callable[[str], bool] | None
     on_excess: OnExcess
 
-    def log(self, policy: Policy, path: str | Path) -> EventLog:
-        """The log at ``path``, read at once."""
-        return read_under(
+    def under(self, policy: Policy) -> ReadRequest:
+        """What is asked of a reader under ``policy``."""
+        return request_under(
             policy,
-            path,
-            columns=self.columns,
-            keep=self.keep,
-            on_excess=self.on_excess,
-        )
-
-    def rows(self, policy: Policy, path: str | Path) -> RowSource:
-        """Its rows, to be read in little memory."""
-        return rows_under(
-            policy,
-            path,
             columns=self.columns,
             keep=self.keep,
             on_excess=self.on_excess,
@@ -334,7 +293,7 @@ def _choice_of_file(
     policy = plan.policy
     named = engine_name(name)
     if named == "memory":
-        return Choice(MemoryEngine(), reading.log(policy, path))
+        return Choice(MemoryEngine(), read_log(path, request=reading.under(policy)))
     if named not in (None, "local"):
         return Choice(
             *registered_engine(named).opened(
@@ -344,12 +303,12 @@ def _choice_of_file(
                 reading,
             )
         )
-    rows = reading.rows(policy, path)
+    rows = open_rows(path, request=reading.under(policy))
     if named == "local":
         return Choice(local_engine(), rows)
     events = _expected_events(rows, Path(path))
     if events <= IN_MEMORY or needs_all_cases(plan, catalogue()):
-        return Choice(MemoryEngine(), reading.log(policy, path))
+        return Choice(MemoryEngine(), read_log(path, request=reading.under(policy)))
     because = f"about {events:,} events: worked on in batches on disk (engine local)"
     return Choice(local_engine(), rows, because)
 

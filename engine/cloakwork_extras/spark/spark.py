@@ -21,8 +21,14 @@ from cloakwork.engines.batched import BatchedEngine, LocalEngine
 from cloakwork.engines.workspace import WORK_FOLDER, Workspace
 from cloakwork.log.eventlog import EventLog, notes_on_cases
 from cloakwork.log.formats.column_names import ColumnNames
-from cloakwork.log.formats.flat import FileTable, log_of_file, within_value_size
-from cloakwork.log.formats.request import TableRequest
+from cloakwork.log.formats.row_source import ReadRequest, collected
+from cloakwork.log.formats.tables import (
+    OVERSIZED,
+    FileTable,
+    TableSource,
+    counted_notes,
+    texts_within,
+)
 from cloakwork.log.table import row_place
 from cloakwork.mechanisms.steps import Aggregate
 from cloakwork_extras.spark.spark_rows import PLACE, ROW, SparkSource, case_id_column, rows_of
@@ -135,7 +141,7 @@ class BatchMaking:
 
     label: str
     names: ColumnNames
-    request: TableRequest
+    request: ReadRequest
     as_text: frozenset[str]
     prepare: Callable[[EventLog], EventLog]
     seen: Aggregate
@@ -154,11 +160,12 @@ class BatchMaking:
         if (numbers.diff(null_behavior="drop") == 0).any():
             raise _not_numbered(self.label)
         path, request = Path(self.label), self.request
-        limited, notes = within_value_size(
-            path, self._columns(frame), request.limits, request.on_excess
+        limited, oversized = texts_within(
+            path, self._columns(frame), request.bounds, request.on_excess
         )
-        table = FileTable(path, limited, lambda row: int(numbers[row]) + 1, notes)
-        log = log_of_file(table, self.names, request)
+        table = FileTable(path, limited, lambda row: int(numbers[row]) + 1)
+        notes = counted_notes((oversized, OVERSIZED))
+        log = collected(TableSource(table, self.names, request, notes))
         found = {
             name: int(numbers[int(place.removeprefix("row ")) - 1])
             for name, place in log.source.conflicts.items()

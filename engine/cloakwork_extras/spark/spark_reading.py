@@ -1,16 +1,17 @@
 """What Spark is to read, as a policy says."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from cloakwork.base.errors import CloakworkError, LogError
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats.options import ROW_NUMBER, InputOptions
 from cloakwork.log.formats.reading import asked_of
 from cloakwork.log.limits import OnExcess
 from cloakwork.policy.model import Policy
-from cloakwork.run.reading import Reading
+from cloakwork.run.reading import Reading, request_under
 from cloakwork_extras.spark.spark import SparkEngine, spark_engine
 from cloakwork_extras.spark.spark_rows import (
     TABLE_PREFIX,
@@ -92,22 +93,8 @@ def spark_source(
     options = options.model_copy(update={"columns": others})
     if options.format is None:
         options = options.model_copy(update={"format": "parquet"})
-    unit = policy.spec.unit
-    varies = unit.attribute is not None and unit.on_conflict == "split"
-    form, request = asked_of(
-        Path(label),
-        options=options,
-        columns=given,
-        keep=keep,
-        text={unit.attribute} if unit.attribute and policy.spec.input is not None else set(),
-        case_id=policy.attribute_with("case-id") or CASE_ID,
-        activity=policy.attribute_with("control-flow") or ACTIVITY,
-        timestamp=policy.attribute_with("timestamp") or TIMESTAMP,
-        varying={unit.attribute} if varies and unit.attribute else set(),
-        timeless=False,
-        limits=None,
-        on_excess=on_excess,
-    )
+    asked = request_under(policy, columns=given, keep=keep, on_excess=on_excess)
+    form, request = asked_of(Path(label), Path(label), replace(asked, options=options))
     if form != "parquet":
         raise LogError(
             label,

@@ -14,7 +14,7 @@ from cloakwork.base.errors import LogError
 from cloakwork.base.naming import CASE_ID
 from cloakwork.base.text import shown
 from cloakwork.log.formats.column_names import MEANING, ColumnNames, column_names
-from cloakwork.log.formats.request import TableRequest
+from cloakwork.log.formats.row_source import ReadRequest
 from cloakwork.log.limits import raising
 from cloakwork_extras.spark.spark_tasks import in_one_line
 
@@ -62,7 +62,7 @@ class SparkSource:
     """
 
     location: "str | Path | DataFrame"
-    request: TableRequest
+    request: ReadRequest
     row: str | None = None
 
     @property
@@ -140,7 +140,7 @@ def rows_of(session: "SparkSession", source: SparkSource) -> SparkRows:
         given = _table(session, source)
         header = [name for name in given.columns if name.strip()]
     _require_distinct(label, header)
-    limits = source.request.limits
+    limits = source.request.bounds
     if len(header) > limits.attributes:
         said = f"the table has {len(header):,} columns, the limit is {limits.attributes:,}"
         raise LogError(label, said, hint=raising("attributes", len(header)))

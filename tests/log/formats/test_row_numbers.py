@@ -10,7 +10,7 @@ from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import read_log
 from cloakwork.log.formats.options import InputOptions
-from cloakwork.log.formats.streams import open_rows
+from cloakwork.log.formats.reading import open_rows
 from log.parts_of_logs import assert_same_log, put_together
 
 COLUMNS = {"row": "line"}

@@ -11,16 +11,16 @@ from cloakwork.engines.partition import partition
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.formats import (
-    csv_blocks,
-    folders,
-    parquet_stream,
+    csv_records,
+    parquet,
     read_log,
+    source,
     xes_fast,
     xes_full,
-    xes_stream,
+    xes_values,
 )
 from cloakwork.log.formats.options import InputOptions
-from cloakwork.log.formats.streams import open_rows
+from cloakwork.log.formats.reading import open_rows
 from cloakwork.log.limits import current_limits
 from log.parts_of_logs import assert_same_log, put_together
 
@@ -40,10 +40,10 @@ DAY = "2024-01-01T00:00:00Z"
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read in chunks of a few rows."""
-    monkeypatch.setattr(csv_blocks, "_BLOCK", 90)
-    monkeypatch.setattr(parquet_stream, "CELLS", 1)
-    monkeypatch.setattr(parquet_stream, "LEAST_ROWS", 3)
-    monkeypatch.setattr(xes_stream, "MOST_ROWS", 2)
+    monkeypatch.setattr(csv_records, "BLOCK", 90)
+    monkeypatch.setattr(parquet, "CELLS", 1)
+    monkeypatch.setattr(parquet, "LEAST_ROWS", 3)
+    monkeypatch.setattr(xes_values, "MOST_ROWS", 2)
     monkeypatch.setattr(xes_fast, "CHUNK", 700)
     monkeypatch.setattr(xes_full, "_CHUNK", 200)
 
@@ -352,9 +352,9 @@ def test_a_folder_of_too_many_files_is_not_listed_to_its_end(
     """It may hold millions, and is refused by the first that is too many."""
     for number in range(5):
         (tmp_path / f"{number}.csv").write_text(f"{HEAD}\n1,a,{DAY}\n")
-    monkeypatch.setattr(folders, "_MOST_FILES", 5)
-    assert len(folders.files_of(tmp_path)) == 5
-    monkeypatch.setattr(folders, "_MOST_FILES", 3)
+    monkeypatch.setattr(source, "_MOST_FILES", 5)
+    assert len(source.files_of(tmp_path)) == 5
+    monkeypatch.setattr(source, "_MOST_FILES", 3)
     with pytest.raises(LogError, match="holds more than 3 files, the limit"):
         read_log(tmp_path)
 
@@ -377,7 +377,7 @@ def test_rows_are_counted_from_the_beginning_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """About as many as there are, once a first part was read: by that an engine is chosen."""
-    monkeypatch.setattr(csv_blocks, "_BLOCK", 20_000)
+    monkeypatch.setattr(csv_records, "BLOCK", 20_000)
     path = tmp_path / "log.csv"
     lines = [f"case {row % 977},a {row % 13},2024-03-01T10:00:00Z" for row in range(20_000)]
     path.write_text("\n".join(["case,activity,time", *lines]))
@@ -393,7 +393,7 @@ def test_texts_behind_a_dictionary_are_cut_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A few bytes of Parquet can stand for any number of long texts."""
-    monkeypatch.setattr(parquet_stream, "_SLICE_BYTES", 10_000)
+    monkeypatch.setattr(parquet, "_SLICE_BYTES", 10_000)
     path = tmp_path / "log.parquet"
     frame = pl.DataFrame(
         {"case:concept:name": ["1"] * 500, "concept:name": ["a" * 1_000] * 500}

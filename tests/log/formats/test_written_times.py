@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.log.formats.time_faults import candidate_formats
-from cloakwork.log.formats.written_times import WrittenTimes
+from cloakwork.log.formats.written_times import WrittenTimes, candidate_formats
 
 FORMS = (
     "%d.%m.%Y %H:%M",

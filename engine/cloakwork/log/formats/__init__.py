@@ -10,24 +10,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cloakwork.log.formats.annotation import Attribute, Extension, read_annotations
     from cloakwork.log.formats.detect import DetectedInput, detect_input, examine_input
     from cloakwork.log.formats.options import InputOptions
-    from cloakwork.log.formats.reading import read_log
+    from cloakwork.log.formats.reading import read_log, write_log
+    from cloakwork.log.formats.row_source import ReadRequest
     from cloakwork.log.formats.source import Format
-    from cloakwork.log.formats.writing import write_log
+    from cloakwork.log.formats.xes_write import Attribute, Extension, read_annotations
 
 _HOMES = {
-    "Attribute": "annotation",
+    "Attribute": "xes_write",
     "DetectedInput": "detect",
-    "Extension": "annotation",
+    "Extension": "xes_write",
     "Format": "source",
     "InputOptions": "options",
+    "ReadRequest": "row_source",
     "detect_input": "detect",
     "examine_input": "detect",
-    "read_annotations": "annotation",
+    "read_annotations": "xes_write",
     "read_log": "reading",
-    "write_log": "writing",
+    "write_log": "reading",
 }
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Extension",
     "Format",
     "InputOptions",
+    "ReadRequest",
     "detect_input",
     "examine_input",
     "read_annotations",

@@ -12,7 +12,7 @@ from cloakwork.base.errors import LogError
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
 from cloakwork.base.text import shown
 from cloakwork.log.formats.options import ROW_NUMBER
-from cloakwork.log.formats.request import TableRequest
+from cloakwork.log.formats.row_source import ReadRequest
 
 _OTHER_CASE_PREFIX: Final = "CASE_"
 _COMMON: Final = {
@@ -65,14 +65,14 @@ class ColumnNames:
         return [*self.kept] if self.row_number is None else [*self.kept, self.row_number]
 
 
-def column_names(path: Path, header: Sequence[str], request: TableRequest) -> ColumnNames:
+def column_names(path: Path, header: Sequence[str], request: ReadRequest) -> ColumnNames:
     """Find what is asked for in ``header``: as the options say, by standard or else common names.
 
     Where another attribute than the standard one is the activity or the timestamp, the standard one
     need not be there. ``timeless``: a table without a column called ``time:timestamp`` has no
     times. ``LogError`` when one is missing.
     """
-    requested = dict(request.options.columns)
+    requested = dict(request.written.columns)
     row_number = requested.pop(ROW_NUMBER, None)
     if row_number is not None:
         _require_column(path, ROW_NUMBER, row_number, header)
@@ -99,9 +99,9 @@ def column_names(path: Path, header: Sequence[str], request: TableRequest) -> Co
     return ColumnNames(kept, tuple(notes), mapped, row_number)
 
 
-def _required(header: Sequence[str], request: TableRequest) -> Iterator[str]:
+def _required(header: Sequence[str], request: ReadRequest) -> Iterator[str]:
     """The standard attributes that a column must hold."""
-    requested = request.options.columns
+    requested = request.written.columns
     yield CASE_ID
     if request.activity == ACTIVITY or ACTIVITY in requested:
         yield ACTIVITY
@@ -126,7 +126,7 @@ def _require_column(path: Path, full: str, name: str, header: Sequence[str]) -> 
 
 
 def _require_roles(
-    path: Path, kept: Mapping[str, str], header: Sequence[str], request: TableRequest
+    path: Path, kept: Mapping[str, str], header: Sequence[str], request: ReadRequest
 ) -> None:
     """Refuse a table without the column that another attribute than a standard one stands for."""
     timestamp = None if request.timeless else request.timestamp

@@ -2,8 +2,8 @@
 if all of it does.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,91 +15,155 @@ from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import first_line
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.formats.column_layout import round_trips
 from cloakwork.log.formats.column_names import column_names, require_own_names
-from cloakwork.log.formats.csv_grammar import CsvFault, Records, find_records, split_fields
-from cloakwork.log.formats.encodings import decoded
-from cloakwork.log.formats.flat import (
+from cloakwork.log.formats.csv_records import (
+    BOM,
+    CORRECTION,
+    CsvBlocks,
+    CsvFault,
+    Records,
+    find_records,
+    split_fields,
+)
+from cloakwork.log.formats.options import InputOptions
+from cloakwork.log.formats.row_source import RawChunk, Reader, ReadRequest
+from cloakwork.log.formats.source import LogStream, empty_file, open_output
+from cloakwork.log.formats.tables import (
     FileTable,
+    TableAssembler,
+    TableEvidence,
+    TwoValues,
     counted_notes,
     flat_table,
-    log_of_file,
-    within_value_size,
+    require_same_columns,
+    texts_within,
 )
-from cloakwork.log.formats.output import open_output
-from cloakwork.log.formats.request import TableRequest
-from cloakwork.log.formats.source import LogStream, empty_file
 from cloakwork.log.limits import Limits, raising
-from cloakwork.log.times import parse_times
 
-_SEPARATORS: Final = ",;\t"
-BOM: Final = b"\xef\xbb\xbf"
-_IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
-_ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
-_TRUTHS: Final = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 _DECIMAL_COMMA: Final = r"^-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+),[0-9]+$"
 """Thousands in groups or not. ``007,5`` is no number; ``1.234`` may be a code like ``12.5``."""
 
 _POINTS_ALONE: Final = r"^-?[0-9]+(?:\.[0-9]+)+$"
 
-_PROBED: Final = 32
-CORRECTION: Final = "correct that line, or export the file again"
 
+class CsvSource:
+    """CSV files of one set of columns, in this order; packed by gzip or not. Each has one header,
+    and one record an event; ``,``, ``;`` or tab between fields, unless the options say otherwise.
 
-def read_csv(path: Path, request: TableRequest) -> EventLog:
-    """Read a CSV file, packed by gzip or not: one header, one record an event; ``,``, ``;`` or tab
-    between fields, unless the options say otherwise.
-
-    ``csv_grammar`` says what a record is. Only the empty field is missing; ``NA`` and the like are
-    values. ``LogError`` with its line for a file that is no such table.
+    ``csv_records`` says what a record is. Only the empty field is missing; ``NA`` and the like are
+    values.
     """
-    limits, options = request.limits, request.options
-    with LogStream(path, limits) as stream:
-        data = decoded(path, stream.read_all(), options.encoding)
-    if not data.strip():
-        raise empty_file(path)
-    separator = options.delimiter or most_frequent_separator(data)
-    try:
-        found = find_records(data, separator)
-    except CsvFault as fault:
-        raise LogError(
-            path, f"the table cannot be read ({fault})", line=fault.line, hint=CORRECTION
-        ) from None
-    header = read_header(path, found, separator, limits)
-    named = [name for name in header if name.strip()]
-    names = column_names(path, named, request)
-    table, rows = read_table(path, found, separator, header)
 
-    def line_of(row: int) -> int:
-        return found.line(int(rows[row]))
+    def __init__(self, files: Sequence[Path], request: ReadRequest) -> None:
+        self._files, self._request = tuple(files), request
+        self._bytes_read = 0
+        self._header: list[str] = []
+        self._evidence: TableEvidence | None = None
+        self._first_rows: list[int] = []
+        self._blank_lines = self._unnamed = 0
 
-    kept = table[list(names.kept)]
-    checked, oversized = within_value_size(path, kept, limits, request.on_excess, line_of)
-    free = [name for name, full in names.kept.items() if full not in request.spelt]
-    as_text: set[str] = set()
-    if options.decimal == ",":
-        # With a decimal comma ``1.234`` is a code, or a thousand: no number to be inferred.
-        as_text = {name for name in free if has_points_alone(values_of(checked, name))}
-        checked = with_decimal_points(checked, free)
-    typed, exact, texts = infer_types(checked, [name for name in free if name not in as_text])
-    exact |= as_text
-    blank_lines = int(found.blank.sum()) if len(header) > 1 else 0
-    notes = counted_notes(
-        (len(header) - len(named), "columns without a name, left out"),
-        (blank_lines, "blank lines, left out"),
-    )
-    numbers = None if names.row_number is None else values_of(table, names.row_number)
-    read = FileTable(
-        path,
-        typed,
-        line_of,
-        (*notes, *oversized),
-        texts,
-        frozenset(exact),
-        numbers=numbers,
-    )
-    return log_of_file(read, names, request)
+    def expected_rows(self) -> int:
+        """About how many rows there are."""
+        if self._evidence is None or not self._bytes_read:
+            return 0
+        size = sum(path.stat().st_size for path in self._files)
+        return self._evidence.rows * max(1, size) // self._bytes_read
+
+    def chunks(self, *, at_once: bool = False) -> Iterator[RawChunk]:
+        """The rows of all files. ``LogError`` with its line for a file that is no such table."""
+        self._evidence = None
+        self._first_rows, self._blank_lines = [], 0
+        before = 0
+        for path in self._files:
+            with LogStream(path, self._request.bounds) as stream:
+                blocks = CsvBlocks(stream, self._request.written)
+                header: list[str] = []
+                first_row = 0
+                for found in blocks:
+                    if not header:
+                        header = read_header(path, found, blocks.separator, self._request.bounds)
+                        self._begin_file(path, header)
+                    table, rows = read_table(path, found, blocks.separator, header)
+                    self._bytes_read = before + blocks.bytes_given
+                    yield self._chunk(path, found, table, rows, first_row)
+                    first_row += table.height
+                before += stream.taken
+
+    def assembler(self) -> TableAssembler:
+        """What makes logs of the rows."""
+        evidence = self._evidence
+        assert evidence is not None  # noqa: S101 - asked after the last chunk, and a file has one
+        notes = counted_notes(
+            (self._unnamed, "columns without a name, left out"),
+            (self._blank_lines, "blank lines, left out"),
+        )
+        line_of = _Lines(self._request.written, self._request.bounds)
+        refusal_of = TwoValues(evidence.names, self._files, tuple(self._first_rows), line_of)
+        return evidence.assembler(self._files[0], notes, refusal_of)
+
+    def _begin_file(self, path: Path, header: Sequence[str]) -> None:
+        """Look at the header of a file; that of the first one tells the columns of all."""
+        named = [name for name in header if name.strip()]
+        if self._evidence is None:
+            names = column_names(path, named, self._request)
+            self._evidence = TableEvidence(names, self._request, infers=True)
+            self._header, self._unnamed = named, len(header) - len(named)
+        require_same_columns(self._files[0], self._header, path, named)
+        self._first_rows.append(self._evidence.rows)
+
+    def _chunk(
+        self,
+        path: Path,
+        found: Records,
+        table: pl.DataFrame,
+        rows: Ints,
+        first_row: int,
+    ) -> RawChunk:
+        """Some rows: all columns of the file as texts, and the record that each row is."""
+        request, evidence = self._request, self._evidence
+        assert evidence is not None  # noqa: S101 - the file is begun
+        names = evidence.names
+        if table.width > 1:
+            self._blank_lines += int(found.blank.sum())
+
+        def line_of(row: int) -> int:
+            return found.line(int(rows[row]))
+
+        kept = table[list(names.kept)]
+        checked, oversized = texts_within(path, kept, request.bounds, request.on_excess, line_of)
+        evidence.oversized += oversized
+        if request.written.decimal == ",":
+            # With a decimal comma ``1.234`` is a code, or a thousand: no number to be inferred.
+            free = [name for name, full in names.kept.items() if full not in request.spelt]
+            with_points = [name for name in free if has_points_alone(values_of(checked, name))]
+            evidence.as_text |= {names.kept[name] for name in with_points}
+            checked = with_decimal_points(checked, free)
+        numbers = None if names.row_number is None else values_of(table, names.row_number)
+        return evidence.take(FileTable(path, checked, line_of, first_row, numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of rows, found by reading a file again."""
+
+    written: InputOptions
+    limits: Limits
+
+    def __call__(self, path: Path, row: int) -> int | None:
+        """The line of a row (from 0) of a file."""
+        with LogStream(path, self.limits) as stream:
+            for found in CsvBlocks(stream, self.written):
+                rows = _rows_of(found)
+                if row < len(rows):
+                    return found.line(int(rows[row]))
+                row -= len(rows)
+        return None
+
+
+READER: Final = Reader(
+    CsvSource, ("columns", "time_format", "time_zone", "delimiter", "encoding", "decimal")
+)
 
 
 def split_table(
@@ -146,33 +210,6 @@ def with_decimal_points(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFra
     return table.with_columns(changed)
 
 
-def infer_types(
-    table: pl.DataFrame, names: Sequence[str]
-) -> tuple[pl.DataFrame, set[str], dict[str, pl.Series]]:
-    """The table with the columns ``names`` typed; those that give back their texts, and the texts
-    of the others.
-    """
-    inferred = {name: infer_type(values_of(table, name)) for name in names}
-    typed = table.with_columns([values.alias(name) for name, values in inferred.items()])
-    exact: set[str] = set()
-    texts: dict[str, pl.Series] = {}
-    for name, values in inferred.items():
-        spelt = values_of(table, name)
-        if round_trips(spelt, values):
-            exact.add(name)
-        else:
-            texts[name] = spelt
-    return typed, exact, texts
-
-
-def most_frequent_separator(data: bytes) -> str:
-    """The separator that the first line holds most often outside quotes."""
-    end = data.find(b"\n")
-    first = data[:end] if end >= 0 else data
-    line = _IN_QUOTES.sub(b"", first)
-    return max(_SEPARATORS, key=lambda char: line.count(char.encode()))
-
-
 def read_header(path: Path, found: Records, separator: str, limits: Limits) -> list[str]:
     """The column names in file order."""
     if found.blank[0]:
@@ -206,7 +243,7 @@ def read_table(
         said = f"the row has {found.separators[broken[0]] + 1} fields, the header {width}"
         raise LogError(path, said, line=found.line(int(broken[0])), hint=CORRECTION)
     columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
-    rows = np.flatnonzero(~blank)[1:]
+    rows = _rows_of(found)
     if not len(rows):
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), rows
     first = int(found.starts[rows[0]])
@@ -242,6 +279,15 @@ def read_table(
     return table, rows
 
 
+def _rows_of(found: Records) -> Ints:
+    """The record that each row is: all behind the header but, in a table of several columns, lines
+    without a byte.
+    """
+    if not found.separators[0]:
+        return np.arange(1, len(found.starts))
+    return np.flatnonzero(~found.blank)[1:].astype(np.int64)
+
+
 def _without_blank_lines(found: Records, blank: Bools) -> tuple[bytes, int]:
     """The file without blank lines, and how many lines of it the header takes."""
     header_lines = found.data.count(b"\n", 0, found.ends[0]) + 1
@@ -254,54 +300,6 @@ def _without_blank_lines(found: Records, blank: Bools) -> tuple[bytes, int]:
     np.add.at(gone, nexts[blank], -1)
     kept = np.cumsum(gone[:-1], dtype=np.int8) == 0
     return np.frombuffer(found.data, np.uint8)[kept].tobytes(), header_lines
-
-
-def infer_type(text: pl.Series) -> pl.Series:
-    """A column as numbers, truth values or times if every value reads as one; else as it is."""
-    if text.null_count() == len(text):
-        return text
-    probe = text.drop_nulls().head(_PROBED)  # most columns are settled by their first values
-    for read in (_as_integers, _as_decimals, _as_truth_values, _as_times):
-        if read(probe) is None:
-            continue
-        values = read(text)
-        if values is not None:
-            return values
-    return text
-
-
-def _as_integers(text: pl.Series) -> pl.Series | None:
-    values = text.cast(pl.Int64, strict=False)
-    if values.null_count() != text.null_count():
-        return None
-    return values if (values.cast(pl.String) == text).all() else None
-
-
-def _as_decimals(text: pl.Series) -> pl.Series | None:
-    """Numbers only where each is written as the number would be: ``1E5``, ``+4917``, ``401.90`` are
-    codes.
-    """
-    values = text.cast(pl.Float64, strict=False)
-    if values.null_count() != text.null_count() or not values.is_finite().all():
-        return None
-    return values if (values.cast(pl.String) == text).all() else None
-
-
-def _as_truth_values(text: pl.Series) -> pl.Series | None:
-    """Truth values only in one spelling: where ``TRUE`` stands beside ``true``, both stay what they
-    are.
-    """
-    for true, false in _TRUTHS:
-        if text.is_in([true, false]).all():
-            return text == true
-    return None
-
-
-def _as_times(text: pl.Series) -> pl.Series | None:
-    if not text.str.contains(_ZONED).all():
-        return None
-    values = parse_times(text).values
-    return values if values.null_count() == text.null_count() else None
 
 
 def field_texts(values: pl.Series) -> pl.Series:

@@ -15,11 +15,16 @@ from cloakwork.base.errors import MissingExtra
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import shown
 from cloakwork.log.formats.csv import split_table
-from cloakwork.log.formats.encodings import decoded, likely_encoding
 from cloakwork.log.formats.guess_columns import GuessedColumns, OpenAnswer, guess_columns
 from cloakwork.log.formats.options import TIMESTAMP, Encoding, InputOptions
-from cloakwork.log.formats.source import LogStream, format_of
-from cloakwork.log.formats.time_faults import candidate_formats
+from cloakwork.log.formats.source import (
+    LogStream,
+    decoded_pieces,
+    format_of,
+    likely_encoding,
+    require_utf8,
+)
+from cloakwork.log.formats.written_times import candidate_formats
 from cloakwork.log.limits import Limits, current_limits
 from cloakwork.log.times import parse_times
 
@@ -88,7 +93,9 @@ def _examined_csv(path: Path, limits: Limits, stated: InputOptions) -> DetectedI
         data = data[: data.rfind(end) + len(end)]
         if encoding == "utf-16":
             data = data[: len(data) // 2 * 2]
-    text = decoded(path, data, encoding)
+    text = b"".join(decoded_pieces(path, [data], encoding))
+    if encoding == "utf-8":
+        require_utf8(path, text)
     delimiter = stated.delimiter or _delimiter(text).decode()
     header, table = split_table(path, text, delimiter, limits, partial=not is_whole)
     found: dict[str, Any] = {}

@@ -8,21 +8,27 @@ units or activities apart.
 import lzma
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from cloakwork.base.errors import LogError, MissingExtra, UnsaidInput
-from cloakwork.base.naming import values_of
-from cloakwork.base.text import first_line, shown, size_text
-from cloakwork.log.eventlog import EventLog
+from cloakwork.base.naming import TIMESTAMP, values_of
+from cloakwork.base.text import first_line, shown
+from cloakwork.log.formats.apart import require_workbook
 from cloakwork.log.formats.column_names import column_names, require_own_names
-from cloakwork.log.formats.flat import FileTable, log_of_file, within_value_size
-from cloakwork.log.formats.request import TableRequest
-from cloakwork.log.formats.source import LogStream, empty_file
-from cloakwork.log.formats.subprocess_reader import fault_of_workbook
-from cloakwork.log.limits import RATIO_FROM, Limits, raising
+from cloakwork.log.formats.row_source import Reader, ReadRequest
+from cloakwork.log.formats.source import require_bytes
+from cloakwork.log.formats.tables import (
+    OVERSIZED,
+    FileTable,
+    TableSource,
+    counted_notes,
+    texts_within,
+)
+from cloakwork.log.limits import Limits, raising, refuse_unpacked
 
 if TYPE_CHECKING:
     from fastexcel import ExcelReader
@@ -45,12 +51,14 @@ _BROKEN: Final = (
 _AGAIN: Final = "save the workbook again as .xlsx, without a password"
 
 
-def read_excel(path: Path, request: TableRequest) -> EventLog:
-    """Read one sheet of a workbook: its first row names the columns, each further one is an event.
+def excel_rows(files: Sequence[Path], request: ReadRequest) -> TableSource:
+    """The rows of one sheet of a workbook: its first row names the columns, each further one is an
+    event.
 
     Raises MissingExtra without fastexcel, ``LogError`` for what is no such workbook or is over a
     limit.
     """
+    (path,) = files
     try:
         import fastexcel
     except ModuleNotFoundError as error:
@@ -58,23 +66,26 @@ def read_excel(path: Path, request: TableRequest) -> EventLog:
             f"{path}: workbooks need fastexcel; pip install 'cloakwork[excel]', "
             "or save the sheet as CSV"
         ) from error
-    with LogStream(path, request.limits) as stream:
-        if not stream.read(1):
-            raise empty_file(path)
-    _refuse_size(path, request.limits)
+    require_bytes(path)
+    _refuse_size(path, request.bounds)
     try:
-        fault = fault_of_workbook(path)
-        if fault:
-            raise ValueError(fault)
-        return _read_sheet(path, fastexcel.read_excel(path), request)
+        require_workbook(path)
+        return _rows_of_sheet(path, fastexcel.read_excel(path), request)
     except (fastexcel.FastExcelError, pl.exceptions.PolarsError, ValueError, OSError) as error:
         raise LogError(
             path, f"this is no readable workbook ({first_line(error)})", hint=_AGAIN
         ) from None
 
 
+READER: Final = Reader(
+    excel_rows,
+    ("columns", "time_format", "time_zone", "sheet"),
+    of_several=False,
+)
+
+
 def sheet_names(path: Path, limits: Limits) -> list[str]:
-    """The names of a workbook's sheets; errors as of ``read_excel``."""
+    """The names of a workbook's sheets; errors as of ``excel_rows``."""
     import fastexcel
 
     _refuse_size(path, limits)
@@ -83,7 +94,7 @@ def sheet_names(path: Path, limits: Limits) -> list[str]:
 
 def first_rows(path: Path, sheet: str, limits: Limits) -> tuple[list[str], pl.DataFrame]:
     """The header of a sheet, and its first rows as the workbook types them; errors as of
-    ``read_excel``.
+    ``excel_rows``.
     """
     import fastexcel
 
@@ -103,31 +114,16 @@ def _refuse_size(path: Path, limits: Limits) -> None:
                 with archive.open(part) as content:
                     while block := content.read(_BLOCK):
                         unpacked += len(block)
-                        _refuse_more(path, unpacked, packed, limits)
+                        refuse_unpacked(path, unpacked, packed, limits, "the workbook unpacks to")
     except _BROKEN as error:
         said = f"this is no readable workbook ({first_line(error)})"
         raise LogError(path, said, hint=_AGAIN) from None
 
 
-def _refuse_more(path: Path, unpacked: int, packed: int, limits: Limits) -> None:
-    if unpacked > limits.unpacked_size:
-        raise LogError(
-            path,
-            f"the file holds more than {size_text(limits.unpacked_size)}, the limit",
-            hint=raising("unpacked-size", 2 * limits.unpacked_size),
-        )
-    if unpacked > max(RATIO_FROM, limits.unpack_ratio * packed):
-        raise LogError(
-            path,
-            f"the workbook unpacks to more than {limits.unpack_ratio} times its size, the limit",
-            hint=raising("unpack-ratio", 1100),
-        )
-
-
-def _read_sheet(path: Path, book: "ExcelReader", request: TableRequest) -> EventLog:
-    """As ``read_excel``, with the libraries' own errors."""
-    sheet = chosen_sheet(path, book.sheet_names, request.options.sheet)
-    header, absolute, first_line_number = _header(path, book, sheet, request.limits)
+def _rows_of_sheet(path: Path, book: "ExcelReader", request: ReadRequest) -> TableSource:
+    """As ``excel_rows``, with the libraries' own errors."""
+    sheet = chosen_sheet(path, book.sheet_names, request.written.sheet)
+    header, absolute, first_line_number = _header(path, book, sheet, request.bounds)
     named = [name for name in header if name.strip()]
     names = column_names(path, named, request)
     if names.row_number is not None:
@@ -148,20 +144,19 @@ def _read_sheet(path: Path, book: "ExcelReader", request: TableRequest) -> Event
     columns: dict[str, pl.Series] = {}
     for name in kept:
         values, full = values_of(typed, name), names.kept[name]
-        is_time = full in ("time:timestamp", request.timestamp)
+        is_time = full in (TIMESTAMP, request.timestamp)
         if full in request.spelt and not (is_time and values.dtype.is_temporal()):
             values = values_of(spelt, name)
         columns[name] = values
         if values.dtype != pl.String:
             texts[name] = values_of(spelt, name)
-    checked, oversized = within_value_size(
-        path, pl.DataFrame(columns), request.limits, request.on_excess, line_of
+    checked, oversized = texts_within(
+        path, pl.DataFrame(columns), request.bounds, request.on_excess, line_of
     )
-    unnamed = len(header) - len(named)
-    notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
-    return log_of_file(
-        FileTable(path, checked, line_of, (*notes, *oversized), texts), names, request
+    notes = counted_notes(
+        (len(header) - len(named), "columns without a name, left out"), (oversized, OVERSIZED)
     )
+    return TableSource(FileTable(path, checked, line_of, texts=texts), names, request, notes)
 
 
 def chosen_sheet(path: Path, names: list[str], asked: str | None) -> str:

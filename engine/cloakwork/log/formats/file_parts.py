@@ -14,28 +14,19 @@ from typing import Final, Literal, TypeVar
 import polars as pl
 
 from cloakwork.base.errors import LogError
-from cloakwork.base.naming import TIME_TYPE, values_of
+from cloakwork.base.naming import values_of
 from cloakwork.base.progress import counted
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.formats.kinds import TYPES, Kind, joined_declared, joined_kinds
 from cloakwork.log.formats.source import format_by_suffix
-from cloakwork.log.formats.type_evidence import TextKind, joined_kinds
 
 T = TypeVar("T")
 Scope = Literal["case", "event"]
-ColumnKinds = Mapping[tuple[Scope, str], TextKind]
+ColumnKinds = Mapping[tuple[Scope, str], Kind]
 """What the values of each column are, by its scope and full name."""
 
 _STANDARD: Final = (CASE_ID, ACTIVITY, TIMESTAMP)
-_TYPES: Final[dict[TextKind, pl.DataType | type[pl.DataType]]] = {
-    "text": pl.String,
-    "integers": pl.Int64,
-    "decimals": pl.Float64,
-    "true": pl.Boolean,
-    "True": pl.Boolean,
-    "TRUE": pl.Boolean,
-    "times": TIME_TYPE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +83,7 @@ class FileParts:
         return batch
 
 
-def kinds_of(log: EventLog) -> dict[tuple[Scope, str], TextKind]:
+def kinds_of(log: EventLog) -> dict[tuple[Scope, str], Kind]:
     """What the values of each column are, save the standard ones, which every log has."""
     return {
         (scope, name): _kind(log, name, values_of(table, name))
@@ -117,7 +108,7 @@ def kinds_together(files: Iterable[Path], found: Iterable[ColumnKinds]) -> Colum
                 name = next(name for _, name in sorted(kinds.keys() ^ columns.keys()))
                 said = f"its columns are not those of {first.name}: '{shown(name)}'"
                 raise LogError(file, said, hint="copy the folder again")
-    join = _joined_in_xes if is_xes else joined_kinds
+    join = joined_declared if is_xes else joined_kinds
     names = {name: None for _, kinds in pairs for name in kinds}
     return {
         name: reduce(join, (kinds[name] for _, kinds in pairs if name in kinds)) for name in names
@@ -142,45 +133,36 @@ def with_kinds(file: Path, log: EventLog, kinds: ColumnKinds) -> EventLog:
     return replace(log, events=tables["event"], cases=tables["case"])
 
 
-def _kind(log: EventLog, name: str, values: pl.Series) -> TextKind:
+def _kind(log: EventLog, name: str, values: pl.Series) -> Kind:
     if values.null_count() == len(values):
         return "empty"
     match values.dtype:
         case pl.Int64:
-            return "integers"
+            return "int"
         case pl.Float64:
-            return "decimals"
+            return "float"
         case pl.Boolean:
             return _spelling_of_truth(log.text_of(name))
-    return "times" if values.dtype.is_temporal() else "text"
+    return "date" if values.dtype.is_temporal() else "text"
 
 
-def _spelling_of_truth(texts: pl.Series | None) -> TextKind:
+def _spelling_of_truth(texts: pl.Series | None) -> Kind:
     """How the truth values of a column are spelt: all of them in one way."""
     first = "true" if texts is None else str(texts.drop_nulls()[0])
     if first.islower():
-        return "true"
+        return "boolean"
     return "TRUE" if first.isupper() else "True"
 
 
-def _joined_in_xes(one: TextKind, other: TextKind) -> TextKind:
-    both = {one, other}
-    if both == {"integers", "decimals"}:
-        return "decimals"
-    if both <= {"true", "True", "TRUE"}:
-        return one
-    return joined_kinds(one, other)
-
-
-def _column(file: Path, log: EventLog, table: pl.DataFrame, name: str, kind: TextKind) -> pl.Series:
+def _column(file: Path, log: EventLog, table: pl.DataFrame, name: str, kind: Kind) -> pl.Series:
     """A column of ``table`` as values of ``kind``."""
     if name not in table.columns:
-        return pl.Series([None], dtype=_TYPES.get(kind, pl.String)).new_from_index(0, table.height)
+        return pl.Series([None], dtype=TYPES[kind]).new_from_index(0, table.height)
     values = values_of(table, name)
-    if kind == "empty" or values.dtype == _TYPES[kind]:
+    if kind == "empty" or values.dtype == TYPES[kind]:
         return values
-    if kind == "decimals" or values.null_count() == len(values):
-        return values.cast(_TYPES[kind])
+    if kind == "float" or values.null_count() == len(values):
+        return values.cast(TYPES[kind])
     texts = log.text_of(name)
     if texts is None:
         said = f"'{shown(name)}' holds values of another type than in other parts"

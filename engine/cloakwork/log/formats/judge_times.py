@@ -21,7 +21,7 @@ from cloakwork.log.formats.column_words import (
     names,
     words,
 )
-from cloakwork.log.formats.time_faults import candidate_formats
+from cloakwork.log.formats.written_times import candidate_formats
 from cloakwork.log.times import parse_times
 
 SAMPLE: Final = 2_000

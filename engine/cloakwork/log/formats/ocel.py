@@ -9,8 +9,8 @@ An attribute NAME of the objects is there twice: ``case:NAME`` is its value at t
 the case, ``object:NAME`` its value at each event.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,18 +19,22 @@ import polars as pl
 from cloakwork.base.errors import LogError, UnsaidInput
 from cloakwork.base.naming import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, values_of
 from cloakwork.base.text import shown
-from cloakwork.log.eventlog import EventLog
-from cloakwork.log.formats.column_layout import Kind, round_trips
 from cloakwork.log.formats.column_names import ColumnNames
-from cloakwork.log.formats.flat import FileTable, log_of_file, within_value_size
-from cloakwork.log.formats.options import InputFormat
-from cloakwork.log.formats.request import TableRequest
+from cloakwork.log.formats.kinds import Kind, cast_to_kind, round_trips
+from cloakwork.log.formats.ocel_files import ObjectLog, from_json, from_sqlite
+from cloakwork.log.formats.row_source import Reader, ReadRequest
 from cloakwork.log.formats.source import format_of
+from cloakwork.log.formats.tables import (
+    OVERSIZED,
+    FileTable,
+    TableSource,
+    counted_notes,
+    texts_within,
+)
 from cloakwork.log.formats.written_times import WrittenTimes
-from cloakwork.log.limits import current_limits, raising
+from cloakwork.log.limits import Limits, current_limits, raising
 
 OBJECT_PREFIX: Final = "object:"
-_TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
 _KIND_WORDS: Final[dict[Kind, str]] = {
     "int": "whole number",
     "float": "number",
@@ -39,68 +43,33 @@ _KIND_WORDS: Final[dict[Kind, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectLog:
-    """An object-centric log as tables of texts, in file order.
-
-    - ``events``: columns ``event``, ``type``, ``time``.
-    - ``objects``: columns ``object``, ``type``.
-    - ``relations``: columns ``event``, ``object``, one row a qualifier.
-    - ``event_values``: columns ``event``, ``name``, ``value``.
-    - ``object_values``: columns ``object``, ``name``, ``time``, ``value``.
-    - ``object_types``: all that the file declares.
-    - ``event_kinds``, ``object_kinds``: what values are, by the names of attributes (of objects:
-      of type and name), as the file declares.
-    - ``relations_of_objects``: how many relations between objects there are.
-    - ``repeated_events``: rows of events beyond the first of each, whose last time counts.
+def _ocel_rows(
+    read: Callable[[Path, Limits], ObjectLog], files: Sequence[Path], request: ReadRequest
+) -> TableSource:
+    """The rows of an object-centric log, flattened. ``LogError`` where the options name no object
+    type of the file, or it is no such log.
     """
-
-    events: pl.DataFrame
-    objects: pl.DataFrame
-    relations: pl.DataFrame
-    event_values: pl.DataFrame
-    object_values: pl.DataFrame
-    object_types: tuple[str, ...]
-    event_kinds: dict[str, Kind]
-    object_kinds: dict[tuple[str, str], Kind]
-    relations_of_objects: int
-    repeated_events: int = 0
-
-
-def table_of(columns: tuple[str, ...], rows: Sequence[tuple[str | None, ...]]) -> pl.DataFrame:
-    """Rows of texts as a table."""
-    return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
-
-
-def joint_kind(one: Kind | None, other: Kind) -> Kind:
-    """What values of two declarations are together."""
-    if one is None or one == other:
-        return other
-    return "float" if {one, other} == {"int", "float"} else "text"
-
-
-def read_ocel(path: Path, form: InputFormat, request: TableRequest) -> EventLog:
-    """Read an object-centric log and flatten it. ``LogError`` where the options name no object type
-    of the file, or it is no such log.
-    """
-    from cloakwork.log.formats.ocel_json import read_object_log as from_json
-    from cloakwork.log.formats.ocel_sqlite import read_object_log as from_sqlite
-
-    read = from_json if form == "ocel-json" else from_sqlite
-    found = read(path, request.limits)
-    chosen = _chosen_type(path, found.object_types, request.options.object_type)
-    _require_distinct(path, found.events, "event")
-    _require_distinct(path, found.objects, "object")
+    (path,) = files
+    found = read(path, request.bounds)
+    chosen = _chosen_type(path, found.object_types, request.written.object_type)
+    for table, column in ((found.events, "event"), (found.objects, "object")):
+        repeated = table.filter(values_of(table, column).is_duplicated())
+        if repeated.height:
+            said = f"two {column}s have the id '{shown(repeated[column][0])}'"
+            raise LogError(path, said, hint="export the log again")
     return _flattened(path, found, chosen, request)
 
 
-def object_types(path: Path) -> tuple[str, ...]:
-    """The types of objects that an object-centric log declares; errors as of ``read_ocel``."""
-    from cloakwork.log.formats.ocel_json import read_object_log as from_json
-    from cloakwork.log.formats.ocel_sqlite import read_object_log as from_sqlite
+READ: Final = {"ocel-json": from_json, "ocel-sqlite": from_sqlite}
+READERS: Final = {
+    name: Reader(partial(_ocel_rows, read), ("object_type", "time_zone"), of_several=False)
+    for name, read in READ.items()
+}
 
-    read = from_json if format_of(path) == "ocel-json" else from_sqlite
-    return read(path, current_limits()).object_types
+
+def object_types(path: Path) -> tuple[str, ...]:
+    """The types of objects that an object-centric log declares; errors as of ``read_log``."""
+    return READ[format_of(path)](path, current_limits()).object_types
 
 
 def _chosen_type(path: Path, types: tuple[str, ...], asked: str | None) -> str:
@@ -125,14 +94,7 @@ def _chosen_type(path: Path, types: tuple[str, ...], asked: str | None) -> str:
     return asked
 
 
-def _require_distinct(path: Path, table: pl.DataFrame, column: str) -> None:
-    repeated = table.filter(values_of(table, column).is_duplicated())
-    if repeated.height:
-        said = f"two {column}s have the id '{shown(repeated[column][0])}'"
-        raise LogError(path, said, hint="export the log again")
-
-
-def _flattened(path: Path, found: ObjectLog, chosen: str, request: TableRequest) -> EventLog:
+def _flattened(path: Path, found: ObjectLog, chosen: str, request: ReadRequest) -> TableSource:
     cases = found.objects.filter(pl.col("type") == chosen).select("object")
     events = found.events.with_row_index("place")
     rows = (
@@ -141,7 +103,9 @@ def _flattened(path: Path, found: ObjectLog, chosen: str, request: TableRequest)
         .join(events, on="event", how="inner", maintain_order="left")
         .sort("place", maintain_order=True)
     )
-    rows = rows.with_columns(_times(path, rows["time"], request).alias("time"))
+    rows = rows.with_columns(
+        _typed(path, TIMESTAMP, rows["time"], "date", request.times).alias("time")
+    )
     table = {
         CASE_ID: rows["object"],
         ACTIVITY: rows["type"],
@@ -152,27 +116,23 @@ def _flattened(path: Path, found: ObjectLog, chosen: str, request: TableRequest)
         if name in table:
             said = f"two attributes of the flattened log are called '{shown(name)}'"
             raise LogError(path, said, hint="rename one of them in the file")
-        if len(table) >= request.limits.attributes:
-            said = f"the log has more than {request.limits.attributes:,} attributes, the limit"
+        if len(table) >= request.bounds.attributes:
+            said = f"the log has more than {request.bounds.attributes:,} attributes, the limit"
             raise LogError(path, said, hint=raising("attributes", 2 * len(table)))
         values = _typed(path, name, spelt, kind, request.times)
         table[name] = values
         if not round_trips(spelt, values):
             texts[name] = spelt
     frame = pl.DataFrame([values.alias(name) for name, values in table.items()])
-    checked, oversized = within_value_size(path, frame, request.limits, request.on_excess)
-    notes = (*_losses(found, chosen, cases, rows), *oversized)
+    checked, oversized = texts_within(path, frame, request.bounds, request.on_excess)
+    notes = (*_losses(found, chosen, cases, rows), *counted_notes((oversized, OVERSIZED)))
     names = ColumnNames({name: name for name in table}, ())
     exact = frozenset(table) - texts.keys() - {TIMESTAMP}
-    return log_of_file(FileTable(path, checked, None, notes, texts, exact), names, request)
-
-
-def _times(path: Path, texts: pl.Series, request: TableRequest) -> pl.Series:
-    return _typed(path, TIMESTAMP, texts, "date", request.times)
+    return TableSource(FileTable(path, checked, texts=texts, exact=exact), names, request, notes)
 
 
 def _attributes(
-    path: Path, found: ObjectLog, chosen: str, rows: pl.DataFrame, request: TableRequest
+    path: Path, found: ObjectLog, chosen: str, rows: pl.DataFrame, request: ReadRequest
 ) -> Iterator[tuple[str, pl.Series, Kind]]:
     """The attributes that are read: full name, texts (one a row of ``rows``), and what they are."""
     events = rows.select("event")
@@ -202,13 +162,15 @@ def _attributes(
 
 
 def _in_force(
-    path: Path, values: pl.DataFrame, rows: pl.DataFrame, request: TableRequest
+    path: Path, values: pl.DataFrame, rows: pl.DataFrame, request: ReadRequest
 ) -> pl.Series:
     """For each row the value that its object has then: the last one given until then, or else the
     first one.
     """
     given = values.with_columns(
-        _times(path, values["time"].fill_null(_BEFORE), request).alias("time")
+        _typed(path, TIMESTAMP, values["time"].fill_null(_BEFORE), "date", request.times).alias(
+            "time"
+        )
     )
     given = given.sort("time", maintain_order=True)
     asked = rows.select("object", "time").with_row_index("row").sort("time", nulls_last=False)
@@ -235,18 +197,7 @@ def _first_of_case(rows: pl.DataFrame, values: pl.Series) -> pl.Series:
 
 def _typed(path: Path, name: str, texts: pl.Series, kind: Kind, times: WrittenTimes) -> pl.Series:
     """Texts as what the file declares them to be. ``LogError`` for one that is none."""
-    match kind:
-        case "text":
-            return texts
-        case "int":
-            values = texts.cast(pl.Int64, strict=False)
-        case "float":
-            values = texts.cast(pl.Float64, strict=False)
-        case "boolean":
-            lowered = texts.str.to_lowercase()
-            values = lowered.replace_strict(_TRUTH, default=None, return_dtype=pl.Boolean)
-        case "date":
-            values = times.read(texts).values
+    values = times.read(texts).values if kind == "date" else cast_to_kind(texts, kind)[0]
     bad = (values.is_null() & texts.is_not_null()).arg_true()
     if len(bad):
         value = shown(texts[int(bad[0])])

@@ -1,48 +1,165 @@
-"""Reading and writing Parquet: one row an event, case attributes repeated."""
+"""Parquet: one row an event, case attributes repeated; read in one pass and little memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
-from cloakwork.base.text import first_line, size_text
+from cloakwork.base.text import first_line, shown, size_text
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats.apart import any_zone, parquet_rows
 from cloakwork.log.formats.column_names import column_names
-from cloakwork.log.formats.flat import FileTable, flat_table, log_of_file, within_value_size
-from cloakwork.log.formats.request import TableRequest
-from cloakwork.log.formats.source import LogStream, empty_file
-from cloakwork.log.formats.subprocess_reader import any_zone, fault_of
+from cloakwork.log.formats.row_source import (
+    CELLS,
+    MOST_ROWS,
+    RawChunk,
+    Reader,
+    ReadRequest,
+    text_bytes,
+)
+from cloakwork.log.formats.source import require_bytes
+from cloakwork.log.formats.tables import (
+    WIDE,
+    FileTable,
+    TableAssembler,
+    TableEvidence,
+    TwoValues,
+    counted_notes,
+    flat_table,
+    require_same_columns,
+    texts_within,
+)
 from cloakwork.log.limits import RATIO_FROM, Limits, raising
+
+LEAST_ROWS: Final = 4096
+"""In a chunk, however wide the table is."""
+
+_SLICE_BYTES: Final = 64 << 20
+"""Bytes of text that one chunk has, and one row more."""
 
 _VALUE_BYTES: Final = 16
 """What a value takes in memory, at least and about, whatever the file packs it into."""
+
 _RATIO_FROM: Final = 4 * RATIO_FROM
 """Wide tables are mostly nulls: the log of a hospital, 96 columns, has 29 values for each byte."""
 
 
-def read_parquet(path: Path, request: TableRequest) -> EventLog:
-    """Read a Parquet file; attributes in ``request.text`` become text.
-
-    ``LogError`` when it is damaged, a standard column is missing or the file is over a limit.
+class ParquetSource:
+    """Parquet files of one set of columns, in this order; attributes in ``request.text`` become
+    text.
     """
-    require_bytes(path)
-    with as_unreadable(path), any_zone():
-        return _read_table(path, request)
+
+    def __init__(self, files: Sequence[Path], request: ReadRequest) -> None:
+        """Read what the files say of themselves. ``LogError`` when one is damaged, lacks a standard
+        column, has other columns than the first, or is over a limit.
+        """
+        self._files, self._request = tuple(files), request
+        self._heights: list[int] = []
+        self._text_bytes = 0
+        schemas = []
+        for path in self._files:
+            require_bytes(path)
+            with _as_unreadable(path), any_zone():
+                schemas.append(dict(pl.read_parquet_schema(path)))
+                _refuse_width(path, len(schemas[-1]), request.bounds)
+                height = pl.scan_parquet(path).select(pl.len()).collect().item()
+            self._heights.append(height)
+        header = list(schemas[0])
+        named = [name for name in header if name.strip()]
+        self._unnamed = len(header) - len(named)
+        self._names = column_names(self._files[0], named, request)
+        self._types = _common_types(self._files, schemas, self._names.columns)
+        self._places = [
+            [place for place, name in enumerate(schema) if name in self._names.columns]
+            for schema in schemas
+        ]
+        for path, height in zip(self._files, self._heights, strict=True):
+            _refuse_size(path, height * len(self._names.columns), request.bounds)
+        self._evidence = TableEvidence(self._names, request)
+
+    def expected_rows(self) -> int:
+        """How many rows there are."""
+        return sum(self._heights)
+
+    def chunks(self, *, at_once: bool = False) -> Iterator[RawChunk]:
+        """The rows of all files. ``LogError`` when one is damaged or over a limit."""
+        self._evidence = TableEvidence(self._names, self._request)
+        self._text_bytes = 0
+        most = max(LEAST_ROWS, min(MOST_ROWS, CELLS // len(self._names.columns)))
+        for path, places, height in zip(self._files, self._places, self._heights, strict=True):
+            first_row = 0
+            with _as_unreadable(path):
+                for frame in parquet_rows(path, places, height, most):
+                    for stretch in self._slices(path, frame):
+                        yield self._evidence.take(self._table(path, stretch, first_row))
+                        first_row += stretch.height
+        if not self.expected_rows():
+            path = self._files[0]
+            with _as_unreadable(path), any_zone():
+                empty = self._table(path, pl.DataFrame(schema=self._types), 0)
+                chunk = self._evidence.take(empty)
+            yield chunk
+
+    def assembler(self) -> TableAssembler:
+        """What makes logs of the rows."""
+        notes = counted_notes((self._unnamed, "columns without a name, left out"))
+        first_rows = tuple(accumulate(self._heights[:-1], initial=0))
+        refusal_of = TwoValues(self._names, self._files, first_rows)
+        return self._evidence.assembler(self._files[0], notes, refusal_of)
+
+    def _slices(self, path: Path, frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """The rows in pieces of some bytes of text: a dictionary of a few bytes can stand for any
+        number of long texts, which are written out once they are parted.
+        """
+        behind = np.cumsum(text_bytes(frame))
+        self._text_bytes += int(behind[-1]) if len(behind) else 0
+        most = self._request.bounds.unpacked_size
+        if self._text_bytes > most:
+            said = f"its texts take more than {size_text(most)}, the limit"
+            raise LogError(path, said, hint=raising("unpacked-size", 2 * most))
+        bounds = np.flatnonzero(np.diff(behind // _SLICE_BYTES)) + 1
+        for first, last in pairwise([0, *bounds.tolist(), frame.height]):
+            yield frame[first:last]
+
+    def _table(self, path: Path, frame: pl.DataFrame, first_row: int) -> FileTable:
+        """Some rows, as texts where they are asked for so."""
+        request, row_number = self._request, self._names.row_number
+        read: dict[str, pl.Series] = {}
+        for name, kind in self._types.items():
+            if name == row_number:
+                continue
+            values = _in_utc(values_of(frame, name))
+            if values.dtype == pl.Null and kind != pl.Null:
+                values = values.cast(kind)
+            if self._names.kept[name] in request.text and _has_one_spelling(values.dtype):
+                values = values.cast(pl.String)
+            read[name] = values
+        checked, oversized = texts_within(
+            path, pl.DataFrame(read), request.bounds, request.on_excess
+        )
+        self._evidence.oversized += oversized
+        numbers = None if row_number is None else values_of(frame, row_number)
+        return FileTable(path, checked, first_row=first_row, numbers=numbers)
 
 
-def require_bytes(path: Path) -> None:
-    """Refuse a file that is empty, or cannot be opened."""
-    with LogStream(path) as stream:
-        if not stream.read(1):
-            raise empty_file(path)
+READER: Final = Reader(ParquetSource, ("columns", "time_format", "time_zone"))
+
+
+def write_parquet(log: EventLog, path: Path, metadata: Mapping[str, str]) -> None:
+    """Write ``log`` as Parquet with ``metadata`` in its footer. ``OSError`` when it cannot be
+    written.
+    """
+    flat_table(log, path).write_parquet(path, metadata=dict(metadata) or None)
 
 
 @contextmanager
-def as_unreadable(path: Path) -> Iterator[None]:
+def _as_unreadable(path: Path) -> Iterator[None]:
     """Tell what libraries say of a file as a ``LogError``."""
     try:
         yield
@@ -60,57 +177,15 @@ def as_unreadable(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _read_table(path: Path, request: TableRequest) -> EventLog:
-    """As ``read_parquet``, with polars' own errors."""
-    header = list(pl.read_parquet_schema(path))
-    refuse_width(path, len(header), request.limits)
-    named = [name for name in header if name.strip()]
-    names = column_names(path, named, request)
-    refuse_size(path, len(names.columns), request.limits)
-    places = [place for place, name in enumerate(header) if name in names.columns]
-    fault = fault_of(path, places)
-    if fault:
-        raise ValueError(fault)
-    frame = pl.read_parquet(path, columns=places)
-    read: dict[str, pl.Series] = {}
-    for name in names.kept:
-        values = in_utc(values_of(frame, name))
-        if names.kept[name] in request.text and has_one_spelling(values.dtype):
-            values = values.cast(pl.String)
-        read[name] = values
-    checked, oversized = within_value_size(
-        path, pl.DataFrame(read), request.limits, request.on_excess
-    )
-    unnamed = len(header) - len(named)
-    notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
-    numbers = None if names.row_number is None else values_of(frame, names.row_number)
-    table = FileTable(path, checked, notes=(*notes, *oversized), numbers=numbers)
-    return log_of_file(table, names, request)
-
-
-def in_utc(column: pl.Series) -> pl.Series:
-    """The same column; times with a zone as times in UTC, which is how Parquet keeps them."""
-    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
-        zoneless = column.to_physical().cast(pl.Datetime(column.dtype.time_unit))
-        return zoneless.dt.replace_time_zone("UTC")
-    return column
-
-
-def has_one_spelling(dtype: pl.DataType) -> bool:
-    """Whether values of the type have one obvious spelling."""
-    return not (dtype.is_nested() or dtype in (pl.Binary, pl.Duration, pl.Object))
-
-
-def refuse_width(path: Path, width: int, limits: Limits) -> None:
+def _refuse_width(path: Path, width: int, limits: Limits) -> None:
     """Refuse more columns than the limit."""
     if width > limits.attributes:
         said = f"the file has {width:,} columns, the limit is {limits.attributes:,}"
         raise LogError(path, said, hint=raising("attributes", width))
 
 
-def refuse_size(path: Path, width: int, limits: Limits) -> None:
-    """A few bytes of Parquet can stand for any number of rows."""
-    values = pl.scan_parquet(path).select(pl.len()).collect().item() * width
+def _refuse_size(path: Path, values: int, limits: Limits) -> None:
+    """A few bytes of Parquet can stand for any number of values."""
     if values * _VALUE_BYTES > limits.unpacked_size:
         said = f"the table takes more than {size_text(limits.unpacked_size)}, the limit"
         raise LogError(path, said, hint=raising("unpacked-size", values * _VALUE_BYTES))
@@ -121,8 +196,47 @@ def refuse_size(path: Path, width: int, limits: Limits) -> None:
         raise LogError(path, said, hint=raising("unpack-ratio", ratio + 1))
 
 
-def write_parquet(log: EventLog, path: Path, metadata: Mapping[str, str]) -> None:
-    """Write ``log`` as Parquet with ``metadata`` in its footer. ``OSError`` when it cannot be
-    written.
+def _in_utc(column: pl.Series) -> pl.Series:
+    """The same column; times with a zone as times in UTC, which is how Parquet keeps them."""
+    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
+        zoneless = column.to_physical().cast(pl.Datetime(column.dtype.time_unit))
+        return zoneless.dt.replace_time_zone("UTC")
+    return column
+
+
+def _has_one_spelling(dtype: pl.DataType) -> bool:
+    """Whether values of the type have one obvious spelling."""
+    return not (dtype.is_nested() or dtype in (pl.Binary, pl.Duration, pl.Object))
+
+
+def _common_types(
+    files: Sequence[Path], schemas: Sequence[Mapping[str, pl.DataType]], kept: Collection[str]
+) -> dict[str, pl.DataType]:
+    """The type of each column that is read; ``LogError`` where the files do not agree on columns
+    and types.
     """
-    flat_table(log, path).write_parquet(path, metadata=dict(metadata) or None)
+    first = schemas[0]
+    types = {name: kind for name, kind in first.items() if name in kept}
+    for path, schema in zip(files[1:], schemas[1:], strict=True):
+        require_same_columns(files[0], list(first), path, list(schema))
+        for name, kind in types.items():
+            other = schema[name]
+            if kind == pl.Null:
+                types[name] = other
+            elif other != pl.Null and _type_class(other) != _type_class(kind):
+                said = f"column '{shown(name)}' holds {other}, and {kind} in {files[0].name}"
+                raise LogError(path, said, hint="write the files of one log alike")
+    return types
+
+
+def _type_class(kind: pl.DataType) -> str:
+    """Types of one class are kept alike."""
+    if kind.is_integer() and kind not in WIDE:
+        return "integer"
+    if kind.is_float():
+        return "float"
+    if kind in (pl.String, pl.Categorical, pl.Enum):
+        return "text"
+    if isinstance(kind, pl.Datetime):
+        return "time with a zone" if kind.time_zone else "time"
+    return str(kind)

@@ -17,8 +17,8 @@ import polars as pl
 from cloakwork.base.naming import values_of
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats.csv import field_texts
-from cloakwork.log.formats.flat import is_exact, to_simple_type
-from cloakwork.log.formats.type_evidence import TextKind, joined_kinds, kind_of_texts, read_as
+from cloakwork.log.formats.kinds import Kind, cast_to_kind, inferred, joined_kinds
+from cloakwork.log.formats.tables import is_exact, to_simple_type
 from cloakwork.log.formats.xes_write import expressible_text
 
 Scope = Literal["case", "event"]
@@ -50,7 +50,7 @@ class TypesReadBack:
 
     The table has a row for each column and form. ``form``: ``number`` or ``text``, where values are
     released as numbers unless one is too long for that; else ``value``. ``holds``: whether all
-    values have that form. ``kind``: their ``TextKind`` where ``output`` is CSV; else ``empty``
+    values have that form. ``kind``: their ``Kind`` where ``output`` is CSV; else ``empty``
     where there is no value.
     """
 
@@ -91,22 +91,22 @@ class TypesReadBack:
 
     def _evidence(
         self, scope: Scope, name: str, values: pl.Series
-    ) -> Iterator[tuple[str, str, str, bool, TextKind]]:
+    ) -> Iterator[tuple[str, str, str, bool, Kind]]:
         if not _may_be_too_long(values):
             yield scope, name, "value", True, self._kind(name, values, None)
             return
         stays = is_exact(values)
-        kind: TextKind = self._kind(name, values, True) if stays else "empty"
+        kind: Kind = self._kind(name, values, True) if stays else "empty"
         yield scope, name, "number", stays, kind
         yield scope, name, "text", True, self._kind(name, values, False)
 
-    def _kind(self, name: str, values: pl.Series, exact: bool | None) -> TextKind:
+    def _kind(self, name: str, values: pl.Series, exact: bool | None) -> Kind:
         simple = to_simple_type(Path("release"), name, values, exact=exact)
         if simple is None or simple.null_count() == len(simple):
             return "empty"
         if self._format != "csv":
             return "text"
-        return kind_of_texts(_no_empty_text(field_texts(_one_zero(simple))))
+        return inferred(_no_empty_text(field_texts(_one_zero(simple))))[1]
 
     def _columns_read_back(
         self, scope: Scope, table: pl.DataFrame, settled: "dict[tuple[str, str], _Settled]"
@@ -122,7 +122,7 @@ class TypesReadBack:
             if read_back is not None:
                 yield read_back.alias(name)
 
-    def _through(self, name: str, values: pl.Series, kind: TextKind) -> pl.Series | None:
+    def _through(self, name: str, values: pl.Series, kind: Kind) -> pl.Series | None:
         """What the format makes of a column; None where it loses it.
 
         Case ids and activities stay text whatever they look like, and stay where all are missing.
@@ -132,7 +132,7 @@ class TypesReadBack:
             return values
         if self._format == "csv":
             texts = _no_empty_text(field_texts(values))
-            return texts if name in _STANDARD else read_as(texts, kind)
+            return texts if name in _STANDARD else cast_to_kind(texts, kind)[0]
         if self._format == "xes":
             if kind == "empty":
                 return None
@@ -145,7 +145,7 @@ class _Settled:
     """What holds of a whole column: whether its numbers stay numbers, and its kind."""
 
     exact: bool | None
-    kind: TextKind
+    kind: Kind
 
 
 _STANDARD_COLUMN: Final = _Settled(None, "text")

@@ -1,15 +1,23 @@
-"""A log file read in one pass: rows as the file spells them, chunk by chunk, then what makes logs
-of them.
+"""One way to read a log: rows as the file spells them, chunk by chunk in bounded memory, then what
+makes logs of them. Reading into memory is collecting them.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
+import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Ints
+from cloakwork.base.naming import ACTIVITY, CASE_ID, TIMESTAMP, values_of
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.formats.kinds import TYPES, Kind, read_kind
+from cloakwork.log.formats.options import InputOptions
+from cloakwork.log.formats.written_times import WrittenTimes
+from cloakwork.log.limits import Limits, OnExcess, current_limits
 
 ROW: Final = "row"
 """Of a row: Int64, where it stands in all files together, from 0."""
@@ -17,17 +25,87 @@ ROW: Final = "row"
 PLACE: Final = "place"
 """Of a case whose file says more of it than its rows do: Int64, where it stands in all files."""
 
+TEXT: Final = "t"
+"""Behind a column's number: what the source says, where the values do not give it back."""
+
 CELLS: Final = 2_500_000
 """Values in a chunk, about."""
 
 MOST_ROWS: Final = 250_000
+
+SPARSE: Final = 32
+"""A value that has so many rows to itself is cheaper alone, in a table that is large."""
+_LARGE: Final = 1 << 22  # cells: at 16 bytes each, 64 MiB
+
+Columns = dict[str, pl.Series]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest:
+    """Which attributes of a log are read, and how.
+
+    - ``options``: how it is written, as ``spec.input`` of a policy.
+    - ``columns``: goes before ``options.columns``: it maps standard names (``case:concept:name``,
+      ``concept:name``, ``time:timestamp``, in short ``case``, ``activity``, ``timestamp``) and
+      ``case:NAME`` to what a table calls them.
+    - ``keep``: says, by full name (case attributes with ``case:`` in front), which other attributes
+      are read; the three standard ones always are.
+    - ``text``: attributes that are read as text whatever their values look like.
+    - ``varying``: attributes of cases, taken from a column by the options, that may differ within a
+      case.
+    - ``case_id``: the column of a table that holds it, where ``columns`` do not say.
+    - ``activity``, ``timestamp``: the attributes that hold them, where these keep names of their
+      own; a table then needs no standard ones, and the second is read as times.
+    - ``timeless``: a table without a column ``time:timestamp`` has no times, and its events are in
+      file order; otherwise such a table is refused, since its order would be a guess.
+    - ``limits``: what the file may hold; by default ``log.limits.current_limits()``.
+    - ``on_excess``: a value larger than ``limits.value_size`` refuses the file or, with ``drop``,
+      is missing; every other limit refuses it.
+    """
+
+    options: InputOptions | None = None
+    columns: Mapping[str, str] | None = None
+    keep: Callable[[str], bool] | None = None
+    text: Collection[str] = frozenset()
+    varying: Collection[str] = frozenset()
+    case_id: str = CASE_ID
+    activity: str = ACTIVITY
+    timestamp: str = TIMESTAMP
+    timeless: bool = False
+    limits: Limits | None = None
+    on_excess: OnExcess = "refuse"
+
+    @property
+    def written(self) -> InputOptions:
+        """How the log is written."""
+        return self.options or InputOptions()
+
+    @property
+    def bounds(self) -> Limits:
+        """What the file may hold."""
+        return self.limits or current_limits()
+
+    @property
+    def times(self) -> WrittenTimes:
+        """How times are written."""
+        return WrittenTimes(self.written.time_format, self.written.time_zone)
+
+    @property
+    def spelt(self) -> frozenset[str]:
+        """Attributes whose values are read as the characters that they are."""
+        return frozenset({*self.text, CASE_ID, ACTIVITY, TIMESTAMP, self.activity, self.timestamp})
+
+    def keeps(self, name: str) -> bool:
+        """Whether an attribute is read, by its full name."""
+        is_main = name in (CASE_ID, self.activity, self.timestamp)
+        return is_main or self.keep is None or self.keep(name)
 
 
 @dataclass(frozen=True, slots=True)
 class RawChunk:
     """Some rows of a file, one an event, and their cases.
 
-    - ``rows``: one row an event; ``ROW``, and columns called by numbers, which the assembler knows.
+    - ``rows``: one row an event; ``ROW``, and columns as ``StoredColumn`` says.
     - ``case_id``: the column of ``cases`` or, without these, of ``rows`` that holds case ids; not
       null in ``rows``. None: no case has one, and each is its own.
     - ``cases``: one row a case with ``PLACE``, which ``rows`` have too. None: rows say all of it.
@@ -36,6 +114,40 @@ class RawChunk:
     rows: pl.DataFrame
     case_id: str | None
     cases: pl.DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column of chunks: its ``number``, by which they call it, its full name, and what it is.
+
+    A chunk holds the values as what they are in the chunk alone and, where these do not give back
+    what the source says, its texts beside them (``number`` and ``TEXT``).
+
+    - ``kind``: what all chunks together say, None where each says the same type, ``dtype``.
+    - ``is_exact``, ``has_texts``: as in ``SourceSpelling``.
+    """
+
+    number: str
+    name: str
+    kind: Kind | None
+    dtype: pl.DataType
+    is_exact: bool = False
+    has_texts: bool = False
+
+    def read(self, stored: Columns, height: int) -> tuple[pl.Series, pl.Series | None]:
+        """The values of so many rows, as what they are in all chunks, and their texts where the
+        column has any.
+        """
+        values = stored.get(self.number)
+        if values is None:
+            values = nulls(self.dtype, height)
+        is_settled = self.kind is None or values.dtype == self.dtype
+        if is_settled and not self.has_texts:
+            return values, None
+        texts = _spelt(values, stored.get(self.number + TEXT))
+        if self.kind is not None and not is_settled:
+            values = texts if TYPES[self.kind] == pl.String else read_kind(texts, self.kind)[0]
+        return values, texts if self.has_texts else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +196,22 @@ class Assembler(Protocol):
         """
         ...
 
+    def whole(self, tables: list[pl.DataFrame], cases: pl.DataFrame | None) -> EventLog:
+        """The log of all cases, of which ``tables`` hold the rows of all chunks: ``settled`` by
+        what is found in them, and ``log_of`` them. The list is emptied, as by ``joined_rows``.
+        """
+        ...
+
 
 @runtime_checkable
 class RowSource(Protocol):
     """A log that is read chunk by chunk, once."""
 
-    def chunks(self) -> Iterator[RawChunk]:
-        """The rows in the order of the files. Raises ``LogError`` as ``read_log`` does."""
+    def chunks(self, *, at_once: bool = False) -> Iterator[RawChunk]:
+        """The rows in the order of the files. ``at_once``: all will lie in memory, so that a chunk
+        may be as large as the reader likes. Raises ``LogError`` as ``read_log`` does, and
+        ``ReadAgain``.
+        """
         ...
 
     def expected_rows(self) -> int:
@@ -100,6 +221,103 @@ class RowSource(Protocol):
     def assembler(self) -> Assembler:
         """What makes logs of the rows; to be asked after the last chunk."""
         ...
+
+
+class ReadAgain(Exception):
+    """What was read so far is to be thrown away, and the chunks to be asked for once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How a format is read. ``rows``: the rows of files in this order; ``options``: those of
+    ``InputOptions`` that say something of it; ``of_several``: whether a log may be several files.
+    """
+
+    rows: Callable[[Sequence[Path], ReadRequest], RowSource]
+    options: tuple[str, ...] = ()
+    of_several: bool = True
+
+    @property
+    def is_tabular(self) -> bool:
+        """Whether its columns can be named."""
+        return "columns" in self.options
+
+
+def collected(source: RowSource) -> EventLog:
+    """The whole log, in memory. Errors as of ``read_log``."""
+    chunks: list[RawChunk] | None = None
+    while chunks is None:
+        with suppress(ReadAgain):
+            chunks = list(source.chunks(at_once=True))
+    tables = [chunk.rows for chunk in chunks]
+    of_cases = [chunk.cases for chunk in chunks if chunk.cases is not None]
+    chunks.clear()
+    cases = joined_rows(of_cases) if of_cases else None
+    log = source.assembler().whole(tables, cases)
+    return replace(log, case_index=None)
+
+
+def joined_rows(tables: list[pl.DataFrame]) -> pl.DataFrame:
+    """The tables of several chunks end to end. What one lacks is missing in it; a column that is of
+    several types becomes the texts of its source. The list is emptied, so that memory is given back
+    column by column.
+    """
+    if len(tables) < 2:
+        return tables.pop() if tables else pl.DataFrame(schema={ROW: pl.Int64, PLACE: pl.Int64})
+    heights = [table.height for table in tables]
+    pieces = [columns_of(table) for table in tables]
+    tables.clear()
+    names = list(dict.fromkeys(name for table in pieces for name in table))
+    is_large = sum(heights) * len(names) >= _LARGE
+    joined: list[pl.Series] = []
+    for name in names:
+        column = _joined_column(pieces, name, heights)
+        values = len(column) - column.null_count()
+        is_sparse = is_large and values * SPARSE < len(column)
+        joined.append((column if is_sparse else column.rechunk()).alias(name))
+    return pl.DataFrame(joined)
+
+
+def columns_of(table: pl.DataFrame) -> Columns:
+    """The columns by their names, so that each can be let go of by itself."""
+    return {each.name: each.alias("") for each in table}
+
+
+def nulls(kind: pl.DataType, height: int) -> pl.Series:
+    """A column without values."""
+    return pl.Series([None], dtype=kind).new_from_index(0, height)
+
+
+def _joined_column(tables: Sequence[Columns], name: str, heights: Sequence[int]) -> pl.Series:
+    """The values of one column, which are taken from the tables."""
+    given = [table.pop(name, None) for table in tables]
+    held = [values for values in given if values is not None]
+    types = {values.dtype for values in held if values.null_count() < len(values)}
+    if len(types) > 1:
+        given = [
+            None if values is None else _spelt(values, table.get(name + TEXT))
+            for table, values in zip(tables, given, strict=True)
+        ]
+        types = {pl.String()}
+    dtype = types.pop() if types else held[0].dtype
+    # One column of nulls serves all tables without values: a slice takes no memory of its own.
+    no_values = nulls(dtype, max(heights))
+    pieces = [
+        no_values.slice(0, height) if values is None or values.dtype != dtype else values
+        for values, height in zip(given, heights, strict=True)
+    ]
+    return pl.concat(pieces, rechunk=False)
+
+
+def _spelt(values: pl.Series, texts: pl.Series | None) -> pl.Series:
+    """What the source says of a column: its texts, or what the values give back."""
+    if texts is not None and texts.null_count() == values.null_count():
+        return texts
+    given_back = values.cast(pl.String)
+    if texts is None:
+        return given_back
+    frame = pl.DataFrame({"text": texts, "back": given_back})
+    return frame.select(pl.coalesce("text", "back")).to_series()
 
 
 def joined_findings(found: Sequence[Findings]) -> Findings:
@@ -118,5 +336,11 @@ def joined_findings(found: Sequence[Findings]) -> Findings:
     )
 
 
-class ReadAgain(Exception):
-    """What was read so far is to be thrown away, and the chunks to be asked for once more."""
+def text_bytes(table: pl.DataFrame) -> Ints:
+    """How many bytes of text each row holds: int64."""
+    sizes = np.zeros(table.height, np.int64)
+    for name, kind in table.schema.items():
+        if kind in (pl.String, pl.Categorical, pl.Enum):
+            texts = values_of(table, name).cast(pl.String)
+            sizes += texts.str.len_bytes().fill_null(0).to_numpy().astype(np.int64)
+    return sizes

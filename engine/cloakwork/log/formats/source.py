@@ -1,17 +1,22 @@
-"""Opening a log file: its bytes, unpacked, with every failure told as a ``LogError``."""
+"""The files of a log, and their bytes: unpacked, decoded, with every failure told as a
+``LogError``.
+"""
 
+import codecs
 import gzip
+import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Literal, Self
+from typing import IO, Final, Literal, Self, cast
 
 from cloakwork.base.errors import LogError
 from cloakwork.base.text import shown, size_text
-from cloakwork.log.formats.options import InputFormat
-from cloakwork.log.limits import RATIO_FROM, Limits, current_limits, raising
+from cloakwork.log.formats.options import Encoding, InputFormat
+from cloakwork.log.limits import Limits, current_limits, raising, refuse_unpacked
 
 Format = Literal["xes", "csv", "parquet"]
 
@@ -38,6 +43,10 @@ _STARTS: Final[dict[bytes, InputFormat]] = {
     b"SQLite format 3\0": "ocel-sqlite",
 }
 _BLOCK: Final = 16 << 20  # bytes
+_MOST_FILES: Final = 10_000  # of a folder
+_BOM: Final = b"\xef\xbb\xbf"
+_WIDE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+_COMPRESSION: Final = 6  # gzip's own default: 9 takes three times as long for one or two percent
 _XML_STARTS: Final = (b"<", b"\xef\xbb\xbf<", b"\xff\xfe<", b"\xfe\xff\x00<")
 
 
@@ -65,19 +74,7 @@ class LogStream:
             data = self._bytes.read(size)
             self._unpacked += len(data)
             taken = self._raw.tell()
-        if self._unpacked > self.limits.unpacked_size:
-            raise LogError(
-                self.path,
-                f"the file holds more than {size_text(self.limits.unpacked_size)}, the limit",
-                hint=raising("unpacked-size", 2 * self.limits.unpacked_size),
-            )
-        if self._unpacked > max(RATIO_FROM, self.limits.unpack_ratio * taken):
-            raise LogError(
-                self.path,
-                f"the gzip file unpacks to more than {self.limits.unpack_ratio} times its size, "
-                "the limit",
-                hint=raising("unpack-ratio", 1100),
-            )
+        refuse_unpacked(self.path, self._unpacked, taken, self.limits, "the gzip file unpacks to")
         return data
 
     def read_all(self) -> bytes:
@@ -171,3 +168,153 @@ def too_long(path: Path, name: str, limits: Limits, line: int | None) -> LogErro
 def empty_file(path: Path) -> LogError:
     """The refusal of a file without a single byte."""
     return LogError(path, "the file is empty", hint="export the log again")
+
+
+def require_bytes(path: Path) -> None:
+    """Refuse a file that is empty, or cannot be opened."""
+    with LogStream(path) as stream:
+        if not stream.read(1):
+            raise empty_file(path)
+
+
+def files_of(source: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
+    """The files of a log, in the order in which their rows count: those of a folder by their names,
+    several as they are given.
+
+    Of a folder, files that are hidden or called ``_...`` are none of its log, as writers of such
+    folders have it (``_SUCCESS``); anything else must be a log. Raises ``LogError``.
+    """
+    if isinstance(source, str | Path):
+        path = Path(source)
+        return _files_in(path) if path.is_dir() else (path,)
+    files = tuple(Path(each) for each in source)
+    if not files:
+        raise LogError("log", "no file is given", hint="name at least one")
+    return _of_one_format(files)
+
+
+def _files_in(folder: Path) -> tuple[Path, ...]:
+    try:
+        with os.scandir(folder) as entries:
+            listed = (each.name for each in entries if not each.name.startswith((".", "_")))
+            # No further than the limit, and one: a folder may hold millions.
+            names = sorted(islice(listed, _MOST_FILES + 1))
+    except OSError as error:
+        said = f"the folder cannot be read ({error.strerror or error})"
+        raise LogError(folder, said, hint="grant read permission on it") from None
+    if not names:
+        raise LogError(folder, "the folder holds no log", hint="check the path")
+    if len(names) > _MOST_FILES:
+        said = f"the folder holds more than {_MOST_FILES:,} files, the limit"
+        raise LogError(folder, said, hint="write fewer, larger files")
+    files = tuple(folder / name for name in names)
+    for each in files:
+        if not each.is_file() or format_by_suffix(each) is None:
+            said = "a folder that is read as one log holds what is none"
+            raise LogError(each, said, hint=f"remove it; such a folder holds files in {SUPPORTED}")
+    return _of_one_format(files)
+
+
+def _of_one_format(files: tuple[Path, ...]) -> tuple[Path, ...]:
+    first = format_by_suffix(files[0])
+    for each in files[1:]:
+        form = format_by_suffix(each)
+        if form != first:
+            said = f"the file is {form or 'of no known format'}, and {files[0].name} is {first}"
+            raise LogError(each, said, hint="the files of one log are of one format")
+    return files
+
+
+def decoded_pieces(
+    path: Path, pieces: Iterable[bytes], encoding: Encoding | None
+) -> Iterator[bytes]:
+    """A file in pieces as UTF-8, without a byte-order mark. ``LogError`` with its line at the first
+    byte that is none of ``encoding``; what claims to be UTF-8 (None) is not checked here:
+    ``require_utf8`` is for whole lines.
+    """
+    waiting = iter(pieces)
+    start = next(waiting, b"")
+    if encoding is None or encoding == "utf-8":
+        yield start.removeprefix(_BOM)
+        yield from waiting
+        return
+    codec: str = encoding
+    if encoding == "utf-16":
+        codec = "utf-16-be" if start.startswith(_WIDE_MARKS[1]) else "utf-16-le"
+        start = start.removeprefix(_WIDE_MARKS[0]).removeprefix(_WIDE_MARKS[1])
+    decoder = codecs.getincrementaldecoder(codec)()
+    line, is_first = 1, True
+    for piece in chain([start], waiting, [None]):
+        try:
+            text = decoder.decode(piece or b"", final=piece is None)
+        except UnicodeDecodeError as error:
+            before = error.object[: error.start].decode(codec, "replace")
+            raise _not_in(path, encoding, line + before.count("\n")) from None
+        line += text.count("\n")
+        if is_first and text:
+            text, is_first = text.removeprefix("\ufeff"), False
+        if text:
+            yield text.encode("utf-8", "surrogatepass")
+
+
+def _not_in(path: Path, encoding: str, line: int) -> LogError:
+    return LogError(
+        path,
+        f"the file is not in {encoding}",
+        line=line,
+        hint="correct spec.input.encoding, or save the file as UTF-8",
+    )
+
+
+def require_utf8(path: Path, data: bytes, first_line: int = 1) -> bytes:
+    """``data``, which starts on ``first_line`` of a file. ``LogError`` with its line at the first
+    byte that is not UTF-8.
+    """
+    try:
+        if not data.isascii():
+            data.decode()
+    except UnicodeDecodeError as error:
+        raise LogError(
+            path,
+            "the file is not in UTF-8",
+            line=data.count(b"\n", 0, error.start) + first_line,
+            hint=f"save it as UTF-8, or say encoding: {likely_encoding(data)} under spec.input",
+        ) from None
+    return data
+
+
+def likely_encoding(data: bytes) -> Encoding:
+    """The encoding that bytes seem to be in: a guess, to be confirmed by who knows the file."""
+    if data.startswith(_WIDE_MARKS):
+        return "utf-16"
+    sample = data[: 1 << 16]
+    odd, even = sample[1::2].count(0), sample[::2].count(0)
+    if max(odd, even) > len(sample) // 4:
+        return "utf-16-le" if odd > even else "utf-16-be"
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return _single_byte(data)
+    return "utf-8"
+
+
+def _single_byte(data: bytes) -> Encoding:
+    try:
+        data.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"  # every byte is a character of it
+    return "cp1252"
+
+
+@contextmanager
+def open_output(path: Path) -> Iterator[IO[bytes]]:
+    """Open ``path`` for writing bytes, packed when it ends in ``.gz``. ``OSError`` when that fails.
+
+    The gzip header names no file and no time, so that the same content gives the same bytes.
+    """
+    with path.open("wb") as raw:
+        if path.suffix.lower() != ".gz":
+            yield raw
+            return
+        with gzip.GzipFile("", "wb", compresslevel=_COMPRESSION, fileobj=raw, mtime=0) as packed:
+            yield cast(IO[bytes], packed)

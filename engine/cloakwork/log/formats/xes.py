@@ -1,60 +1,259 @@
-"""Reading XES (IEEE 1849): the fast reader where the file is plain, the full parser everywhere
-else.
+"""XES (IEEE 1849): events of whole traces, by the fast reader where the file is plain, by the full
+parser everywhere else.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
+from typing import Final
 
-from cloakwork.log.eventlog import EventLog
-from cloakwork.log.formats.column_layout import Kind
-from cloakwork.log.formats.columns import ColumnBuilder, MixedKinds
+import numpy as np
+import polars as pl
+
+from cloakwork.base.naming import (
+    ACTIVITY,
+    CASE_ID,
+    CASE_PREFIX,
+    TIME_TYPE,
+    TIMESTAMP,
+    named,
+    values_of,
+)
+from cloakwork.log.eventlog import EventLog, time_order
+from cloakwork.log.formats.kinds import TYPES, Kind
+from cloakwork.log.formats.row_source import (
+    PLACE,
+    ROW,
+    Columns,
+    Findings,
+    RawChunk,
+    ReadAgain,
+    Reader,
+    ReadRequest,
+    StoredColumn,
+    columns_of,
+    joined_rows,
+    nulls,
+)
 from cloakwork.log.formats.source import LogStream
-from cloakwork.log.formats.xes_fast import read_fast
-from cloakwork.log.formats.xes_full import read_full
-from cloakwork.log.formats.xes_markup import Declined
-from cloakwork.log.limits import Limits, OnExcess
+from cloakwork.log.formats.xes_fast import Declined, fast_chunks
+from cloakwork.log.formats.xes_full import full_chunks
+from cloakwork.log.formats.xes_values import (
+    Collector,
+    Conflicting,
+    Evidence,
+    IdCollector,
+    Irregularities,
+    in_order,
+    place_in_file,
+)
+from cloakwork.log.table import SourceSpelling
+
+XesReader = Callable[[LogStream, Collector], Iterator[None]]
+_STANDARD: Final[dict[str, pl.DataType]] = {
+    CASE_ID: pl.String(),
+    ACTIVITY: pl.String(),
+    TIMESTAMP: TIME_TYPE,
+}
 
 
-def read_xes(
-    path: Path,
-    keep: Callable[[str], bool] | None = None,
-    text: Collection[str] = (),
-    *,
-    limits: Limits | None = None,
-    on_excess: OnExcess = "refuse",
-) -> EventLog:
-    """Read a XES file, packed by gzip or not; attributes in ``text`` as text whatever type they
-    state.
-
-    ``limits``, ``on_excess``: as in ``read_log``. ``LogError`` when it is not a well-formed log.
-    """
-    kinds: Mapping[str, Kind] = dict.fromkeys(text, "text")
-    try:
-        return with_kinds_settled(read_fast, path, keep, kinds, limits=limits, on_excess=on_excess)
-    except Declined:
-        return with_kinds_settled(read_full, path, keep, kinds, limits=limits, on_excess=on_excess)
-
-
-def with_kinds_settled(
-    read: Callable[[LogStream, ColumnBuilder], EventLog],
-    path: Path,
-    keep: Callable[[str], bool] | None,
-    kinds: Mapping[str, Kind] = MappingProxyType({}),
-    *,
-    limits: Limits | None = None,
-    on_excess: OnExcess = "refuse",
-) -> EventLog:
-    """Read with ``read``; once more when attributes turn out to hold several types, each then as
-    the kind that fits all.
+class XesSource:
+    """XES files, packed by gzip or not, in this order; attributes in ``request.text`` as text
+    whatever type they state. ``readers``: each reads what the ones before it decline.
     """
 
-    def read_once(kinds: Mapping[str, Kind]) -> EventLog:
-        with LogStream(path, limits) as stream:
-            builder = ColumnBuilder(keep, kinds, limits=stream.limits, on_excess=on_excess)
-            return read(stream, builder)
+    def __init__(
+        self,
+        files: Sequence[Path],
+        request: ReadRequest,
+        readers: tuple[XesReader, ...] = (fast_chunks, full_chunks),
+    ) -> None:
+        self._files, self._request, self._readers = tuple(files), request, readers
+        self._bytes_read = 0
+        self._evidence = Evidence()
+        self._kinds: Mapping[str, Kind] = dict.fromkeys(request.text, "text")
 
-    try:
-        return read_once(kinds)
-    except MixedKinds as mixed:
-        return read_once({**mixed.kinds, **kinds})
+    def expected_rows(self) -> int:
+        """About how many events there are."""
+        size = sum(path.stat().st_size for path in self._files)
+        return self._evidence.events * max(1, size) // max(1, self._bytes_read)
+
+    def chunks(self, *, at_once: bool = False) -> Iterator[RawChunk]:
+        """The events of all files. ``LogError`` for what is no well-formed log; ``ReadAgain`` where
+        a file turns out to be written otherwise than the reader reads it.
+        """
+        self._evidence = Evidence()
+        before, is_begun = 0, False
+        waiting = [*reversed(self._files)]
+        while waiting:
+            path = waiting[-1]
+            try:
+                for chunk in self._chunks_of(path, before, at_once=at_once):
+                    is_begun = True
+                    yield chunk
+            except (Declined, Conflicting):
+                if len(self._readers) == 1:
+                    raise
+                self._readers = self._readers[1:]
+                if is_begun or path != self._files[0]:
+                    raise ReadAgain from None
+                self._evidence = Evidence()
+                continue
+            waiting.pop()
+            before += path.stat().st_size
+        if self._evidence.is_unordered:
+            self._kinds = {**self._evidence.settled_kinds(), **self._kinds}
+            raise ReadAgain
+
+    def assembler(self) -> "XesAssembler":
+        """What makes logs of the rows."""
+        evidence = self._evidence
+        settled = evidence.settled_kinds()
+        columns = []
+        zoneless = 0
+        for name, attribute in evidence.attributes.items():
+            kind = settled[name] if name in settled else next(iter(attribute.kinds))
+            # Texts of whole numbers that are read as decimal ones are not given back.
+            is_exact = kind == "text" if name in settled else attribute.is_exact
+            is_time = name == TIMESTAMP
+            columns.append(
+                StoredColumn(
+                    attribute.number,
+                    name,
+                    kind,
+                    TYPES[kind],
+                    is_exact=is_exact and not is_time,
+                    has_texts=not is_exact and not is_time,
+                )
+            )
+            zoneless += attribute.zoneless if kind == "date" else 0
+        return XesAssembler(
+            tuple(columns),
+            replace(evidence.irregular, zoneless=zoneless),
+            {**settled, **self._kinds},
+            self._files,
+            replace(self._request, keep=None),
+            evidence.conflicts,
+        )
+
+    def _chunks_of(self, path: Path, before: int, *, at_once: bool) -> Iterator[RawChunk]:
+        name = path.name if len(self._files) > 1 else ""
+        with LogStream(path, self._request.bounds) as stream:
+            collector = Collector(self._evidence, self._kinds, self._request, name)
+            for _ in self._readers[0](stream, collector):
+                self._bytes_read = before + stream.taken
+                if collector.is_full and not at_once:
+                    yield from collector.take(is_last=False)
+            yield from collector.take(is_last=True)
+
+
+READER: Final = Reader(XesSource)
+
+
+@dataclass(frozen=True, slots=True)
+class XesAssembler:
+    """Makes logs of the cases of XES files."""
+
+    columns: tuple[StoredColumn, ...]
+    irregular: Irregularities
+    kinds: Mapping[str, Kind]
+    files: tuple[Path, ...]
+    request: ReadRequest
+    conflicts: Mapping[str, str]
+    repeated: str = ""
+
+    @property
+    def surveyed(self) -> tuple[str, ...]:
+        """Cases alone can repeat an id."""
+        return ()
+
+    def findings(self, rows: pl.DataFrame | None, cases: pl.DataFrame | None) -> Findings:
+        """How many cases have the id of an earlier one."""
+        number = next((each.number for each in self.columns if each.name == CASE_ID), None)
+        if cases is None or number not in cases.columns:
+            return Findings()
+        ids = values_of(cases, number).drop_nulls()
+        return Findings(repeated_ids=len(ids) - ids.n_unique())
+
+    def settled(self, found: Findings) -> "XesAssembler":
+        """Where an id is repeated, the files are read again to name the first place."""
+        if not found.repeated_ids:
+            return self
+        irregular = replace(self.irregular, repeated_ids=found.repeated_ids)
+        return replace(self, irregular=irregular, repeated=self._first_repetition())
+
+    def log_of(self, rows: pl.DataFrame, cases: pl.DataFrame | None = None) -> EventLog:
+        """The log of whole traces; ``case_index``: where each stands in all files."""
+        if not values_of(rows, ROW).is_sorted():
+            rows = rows.sort(named(ROW))
+        return self._log_of(columns_of(rows), cases)
+
+    def whole(self, tables: list[pl.DataFrame], cases: pl.DataFrame | None) -> EventLog:
+        """The log of all cases."""
+        settled = self.settled(self.findings(None, cases))
+        return settled._log_of(columns_of(joined_rows(tables)), cases)
+
+    def _log_of(self, rows: Columns, cases: pl.DataFrame | None) -> EventLog:
+        """As ``log_of``, of rows in the order of the files, which are let go of column by column:
+        no more than one is held twice.
+        """
+        if cases is None:
+            cases = pl.DataFrame(schema={PLACE: pl.Int64})
+        elif not values_of(cases, PLACE).is_sorted():
+            cases = cases.sort(named(PLACE))
+        texts: Columns = {}
+        case_table = self._read(columns_of(cases), cases.height, CASE_PREFIX, texts)
+        events = self._read(rows, len(rows[ROW]), "", texts)
+        places = cases[PLACE].to_numpy().astype(np.int64)
+        case_of = np.searchsorted(places, rows[PLACE].to_numpy()).astype(np.int64)
+        rows.clear()
+        # The order is known before the columns are brought into it, one at a time.
+        order = time_order(case_of, events[TIMESTAMP])
+        if order is not None:
+            case_of = case_of[order]
+            for name in events:
+                events[name] = in_order(events[name], order)
+                if name in texts:
+                    texts[name] = in_order(texts[name], order)
+        counts = np.bincount(case_of, minlength=len(places))
+        exact = frozenset(each.name for each in self.columns if each.is_exact)
+        return EventLog(
+            pl.DataFrame(events),
+            pl.DataFrame(case_table),
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            self.irregular.notes(self.kinds),
+            source=SourceSpelling(exact, texts, {}, dict(self.conflicts), self.repeated),
+            case_index=places,
+        )
+
+    def _read(self, stored: Columns, height: int, scope: str, texts: Columns) -> Columns:
+        """The columns of cases or of events, the standard ones first; the texts of those that do
+        not give them back go to ``texts``.
+        """
+        found: Columns = {}
+        for name, kind in _STANDARD.items():
+            if name.startswith(CASE_PREFIX) == bool(scope):
+                found[name] = nulls(kind, height)
+        for column in self.columns:
+            if column.name.startswith(CASE_PREFIX) == bool(scope):
+                found[column.name], text = column.read(stored, height)
+                if text is not None:
+                    texts[column.name] = text
+        return found
+
+    def _first_repetition(self) -> str:
+        """Where a trace first states the id of an earlier one."""
+        known = pl.Series(dtype=pl.String)
+        for path in self.files:
+            collector = IdCollector(self.request)
+            with LogStream(path, self.request.bounds) as stream:
+                for _ in full_chunks(stream, collector):
+                    pass
+            ids, lines = collector.last_ids()
+            ids_so_far = pl.concat([known, ids])
+            again = ~ids_so_far.is_first_distinct()[len(known) :]
+            if again.any():
+                file = path.name if len(self.files) > 1 else ""
+                return place_in_file(file, f"line {lines[again.arg_max()]}")
+            known = ids_so_far
+        return ""

@@ -12,7 +12,9 @@ or nesting; every piece of markup must match it; opening and closing tags must f
 ``Declined``, and the full parser reads the file.
 """
 
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
 
@@ -20,21 +22,16 @@ import numpy as np
 import polars as pl
 
 from cloakwork.base.arrays import Ints, Places
-from cloakwork.log.eventlog import EventLog
-from cloakwork.log.formats.column_layout import ValueRun
-from cloakwork.log.formats.columns import BadValue, ColumnBuilder, Conflicting, TooManyKeys
+from cloakwork.log.formats.kinds import DECLARED
 from cloakwork.log.formats.source import LogStream
 from cloakwork.log.formats.xes_full import LogXml
-from cloakwork.log.formats.xes_markup import (
-    ANYWHERE,
-    EVENT,
-    KINDS,
-    LOG,
-    SCOPES,
-    Declined,
-    KeyTable,
-    MarkupTable,
-    decode_references,
+from cloakwork.log.formats.xes_values import (
+    KIND_OF,
+    BadValue,
+    Collector,
+    Scope,
+    TooManyKeys,
+    ValueRun,
 )
 
 CHUNK: Final = 2 << 20  # bytes; small enough to stay in the processor's cache
@@ -42,25 +39,30 @@ _HEADER_LIMIT: Final = 64 << 20
 _STRETCH_LIMIT: Final = 64 << 20
 _VOCABULARY_LIMIT: Final = 4096
 _NON_CHARACTERS: Final = (b"\xef\xbf\xbe", b"\xef\xbf\xbf")  # U+FFFE and U+FFFF, which XML forbids
+_BLANK: Final = "[ \t\r\n]"
+_TAG: Final = re.compile(f"<(/?)(trace|event){_BLANK}*(/?)>{_BLANK}*")
+_AFTER_VALUE: Final = re.compile(f"{_BLANK}*/>{_BLANK}*")
+_ATTRIBUTE: Final = re.compile(f"<({'|'.join(KIND_OF)}){_BLANK}+key=")
+_END: Final = re.compile(f"</log{_BLANK}*>{_BLANK}*")
+_REFERENCE: Final = re.compile("&(?:#([0-9]{1,9})|#x([0-9A-Fa-f]{1,8})|([a-z]{1,4}));")
+_NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+SCOPES: Final[tuple[Scope, ...]] = ("trace", "event")
+ANYWHERE: Final = -1
+LOG: Final = 0
+TRACE: Final = 1
+EVENT: Final = 2
+"""Where a reader is: inside the log, a trace or an event; or wherever it was before."""
 
 
-def read_fast(stream: LogStream, builder: ColumnBuilder) -> EventLog:
-    """Read a plain log from its first byte, by way of ``builder``.
+class Declined(Exception):
+    """This file is not of the plain kind; the full parser must read it."""
 
-    Raises ``Declined`` for a file that is not plain (well-formed or not), ``MixedKinds`` as
-    ``ColumnBuilder.finish`` does, ``LogError`` when the bytes cannot be read.
+
+def fast_chunks(stream: LogStream, collector: Collector) -> Iterator[None]:
+    """Hand a plain log to ``collector``, chunk by chunk. ``Declined`` for a file that is not plain
+    (well-formed or not), ``LogError`` when the bytes cannot be read.
     """
-    for _ in fast_chunks(stream, builder):
-        pass
-    try:
-        return builder.finish()
-    except Conflicting as conflict:
-        raise Declined("two values for one case, whose lines must be named") from conflict
-
-
-def fast_chunks(stream: LogStream, builder: ColumnBuilder) -> Iterator[None]:
-    """Hand a plain log to ``builder``, chunk by chunk. Raises as ``read_fast`` does."""
-    reader = _FastReader(builder)
+    reader = _FastReader(collector)
     try:
         for chunk in _quote_cycles(stream, _start_of_traces(stream)):
             reader.read_chunk(chunk)
@@ -132,9 +134,9 @@ def _quote_cycles(stream: LogStream, start: bytes) -> Iterator[tuple[bytes, bool
 class _FastReader:
     """Where the reader is in the file, and the markup and keys that it already understands."""
 
-    def __init__(self, builder: ColumnBuilder) -> None:
+    def __init__(self, collector: Collector) -> None:
         self.ended = False
-        self._builder = builder
+        self._collector = collector
         self._markup = MarkupTable()
         self._keys = KeyTable()
         self._place = LOG
@@ -144,7 +146,7 @@ class _FastReader:
         data, is_last = chunk
         self._refuse_non_characters(data)
         pieces = _split_at_quotes(data)
-        most = self._builder.limits.value_size
+        most = self._collector.limits.value_size
         if len(data) > most and (pieces.str.len_bytes() > most).any():
             raise Declined("a value over the limit")
         cycles = len(pieces) // 4
@@ -197,11 +199,11 @@ class _FastReader:
         return place
 
     def _open_elements(self, markup: Ints, place: Places) -> Ints:
-        """Tell the builder of the traces and events that open; the ordinal of the one open after
+        """Tell the collector of the traces and events that open; the ordinal of the one open after
         each piece.
         """
-        table, builder = self._markup, self._builder
-        first_trace, first_event = builder.traces, builder.events
+        table, collector = self._markup, self._collector
+        first_trace, first_event = collector.traces, collector.events
         # How many each piece opens, and how many those before it do.
         traces, events = table.traces[markup], table.events[markup]
         traces_before = np.cumsum(traces) - traces
@@ -212,7 +214,7 @@ class _FastReader:
         entry = np.repeat(table.first_event[markup], events) + within_piece
         trace_in_piece = table.event_traces[entry]
         trace_of_event = first_trace + np.repeat(traces_before, events) + trace_in_piece - 1
-        builder.open_cases(int(traces.sum()), trace_of_event)
+        collector.open_cases(int(traces.sum()), trace_of_event)
         events_so_far = first_event + events_before + events
         traces_so_far = first_trace + traces_before + traces
         return np.where(place == EVENT, events_so_far, traces_so_far) - 1
@@ -224,17 +226,17 @@ class _FastReader:
         owner: Ints,
         pieces: pl.Series,
     ) -> None:
-        """Hand the values to the builder, one run for each key, scope and kind."""
+        """Hand the values to the collector, one run for each key, scope and kind."""
         words = pieces.gather_every(4, 1)
 
         def learn(new: list[str]) -> None:
-            self._keys.learn_keys(new, self._builder)
+            self._keys.learn_keys(new, self._collector)
 
         key = _word_codes(words, self._keys.words, learn)
         in_event = (place == EVENT).astype(np.int64)
         if self._keys.reserved.any():
             reserved = self._keys.reserved[key] & (in_event == 1)
-            self._builder.irregular.reserved += int(reserved.sum())
+            self._collector.irregular.reserved += int(reserved.sum())
         # Tables of keys have two entries a key: for the trace, then for the event.
         scoped = 2 * key + in_event
         chosen = np.flatnonzero(self._keys.is_kept[scoped])
@@ -243,7 +245,7 @@ class _FastReader:
         settled = self._keys.kind[scoped[chosen]]
         kind_of_value = np.where(settled < 0, self._markup.kind[markup[chosen]], settled)
         # One number for key, scope and kind together.
-        what = scoped[chosen] * len(KINDS) + kind_of_value
+        what = scoped[chosen] * len(DECLARED) + kind_of_value
         # 16 bits are sorted by radix, in linear time.
         sortable = what.astype(np.uint16) if what.max() < 1 << 16 else what
         order = np.argsort(sortable, kind="stable")
@@ -257,11 +259,11 @@ class _FastReader:
         # In the order of the file, by the first value of each run.
         for run in np.argsort(chosen[starts]):
             start, end = int(starts[run]), int(ends[run])
-            pair, kind = divmod(int(what[start]), len(KINDS))
+            pair, kind = divmod(int(what[start]), len(DECLARED))
             scope, key_word = SCOPES[pair % 2], self._keys.keys[pair // 2]
             values_of_run = values.slice(start, end - start)
-            found = ValueRun(scope, key_word, KINDS[kind], owner[start:end], values_of_run)
-            self._builder.add_run(found)
+            found = ValueRun(scope, key_word, DECLARED[kind], owner[start:end], values_of_run)
+            self._collector.add_run(found)
 
 
 def _count_byte(data: bytes, byte: bytes) -> int:
@@ -307,3 +309,165 @@ def _with_references_resolved(values: pl.Series) -> pl.Series:
         return values
     distinct = values.filter(encoded).unique().to_list()
     return values.replace({text: decode_references(text) for text in distinct})
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """What one piece of markup between a value and the next key does.
+
+    ``enters`` and ``leaves``: where the reader must be before it and is after it (``ANYWHERE``: as
+    before); ``kind``: the index in ``DECLARED`` of the attribute that it opens, -1 at the end of
+    the log; ``traces``: how many traces it opens; ``events``: for each event that it opens, how
+    many traces it opened before; ``tags``, ``controls``: how many ``<`` and how many control
+    characters (all of them blanks) it holds.
+    """
+
+    enters: int
+    leaves: int
+    kind: int
+    traces: int
+    events: tuple[int, ...]
+    tags: int
+    controls: int
+
+
+def parse_markup(text: str) -> Markup:
+    """Understand one piece of markup. ``Declined`` when it is not exactly of the plain form."""
+    position = _end_of_match(_AFTER_VALUE, text, 0)
+    # Its first tag says where the reader must be before it; until then it may be anywhere.
+    enters = place = ANYWHERE
+    traces = 0
+    events: list[int] = []
+    while tag := _TAG.match(text, position):
+        closing, element, alone = tag.groups()
+        if closing and alone:
+            raise Declined("a tag that both closes and is empty")
+        inner, outer = (EVENT, TRACE) if element == "event" else (TRACE, LOG)
+        before = inner if closing else outer
+        if place not in {ANYWHERE, before}:
+            raise Declined("tags that do not fit each other")
+        if enters == ANYWHERE:
+            enters = before
+        place = outer if closing or alone else inner
+        position = tag.end()
+        if not closing and element == "event":
+            events.append(traces)
+        elif not closing:
+            traces += 1
+    kind = -1
+    attribute = _ATTRIBUTE.match(text, position)
+    if attribute:
+        kind = DECLARED.index(KIND_OF[attribute[1]])
+        position = attribute.end()
+    else:
+        position = _end_of_match(_END, text, position)
+    # The log ends inside no trace, and an attribute stands inside one.
+    fits_place = place != LOG if kind >= 0 else place == LOG
+    if position != len(text) or not fits_place:
+        raise Declined("markup that is not of the plain form")
+    return Markup(
+        enters=enters,
+        leaves=place,
+        kind=kind,
+        traces=traces,
+        events=tuple(events),
+        tags=text.count("<"),
+        controls=sum(char < " " for char in text),
+    )
+
+
+def _end_of_match(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Where the match of ``pattern`` at ``position`` ends. ``Declined`` without one."""
+    found = pattern.match(text, position)
+    if found is None:
+        raise Declined("markup that is not of the plain form")
+    return found.end()
+
+
+class MarkupTable:
+    """All distinct pieces of markup met so far, and their meaning as columns indexed by code."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.markups: list[Markup] = []
+
+    def learn_markup(self, words: list[str]) -> None:
+        """Add pieces of markup that were not met before; ``Declined`` where one is not plain."""
+        self.markups += [parse_markup(word) for word in words]
+        self.words += words
+        self.enters = np.array([markup.enters for markup in self.markups], np.int8)
+        self.leaves = np.array([markup.leaves for markup in self.markups], np.int8)
+        self.kind = np.array([markup.kind for markup in self.markups], np.int8)
+        self.traces = np.array([markup.traces for markup in self.markups], np.int64)
+        self.events = np.array([len(markup.events) for markup in self.markups], np.int64)
+        self.first_event = np.concatenate([[0], np.cumsum(self.events)])[:-1]
+        self.event_traces = np.array(
+            [before for markup in self.markups for before in markup.events], np.int64
+        )
+        self.tags = np.array([markup.tags for markup in self.markups], np.int64)
+        self.controls = np.array([markup.controls for markup in self.markups], np.int64)
+
+
+@dataclass
+class KeyTable:
+    """All distinct keys met so far; for each and each scope, whether it is read and the kind that
+    is settled for it.
+    """
+
+    words: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+
+    def learn_keys(self, words: list[str], collector: Collector) -> None:
+        """Add keys that were not met before; ``Declined`` where one is empty."""
+        self.words += words
+        self.keys += [decode_references(word) for word in words]
+        if "" in words:
+            raise Declined("an empty key")
+        # Two entries a key: for the trace, then for the event.
+        scoped = [(scope, key) for key in self.keys for scope in SCOPES]
+        is_kept = [collector.name_of(scope, key) is not None for scope, key in scoped]
+        kinds = [self._settled_kind(collector, scope, key) for scope, key in scoped]
+        self.is_kept = np.array(is_kept, np.bool_)
+        self.kind = np.array(kinds, np.int64)
+        self.reserved = np.array([key.startswith("case:") for key in self.keys], np.bool_)
+
+    @staticmethod
+    def _settled_kind(collector: Collector, scope: Scope, key: str) -> int:
+        """The index in ``DECLARED`` of the kind that an attribute is read as whatever is declared;
+        -1 if none is.
+        """
+        name = collector.name_of(scope, key)
+        if not name:
+            return -1
+        kinds = {collector.kind_of(name, kind) for kind in DECLARED}
+        return DECLARED.index(kinds.pop()) if len(kinds) == 1 else -1
+
+
+def decode_references(text: str) -> str:
+    """Resolve character references and the five entities that XML predefines. ``Declined`` for any
+    other.
+    """
+    if "&" not in text:
+        return text
+    if text.count("&") != len(_REFERENCE.findall(text)):
+        raise Declined("an entity that XML does not predefine")
+    return _REFERENCE.sub(_resolve_reference, text)
+
+
+def _resolve_reference(reference: re.Match[str]) -> str:
+    decimal, hexadecimal, name = reference.groups()
+    if name:
+        if name not in _NAMED:
+            raise Declined("an entity that XML does not predefine")
+        return _NAMED[name]
+    code = int(decimal) if decimal else int(hexadecimal, 16)
+    if not _is_character(code):
+        raise Declined("a reference to no character")
+    return chr(code)
+
+
+def _is_character(code: int) -> bool:
+    """Whether XML 1.0 (section 2.2, production Char) admits the code point."""
+    if code in {9, 10, 13}:
+        return True
+    return 0x20 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000

@@ -13,18 +13,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 from xml.parsers import expat
+from xml.parsers.expat import XMLParserType
 
 import numpy as np
 import polars as pl
 
 from cloakwork.base.errors import LogError
-from cloakwork.base.text import shown
-from cloakwork.log.eventlog import CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.formats.column_layout import KIND_OF, Kind, Scope, ValueRun
-from cloakwork.log.formats.columns import BadValue, ColumnBuilder, Irregularities, TooManyKeys
+from cloakwork.base.text import shown, size_text
+from cloakwork.log.eventlog import CASE_PREFIX, TIMESTAMP
+from cloakwork.log.formats.kinds import Kind
 from cloakwork.log.formats.source import LogStream, empty_file, too_long
-from cloakwork.log.formats.xml_feed import Feeder
-from cloakwork.log.limits import current_limits, raising
+from cloakwork.log.formats.xes_values import (
+    KIND_OF,
+    BadValue,
+    Collector,
+    Irregularities,
+    Scope,
+    TooManyKeys,
+    ValueRun,
+)
+from cloakwork.log.limits import Limits, current_limits, raising
 from cloakwork.log.times import TIME_HINT
 
 _CHUNK: Final = 1 << 20  # bytes
@@ -48,6 +56,7 @@ _HINTS: Final = {
     expat.errors.XML_ERROR_DUPLICATE_ATTRIBUTE: "give each element one key and one value",
     expat.errors.XML_ERROR_UNBOUND_PREFIX: "declare the prefix with xmlns on the <log> element",
 }
+_MARKUP: Final = 1 << 20  # bytes of a tag besides its value
 _ANY_HINT: Final = "correct that line, or export the log again"
 
 
@@ -59,7 +68,7 @@ class _RunInWork:
 
 
 class LogXml:
-    """A streaming XES parser; feeds what it finds into ``builder``, or only counts when there is
+    """A streaming XES parser; feeds what it finds into ``collector``, or only counts when there is
     none.
 
     ``traces``, ``events``: how many were opened; ``trace_at``: the byte at which the latest trace
@@ -67,14 +76,14 @@ class LogXml:
     and left out.
     """
 
-    def __init__(self, path: Path, builder: ColumnBuilder | None = None) -> None:
+    def __init__(self, path: Path, collector: Collector | None = None) -> None:
         self.traces = self.events = 0
         self.trace_at = -1
         self.plain = True
         self._marked = False  # whether the file begins with the byte-order mark of UTF-8
         self._path = path
-        self.irregular = builder.irregular if builder else Irregularities()
-        self._builder = builder
+        self.irregular = collector.irregular if collector else Irregularities()
+        self._collector = collector
         self._place: Literal["nowhere", "log", "trace", "event"] = "nowhere"
         self._skipping = 0
         self._nested_in_attribute = False
@@ -87,14 +96,14 @@ class LogXml:
         self._parser.EndElementHandler = self._end_element
         self._parser.StartDoctypeDeclHandler = self._refuse_doctype
         self._parser.XmlDeclHandler = self._check_declaration
-        self._limits = builder.limits if builder else current_limits()
+        self._limits = collector.limits if collector else current_limits()
         self._most = self._limits.value_size
-        self._drop = builder is not None and builder.on_excess == "drop"
+        self._drop = collector is not None and collector.on_excess == "drop"
         self._feeder = Feeder(path, self._parser, None if self._drop else self._limits)
 
     def feed(self, data: bytes, *, last: bool = False) -> None:
         """Parse the next bytes. ``LogError`` at the first fault; ``ExpatError`` never leaves
-        ``read_full``.
+        ``full_chunks``.
         """
         self._marked = self._marked or (self._feeder.at_start and data.startswith(codecs.BOM_UTF8))
         self._feeder.feed(data, last=last)
@@ -215,43 +224,34 @@ class LogXml:
 
     def _kind_of(self, scope: Scope, key: str, declared: Kind) -> Kind | None:
         """The kind that an attribute is read as; None for one that is not read."""
-        if self._builder is None:
+        if self._collector is None:
             return None
         self.irregular.reserved += scope == "event" and key.startswith(CASE_PREFIX)
         attribute = (scope, key, declared)
         if attribute not in self._settled:
-            name = self._builder.name_of(scope, key)
-            self._settled[attribute] = self._builder.kind_of(name, declared) if name else None
+            name = self._collector.name_of(scope, key)
+            self._settled[attribute] = self._collector.kind_of(name, declared) if name else None
         return self._settled[attribute]
 
     def _hand_over(self) -> None:
-        """Hand what was found since the last time to the builder."""
+        """Hand what was found since the last time to the collector."""
         found, self._values = self._values, {}
         case_of, self._case_of = self._case_of, []
         traces, self._opened_traces = self._opened_traces, 0
-        if self._builder is None:
+        if self._collector is None:
             return
-        self._builder.open_cases(traces, np.array(case_of, np.int64))
+        self._collector.open_cases(traces, np.array(case_of, np.int64))
         for (scope, key, kind), values in found.items():
             text = pl.Series(values.values, dtype=pl.String)
             rows = np.array(values.rows, np.int64)
-            self._builder.add_run(ValueRun(scope, key, kind, rows, text, values.lines))
+            self._collector.add_run(ValueRun(scope, key, kind, rows, text, values.lines))
 
 
-def read_full(stream: LogStream, builder: ColumnBuilder) -> EventLog:
-    """Read any XES log from its first byte, by way of ``builder``.
-
-    Raises ``LogError`` for a file that is not a well-formed log (with its line), ``MixedKinds`` as
-    ``ColumnBuilder.finish`` does.
+def full_chunks(stream: LogStream, collector: Collector) -> Iterator[None]:
+    """Hand any XES log to ``collector``, chunk by chunk. ``LogError`` for a file that is not a
+    well-formed log, with its line.
     """
-    for _ in full_chunks(stream, builder):
-        pass
-    return builder.finish()
-
-
-def full_chunks(stream: LogStream, builder: ColumnBuilder) -> Iterator[None]:
-    """Hand any XES log to ``builder``, chunk by chunk. Raises as ``read_full`` does."""
-    xml = LogXml(stream.path, builder)
+    xml = LogXml(stream.path, collector)
     started = False
     try:
         while data := stream.read(_CHUNK):
@@ -274,7 +274,7 @@ def full_chunks(stream: LogStream, builder: ColumnBuilder) -> Iterator[None]:
             hint=hint,
         ) from None
     except TooManyKeys:
-        most = builder.limits.attributes
+        most = collector.limits.attributes
         raise LogError(
             stream.path,
             f"the file has more than {most:,} attributes, the limit",
@@ -297,3 +297,50 @@ def _not_well_formed(path: Path, error: expat.ExpatError) -> LogError:
         line=error.lineno,
         hint=_HINTS.get(said, _ANY_HINT),
     )
+
+
+class Feeder:
+    """Feeds ``parser``; with ``limits``, a tag or comment that no value within them explains raises
+    ``LogError``.
+
+    Work is linear in the file. An expat before 2.6.0 starts again at the first byte of an
+    unfinished token each time that it is fed (CVE-2023-52425): a tag of n bytes in pieces of c
+    costs n * n / c. Distributions correct it without raising the version, so a version proves
+    nothing. Here each piece is at least as large as what is unfinished: every token is begun at
+    most log2(n / c) times, whatever expat does, and read over twice at most.
+    """
+
+    def __init__(self, path: Path, parser: XMLParserType, limits: Limits | None) -> None:
+        self._path, self._parser, self._limits = path, parser, limits
+        self._waiting: list[bytes] = []
+        self._size = self._fed = self._unfinished = 0
+        if hasattr(parser, "SetReparseDeferralEnabled"):
+            parser.SetReparseDeferralEnabled(False)  # what is fed is to be parsed at once
+
+    @property
+    def at_start(self) -> bool:
+        """Whether nothing was fed yet."""
+        return not (self._fed or self._waiting)
+
+    def feed(self, data: bytes, *, last: bool = False) -> None:
+        """Take the next bytes; they may wait for more."""
+        self._waiting.append(data)
+        self._size += len(data)
+        if self._size < self._unfinished and not last:
+            return
+        piece = b"".join(self._waiting)
+        self._waiting, self._size = [], 0
+        self._parser.Parse(piece, last)
+        self._fed += len(piece)
+        self._unfinished = self._fed - max(0, self._parser.CurrentByteIndex)
+        if (
+            not last
+            and self._limits is not None
+            and self._unfinished > self._limits.value_size + _MARKUP
+        ):
+            raise LogError(
+                self._path,
+                f"a value or tag is larger than {size_text(self._limits.value_size)}, the limit",
+                line=self._parser.CurrentLineNumber,
+                hint=raising("value-size", 4 * self._limits.value_size),
+            )

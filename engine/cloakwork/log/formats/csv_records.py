@@ -1,4 +1,5 @@
-"""Where the records of a CSV file lie: one grammar for the header and the body.
+"""Where the records of a CSV file lie: one grammar for the header and the body; and a file in
+blocks of whole records, so that what is in memory does not grow with it.
 
 RFC 4180, with what it leaves open settled:
 
@@ -16,15 +17,27 @@ first rewritten as quoted ones (``5"" pipe`` in quotes), which changes no line.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Bytes, Ints
+from cloakwork.base.errors import LogError
+from cloakwork.base.text import size_text
+from cloakwork.log.formats.options import InputOptions
+from cloakwork.log.formats.source import LogStream, decoded_pieces, empty_file, require_utf8
 
-_BLOCK: Final = 16 << 20  # bytes at a time
+BLOCK: Final = 8 << 20  # bytes
+_SCANNED: Final = 16 << 20  # bytes at a time
+_LONGEST_RECORD: Final = 4
+"""Times the largest value."""
+
+BOM: Final = b"\xef\xbb\xbf"
+CORRECTION: Final = "correct that line, or export the file again"
+_SEPARATORS: Final = ",;\t"
+_IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _QUOTE, _CR, _LF = 34, 13, 10
 _LONE_RETURN: Final = "a carriage return stands alone; end lines by LF or CRLF"
 OPEN_QUOTE: Final = "a quote opens a field and nothing closes it"
@@ -119,8 +132,8 @@ def _in_blocks(data: bytes, parity_after: Callable[[Bytes, int, int], int | None
     """
     raw = np.frombuffer(data, np.uint8)
     parity: int | None = 0
-    for start in range(0, len(raw), _BLOCK):
-        parity = parity_after(raw[start : start + _BLOCK], start, parity or 0)
+    for start in range(0, len(raw), _SCANNED):
+        parity = parity_after(raw[start : start + _SCANNED], start, parity or 0)
         if parity is None:
             return None
     return parity
@@ -246,3 +259,130 @@ def _refuse_lone_returns(data: bytes, block: Bytes, start: int, outside: Bools |
     alone = returns[following[returns] != _LF]
     if len(alone):
         raise CsvFault(data, start + int(alone[0]), _LONE_RETURN)
+
+
+class CsvBlocks:
+    """The records of one CSV file, block by block; the first record of each block is the header.
+
+    ``separator``: what stands between fields, known from the first block on.
+    """
+
+    def __init__(self, stream: LogStream, options: InputOptions) -> None:
+        self.separator = options.delimiter or ""
+        self._stream, self._path = stream, stream.path
+        self._encoding = options.encoding
+        self._header = b""
+        self._header_lines = 0
+        self._line = 1  # on which the next block starts
+        self._read = self._given = 0  # bytes
+
+    def __iter__(self) -> Iterator[Records]:
+        """Raises ``LogError`` with its line for bytes that are no such file."""
+        stream = self._stream
+        most = _LONGEST_RECORD * stream.limits.value_size + BLOCK
+        given = iter(lambda: stream.read(BLOCK), b"")
+        pieces = self._counted(decoded_pieces(self._path, given, self._encoding))
+        rest = b""
+        for piece, is_last in _with_last(pieces):
+            data = rest + piece
+            if not self._header and not data.strip():
+                rest = data
+                continue
+            found, end = self._records(data, is_last=is_last)
+            if found is not None:
+                self._given += end
+                yield found
+            elif len(data) > most:
+                raise self._endless(data, most)
+            rest = data[end:]
+        if not self._header:
+            raise empty_file(self._path)
+
+    def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The pieces, counted when they are read: one is read before it is needed."""
+        for piece in pieces:
+            self._read += len(piece)
+            yield piece
+
+    @property
+    def bytes_given(self) -> int:
+        """How many bytes of the file, as it is packed, the blocks so far stand for, about."""
+        return self._stream.taken * self._given // max(1, self._read)
+
+    def _records(self, data: bytes, *, is_last: bool) -> tuple[Records | None, int]:
+        """The whole records at the beginning of ``data``, behind the header, and where they end;
+        None for none.
+        """
+        self.separator = self.separator or most_frequent_separator(data)
+        end = len(data) if is_last else _likely_end(data)
+        while end:
+            try:
+                found = self._behind_header(data[:end])
+            except OpenQuote as fault:
+                if is_last:
+                    raise self._refusal(fault) from None
+                end = data.rfind(b"\n", 0, fault.at - len(self._header)) + 1
+            except CsvFault as fault:
+                raise self._refusal(fault) from None
+            else:
+                if not self._header:
+                    self._learn_header(data, found)
+                self._line += data.count(b"\n", 0, end)
+                return found, end
+        return None, 0
+
+    def _behind_header(self, data: bytes) -> Records:
+        if self._encoding in (None, "utf-8"):
+            require_utf8(self._path, data, self._line)
+        found = find_records(self._header + data, self.separator)
+        return replace(found, lines_before=self._line - 1 - self._header_lines)
+
+    def _learn_header(self, data: bytes, found: Records) -> None:
+        self._header_lines = found.data.count(b"\n", 0, int(found.ends[0])) + 1
+        lines = data.split(b"\n", self._header_lines)[: self._header_lines]
+        self._header = b"\n".join(lines) + b"\n"
+
+    def _refusal(self, fault: CsvFault) -> LogError:
+        line = fault.line + self._line - 1 - self._header_lines
+        said = f"the table cannot be read ({fault})"
+        return LogError(self._path, said, line=line, hint=CORRECTION)
+
+    def _endless(self, data: bytes, most: int) -> LogError:
+        said = f"the table cannot be read ({OPEN_QUOTE} within {size_text(most)})"
+        return LogError(self._path, said, line=self._line, hint=CORRECTION)
+
+
+def _with_last(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Each piece, and whether it is the last one; one piece at least."""
+    piece = next(pieces, b"")
+    for following in pieces:
+        yield piece, False
+        piece = following
+    yield piece, True
+
+
+def _likely_end(data: bytes) -> int:
+    """Where the last record of a stretch seems to end: behind a line end with an even number of
+    quotes before it; else behind the last one. 0 for none.
+    """
+    # A row that starts with a byte-order mark must not be the first of a block.
+    last = data.rfind(b"\n", 0, max(0, len(data) - len(BOM)))
+    while last >= 0 and data.startswith(BOM, last + 1):
+        last = data.rfind(b"\n", 0, last)
+    end = last + 1
+    if not end or data.find(b'"', 0, end) < 0:
+        return end
+    raw = np.frombuffer(data, np.uint8)[:end]
+    line_ends = np.flatnonzero(raw == _LF)
+    quotes_before = np.searchsorted(np.flatnonzero(raw == _QUOTE), line_ends)
+    even = line_ends[quotes_before % 2 == 0]
+    marked = [place for place in even[:-4:-1].tolist() if not data.startswith(BOM, place + 1)]
+    return marked[0] + 1 if marked else end
+
+
+def most_frequent_separator(data: bytes) -> str:
+    """The separator that the first line holds most often outside quotes."""
+    end = data.find(b"\n")
+    first = data[:end] if end >= 0 else data
+    line = _IN_QUOTES.sub(b"", first)
+    return max(_SEPARATORS, key=lambda char: line.count(char.encode()))

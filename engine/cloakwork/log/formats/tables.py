@@ -1,0 +1,618 @@
+"""Flat tables, one row an event: what is learnt of each column as a file is read in stretches, and
+the logs that are made of whole cases in the end.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from cloakwork.base.arrays import Ints
+from cloakwork.base.errors import LogError, OutputError
+from cloakwork.base.naming import values_of
+from cloakwork.base.text import shown
+from cloakwork.log.eventlog import (
+    ACTIVITY,
+    CASE_ID,
+    CASE_PREFIX,
+    TIME_TYPE,
+    TIMESTAMP,
+    EventLog,
+    notes_on_cases,
+)
+from cloakwork.log.formats.column_names import MEANING, ColumnNames
+from cloakwork.log.formats.kinds import TYPES, Kind, gives_texts_back, inferred, joined_kinds
+from cloakwork.log.formats.row_source import (
+    ROW,
+    TEXT,
+    Findings,
+    RawChunk,
+    ReadRequest,
+    StoredColumn,
+    columns_of,
+    joined_rows,
+    nulls,
+)
+from cloakwork.log.formats.source import too_long
+from cloakwork.log.formats.time_patterns import EPOCHS
+from cloakwork.log.formats.written_times import ISO_TIMES, WrittenTimes, unreadable_time
+from cloakwork.log.limits import Limits, OnExcess
+from cloakwork.log.table import FlatTable, SourceSpelling, row_place
+from cloakwork.log.times import TIME_HINT, ParsedTimes, outside_calendar
+
+NO_ACTIVITY: Final = "events without an activity"
+NO_TIME: Final = "events without a timestamp"
+NO_ZONE: Final = "timestamps without a zone (taken as UTC)"
+OVERSIZED: Final = "values over the size limit, left out"
+EXACT_DIGITS: Final = 15  # what a floating-point number keeps of a decimal one
+WIDE: Final = (pl.UInt64, pl.Int128, pl.UInt128)
+"""Whole numbers that may not fit into 64 bits with a sign."""
+
+_DISTINCT_NUMBERS: Final = "give each row a number of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class FileTable:
+    """A stretch of a file: its columns that are read, called as the file does, one row an event.
+
+    ``line_of`` gives the line of a row (from 0), where rows have lines. ``first_row``: where the
+    first row stands in the file. ``numbers``: those of the rows, where a column numbers them.
+    ``texts`` and ``exact``: what the file says where ``frame`` holds no text (``SourceSpelling``).
+    """
+
+    path: Path
+    frame: pl.DataFrame
+    line_of: Callable[[int], int] | None = None
+    first_row: int = 0
+    numbers: pl.Series | None = None
+    texts: Mapping[str, pl.Series] = field(default_factory=dict)
+    exact: frozenset[str] = frozenset()
+
+    def line(self, row: int) -> int | None:
+        """The line of a row, None where rows have none."""
+        return self.line_of(row) if self.line_of else None
+
+
+class TableEvidence:
+    """What a table's stretches say, one after the other: of its columns, and of irregularities.
+
+    ``infers``: columns hold texts whose types are to be found; ``as_text``: those (by full names)
+    that stay texts; ``oversized``: how many values were left out.
+    """
+
+    def __init__(self, names: ColumnNames, request: ReadRequest, *, infers: bool = False) -> None:
+        self.names, self.request, self.infers = names, request, infers
+        self.as_text: set[str] = set()
+        self.oversized = self.rows = 0
+        self._numbers = {name: str(place) for place, name in enumerate(names.kept.values())}
+        self._kinds: dict[str, Kind] = {}
+        self._dtypes: dict[str, pl.DataType] = {}
+        self._with_texts: set[str] = set()
+        self._exact: set[str] = set()
+        self._dropped: dict[str, pl.DataType] = {}
+        self._times: dict[str, Counter[str]] = {}
+        self._without_case = self._no_activity = self._no_time = 0
+
+    def take(self, table: FileTable) -> RawChunk:
+        """The next stretch as rows. ``LogError`` for a value that no log holds."""
+        frame = table.frame.rename(self.names.kept)
+        texts = {self.names.kept[name]: text for name, text in table.texts.items()}
+        self._exact |= {self.names.kept[name] for name in table.exact}
+        times = [name for name in frame.columns if name in (TIMESTAMP, self.request.timestamp)]
+        stored: dict[str, pl.Series] = {}
+        for name in [*(each for each in frame.columns if each not in times), *times]:
+            if name in times:
+                # That a log lacks its ids is said before what its times lack.
+                notes_on_dropped(table.path, self._dropped)
+            values, text = self._stored(table, name, values_of(frame, name))
+            if values is None:
+                self._dropped[name] = frame.schema[name]
+                continue
+            number = self._numbers[name]
+            stored[number] = values
+            text = texts.get(name, text)
+            if text is not None:
+                self._with_texts.add(name)
+                stored[number + TEXT] = text
+            elif name in self._kinds and name.startswith(CASE_PREFIX):
+                # ``TableAssembler.surveyed`` names it, so that each chunk must have it.
+                stored[number + TEXT] = nulls(pl.Null(), frame.height)
+        notes_on_dropped(table.path, self._dropped)
+        for name in frame.columns:
+            if name not in self._dropped:
+                self._dtypes[name] = stored[self._numbers[name]].dtype
+        first_row = self.rows
+        self.rows += frame.height
+        numbers = pl.int_range(first_row, self.rows, dtype=pl.Int64, eager=True)
+        if table.numbers is not None and self.names.row_number is not None:
+            numbers = _whole_numbers(table.path, self.names.row_number, table.numbers) - 1
+        return self._with_cases(pl.DataFrame({**stored, ROW: numbers}))
+
+    def assembler(
+        self,
+        path: Path,
+        notes: tuple[str, ...],
+        refusal_of: Callable[[str, int], LogError],
+    ) -> "TableAssembler":
+        """What makes logs of the rows; ``notes``: what the reader says beside."""
+        irregular = [
+            (count, what) for found in self._times.values() for what, count in found.items()
+        ]
+        counted = ((self._no_activity, NO_ACTIVITY), (self._no_time, NO_TIME), *irregular)
+        row_number = self.names.row_number
+        return TableAssembler(
+            columns=tuple(self._column(name, dtype) for name, dtype in self._dtypes.items()),
+            file_notes=(
+                *self.names.notes,
+                *notes,
+                *counted_notes((self.oversized, OVERSIZED)),
+                *notes_on_dropped(path, self._dropped),
+            ),
+            counted=counted_notes(*counted),
+            rows_left_out=self._without_case,
+            refusal_of=refusal_of,
+            required=self.names.mapped - frozenset(self.request.varying),
+            numbered=None if row_number is None else (path, row_number),
+        )
+
+    def _stored(
+        self, table: FileTable, name: str, values: pl.Series
+    ) -> tuple[pl.Series | None, pl.Series | None]:
+        """A column as it is kept, None for one that is left out; and its texts, where the values do
+        not give them back.
+        """
+        if name in (TIMESTAMP, self.request.timestamp):
+            return self._read_times(table, name, values), None
+        if self.infers and name not in self.request.spelt:
+            return self._inferred(name, values)
+        is_decimal = isinstance(values.dtype, pl.Decimal)
+        if name not in (CASE_ID, ACTIVITY) and (is_decimal or values.dtype in WIDE):
+            kind: Kind = "float" if is_decimal else "int"
+            texts = values.cast(pl.String)
+            if not is_exact(values):
+                self._kinds[name] = "text"
+                return texts, None
+            self._kinds[name] = joined_kinds(self._kinds.get(name, kind), kind)
+            return values.cast(TYPES[kind]), texts if is_decimal else None
+        simple = to_simple_type(table.path, name, values, self.request.times, table.first_row)
+        return simple, None
+
+    def _inferred(self, name: str, texts: pl.Series) -> tuple[pl.Series, pl.Series | None]:
+        """A column of texts as what these are, as far as what came before allows it."""
+        so_far = self._kinds.get(name, "empty")
+        if name in self.as_text or so_far == "text":
+            self._kinds[name] = "text"
+            return texts, None
+        values, kind = inferred(texts, "int" if so_far == "empty" else so_far)
+        self._kinds[name] = joined_kinds(so_far, kind)
+        return values, None if gives_texts_back(kind) else texts
+
+    def _read_times(self, table: FileTable, name: str, values: pl.Series) -> pl.Series:
+        if values.dtype == TIME_TYPE:
+            return values
+        read = read_times(table, name, values, self.request)
+        found = self._times.setdefault(name, Counter())
+        zone = self.request.written.time_zone
+        taken = NO_ZONE if zone is None else f"timestamps without a zone (taken as {zone})"
+        found[taken] += read.zoneless
+        found["timestamps that clocks showed twice (taken as the first)"] += read.repeated
+        found["timestamps that clocks skipped (taken by the clock before)"] += read.skipped
+        return read.values.cast(TIME_TYPE)
+
+    def _with_cases(self, rows: pl.DataFrame) -> RawChunk:
+        """The rows that have a case id; the others are counted."""
+        case_id = self._numbers[CASE_ID]
+        keys = values_of(rows, case_id)
+        if keys.null_count():
+            self._without_case += keys.null_count()
+            rows = rows.filter(keys.is_not_null())
+        if keys.dtype == pl.Null:
+            rows = rows.with_columns(keys.cast(pl.String))
+        self._no_activity += self._missing(rows, ACTIVITY)
+        time = self.request.timestamp if self.request.timestamp in self._numbers else TIMESTAMP
+        is_there = time in self._numbers
+        self._no_time += self._missing(rows, time) if is_there else rows.height
+        return RawChunk(rows, case_id)
+
+    def _missing(self, rows: pl.DataFrame, name: str) -> int:
+        number = self._numbers.get(name)
+        return values_of(rows, number).null_count() if number in rows.columns else 0
+
+    def _column(self, name: str, dtype: pl.DataType) -> StoredColumn:
+        number = self._numbers[name]
+        if name in self.as_text:
+            return StoredColumn(number, name, "text", pl.String(), is_exact=True)
+        kind = self._kinds.get(name)
+        if kind is None:
+            is_exact = name in self._exact and name != self.request.timestamp
+            has_texts = name in self._with_texts
+            return StoredColumn(number, name, None, dtype, is_exact, has_texts)
+        if self.infers:
+            is_exact = gives_texts_back(kind)
+            return StoredColumn(number, name, kind, TYPES[kind], is_exact, not is_exact)
+        return StoredColumn(number, name, kind, TYPES[kind], has_texts=kind == "float")
+
+
+@dataclass(frozen=True, slots=True)
+class TableAssembler:
+    """Makes logs of the cases of a table. ``required``: attributes of cases that name one value a
+    case, else ``refusal_of`` name and row; ``numbered``: the file and the column that numbers rows.
+    """
+
+    columns: tuple[StoredColumn, ...]
+    file_notes: tuple[str, ...]
+    counted: tuple[str, ...]
+    rows_left_out: int
+    refusal_of: Callable[[str, int], LogError] = field(repr=False)
+    required: frozenset[str] = frozenset()
+    numbered: tuple[Path, str] | None = None
+    found: Findings = field(default_factory=Findings)
+
+    @property
+    def surveyed(self) -> tuple[str, ...] | None:
+        """The columns of cases."""
+        of_cases = [each for each in self.columns if each.name.startswith(CASE_PREFIX)]
+        if len(of_cases) == 1 and self.numbered is None:
+            return None
+        with_texts = [each for each in of_cases if each.kind is not None or each.has_texts]
+        return (
+            *(each.number for each in of_cases),
+            *(each.number + TEXT for each in with_texts),
+        )
+
+    def findings(self, rows: pl.DataFrame | None, cases: pl.DataFrame | None = None) -> Findings:
+        """Which attributes of cases differ within one, and where."""
+        if rows is None or not rows.height:
+            return Findings()
+        return self._findings(_Cases.of(self, rows))
+
+    def settled(self, found: Findings) -> "TableAssembler":
+        """Raises LogError where one case names two values of an attribute that must have one, or
+        numbers of rows leave their order open.
+        """
+        if self.numbered is not None:
+            again = found.repeated_number
+            if again is None and found.first_numbers:
+                firsts = pl.Series(np.concatenate(found.first_numbers))
+                again = _least(firsts.filter(firsts.is_duplicated()))
+            if again is not None:
+                path, column = self.numbered
+                said = f"column '{shown(column)}' numbers two rows alike ({again})"
+                raise LogError(path, said, hint=_DISTINCT_NUMBERS)
+        for name in sorted(self.required & found.conflicts.keys()):
+            raise self.refusal_of(name, found.conflicts[name])
+        return replace(self, found=found)
+
+    def log_of(self, rows: pl.DataFrame, cases: pl.DataFrame | None = None) -> EventLog:
+        """The log of whole cases; ``case_index``: the row of each case's first event."""
+        return self._log_of(_Cases.of(self, rows))
+
+    def whole(self, tables: list[pl.DataFrame], cases: pl.DataFrame | None) -> EventLog:
+        """The log of all cases."""
+        read = _Cases.of(self, joined_rows(tables))
+        return self.settled(self._findings(read))._log_of(read)
+
+    def read_table(self, rows: pl.DataFrame) -> tuple[FlatTable, frozenset[str]]:
+        """Those of the columns that ``rows`` have, by their names, in the order of the file; all
+        of them, empty, where there are no rows. And those that are exact.
+        """
+        if not rows[ROW].is_sorted():
+            rows = rows.sort(ROW)
+        stored = columns_of(rows)
+        frame: dict[str, pl.Series] = {}
+        texts: dict[str, pl.Series] = {}
+        exact: set[str] = set()
+        for column in self.columns:
+            if column.number not in stored and rows.height:
+                continue
+            frame[column.name], text = column.read(stored, rows.height)
+            if text is not None:
+                texts[column.name] = text
+            if column.is_exact:
+                exact.add(column.name)
+        # Times and activities that no column of the file holds.
+        names = {column.name for column in self.columns}
+        if TIMESTAMP not in names:
+            frame[TIMESTAMP] = nulls(TIME_TYPE, rows.height)
+        if ACTIVITY not in names:
+            frame[ACTIVITY] = nulls(pl.String(), rows.height)
+        numbers = rows[ROW].to_numpy().astype(np.int64)
+        return FlatTable(pl.DataFrame(frame), numbers, texts, 0), frozenset(exact)
+
+    def _findings(self, read: "_Cases") -> Findings:
+        source = read.spelling
+        conflicts = {
+            name: int(place.removeprefix("row ")) - 1 for name, place in source.conflicts.items()
+        }
+        differing = frozenset(source.rows)
+        if self.numbered is None:
+            return Findings(differing, conflicts)
+        numbers = pl.Series(read.table.row_numbers) + 1
+        rows = pl.DataFrame({"case": read.table.frame[CASE_ID], "number": numbers})
+        rows = rows.filter(pl.col("case").is_not_null())
+        firsts = rows.group_by("case").agg(pl.col("number").min())
+        return Findings(
+            differing,
+            conflicts,
+            repeated_number=_least(rows.filter(rows.is_duplicated())["number"]),
+            first_numbers=(firsts["number"].to_numpy(),),
+        )
+
+    def _log_of(self, read: "_Cases") -> EventLog:
+        conflicts = {
+            each.name: row_place(self.found.conflicts[each.name])
+            for each in self.columns
+            if each.name in self.found.conflicts
+        }
+        log = EventLog.build(
+            read.table.event_columns().select(ACTIVITY, TIMESTAMP, pl.exclude(ACTIVITY, TIMESTAMP)),
+            read.cases,
+            read.case_of,
+            source=replace(read.spelling, conflicts=conflicts),
+        )
+        of_cases = notes_on_cases(self.rows_left_out, conflicts)
+        _, first = np.unique(read.case_of, return_index=True)
+        return replace(
+            log,
+            notes=(*self.file_notes, *of_cases, *self.counted),
+            case_index=read.table.row_numbers[first],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Cases:
+    """Rows as a table, its cases, and what its columns do not say."""
+
+    table: FlatTable
+    cases: pl.DataFrame
+    case_of: Ints
+    spelling: SourceSpelling
+
+    @classmethod
+    def of(cls, assembler: TableAssembler, rows: pl.DataFrame) -> "_Cases":
+        table, exact = assembler.read_table(rows)
+        cases = table.cases()
+        case_of = table.row_of_case(cases)
+        spelling = table.spelling(case_of, exact, assembler.found.differing)
+        return cls(table, cases, case_of, spelling)
+
+
+@dataclass(frozen=True, slots=True)
+class TwoValues:
+    """The refusal of an attribute of cases of which one names two values.
+
+    ``first_rows``: where the first row of each of the files stands in all of them; ``line_of``: the
+    line of a row (from 0) of a file, where rows have lines.
+    """
+
+    names: ColumnNames
+    files: tuple[Path, ...]
+    first_rows: tuple[int, ...] = (0,)
+    line_of: Callable[[Path, int], int | None] | None = None
+
+    def __call__(self, name: str, row: int) -> LogError:
+        """Of the attribute called ``name`` in full, at ``row`` (from 0) of all files."""
+        path, line = self.files[0], None
+        if self.names.row_number is None:
+            place = bisect_right(self.first_rows, row) - 1
+            path, row = self.files[place], row - self.first_rows[place]
+            line = self.line_of(path, row) if self.line_of else None
+        column = next(of for of, full in self.names.kept.items() if full == name)
+        said = f"column '{shown(column)}' names two values in one case"
+        if line is None:
+            said += f" (row {row + 1:,})"
+        said += f", and spec.input or --column makes it '{shown(name)}', an attribute of cases"
+        hint = "correct the file, or leave the column to the events"
+        return LogError(path, said, line=line, hint=hint)
+
+
+class TableSource:
+    """The rows of a table that lies in memory: one chunk. ``notes``: what its reader says."""
+
+    def __init__(
+        self,
+        table: FileTable,
+        names: ColumnNames,
+        request: ReadRequest,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self._table, self._notes = table, notes
+        self._evidence = TableEvidence(names, request)
+
+    def expected_rows(self) -> int:
+        """How many rows there are."""
+        return self._table.frame.height
+
+    def chunks(self, *, at_once: bool = False) -> Iterator[RawChunk]:
+        """All of them."""
+        evidence = self._evidence
+        self._evidence = TableEvidence(evidence.names, evidence.request)
+        yield self._evidence.take(self._table)
+
+    def assembler(self) -> TableAssembler:
+        """What makes logs of the rows."""
+        table, names = self._table, self._evidence.names
+        refusal_of = TwoValues(names, (table.path,), line_of=lambda _, row: table.line(row))
+        return self._evidence.assembler(table.path, self._notes, refusal_of)
+
+
+def counted_notes(*counts: tuple[int, str]) -> tuple[str, ...]:
+    """What there is of each, where there is any."""
+    return tuple(f"{what}: {count}" for count, what in counts if count)
+
+
+def notes_on_dropped(path: Path, dropped: Mapping[str, pl.DataType]) -> tuple[str, ...]:
+    """Notes on columns that are left out for their type; ``LogError`` where a log needs one."""
+    for name in (CASE_ID, ACTIVITY):
+        if name in dropped:
+            said = f"the column for the {MEANING[name]} holds {dropped[name]}"
+            raise LogError(path, said, hint="convert it to text, or name another column")
+    return tuple(f"column '{shown(name)}' holds {kind}, left out" for name, kind in dropped.items())
+
+
+def to_simple_type(
+    path: Path,
+    name: str,
+    column: pl.Series,
+    times: WrittenTimes = ISO_TIMES,
+    first_row: int = 0,
+    *,
+    exact: bool | None = None,
+) -> pl.Series | None:
+    """The values of a column as String, Int64, Float64, Boolean or UTC time; None when they are
+    none of these. ``times`` says of which zone times are that name none; ``first_row``: where the
+    first value stands in the file. ``exact``: whether the values stay numbers, where ``column`` is
+    a piece of one (``is_exact``).
+    """
+    dtype = column.dtype
+    if dtype in (pl.String, pl.Null) or name == TIMESTAMP:
+        return column
+    # Only these types spell a value in the same way whatever other values the column holds.
+    if name in (CASE_ID, ACTIVITY):
+        spelt = dtype.is_integer() or dtype in (pl.Categorical, pl.Enum)
+        return column.cast(pl.String) if spelt else None
+    if dtype == pl.Boolean:
+        return column
+    if dtype.is_integer() or isinstance(dtype, pl.Decimal):
+        stays = is_exact(column) if exact is None else exact
+        number = pl.Int64 if dtype.is_integer() else pl.Float64
+        return column.cast(number if stays else pl.String)
+    if dtype.is_numeric():
+        return column.cast(pl.Float64)
+    if dtype in (pl.Date, pl.Datetime):
+        return _as_utc(path, name, column, times, first_row).values
+    return column.cast(pl.String) if dtype in (pl.Categorical, pl.Enum, pl.Time) else None
+
+
+def is_exact(column: pl.Series) -> bool:
+    """Whether every value of a column of whole or decimal numbers is one that a log holds as a
+    number: in 64 bits, or with at most 15 digits.
+    """
+    if isinstance(column.dtype, pl.Decimal):
+        digits = column.cast(pl.String).str.count_matches(r"\d")
+        most: object = digits.max()
+        return not isinstance(most, int) or most <= EXACT_DIGITS
+    return column.cast(pl.Int64, strict=False).null_count() == column.null_count()
+
+
+def read_times(table: FileTable, name: str, times: pl.Series, request: ReadRequest) -> ParsedTimes:
+    """A column of times in UTC; ``LogError`` for a value that is none."""
+    written = request.times
+    if times.dtype.is_integer() and written.form in EPOCHS:
+        times = times.cast(pl.String)
+    if times.dtype == pl.Float64 and written.form in EPOCHS:
+        times = times.cast(pl.Decimal(38, 6)).cast(pl.String)
+    if times.dtype == pl.String:
+        read = written.read(times)
+        bad = (read.values.is_null() & times.is_not_null()).arg_true()
+        if len(bad):
+            row = int(bad[0])
+            raise unreadable_time(table.path, table.line(row), times, row, written, table.first_row)
+        return read
+    if times.dtype in (pl.Date, pl.Datetime):
+        return _as_utc(table.path, name, times, written, table.first_row)
+    if times.dtype != pl.Null:
+        raise LogError(
+            table.path,
+            f"the time column holds {times.dtype}, not timestamps",
+            hint="name the time column, or say time_format: epoch-seconds under spec.input",
+        )
+    return ParsedTimes(times.cast(TIME_TYPE), 0)
+
+
+def _as_utc(
+    path: Path,
+    name: str,
+    times: pl.Series,
+    written: WrittenTimes,
+    first_row: int,
+) -> ParsedTimes:
+    """Days and times as UTC microseconds.
+
+    ``LogError`` for a time outside the years 1 to 9999, which no writer and no Python can say.
+    """
+    outside = outside_calendar(times)
+    if outside.any():
+        row = first_row + int(outside.fill_null(False).arg_max() or 0) + 1
+        said = f"'{shown(name)}' holds a time outside the years 1 to 9999 in row {row:,}"
+        raise LogError(path, said, hint=TIME_HINT)
+    if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone:
+        return ParsedTimes(times.cast(TIME_TYPE), 0)
+    return written.localised(times)
+
+
+def texts_within(
+    path: Path,
+    frame: pl.DataFrame,
+    limits: Limits,
+    on_excess: OnExcess,
+    line_of: Callable[[int], int] | None = None,
+) -> tuple[pl.DataFrame, int]:
+    """The same table, texts over the limit missing, and how many were; ``LogError`` where they are
+    refused.
+    """
+    within: dict[str, pl.Series] = {}
+    count = 0
+    for name, dtype in frame.schema.items():
+        values = values_of(frame, name)
+        within[name] = values
+        if dtype not in (pl.String, pl.Categorical, pl.Enum):
+            continue
+        over = values.cast(pl.String).str.len_bytes() > limits.value_size
+        if not over.any():
+            continue
+        if on_excess == "refuse":
+            row = int(over.fill_null(False).arg_max() or 0)
+            raise too_long(path, name, limits, line_of(row) if line_of else None)
+        within[name] = values.set(over.fill_null(False), None)
+        count += int(over.sum())
+    return pl.DataFrame(within), count
+
+
+def require_same_columns(
+    first: Path, columns: Sequence[str], path: Path, others: Sequence[str]
+) -> None:
+    """Refuse a file of a log of several whose columns are not those of the first one."""
+    differing = [name for name in columns if name not in others]
+    differing += [name for name in others if name not in columns]
+    if differing:
+        listed = ", ".join(f"'{shown(name)}'" for name in differing[:6])
+        said = f"the columns are not those of {first.name}; only one of the two has {listed}"
+        raise LogError(path, said, hint="write the files of one log alike")
+
+
+def flat_table(log: EventLog, path: Path) -> pl.DataFrame:
+    """One row an event. ``OutputError`` when cases lack an id or share one: a flat table would
+    merge or lose them.
+    """
+    ids = log.cases[CASE_ID]
+    if ids.null_count() or ids.n_unique() != len(ids):
+        raise OutputError(
+            f"{path}: cases without an id of their own cannot be told apart in a table; write XES"
+        )
+    return log.to_polars()
+
+
+def _whole_numbers(path: Path, column: str, values: pl.Series) -> pl.Series:
+    """The numbers of rows (whole, or such texts) as Int64; ``LogError`` where a row has none."""
+    read = values
+    if values.dtype == pl.String or values.dtype.is_integer():
+        read = values.cast(pl.Int64, strict=False)
+    elif values.dtype != pl.Null:
+        said = f"column '{shown(column)}', which numbers the rows, holds {values.dtype}"
+        raise LogError(path, said, hint=_DISTINCT_NUMBERS)
+    if read.null_count() or (read.dtype != pl.Int64 and len(read)):
+        said = f"column '{shown(column)}' does not number every row"
+        raise LogError(path, said, hint=_DISTINCT_NUMBERS)
+    return read.cast(pl.Int64)
+
+
+def _least(numbers: pl.Series) -> int | None:
+    """The least of them; None for none."""
+    least: object = numbers.min()
+    return least if isinstance(least, int) else None
