@@ -137,7 +137,11 @@ class EventLog:
     def empty(cls) -> "EventLog":
         """A log of no cases, with the three standard columns."""
         events = pl.DataFrame(schema={ACTIVITY: pl.String, TIMESTAMP: TIME_TYPE})
-        return cls(events, pl.DataFrame(schema={CASE_ID: pl.String}), np.zeros(1, np.int64))
+        return cls(
+            events,
+            pl.DataFrame(schema={CASE_ID: pl.String}),
+            np.zeros(1, np.int64),
+        )
 
     @property
     def case_of(self) -> Ints:
@@ -246,7 +250,11 @@ class EventLog:
         keys = pl.DataFrame({"case": self.case_of, "value": differing[attribute]})
         new_cases = keys.unique(maintain_order=True).with_row_index("new_case")
         joined = keys.join(
-            new_cases, on=["case", "value"], how="left", nulls_equal=True, maintain_order="left"
+            new_cases,
+            on=["case", "value"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
         )
         new_case_of = joined["new_case"].to_numpy().astype(np.int64)
         origin = new_cases["case"].to_numpy()
@@ -258,7 +266,13 @@ class EventLog:
         texts = self.source.for_rows(cases=origin).texts
         texts_alike = {name: text for name, text in texts.items() if name not in differing}
         source = SourceSpelling(self.source.exact, texts_alike)
-        made = EventLog.build(self.events, cases, new_case_of, notes=self.notes, source=source)
+        made = EventLog.build(
+            self.events,
+            cases,
+            new_case_of,
+            notes=self.notes,
+            source=source,
+        )
         # Cases of one case have its index, and stand in their order.
         return (
             made if self.case_index is None else replace(made, case_index=self.case_index[origin])
@@ -319,9 +333,18 @@ def log_of_table(
     case_of = table.row_of_case(cases)
     source = table.spelling(case_of, exact)
     notes = notes_on_cases(table.rows_left_out, source.conflicts)
-    if zoneless := _without_zone(frame):
-        notes.append(f"timestamps without a zone (taken as UTC): {zoneless}")
-    return EventLog.build(table.event_columns(), cases, case_of, notes=tuple(notes), source=source)
+    times = frame.get_column(TIMESTAMP, default=None)
+    # A type of times says whether they have a zone; texts were read with theirs.
+    is_zoneless = times is not None and times.dtype == pl.Datetime and not times.dtype.time_zone
+    if times is not None and is_zoneless and times.count():
+        notes.append(f"timestamps without a zone (taken as UTC): {times.count()}")
+    return EventLog.build(
+        table.event_columns(),
+        cases,
+        case_of,
+        notes=tuple(notes),
+        source=source,
+    )
 
 
 def notes_on_cases(rows_left_out: int, conflicts: Mapping[str, str]) -> list[str]:
@@ -333,14 +356,6 @@ def notes_on_cases(rows_left_out: int, conflicts: Mapping[str, str]) -> list[str
     if rows_left_out:
         notes.insert(0, f"{rows_left_out} events without a case were left out")
     return notes
-
-
-def _without_zone(frame: pl.DataFrame) -> int:
-    """How many times name no zone, where their type would say one."""
-    times = frame.get_column(TIMESTAMP, default=None)
-    if times is None or not isinstance(times.dtype, pl.Datetime) or times.dtype.time_zone:
-        return 0
-    return int(times.count())
 
 
 def time_order(case_of: Ints, times: pl.Series | None) -> Ints | None:

@@ -63,7 +63,9 @@ def current_limits() -> Limits:
         return parse_limits(text)
     except ValueError as error:
         raise LogError(
-            ENVIRONMENT, str(error), hint="write it as value-size=64MiB, attributes=20000"
+            ENVIRONMENT,
+            str(error),
+            hint="write it as value-size=64MiB, attributes=20000",
         ) from None
 
 
@@ -94,7 +96,13 @@ def parse_limits(text: str) -> Limits:
     return replace(Limits(), **changed)
 
 
-def refuse_unpacked(path: Path, unpacked: int, packed: int, limits: Limits, said: str) -> None:
+def refuse_unpacked(
+    path: Path,
+    unpacked: int,
+    packed: int,
+    limits: Limits,
+    said: str,
+) -> None:
     """Raise ``LogError`` where a file of ``packed`` bytes holds more than it may; ``said``: what it
     does, as in "the gzip file unpacks to".
     """

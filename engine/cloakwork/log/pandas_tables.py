@@ -100,5 +100,7 @@ def _pandas_at_hand(verb: str) -> Iterator[None]:
     except (TypeError, ValueError, ArithmeticError) as error:
         first = str(error).partition("\n")[0]
         raise LogError(
-            "table", f"cannot be read ({first})", hint="give each column values of one type"
+            "table",
+            f"cannot be read ({first})",
+            hint="give each column values of one type",
         ) from error

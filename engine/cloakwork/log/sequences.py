@@ -48,7 +48,11 @@ def encode_sequences(sequences: pl.Series) -> CodedSequences:
     alphabet = tuple(labels_in_order.to_list())
     position = labels.cast(pl.Enum(labels_in_order)).to_physical().to_numpy().astype(np.uint32)
     # All texts as one, cut where sequences end: much faster than a join for each.
-    codes = np.where(position < _FIRST_SURROGATE, position, position + _NUMBER_OF_SURROGATES)
+    codes = np.where(
+        position < _FIRST_SURROGATE,
+        position,
+        position + _NUMBER_OF_SURROGATES,
+    )
     characters = codes.astype("<u4").tobytes().decode("utf-32-le")
     borders = [0, *np.cumsum(sequences.list.len().to_numpy()).tolist()]
     texts = tuple(characters[start:end] for start, end in pairwise(borders))
@@ -90,7 +94,13 @@ class EditDistances:
                 "'assume: {longest_case: ...}' cuts such cases",
             )
         return np.asarray(
-            process.cdist(texts, texts, scorer=self._scorer(), dtype=np.int16, workers=-1)
+            process.cdist(
+                texts,
+                texts,
+                scorer=self._scorer(),
+                dtype=np.int16,
+                workers=-1,
+            )
         )
 
     def pairs(self, sources: Ints, targets: Ints) -> Ints:
@@ -101,7 +111,12 @@ class EditDistances:
             return np.zeros(0, np.int64)
         left = list(self._texts[sources])
         right = list(self._texts[targets])
-        distances = process.cpdist(left, right, scorer=self._scorer(), dtype=np.int32)
+        distances = process.cpdist(
+            left,
+            right,
+            scorer=self._scorer(),
+            dtype=np.int32,
+        )
         return np.asarray(distances, np.int64)
 
     def between(self, sources: Ints, targets: Ints) -> Ints:
@@ -109,7 +124,10 @@ class EditDistances:
         from rapidfuzz import process
 
         distances = process.cdist(
-            self._texts[sources], self._texts[targets], scorer=self._scorer(), dtype=np.int32
+            self._texts[sources],
+            self._texts[targets],
+            scorer=self._scorer(),
+            dtype=np.int32,
         )
         return np.asarray(distances, np.int64)
 
@@ -129,7 +147,15 @@ class EditDistances:
 
     @cached_property
     def _occurrences(self) -> Ints32:
-        return _count_occurrences(tuple(self._texts))
+        """How often each activity occurs in each text: int32, shape (activities, texts)."""
+        code_points = [ord(symbol) for text in self._texts for symbol in text]
+        symbols, codes = np.unique(code_points, return_inverse=True)
+        lengths = [len(text) for text in self._texts]
+        text_of_symbol = np.repeat(np.arange(len(self._texts)), lengths)
+        table = np.zeros((len(symbols), len(self._texts)), np.int32)
+        # Not ``table[...] += 1``, which counts an activity that recurs once only.
+        np.add.at(table, (codes, text_of_symbol), 1)
+        return table
 
     @cached_property
     def _lengths(self) -> Ints:
@@ -156,7 +182,12 @@ class EditDistances:
         larger_number = (differing + longer_by) // 2
         return np.asarray(larger_number[among], np.int64)
 
-    def _distances_to(self, source: int, others: Ints, cutoff: int | None = None) -> Ints:
+    def _distances_to(
+        self,
+        source: int,
+        others: Ints,
+        cutoff: int | None = None,
+    ) -> Ints:
         """Distances; those beyond ``cutoff`` are given as ``cutoff + 1``."""
         from rapidfuzz import process
 
@@ -169,14 +200,3 @@ class EditDistances:
         )
         # One row, for there is one source.
         return np.asarray(scores[0], np.int64)
-
-
-def _count_occurrences(texts: tuple[str, ...]) -> Ints32:
-    """How often each activity occurs in each text: int32, shape (activities, texts)."""
-    code_points = [ord(symbol) for text in texts for symbol in text]
-    symbols, codes = np.unique(code_points, return_inverse=True)
-    text_of_symbol = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
-    table = np.zeros((len(symbols), len(texts)), np.int32)
-    # Not ``table[...] += 1``, which counts an activity that recurs once only.
-    np.add.at(table, (codes, text_of_symbol), 1)
-    return table

@@ -70,7 +70,11 @@ def keeps_spelling(values: pl.Series) -> bool:
     return values.dtype in kinds or values.dtype.is_integer()
 
 
-def not_text(path: str | Path, attribute: str, kind: pl.DataType) -> LogError:
+def not_text(
+    path: str | Path,
+    attribute: str,
+    kind: pl.DataType,
+) -> LogError:
     """The refusal of an attribute that distinguishes cases, units or activities, by values that are
     not text.
     """
@@ -138,12 +142,18 @@ class FlatTable:
         """For each row, the row of ``cases`` that it belongs to: int64, shape (rows,)."""
         numbered = cases.select(CASE_ID).with_row_index("row")
         joined = self.frame.select(CASE_ID).join(
-            numbered, on=CASE_ID, how="left", maintain_order="left"
+            numbered,
+            on=CASE_ID,
+            how="left",
+            maintain_order="left",
         )
         return joined["row"].to_numpy().astype(np.int64)
 
     def spelling(
-        self, case_of: Ints, exact: frozenset[str], differing: frozenset[str] = frozenset()
+        self,
+        case_of: Ints,
+        exact: frozenset[str],
+        differing: frozenset[str] = frozenset(),
     ) -> SourceSpelling:
         """What the columns of the cases no longer say. ``case_of``: as from ``row_of_case``;
         ``differing``: attributes known to differ within cases, if not within these.

@@ -18,7 +18,8 @@ _STRICT: Final = (
 )
 _LOOSE: Final = (
     r"^\s*(?<year>[0-9]{4})[-/](?<month>[0-9]{2})[-/](?<day>[0-9]{2})"
-    r"(?:[T ](?<minute>[0-9]{2}:[0-9]{2})(?<second>:[0-9]{2}(?:[.,][0-9]+)?)?)?"
+    r"(?:[T ](?<hour>[0-9]{2}):(?<minute>[0-9]{2})"
+    r"(?::(?<second>[0-9]{2})(?:[.,](?<fraction>[0-9]+))?)?)?"
     r"\s*(?<zone>[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?\s*$"
 )
 _EARLIEST: Final = -62_135_596_800_000_000  # 0001-01-01, what Python and XML Schema can say
@@ -58,9 +59,7 @@ def parse_times(text: pl.Series, zone: str | None = None) -> ParsedTimes:
     unread = values.is_null() & text.is_not_null()
     if not unread.any():
         return ParsedTimes(values, 0)
-    fields = text.filter(unread).str.extract_groups(_LOOSE).struct.unnest()
-    zoneless = fields["zone"].is_null() & fields["year"].is_not_null()
-    read = of_canonical(_canonical_texts(fields), zoneless, zone)
+    read = of_fields(text.filter(unread).str.extract_groups(_LOOSE).struct.unnest(), zone)
     all_rows = values.to_frame("time").with_row_index("row")
     found = pl.DataFrame({"row": all_rows["row"].filter(unread), "read": read.values})
     joined = all_rows.join(found, on="row", how="left", maintain_order="left")
@@ -68,21 +67,66 @@ def parse_times(text: pl.Series, zone: str | None = None) -> ParsedTimes:
     return replace(read, values=merged.alias(text.name))
 
 
-def of_canonical(canonical: pl.Series, zoneless: pl.Series, zone: str | None) -> ParsedTimes:
-    """Times from texts such as ``2024-05-31T13:45:00.5+02:00``; where ``zoneless``, the offset is
-    none and the time is of ``zone``, else UTC.
+def of_fields(fields: pl.DataFrame, zone: str | None) -> ParsedTimes:
+    """Times of fields of text: ``year``, ``month``, ``day``, and as far as there are any ``hour``,
+    ``minute``, ``second``, ``fraction`` and ``zone``. Null where a day is missing; where a row
+    names no zone, its time is of ``zone``, else UTC.
     """
-    read = canonical.str.to_datetime(_ISO, strict=False, time_unit="us")
+    given = fields.columns
+    two_digits = [
+        pl.col(field).str.pad_start(2, "0").fill_null("00") if field in given else pl.lit("00")
+        for field in ("hour", "minute", "second")
+    ]
+    day = pl.concat_str(
+        "year",
+        pl.col("month").str.pad_start(2, "0"),
+        pl.col("day").str.pad_start(2, "0"),
+        separator="-",
+    )
+    clock = pl.concat_str(*two_digits, separator=":")
+    fraction = pl.col("fraction").fill_null("0") if "fraction" in given else pl.lit("0")
+    offset = _offset() if "zone" in given else pl.lit("+00:00")
+    # One strict form such as 2024-05-31T13:45:00.5+02:00.
+    canonical = pl.concat_str(
+        day,
+        pl.lit("T"),
+        clock,
+        pl.lit("."),
+        fraction,
+        offset,
+    )
+    read = (
+        fields.select(canonical)
+        .to_series()
+        .str.to_datetime(
+            _ISO,
+            strict=False,
+            time_unit="us",
+        )
+    )
     values = within_calendar(read.cast(TIME_TYPE))
-    count = int((zoneless & values.is_not_null()).sum())
+    zoneless = values.is_not_null()
+    if "zone" in given:
+        zoneless &= fields["zone"].is_null()
+    count = int(zoneless.sum())
     if zone is None or not count:
         return ParsedTimes(values, count)
     local = in_zone(values.dt.replace_time_zone(None), zone)
     frame = pl.DataFrame({"own": values, "local": local.values, "zoneless": zoneless})
     chosen = frame.select(pl.when("zoneless").then("local").otherwise("own")).to_series()
-    is_read = zoneless & values.is_not_null()
-    again = in_zone(values.filter(is_read).dt.replace_time_zone(None), zone)
+    again = in_zone(values.filter(zoneless).dt.replace_time_zone(None), zone)
     return ParsedTimes(chosen, count, again.repeated, again.skipped)
+
+
+def _offset() -> pl.Expr:
+    """``Z``, ``+02``, ``+0200`` or ``+02:00`` as the last of these; ``+00:00`` for none."""
+    zone = pl.col("zone")
+    digits = zone.str.replace(":", "", literal=True)
+    # A sign and two digits of hours, then the minutes, 00 where the text stops at the hours.
+    minutes = digits.str.slice(3).str.pad_end(2, "0")
+    offset = pl.concat_str(digits.str.slice(0, 3), pl.lit(":"), minutes)
+    is_utc = zone.is_null() | (zone.str.to_uppercase() == "Z")
+    return pl.when(is_utc).then(pl.lit("+00:00")).otherwise(offset)
 
 
 def in_zone(wall: pl.Series, zone: str) -> ParsedTimes:
@@ -102,29 +146,25 @@ def in_zone(wall: pl.Series, zone: str) -> ParsedTimes:
         moved = _of_zone(wall - step, zone, "earliest") + step
         frame = pl.DataFrame({"first": first, "moved": moved})
         first = frame.select(pl.coalesce("first", "moved")).to_series()
-    return ParsedTimes(first, len(wall) - wall.null_count(), repeated, int(skipped.sum()))
+    return ParsedTimes(
+        first,
+        len(wall) - wall.null_count(),
+        repeated,
+        int(skipped.sum()),
+    )
 
 
-def _of_zone(wall: pl.Series, zone: str, ambiguous: Literal["earliest", "latest"]) -> pl.Series:
-    placed = wall.dt.replace_time_zone(zone, ambiguous=ambiguous, non_existent="null")
+def _of_zone(
+    wall: pl.Series,
+    zone: str,
+    ambiguous: Literal["earliest", "latest"],
+) -> pl.Series:
+    placed = wall.dt.replace_time_zone(
+        zone,
+        ambiguous=ambiguous,
+        non_existent="null",
+    )
     return placed.dt.convert_time_zone("UTC").cast(TIME_TYPE)
-
-
-def _canonical_texts(fields: pl.DataFrame) -> pl.Series:
-    """The fields of loosely written timestamps, joined in the one strict form; null where one is
-    missing.
-    """
-    is_utc = pl.col("zone").is_null() | pl.col("zone").str.to_uppercase().eq("Z")
-    digits = pl.col("zone").str.replace(":", "", literal=True)
-    # A sign and two digits of hours, then the minutes, 00 where the text stops at the hours.
-    hours = digits.str.slice(0, 3)
-    minutes = digits.str.slice(3).str.pad_end(2, "0")
-    offset = pl.concat_str(hours, pl.lit(":"), minutes)
-    zone = pl.when(is_utc).then(pl.lit("+00:00")).otherwise(offset)
-    second = pl.col("second").fill_null(":00").str.replace(",", ".", literal=True)
-    day = pl.concat_str("year", "month", "day", separator="-")
-    minute = pl.col("minute").fill_null("00:00")
-    return fields.select(pl.concat_str(day, pl.lit("T"), minute, second, zone)).to_series()
 
 
 _PER_SECOND: Final = {"ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -88,7 +88,10 @@ def _distinct_rows(
     row_type = np.dtype((np.void, matrix.dtype.itemsize * matrix.shape[1]))
     rows = matrix.view(row_type).ravel()
     _, first, inverse, count = np.unique(
-        rows, return_index=True, return_inverse=True, return_counts=True
+        rows,
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
     )
     return matrix[first], inverse.astype(np.int64).ravel(), count
 
@@ -113,7 +116,12 @@ class CasesOfVariants:
         times = np.maximum(np.asarray(cases, np.int64), 0)
         lengths = np.fromiter(map(len, variants), np.int64, len(variants))
         labels = pl.Series(list(chain.from_iterable(variants)), dtype=pl.String)
-        return cls(labels, _summed(lengths), _summed(times), _summed(lengths * times))
+        return cls(
+            labels,
+            _summed(lengths),
+            _summed(times),
+            _summed(lengths * times),
+        )
 
     @property
     def case_count(self) -> int:
@@ -152,7 +160,12 @@ class CasesOfVariants:
         rows = np.arange(offsets[-1]) + moved_by
         events = self.labels.gather(pl.Series(rows)).alias(ACTIVITY).to_frame()
         ids = pl.int_range(first, behind, eager=True).cast(pl.String).alias(CASE_ID).to_frame()
-        return EventLog(events, ids, offsets, case_index=np.arange(first, behind))
+        return EventLog(
+            events,
+            ids,
+            offsets,
+            case_index=np.arange(first, behind),
+        )
 
 
 def log_of_variants(variants: Sequence[tuple[str, ...]], cases: Ints) -> EventLog:

@@ -246,7 +246,7 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
     from cloakwork.evaluation.utility import SeenLog, days_from
     from cloakwork.evaluation.whole_log import time_curves
     from cloakwork.log.formats import read_log
-    from cloakwork.log.formats.file_parts import FileParts
+    from cloakwork.log.formats.round_trip import FileParts
 
     signed = signed_log(folder, statement)
     if any(file.is_symlink() or not file.is_file() for file in signed.files):

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.formats import read_log, write_log
-from cloakwork.log.formats.file_parts import FileParts, kinds_of, kinds_together
-from cloakwork.log.formats.round_trip import as_read_back
+from cloakwork.log.formats.round_trip import FileParts, as_read_back, kinds_of, kinds_together
 from cloakwork.log.formats.source import Format
 from conftest import runs
 from log_equality import assert_same_log

@@ -22,6 +22,9 @@ from cloakwork.log.formats import (
 from cloakwork.log.formats.options import InputOptions
 from cloakwork.log.formats.reading import open_rows
 from cloakwork.log.limits import current_limits
+from conftest import runs
+from fuzz.inputs import options_of
+from fuzz.mutations import mutated
 from log.parts_of_logs import assert_same_log, put_together
 
 ROOT = Path(__file__).parents[3]
@@ -92,6 +95,26 @@ def test_odd_files_read_alike_in_small_chunks(
 def test_shipped_logs_read_alike(path: Path, tmp_path: Path) -> None:
     """The shipped logs, with all their attributes."""
     assert_read_alike(path, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["xes", "csv", "parquet", "options"])
+def test_mutated_files_read_alike(kind: str, tmp_path: Path, small_chunks: None) -> None:
+    """What the fuzzer writes is the same log in small chunks and in parts as it is at once, or is
+    refused by both: of two faults the one that comes first in the file may be told.
+    """
+    for seed in range(runs(24)):
+        name, content = mutated(kind, seed)
+        path, folder = tmp_path / name, tmp_path / str(seed)
+        path.write_bytes(content)
+        options = options_of(kind, seed)
+        try:
+            expected = read_log(path, options=options)
+        except LogError:
+            with pytest.raises(LogError):
+                in_parts(path, folder, 3, b"key of the test.", options=options)
+            continue
+        found = in_parts(path, folder, 3, b"key of the test.", options=options)
+        assert_same_log(expected, found)
 
 
 TABLES = {

@@ -65,7 +65,11 @@ class ColumnNames:
         return [*self.kept] if self.row_number is None else [*self.kept, self.row_number]
 
 
-def column_names(path: Path, header: Sequence[str], request: ReadRequest) -> ColumnNames:
+def column_names(
+    path: Path,
+    header: Sequence[str],
+    request: ReadRequest,
+) -> ColumnNames:
     """Find what is asked for in ``header``: as the options say, by standard or else common names.
 
     Where another attribute than the standard one is the activity or the timestamp, the standard one
@@ -89,12 +93,26 @@ def column_names(path: Path, header: Sequence[str], request: ReadRequest) -> Col
             _require_column(path, full, name, header)
             name_of[name] = full
     kept: dict[str, str] = {}
+    column_of: dict[str, str] = {}
     for name in header:
         full = name_of.get(name) or full_name(name)
-        if (name in name_of and full in _COMMON) or request.keeps(full):
-            kept[name] = full
-    _refuse_collisions(path, kept)
-    _require_roles(path, kept, header, request)
+        if not ((name in name_of and full in _COMMON) or request.keeps(full)):
+            continue
+        if full in column_of:
+            columns = f"'{shown(column_of[full])}' and '{shown(name)}'"
+            raise LogError(
+                path,
+                f"columns {columns} both stand for '{shown(full)}'",
+                hint="remove or rename one of them",
+            )
+        kept[name], column_of[full] = full, name
+    # Another attribute than a standard one may stand for the activity or the time.
+    timestamp = None if request.timeless else request.timestamp
+    for own, role in ((request.activity, "control-flow"), (timestamp, "timestamp")):
+        if own is not None and own not in _COMMON and own not in column_of:
+            said = f"there is no column {_in_quotes(own)}, to which the policy gives the role"
+            remedy = "correct the policy's spec.attributes, or the file"
+            raise _no_column(path, f"{said} {role}", own, header, remedy)
     mapped = frozenset(full for full in requested if full not in _COMMON)
     return ColumnNames(kept, tuple(notes), mapped, row_number)
 
@@ -115,33 +133,16 @@ def _required(header: Sequence[str], request: ReadRequest) -> Iterator[str]:
 
 def _require_column(path: Path, full: str, name: str, header: Sequence[str]) -> None:
     """Refuse a table without the column of an attribute of cases."""
-    if name in header:
-        return
-    message = f"there is no column {_in_quotes(name)} for '{shown(full)}'"
+    if name not in header:
+        said = f"there is no column {_in_quotes(name)} for '{shown(full)}'"
+        raise _no_column(path, said, name, header, "correct spec.input.columns, or --column")
+
+
+def _no_column(path: Path, said: str, name: str, header: Sequence[str], remedy: str) -> LogError:
     similar = next(iter(_similar_names((name,), header)), None)
-    hint = "correct spec.input.columns, or --column"
-    if similar is not None:
-        hint = f"did you mean {_in_quotes(similar)}? {hint}"
-    raise LogError(path, f"{message}; the columns are {_listing(header)}", line=1, hint=hint)
-
-
-def _require_roles(
-    path: Path, kept: Mapping[str, str], header: Sequence[str], request: ReadRequest
-) -> None:
-    """Refuse a table without the column that another attribute than a standard one stands for."""
-    timestamp = None if request.timeless else request.timestamp
-    for full, role in ((request.activity, "control-flow"), (timestamp, "timestamp")):
-        if full is None or full in _COMMON or full in kept.values():
-            continue
-        similar = next(iter(_similar_names((full,), header)), None)
-        guess = f"did you mean {_in_quotes(similar)}? " if similar else ""
-        raise LogError(
-            path,
-            f"there is no column {_in_quotes(full)}, to which the policy gives the role {role}; "
-            f"the columns are {_listing(header)}",
-            line=1,
-            hint=f"{guess}correct the policy's spec.attributes, or the file",
-        )
+    guess = "" if similar is None else f"did you mean {_in_quotes(similar)}? "
+    said += f"; the columns are {_listing(header)}"
+    return LogError(path, said, line=1, hint=guess + remedy)
 
 
 def common_column(standard: str, header: Sequence[str]) -> str | None:
@@ -160,7 +161,10 @@ def full_name(name: str) -> str:
 
 
 def _find_standard_column(
-    path: Path, standard: str, header: Sequence[str], columns: Mapping[str, str]
+    path: Path,
+    standard: str,
+    header: Sequence[str],
+    columns: Mapping[str, str],
 ) -> str:
     requested = columns.get(standard)
     if requested:
@@ -177,17 +181,30 @@ def _find_standard_column(
         if common in lowered:
             return lowered[common]
     message = f"there is no column for the {MEANING[standard]}"
-    raise _missing_column(path, standard, message, _COMMON[standard], header)
+    raise _missing_column(
+        path,
+        standard,
+        message,
+        _COMMON[standard],
+        header,
+    )
 
 
 def _missing_column(
-    path: Path, standard: str, message: str, expected: Sequence[str], header: Sequence[str]
+    path: Path,
+    standard: str,
+    message: str,
+    expected: Sequence[str],
+    header: Sequence[str],
 ) -> LogError:
     line = 1 if path.suffix.lower() in {".csv", ".gz"} else None
     separator = _separator_hint(header)
     if line and separator:
         return LogError(
-            path, "the separator of the columns is not recognised", line=line, hint=separator
+            path,
+            "the separator of the columns is not recognised",
+            line=line,
+            hint=separator,
         )
     listed = _listing(header)
     others = [name for name in header if name == standard or name not in _COMMON]
@@ -200,13 +217,20 @@ def _missing_column(
         column = similar
     option = f"--column {shlex.quote(f'{standard}={column}')}"
     hint = f"{advice} {option} (in Python: columns={ {standard: column} })"
-    return LogError(path, f"{message}; the columns are {listed}", line=line, hint=hint)
+    return LogError(
+        path,
+        f"{message}; the columns are {listed}",
+        line=line,
+        hint=hint,
+    )
 
 
 def _listing(header: Sequence[str]) -> str:
     """The first columns of a table."""
     more = ", ..." if len(header) > 12 else ""
-    return ", ".join(_listed_name(name) for name in header[:12]) + more
+    # In quotes only where blanks around a name would not be seen.
+    listed = (shown(name) if name == name.strip() else _in_quotes(name) for name in header[:12])
+    return ", ".join(listed) + more
 
 
 def _separator_hint(header: Sequence[str]) -> str | None:
@@ -227,29 +251,16 @@ def _in_quotes(name: str) -> str:
     return repr(name if len(name) <= 60 else name[:57] + "...")
 
 
-def _listed_name(name: str) -> str:
-    """A column's name in a list: in quotes only where blanks around it would not be seen."""
-    return shown(name) if name == name.strip() else _in_quotes(name)
-
-
 def _similar_names(expected: Sequence[str], header: Sequence[str]) -> Iterator[str]:
     lowered = {name.lower(): name for name in header}
     for name in expected:
-        for match in difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=_ALIKE):
+        for match in difflib.get_close_matches(
+            name.lower(),
+            lowered,
+            n=1,
+            cutoff=_ALIKE,
+        ):
             yield lowered[match]
-
-
-def _refuse_collisions(path: Path, kept: Mapping[str, str]) -> None:
-    by_name: dict[str, str] = {}
-    for name, full in kept.items():
-        if full in by_name:
-            columns = f"'{shown(by_name[full])}' and '{shown(name)}'"
-            raise LogError(
-                path,
-                f"columns {columns} both stand for '{shown(full)}'",
-                hint="remove or rename one of them",
-            )
-        by_name[full] = name
 
 
 def require_own_names(path: Path, header: Sequence[str]) -> None:

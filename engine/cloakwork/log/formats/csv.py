@@ -99,7 +99,12 @@ class CsvSource:
             (self._blank_lines, "blank lines, left out"),
         )
         line_of = _Lines(self._request.written, self._request.bounds)
-        refusal_of = TwoValues(evidence.names, self._files, tuple(self._first_rows), line_of)
+        refusal_of = TwoValues(
+            evidence.names,
+            self._files,
+            tuple(self._first_rows),
+            line_of,
+        )
         return evidence.assembler(self._files[0], notes, refusal_of)
 
     def _begin_file(self, path: Path, header: Sequence[str]) -> None:
@@ -131,7 +136,13 @@ class CsvSource:
             return found.line(int(rows[row]))
 
         kept = table[list(names.kept)]
-        checked, oversized = texts_within(path, kept, request.bounds, request.on_excess, line_of)
+        checked, oversized = texts_within(
+            path,
+            kept,
+            request.bounds,
+            request.on_excess,
+            line_of,
+        )
         evidence.oversized += oversized
         if request.written.decimal == ",":
             # With a decimal comma ``1.234`` is a code, or a thousand: no number to be inferred.
@@ -167,7 +178,12 @@ READER: Final = Reader(
 
 
 def split_table(
-    path: Path, data: bytes, separator: str, limits: Limits, *, partial: bool
+    path: Path,
+    data: bytes,
+    separator: str,
+    limits: Limits,
+    *,
+    partial: bool,
 ) -> tuple[list[str], pl.DataFrame]:
     """The named columns of a CSV text (UTF-8), and its fields as texts; of a ``partial`` one, which
     breaks off behind a line, the rows before one that is not whole. Errors as of ``read_csv``.
@@ -185,7 +201,10 @@ def split_table(
                 data = shorter
                 continue
             raise LogError(
-                path, f"the table cannot be read ({fault})", line=fault.line, hint=CORRECTION
+                path,
+                f"the table cannot be read ({fault})",
+                line=fault.line,
+                hint=CORRECTION,
             ) from None
         return [name for name in header if name.strip()], table
 
@@ -210,10 +229,20 @@ def with_decimal_points(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFra
     return table.with_columns(changed)
 
 
-def read_header(path: Path, found: Records, separator: str, limits: Limits) -> list[str]:
+def read_header(
+    path: Path,
+    found: Records,
+    separator: str,
+    limits: Limits,
+) -> list[str]:
     """The column names in file order."""
     if found.blank[0]:
-        raise LogError(path, "the first line is empty", line=1, hint="name the columns there")
+        raise LogError(
+            path,
+            "the first line is empty",
+            line=1,
+            hint="name the columns there",
+        )
     width = int(found.separators[0]) + 1
     if width > limits.attributes:
         raise LogError(
@@ -228,7 +257,10 @@ def read_header(path: Path, found: Records, separator: str, limits: Limits) -> l
 
 
 def read_table(
-    path: Path, found: Records, separator: str, header: list[str]
+    path: Path,
+    found: Records,
+    separator: str,
+    header: list[str],
 ) -> tuple[pl.DataFrame, Ints]:
     """All fields as text, null where empty, columns called as in ``header``; and the record that
     each row is.
@@ -241,7 +273,12 @@ def read_table(
     broken = np.flatnonzero((found.separators != width - 1) & ~blank)
     if len(broken):
         said = f"the row has {found.separators[broken[0]] + 1} fields, the header {width}"
-        raise LogError(path, said, line=found.line(int(broken[0])), hint=CORRECTION)
+        raise LogError(
+            path,
+            said,
+            line=found.line(int(broken[0])),
+            hint=CORRECTION,
+        )
     columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
     rows = _rows_of(found)
     if not len(rows):
@@ -267,7 +304,9 @@ def read_table(
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise LogError(
-            path, f"the table cannot be read ({first_line(error)})", hint=CORRECTION
+            path,
+            f"the table cannot be read ({first_line(error)})",
+            hint=CORRECTION,
         ) from None
     if table.shape != (len(rows), width):
         said = f"the file has {len(rows):,} rows, and {table.height:,} can be read"

@@ -47,7 +47,12 @@ _QUOTED: Final = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')
 class CsvFault(Exception):
     """A place where the file breaks the grammar: its line (from 1), and what is wrong."""
 
-    def __init__(self, data: bytes, at: int, message: str) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        at: int,
+        message: str,
+    ) -> None:
         self.line = line_at(data, at)
         super().__init__(message)
 
@@ -152,7 +157,11 @@ def _quotes_are_plain(data: bytes, separator: str) -> bool:
     after[_CR] = True
     raw = np.frombuffer(data, np.uint8)
 
-    def parity_after(block: Bytes, start: int, parity: int) -> int | None:
+    def parity_after(
+        block: Bytes,
+        start: int,
+        parity: int,
+    ) -> int | None:
         quotes = np.flatnonzero(block == _QUOTE) + start
         # Every second quote opens; with an odd number of quotes before the block, the first closes.
         opening, closing = quotes[parity::2], quotes[1 - parity :: 2]
@@ -211,7 +220,11 @@ def _scan_records(data: bytes, separator: str) -> Records:
     splits_before: list[Ints] = []
     splits = 0
 
-    def parity_after(block: Bytes, start: int, parity: int) -> int | None:
+    def parity_after(
+        block: Bytes,
+        start: int,
+        parity: int,
+    ) -> int | None:
         nonlocal splits
         quote = block == _QUOTE
         outside: Bools | None = None
@@ -246,7 +259,12 @@ def _scan_records(data: bytes, separator: str) -> Records:
     return Records(data, starts, ends - returned, separators)
 
 
-def _refuse_lone_returns(data: bytes, block: Bytes, start: int, outside: Bools | None) -> None:
+def _refuse_lone_returns(
+    data: bytes,
+    block: Bytes,
+    start: int,
+    outside: Bools | None,
+) -> None:
     """Readers differ on whether a CR alone ends a line."""
     returns = np.flatnonzero(block == _CR)
     if not len(returns):
@@ -293,7 +311,8 @@ class CsvBlocks:
                 self._given += end
                 yield found
             elif len(data) > most:
-                raise self._endless(data, most)
+                said = f"the table cannot be read ({OPEN_QUOTE} within {size_text(most)})"
+                raise LogError(self._path, said, line=self._line, hint=CORRECTION)
             rest = data[end:]
         if not self._header:
             raise empty_file(self._path)
@@ -315,9 +334,12 @@ class CsvBlocks:
         """
         self.separator = self.separator or most_frequent_separator(data)
         end = len(data) if is_last else _likely_end(data)
+        lines_before = self._line - 1 - self._header_lines
         while end:
             try:
-                found = self._behind_header(data[:end])
+                if self._encoding in (None, "utf-8"):
+                    require_utf8(self._path, data[:end], self._line)
+                found = find_records(self._header + data[:end], self.separator)
             except OpenQuote as fault:
                 if is_last:
                     raise self._refusal(fault) from None
@@ -326,30 +348,17 @@ class CsvBlocks:
                 raise self._refusal(fault) from None
             else:
                 if not self._header:
-                    self._learn_header(data, found)
+                    self._header_lines = found.data.count(b"\n", 0, int(found.ends[0])) + 1
+                    lines = data.split(b"\n", self._header_lines)[: self._header_lines]
+                    self._header = b"\n".join(lines) + b"\n"
                 self._line += data.count(b"\n", 0, end)
-                return found, end
+                return replace(found, lines_before=lines_before), end
         return None, 0
-
-    def _behind_header(self, data: bytes) -> Records:
-        if self._encoding in (None, "utf-8"):
-            require_utf8(self._path, data, self._line)
-        found = find_records(self._header + data, self.separator)
-        return replace(found, lines_before=self._line - 1 - self._header_lines)
-
-    def _learn_header(self, data: bytes, found: Records) -> None:
-        self._header_lines = found.data.count(b"\n", 0, int(found.ends[0])) + 1
-        lines = data.split(b"\n", self._header_lines)[: self._header_lines]
-        self._header = b"\n".join(lines) + b"\n"
 
     def _refusal(self, fault: CsvFault) -> LogError:
         line = fault.line + self._line - 1 - self._header_lines
         said = f"the table cannot be read ({fault})"
         return LogError(self._path, said, line=line, hint=CORRECTION)
-
-    def _endless(self, data: bytes, most: int) -> LogError:
-        said = f"the table cannot be read ({OPEN_QUOTE} within {size_text(most)})"
-        return LogError(self._path, said, line=self._line, hint=CORRECTION)
 
 
 def _with_last(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:

@@ -77,12 +77,20 @@ def examine_input(path: str | Path, stated: InputOptions = NOTHING_STATED) -> De
         case "ocel-json" | "ocel-sqlite":
             return _examined_objects(file, stated)
         case "parquet":
-            return _examined_parquet(file, stated)
+            try:
+                table = pl.read_parquet(file, n_rows=_FIRST_ROWS)
+            except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
+                return DetectedInput(stated)  # what is wrong with it, its reader says
+            return _examined_table(table.columns, table, stated, {}, [])
         case _:
             return DetectedInput(stated)
 
 
-def _examined_csv(path: Path, limits: Limits, stated: InputOptions) -> DetectedInput:
+def _examined_csv(
+    path: Path,
+    limits: Limits,
+    stated: InputOptions,
+) -> DetectedInput:
     with LogStream(path, limits) as stream:
         data = stream.read(_SAMPLE)
         is_whole = len(data) < _SAMPLE
@@ -96,7 +104,13 @@ def _examined_csv(path: Path, limits: Limits, stated: InputOptions) -> DetectedI
     text = b"".join(decoded_pieces(path, [data], encoding))
     if encoding == "utf-8":
         require_utf8(path, text)
-    delimiter = stated.delimiter or _delimiter(text).decode()
+    # The signs of the first line, outside quotes.
+    line = re.sub(
+        rb'"[^"]*"',
+        b"",
+        text[: text.find(b"\n")] if b"\n" in text else text,
+    )
+    delimiter = stated.delimiter or max(_DELIMITERS, key=line.count).decode()
     header, table = split_table(path, text, delimiter, limits, partial=not is_whole)
     found: dict[str, Any] = {}
     questions: list[str] = []
@@ -104,9 +118,18 @@ def _examined_csv(path: Path, limits: Limits, stated: InputOptions) -> DetectedI
         found["encoding"] = encoding
     if not encoding.startswith("utf") and stated.encoding is None:
         questions.append(f"the encoding is taken for {encoding}: look at letters such as ä or é")
-    if delimiter.encode() not in _USUAL_DELIMITERS or delimiter.encode() != _by_first_line(text):
+    if delimiter.encode() not in _USUAL_DELIMITERS or delimiter.encode() != max(
+        _USUAL_DELIMITERS, key=line.count
+    ):
         found["delimiter"] = delimiter
-    return _examined_table(header, table, stated, found, questions, has_texts=True)
+    return _examined_table(
+        header,
+        table,
+        stated,
+        found,
+        questions,
+        has_texts=True,
+    )
 
 
 def _examined_table(
@@ -136,19 +159,13 @@ def _examined_table(
     }
     said = stated.model_dump(exclude={"columns"}, exclude_none=True)
     options = InputOptions(**found | said, columns=columns | stated.columns)
-    return DetectedInput(options, tuple(questions), formats, guessed, tuple(unanswered))
-
-
-def _by_first_line(text: bytes) -> bytes:
-    line = text[: text.find(b"\n")] if b"\n" in text else text
-    line = re.sub(rb'"[^"]*"', b"", line)
-    return max(_USUAL_DELIMITERS, key=line.count)
-
-
-def _delimiter(text: bytes) -> bytes:
-    """The sign that the first line holds most often outside quotes."""
-    line = re.sub(rb'"[^"]*"', b"", text[: text.find(b"\n")] if b"\n" in text else text)
-    return max(_DELIMITERS, key=line.count)
+    return DetectedInput(
+        options,
+        tuple(questions),
+        formats,
+        guessed,
+        tuple(unanswered),
+    )
 
 
 def _times(
@@ -201,7 +218,11 @@ def _decimal(table: pl.DataFrame, names: Iterable[str]) -> dict[str, str]:
     return {}
 
 
-def _examined_workbook(path: Path, limits: Limits, stated: InputOptions) -> DetectedInput:
+def _examined_workbook(
+    path: Path,
+    limits: Limits,
+    stated: InputOptions,
+) -> DetectedInput:
     try:
         from cloakwork.log.formats.excel import chosen_sheet, first_rows, sheet_names
 
@@ -213,18 +234,18 @@ def _examined_workbook(path: Path, limits: Limits, stated: InputOptions) -> Dete
     if stated.sheet is None and len(sheets) != 1:
         listed = ", ".join(shown(name) for name in sheets[:12])
         question = f"the workbook has several sheets, so say which, as sheet: {listed}"
-        asked = OpenAnswer("sheet", f"the workbook has several sheets: {listed}", tuple(sheets))
+        asked = OpenAnswer(
+            "sheet",
+            f"the workbook has several sheets: {listed}",
+            tuple(sheets),
+        )
         return DetectedInput(stated, (question,), unanswered=(asked,))
-    header, table = first_rows(path, chosen_sheet(path, sheets, stated.sheet), limits)
+    header, table = first_rows(
+        path,
+        chosen_sheet(path, sheets, stated.sheet),
+        limits,
+    )
     return _examined_table(header, table, stated, {}, [])
-
-
-def _examined_parquet(path: Path, stated: InputOptions) -> DetectedInput:
-    try:
-        table = pl.read_parquet(path, n_rows=_FIRST_ROWS)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
-        return DetectedInput(stated)  # what is wrong with it, its reader says
-    return _examined_table(table.columns, table, stated, {}, [])
 
 
 def _examined_objects(path: Path, stated: InputOptions) -> DetectedInput:
@@ -238,5 +259,9 @@ def _examined_objects(path: Path, stated: InputOptions) -> DetectedInput:
         return DetectedInput(stated.model_copy(update={"object_type": types[0]}))
     listed = ", ".join(shown(name) for name in types[:12])
     question = f"which object type is the case, as object_type: {listed}"
-    asked = OpenAnswer("object_type", f"which object type is the case is open: {listed}", types)
+    asked = OpenAnswer(
+        "object_type",
+        f"which object type is the case is open: {listed}",
+        types,
+    )
     return DetectedInput(stated, (question,), unanswered=(asked,))

@@ -73,7 +73,9 @@ def excel_rows(files: Sequence[Path], request: ReadRequest) -> TableSource:
         return _rows_of_sheet(path, fastexcel.read_excel(path), request)
     except (fastexcel.FastExcelError, pl.exceptions.PolarsError, ValueError, OSError) as error:
         raise LogError(
-            path, f"this is no readable workbook ({first_line(error)})", hint=_AGAIN
+            path,
+            f"this is no readable workbook ({first_line(error)})",
+            hint=_AGAIN,
         ) from None
 
 
@@ -92,7 +94,11 @@ def sheet_names(path: Path, limits: Limits) -> list[str]:
     return list(fastexcel.read_excel(path).sheet_names)
 
 
-def first_rows(path: Path, sheet: str, limits: Limits) -> tuple[list[str], pl.DataFrame]:
+def first_rows(
+    path: Path,
+    sheet: str,
+    limits: Limits,
+) -> tuple[list[str], pl.DataFrame]:
     """The header of a sheet, and its first rows as the workbook types them; errors as of
     ``excel_rows``.
     """
@@ -114,13 +120,23 @@ def _refuse_size(path: Path, limits: Limits) -> None:
                 with archive.open(part) as content:
                     while block := content.read(_BLOCK):
                         unpacked += len(block)
-                        refuse_unpacked(path, unpacked, packed, limits, "the workbook unpacks to")
+                        refuse_unpacked(
+                            path,
+                            unpacked,
+                            packed,
+                            limits,
+                            "the workbook unpacks to",
+                        )
     except _BROKEN as error:
         said = f"this is no readable workbook ({first_line(error)})"
         raise LogError(path, said, hint=_AGAIN) from None
 
 
-def _rows_of_sheet(path: Path, book: "ExcelReader", request: ReadRequest) -> TableSource:
+def _rows_of_sheet(
+    path: Path,
+    book: "ExcelReader",
+    request: ReadRequest,
+) -> TableSource:
     """As ``excel_rows``, with the libraries' own errors."""
     sheet = chosen_sheet(path, book.sheet_names, request.written.sheet)
     header, absolute, first_line_number = _header(path, book, sheet, request.bounds)
@@ -128,13 +144,25 @@ def _rows_of_sheet(path: Path, book: "ExcelReader", request: ReadRequest) -> Tab
     names = column_names(path, named, request)
     if names.row_number is not None:
         said = "the rows of a workbook have the order of the sheet"
-        raise LogError(path, said, hint="do not name a column for row, or export the sheet as CSV")
+        raise LogError(
+            path,
+            said,
+            hint="do not name a column for row, or export the sheet as CSV",
+        )
     places = [place for place, name in enumerate(header) if name in names.kept]
     kept, used = [header[place] for place in places], [absolute[place] for place in places]
     typed = book.load_sheet(
-        sheet, header_row=0, use_columns=used, schema_sample_rows=None
+        sheet,
+        header_row=0,
+        use_columns=used,
+        schema_sample_rows=None,
     ).to_polars()
-    spelt = book.load_sheet(sheet, header_row=0, use_columns=used, dtypes="string").to_polars()
+    spelt = book.load_sheet(
+        sheet,
+        header_row=0,
+        use_columns=used,
+        dtypes="string",
+    ).to_polars()
     typed.columns = spelt.columns = kept
 
     def line_of(row: int) -> int:
@@ -151,15 +179,28 @@ def _rows_of_sheet(path: Path, book: "ExcelReader", request: ReadRequest) -> Tab
         if values.dtype != pl.String:
             texts[name] = values_of(spelt, name)
     checked, oversized = texts_within(
-        path, pl.DataFrame(columns), request.bounds, request.on_excess, line_of
+        path,
+        pl.DataFrame(columns),
+        request.bounds,
+        request.on_excess,
+        line_of,
     )
     notes = counted_notes(
         (len(header) - len(named), "columns without a name, left out"), (oversized, OVERSIZED)
     )
-    return TableSource(FileTable(path, checked, line_of, texts=texts), names, request, notes)
+    return TableSource(
+        FileTable(path, checked, line_of, texts=texts),
+        names,
+        request,
+        notes,
+    )
 
 
-def chosen_sheet(path: Path, names: list[str], asked: str | None) -> str:
+def chosen_sheet(
+    path: Path,
+    names: list[str],
+    asked: str | None,
+) -> str:
     """The sheet that the options name, or the only one; ``LogError`` where that is none."""
     listed = ", ".join(shown(name) for name in names[:12])
     if asked is None and len(names) == 1:
@@ -176,27 +217,45 @@ def chosen_sheet(path: Path, names: list[str], asked: str | None) -> str:
 
 
 def _header(
-    path: Path, book: "ExcelReader", sheet: str, limits: Limits
+    path: Path,
+    book: "ExcelReader",
+    sheet: str,
+    limits: Limits,
 ) -> tuple[list[str], list[int], int]:
     """The cells of the first row that has any, as texts, empty for an empty one; where in the sheet
     each column stands (from 0); and the row's number (from 1).
     """
-    read = book.load_sheet(sheet, header_row=None, n_rows=1, dtypes="string")
+    read = book.load_sheet(
+        sheet,
+        header_row=None,
+        n_rows=1,
+        dtypes="string",
+    )
     first = read.to_polars()
     if not first.height:
-        raise LogError(path, f"the sheet '{shown(sheet)}' is empty", hint="name another sheet")
+        raise LogError(
+            path,
+            f"the sheet '{shown(sheet)}' is empty",
+            hint="name another sheet",
+        )
     if first.width > limits.attributes:
         said = f"the sheet has {first.width:,} columns, the limit is {limits.attributes:,}"
-        raise LogError(path, said, line=1, hint=raising("attributes", first.width))
+        raise LogError(
+            path,
+            said,
+            line=1,
+            hint=raising("attributes", first.width),
+        )
     header = [str(cell or "") for cell in first.row(0)]
     require_own_names(path, header)
-    return header, [column.absolute_index for column in read.selected_columns], _row_of(book, sheet)
-
-
-def _row_of(book: "ExcelReader", sheet: str) -> int:
-    """The number of the first row that is not empty, from 1, as far as the first thousand tell."""
+    absolute = [column.absolute_index for column in read.selected_columns]
+    # The number of the first row that is not empty, as far as the first thousand tell.
     rows = book.load_sheet(
-        sheet, header_row=None, skip_rows=0, n_rows=_LEADING_ROWS, dtypes="string"
+        sheet,
+        header_row=None,
+        skip_rows=0,
+        n_rows=_LEADING_ROWS,
+        dtypes="string",
     ).to_polars()
     is_empty = rows.select(pl.all_horizontal(pl.all().is_null())).to_series()
-    return int((~is_empty).arg_max() or 0) + 1
+    return header, absolute, int((~is_empty).arg_max() or 0) + 1

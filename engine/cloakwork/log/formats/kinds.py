@@ -130,5 +130,9 @@ def cast_to_kind(text: pl.Series, kind: Kind) -> tuple[pl.Series, int]:
         return times.values, times.zoneless
     if kind in _TRUTHS:
         lowered = text.str.to_lowercase()
-        return lowered.replace_strict(_TRUTH, default=None, return_dtype=pl.Boolean), 0
+        return lowered.replace_strict(
+            _TRUTH,
+            default=None,
+            return_dtype=pl.Boolean,
+        ), 0
     return text.cast(TYPES[kind], strict=False), 0

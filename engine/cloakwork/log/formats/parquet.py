@@ -67,7 +67,10 @@ class ParquetSource:
             require_bytes(path)
             with _as_unreadable(path), any_zone():
                 schemas.append(dict(pl.read_parquet_schema(path)))
-                _refuse_width(path, len(schemas[-1]), request.bounds)
+                width, most = len(schemas[-1]), request.bounds.attributes
+                if width > most:
+                    said = f"the file has {width:,} columns, the limit is {most:,}"
+                    raise LogError(path, said, hint=raising("attributes", width))
                 height = pl.scan_parquet(path).select(pl.len()).collect().item()
             self._heights.append(height)
         header = list(schemas[0])
@@ -80,7 +83,11 @@ class ParquetSource:
             for schema in schemas
         ]
         for path, height in zip(self._files, self._heights, strict=True):
-            _refuse_size(path, height * len(self._names.columns), request.bounds)
+            _refuse_size(
+                path,
+                height * len(self._names.columns),
+                request.bounds,
+            )
         self._evidence = TableEvidence(self._names, request)
 
     def expected_rows(self) -> int:
@@ -127,21 +134,35 @@ class ParquetSource:
         for first, last in pairwise([0, *bounds.tolist(), frame.height]):
             yield frame[first:last]
 
-    def _table(self, path: Path, frame: pl.DataFrame, first_row: int) -> FileTable:
+    def _table(
+        self,
+        path: Path,
+        frame: pl.DataFrame,
+        first_row: int,
+    ) -> FileTable:
         """Some rows, as texts where they are asked for so."""
         request, row_number = self._request, self._names.row_number
         read: dict[str, pl.Series] = {}
         for name, kind in self._types.items():
             if name == row_number:
                 continue
-            values = _in_utc(values_of(frame, name))
+            values = values_of(frame, name)
+            # Parquet keeps times with a zone in UTC.
+            if isinstance(values.dtype, pl.Datetime) and values.dtype.time_zone is not None:
+                zoneless = values.to_physical().cast(pl.Datetime(values.dtype.time_unit))
+                values = zoneless.dt.replace_time_zone("UTC")
             if values.dtype == pl.Null and kind != pl.Null:
                 values = values.cast(kind)
-            if self._names.kept[name] in request.text and _has_one_spelling(values.dtype):
+            # Values of these types have no one obvious spelling.
+            is_odd = values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Duration, pl.Object)
+            if self._names.kept[name] in request.text and not is_odd:
                 values = values.cast(pl.String)
             read[name] = values
         checked, oversized = texts_within(
-            path, pl.DataFrame(read), request.bounds, request.on_excess
+            path,
+            pl.DataFrame(read),
+            request.bounds,
+            request.on_excess,
         )
         self._evidence.oversized += oversized
         numbers = None if row_number is None else values_of(frame, row_number)
@@ -151,7 +172,11 @@ class ParquetSource:
 READER: Final = Reader(ParquetSource, ("columns", "time_format", "time_zone"))
 
 
-def write_parquet(log: EventLog, path: Path, metadata: Mapping[str, str]) -> None:
+def write_parquet(
+    log: EventLog,
+    path: Path,
+    metadata: Mapping[str, str],
+) -> None:
     """Write ``log`` as Parquet with ``metadata`` in its footer. ``OSError`` when it cannot be
     written.
     """
@@ -177,18 +202,19 @@ def _as_unreadable(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _refuse_width(path: Path, width: int, limits: Limits) -> None:
-    """Refuse more columns than the limit."""
-    if width > limits.attributes:
-        said = f"the file has {width:,} columns, the limit is {limits.attributes:,}"
-        raise LogError(path, said, hint=raising("attributes", width))
-
-
-def _refuse_size(path: Path, values: int, limits: Limits) -> None:
+def _refuse_size(
+    path: Path,
+    values: int,
+    limits: Limits,
+) -> None:
     """A few bytes of Parquet can stand for any number of values."""
     if values * _VALUE_BYTES > limits.unpacked_size:
         said = f"the table takes more than {size_text(limits.unpacked_size)}, the limit"
-        raise LogError(path, said, hint=raising("unpacked-size", values * _VALUE_BYTES))
+        raise LogError(
+            path,
+            said,
+            hint=raising("unpacked-size", values * _VALUE_BYTES),
+        )
     ratio = values // max(1, path.stat().st_size)
     if values * _VALUE_BYTES > _RATIO_FROM and ratio > limits.unpack_ratio:
         most = limits.unpack_ratio
@@ -196,21 +222,10 @@ def _refuse_size(path: Path, values: int, limits: Limits) -> None:
         raise LogError(path, said, hint=raising("unpack-ratio", ratio + 1))
 
 
-def _in_utc(column: pl.Series) -> pl.Series:
-    """The same column; times with a zone as times in UTC, which is how Parquet keeps them."""
-    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
-        zoneless = column.to_physical().cast(pl.Datetime(column.dtype.time_unit))
-        return zoneless.dt.replace_time_zone("UTC")
-    return column
-
-
-def _has_one_spelling(dtype: pl.DataType) -> bool:
-    """Whether values of the type have one obvious spelling."""
-    return not (dtype.is_nested() or dtype in (pl.Binary, pl.Duration, pl.Object))
-
-
 def _common_types(
-    files: Sequence[Path], schemas: Sequence[Mapping[str, pl.DataType]], kept: Collection[str]
+    files: Sequence[Path],
+    schemas: Sequence[Mapping[str, pl.DataType]],
+    kept: Collection[str],
 ) -> dict[str, pl.DataType]:
     """The type of each column that is read; ``LogError`` where the files do not agree on columns
     and types.

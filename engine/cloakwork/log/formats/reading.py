@@ -79,7 +79,11 @@ def open_rows(
     return reader.rows(files, complete)
 
 
-def asked_of(path: Path, first: Path, request: ReadRequest) -> tuple[InputFormat, ReadRequest]:
+def asked_of(
+    path: Path,
+    first: Path,
+    request: ReadRequest,
+) -> tuple[InputFormat, ReadRequest]:
     """The format of a log, whose ``first`` file tells it, and the request with all that it leaves
     open. Raises ``LogError`` for a format that is none, and for options that are not for it.
     """
@@ -94,11 +98,18 @@ def asked_of(path: Path, first: Path, request: ReadRequest) -> tuple[InputFormat
             raise LogError(path, said, hint=hint)
     if request.case_id != CASE_ID and reader.is_tabular and CASE_ID not in options.columns:
         options = _with_columns(path, options, {CASE_ID: request.case_id})
-    return form, replace(request, options=options, columns=None, limits=request.bounds)
+    return form, replace(
+        request,
+        options=options,
+        columns=None,
+        limits=request.bounds,
+    )
 
 
 def _with_columns(
-    path: Path, options: InputOptions, columns: Mapping[str, str] | None
+    path: Path,
+    options: InputOptions,
+    columns: Mapping[str, str] | None,
 ) -> InputOptions:
     try:
         return options.with_columns(columns=columns)

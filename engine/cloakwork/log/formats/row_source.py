@@ -288,7 +288,11 @@ def nulls(kind: pl.DataType, height: int) -> pl.Series:
     return pl.Series([None], dtype=kind).new_from_index(0, height)
 
 
-def _joined_column(tables: Sequence[Columns], name: str, heights: Sequence[int]) -> pl.Series:
+def _joined_column(
+    tables: Sequence[Columns],
+    name: str,
+    heights: Sequence[int],
+) -> pl.Series:
     """The values of one column, which are taken from the tables."""
     given = [table.pop(name, None) for table in tables]
     held = [values for values in given if values is not None]

@@ -7,7 +7,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
@@ -74,7 +74,13 @@ class LogStream:
             data = self._bytes.read(size)
             self._unpacked += len(data)
             taken = self._raw.tell()
-        refuse_unpacked(self.path, self._unpacked, taken, self.limits, "the gzip file unpacks to")
+        refuse_unpacked(
+            self.path,
+            self._unpacked,
+            taken,
+            self.limits,
+            "the gzip file unpacks to",
+        )
         return data
 
     def read_all(self) -> bytes:
@@ -105,18 +111,28 @@ def _as_log_error(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise LogError(path, "there is no such file", hint="check the path") from None
     except IsADirectoryError:
-        raise LogError(path, "this is a folder", hint="name one log file inside it") from None
+        raise LogError(
+            path,
+            "this is a folder",
+            hint="name one log file inside it",
+        ) from None
     except PermissionError:
         raise LogError(
-            path, "the file may not be read", hint="grant read permission on it"
+            path,
+            "the file may not be read",
+            hint="grant read permission on it",
         ) from None
     except EOFError:
         raise LogError(
-            path, "the gzip file breaks off before its end", hint="download or copy the file again"
+            path,
+            "the gzip file breaks off before its end",
+            hint="download or copy the file again",
         ) from None
     except (gzip.BadGzipFile, zlib.error) as error:
         raise LogError(
-            path, f"the gzip file is damaged ({error})", hint="download or copy the file again"
+            path,
+            f"the gzip file is damaged ({error})",
+            hint="download or copy the file again",
         ) from None
     except OSError as error:
         raise LogError(
@@ -143,7 +159,9 @@ def format_of(path: Path) -> InputFormat:
     if start.lstrip(b" \t\r\n").startswith(_XML_STARTS):
         return "xes"
     raise LogError(
-        path, "this is no log format that Cloakwork reads", hint=f"give a file in {SUPPORTED}"
+        path,
+        "this is no log format that Cloakwork reads",
+        hint=f"give a file in {SUPPORTED}",
     )
 
 
@@ -155,7 +173,12 @@ def format_by_suffix(path: Path) -> InputFormat | None:
     return SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
-def too_long(path: Path, name: str, limits: Limits, line: int | None) -> LogError:
+def too_long(
+    path: Path,
+    name: str,
+    limits: Limits,
+    line: int | None,
+) -> LogError:
     """The refusal of a value over the limit."""
     return LogError(
         path,
@@ -203,7 +226,11 @@ def _files_in(folder: Path) -> tuple[Path, ...]:
         said = f"the folder cannot be read ({error.strerror or error})"
         raise LogError(folder, said, hint="grant read permission on it") from None
     if not names:
-        raise LogError(folder, "the folder holds no log", hint="check the path")
+        raise LogError(
+            folder,
+            "the folder holds no log",
+            hint="check the path",
+        )
     if len(names) > _MOST_FILES:
         said = f"the folder holds more than {_MOST_FILES:,} files, the limit"
         raise LogError(folder, said, hint="write fewer, larger files")
@@ -211,7 +238,11 @@ def _files_in(folder: Path) -> tuple[Path, ...]:
     for each in files:
         if not each.is_file() or format_by_suffix(each) is None:
             said = "a folder that is read as one log holds what is none"
-            raise LogError(each, said, hint=f"remove it; such a folder holds files in {SUPPORTED}")
+            raise LogError(
+                each,
+                said,
+                hint=f"remove it; such a folder holds files in {SUPPORTED}",
+            )
     return _of_one_format(files)
 
 
@@ -221,12 +252,18 @@ def _of_one_format(files: tuple[Path, ...]) -> tuple[Path, ...]:
         form = format_by_suffix(each)
         if form != first:
             said = f"the file is {form or 'of no known format'}, and {files[0].name} is {first}"
-            raise LogError(each, said, hint="the files of one log are of one format")
+            raise LogError(
+                each,
+                said,
+                hint="the files of one log are of one format",
+            )
     return files
 
 
 def decoded_pieces(
-    path: Path, pieces: Iterable[bytes], encoding: Encoding | None
+    path: Path,
+    pieces: Iterable[bytes],
+    encoding: Encoding | None,
 ) -> Iterator[bytes]:
     """A file in pieces as UTF-8, without a byte-order mark. ``LogError`` with its line at the first
     byte that is none of ``encoding``; what claims to be UTF-8 (None) is not checked here:
@@ -249,7 +286,12 @@ def decoded_pieces(
             text = decoder.decode(piece or b"", final=piece is None)
         except UnicodeDecodeError as error:
             before = error.object[: error.start].decode(codec, "replace")
-            raise _not_in(path, encoding, line + before.count("\n")) from None
+            raise LogError(
+                path,
+                f"the file is not in {encoding}",
+                line=line + before.count("\n"),
+                hint="correct spec.input.encoding, or save the file as UTF-8",
+            ) from None
         line += text.count("\n")
         if is_first and text:
             text, is_first = text.removeprefix("\ufeff"), False
@@ -257,16 +299,11 @@ def decoded_pieces(
             yield text.encode("utf-8", "surrogatepass")
 
 
-def _not_in(path: Path, encoding: str, line: int) -> LogError:
-    return LogError(
-        path,
-        f"the file is not in {encoding}",
-        line=line,
-        hint="correct spec.input.encoding, or save the file as UTF-8",
-    )
-
-
-def require_utf8(path: Path, data: bytes, first_line: int = 1) -> bytes:
+def require_utf8(
+    path: Path,
+    data: bytes,
+    first_line: int = 1,
+) -> bytes:
     """``data``, which starts on ``first_line`` of a file. ``LogError`` with its line at the first
     byte that is not UTF-8.
     """
@@ -291,19 +328,12 @@ def likely_encoding(data: bytes) -> Encoding:
     odd, even = sample[1::2].count(0), sample[::2].count(0)
     if max(odd, even) > len(sample) // 4:
         return "utf-16-le" if odd > even else "utf-16-be"
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return _single_byte(data)
-    return "utf-8"
-
-
-def _single_byte(data: bytes) -> Encoding:
-    try:
-        data.decode("cp1252")
-    except UnicodeDecodeError:
-        return "latin-1"  # every byte is a character of it
-    return "cp1252"
+    encodings: tuple[Encoding, ...] = ("utf-8", "cp1252")
+    for encoding in encodings:
+        with suppress(UnicodeDecodeError):
+            data.decode(encoding)
+            return encoding
+    return "latin-1"  # every byte is a character of it
 
 
 @contextmanager
@@ -316,5 +346,11 @@ def open_output(path: Path) -> Iterator[IO[bytes]]:
         if path.suffix.lower() != ".gz":
             yield raw
             return
-        with gzip.GzipFile("", "wb", compresslevel=_COMPRESSION, fileobj=raw, mtime=0) as packed:
+        with gzip.GzipFile(
+            "",
+            "wb",
+            compresslevel=_COMPRESSION,
+            fileobj=raw,
+            mtime=0,
+        ) as packed:
             yield cast(IO[bytes], packed)

@@ -27,6 +27,7 @@ from cloakwork.log.eventlog import (
 )
 from cloakwork.log.formats.column_names import MEANING, ColumnNames
 from cloakwork.log.formats.kinds import TYPES, Kind, gives_texts_back, inferred, joined_kinds
+from cloakwork.log.formats.options import EPOCHS
 from cloakwork.log.formats.row_source import (
     ROW,
     TEXT,
@@ -39,7 +40,6 @@ from cloakwork.log.formats.row_source import (
     nulls,
 )
 from cloakwork.log.formats.source import too_long
-from cloakwork.log.formats.time_patterns import EPOCHS
 from cloakwork.log.formats.written_times import ISO_TIMES, WrittenTimes, unreadable_time
 from cloakwork.log.limits import Limits, OnExcess
 from cloakwork.log.table import FlatTable, SourceSpelling, row_place
@@ -85,7 +85,13 @@ class TableEvidence:
     that stay texts; ``oversized``: how many values were left out.
     """
 
-    def __init__(self, names: ColumnNames, request: ReadRequest, *, infers: bool = False) -> None:
+    def __init__(
+        self,
+        names: ColumnNames,
+        request: ReadRequest,
+        *,
+        infers: bool = False,
+    ) -> None:
         self.names, self.request, self.infers = names, request, infers
         self.as_text: set[str] = set()
         self.oversized = self.rows = 0
@@ -161,7 +167,10 @@ class TableEvidence:
         )
 
     def _stored(
-        self, table: FileTable, name: str, values: pl.Series
+        self,
+        table: FileTable,
+        name: str,
+        values: pl.Series,
     ) -> tuple[pl.Series | None, pl.Series | None]:
         """A column as it is kept, None for one that is left out; and its texts, where the values do
         not give them back.
@@ -179,7 +188,13 @@ class TableEvidence:
                 return texts, None
             self._kinds[name] = joined_kinds(self._kinds.get(name, kind), kind)
             return values.cast(TYPES[kind]), texts if is_decimal else None
-        simple = to_simple_type(table.path, name, values, self.request.times, table.first_row)
+        simple = to_simple_type(
+            table.path,
+            name,
+            values,
+            self.request.times,
+            table.first_row,
+        )
         return simple, None
 
     def _inferred(self, name: str, texts: pl.Series) -> tuple[pl.Series, pl.Series | None]:
@@ -192,7 +207,12 @@ class TableEvidence:
         self._kinds[name] = joined_kinds(so_far, kind)
         return values, None if gives_texts_back(kind) else texts
 
-    def _read_times(self, table: FileTable, name: str, values: pl.Series) -> pl.Series:
+    def _read_times(
+        self,
+        table: FileTable,
+        name: str,
+        values: pl.Series,
+    ) -> pl.Series:
         if values.dtype == TIME_TYPE:
             return values
         read = read_times(table, name, values, self.request)
@@ -234,8 +254,21 @@ class TableEvidence:
             return StoredColumn(number, name, None, dtype, is_exact, has_texts)
         if self.infers:
             is_exact = gives_texts_back(kind)
-            return StoredColumn(number, name, kind, TYPES[kind], is_exact, not is_exact)
-        return StoredColumn(number, name, kind, TYPES[kind], has_texts=kind == "float")
+            return StoredColumn(
+                number,
+                name,
+                kind,
+                TYPES[kind],
+                is_exact,
+                not is_exact,
+            )
+        return StoredColumn(
+            number,
+            name,
+            kind,
+            TYPES[kind],
+            has_texts=kind == "float",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +383,11 @@ class TableAssembler:
             if each.name in self.found.conflicts
         }
         log = EventLog.build(
-            read.table.event_columns().select(ACTIVITY, TIMESTAMP, pl.exclude(ACTIVITY, TIMESTAMP)),
+            read.table.event_columns().select(
+                ACTIVITY,
+                TIMESTAMP,
+                pl.exclude(ACTIVITY, TIMESTAMP),
+            ),
             read.cases,
             read.case_of,
             source=replace(read.spelling, conflicts=conflicts),
@@ -437,7 +474,11 @@ class TableSource:
     def assembler(self) -> TableAssembler:
         """What makes logs of the rows."""
         table, names = self._table, self._evidence.names
-        refusal_of = TwoValues(names, (table.path,), line_of=lambda _, row: table.line(row))
+        refusal_of = TwoValues(
+            names,
+            (table.path,),
+            line_of=lambda _, row: table.line(row),
+        )
         return self._evidence.assembler(table.path, self._notes, refusal_of)
 
 
@@ -451,7 +492,11 @@ def notes_on_dropped(path: Path, dropped: Mapping[str, pl.DataType]) -> tuple[st
     for name in (CASE_ID, ACTIVITY):
         if name in dropped:
             said = f"the column for the {MEANING[name]} holds {dropped[name]}"
-            raise LogError(path, said, hint="convert it to text, or name another column")
+            raise LogError(
+                path,
+                said,
+                hint="convert it to text, or name another column",
+            )
     return tuple(f"column '{shown(name)}' holds {kind}, left out" for name, kind in dropped.items())
 
 
@@ -500,7 +545,12 @@ def is_exact(column: pl.Series) -> bool:
     return column.cast(pl.Int64, strict=False).null_count() == column.null_count()
 
 
-def read_times(table: FileTable, name: str, times: pl.Series, request: ReadRequest) -> ParsedTimes:
+def read_times(
+    table: FileTable,
+    name: str,
+    times: pl.Series,
+    request: ReadRequest,
+) -> ParsedTimes:
     """A column of times in UTC; ``LogError`` for a value that is none."""
     written = request.times
     if times.dtype.is_integer() and written.form in EPOCHS:
@@ -512,7 +562,14 @@ def read_times(table: FileTable, name: str, times: pl.Series, request: ReadReque
         bad = (read.values.is_null() & times.is_not_null()).arg_true()
         if len(bad):
             row = int(bad[0])
-            raise unreadable_time(table.path, table.line(row), times, row, written, table.first_row)
+            raise unreadable_time(
+                table.path,
+                table.line(row),
+                times,
+                row,
+                written,
+                table.first_row,
+            )
         return read
     if times.dtype in (pl.Date, pl.Datetime):
         return _as_utc(table.path, name, times, written, table.first_row)
@@ -575,7 +632,10 @@ def texts_within(
 
 
 def require_same_columns(
-    first: Path, columns: Sequence[str], path: Path, others: Sequence[str]
+    first: Path,
+    columns: Sequence[str],
+    path: Path,
+    others: Sequence[str],
 ) -> None:
     """Refuse a file of a log of several whose columns are not those of the first one."""
     differing = [name for name in columns if name not in others]
@@ -598,7 +658,11 @@ def flat_table(log: EventLog, path: Path) -> pl.DataFrame:
     return log.to_polars()
 
 
-def _whole_numbers(path: Path, column: str, values: pl.Series) -> pl.Series:
+def _whole_numbers(
+    path: Path,
+    column: str,
+    values: pl.Series,
+) -> pl.Series:
     """The numbers of rows (whole, or such texts) as Int64; ``LogError`` where a row has none."""
     read = values
     if values.dtype == pl.String or values.dtype.is_integer():

@@ -11,15 +11,14 @@ from typing import Final
 import polars as pl
 
 from cloakwork.base.errors import LogError
-from cloakwork.base.naming import named
 from cloakwork.base.text import shown
 from cloakwork.log.eventlog import TIME_TYPE
-from cloakwork.log.formats.time_patterns import EPOCHS, MONTHS, expression_of
+from cloakwork.log.formats.options import EPOCHS, MONTHS, expression_of
 from cloakwork.log.times import (
     TIME_HINT,
     ParsedTimes,
     in_zone,
-    of_canonical,
+    of_fields,
     parse_times,
     within_calendar,
 )
@@ -70,10 +69,7 @@ class WrittenTimes:
         if self.form in EPOCHS:
             return ParsedTimes(_since_epoch(text, EPOCHS[self.form]), 0)
         fields = text.str.extract_groups(expression_of(self.form)).struct.unnest()
-        zoneless = pl.Series([True]).new_from_index(0, len(text))
-        if "zone" in fields.columns:
-            zoneless = fields["zone"].is_null()
-        return of_canonical(_canonical(fields), zoneless, self.zone)
+        return of_fields(_plain_fields(fields), self.zone)
 
     def localised(self, times: pl.Series) -> ParsedTimes:
         """Days and times without a zone as UTC."""
@@ -90,79 +86,42 @@ ISO_TIMES: Final = WrittenTimes()
 def _since_epoch(text: pl.Series, unit: int) -> pl.Series:
     """Units since 1970 (whole or decimal) as times; digits beyond microseconds are cut off."""
     fields = text.str.extract_groups(_EPOCH_TEXT).struct.unnest()
-    size = _microseconds(unit)
+    digits = len(str(unit)) - 1
+    decimals = pl.col("part").fill_null("").str.pad_end(digits, "0").str.slice(0, digits)
+    size = pl.col("whole").cast(pl.Int64) * unit + decimals.cast(pl.Int64)
     count = fields.select(pl.when(pl.col("sign") == "-").then(-size).otherwise(size)).to_series()
     return within_calendar(count.cast(pl.Datetime("us")).dt.replace_time_zone("UTC"))
 
 
-def _microseconds(unit: int) -> pl.Expr:
-    digits = len(str(unit)) - 1
-    decimals = pl.col("part").fill_null("").str.pad_end(digits, "0").str.slice(0, digits)
-    return pl.col("whole").cast(pl.Int64) * unit + decimals.cast(pl.Int64)
-
-
-def _canonical(fields: pl.DataFrame) -> pl.Series:
-    """Fields of a pattern as one text such as ``2024-05-31T13:45:00.5+02:00``; null where a text
-    did not fit.
-    """
-    given = frozenset(fields.columns)
-    fraction = pl.col("fraction") if "fraction" in given else pl.lit("0")
-    zone = _offset() if "zone" in given else pl.lit("+00:00")
-    day = pl.concat_str(
-        _year(given), _month(given), pl.col("day").str.pad_start(2, "0"), separator="-"
-    )
-    clock = pl.concat_str(
-        _hour(given), _two_digits("minute", given), _two_digits("second", given), separator=":"
-    )
-    return fields.select(
-        pl.concat_str(day, pl.lit("T"), clock, pl.lit("."), fraction, zone)
-    ).to_series()
-
-
-def _two_digits(field: str, given: frozenset[str]) -> pl.Expr:
-    """A field of a pattern; ``00`` where the pattern has none."""
-    if field not in given:
-        return pl.lit("00")
-    return named(field).as_expr().str.pad_start(2, "0")
-
-
-def _year(given: frozenset[str]) -> pl.Expr:
-    if "year" in given:
-        return pl.col("year")
-    short = pl.col("short_year")
-    century = pl.when(short.cast(pl.Int64) < _PIVOT).then(pl.lit("20")).otherwise(pl.lit("19"))
-    return pl.concat_str(century, short)
-
-
-def _month(given: frozenset[str]) -> pl.Expr:
-    if "month" in given:
-        return pl.col("month").str.pad_start(2, "0")
-    starts = [name[:3] for name in MONTHS]
-    numbers = [f"{number:02}" for number in range(1, 13)]
-    named = pl.col("month_name").str.slice(0, 3).str.to_lowercase()
-    return named.replace_strict(starts, numbers, default=None, return_dtype=pl.String)
-
-
-def _hour(given: frozenset[str]) -> pl.Expr:
-    if "hour" in given:
-        return pl.col("hour").str.pad_start(2, "0")
-    if "half_hour" not in given:
-        return pl.lit("00")
-    shown = pl.col("half_hour").cast(pl.Int64)
-    is_afternoon = pl.col("half").str.slice(0, 1).str.to_lowercase() == "p"
-    hour = shown % 12 + pl.when(is_afternoon).then(12).otherwise(0)
-    is_shown = shown.is_between(1, 12)
-    return pl.when(is_shown).then(hour.cast(pl.String).str.pad_start(2, "0"))
-
-
-def _offset() -> pl.Expr:
-    """``Z``, ``+02``, ``+0200`` or ``+02:00`` as the last of these; ``+00:00`` for none."""
-    zone = pl.col("zone")
-    digits = zone.str.replace(":", "", literal=True)
-    minutes = digits.str.slice(3).str.pad_end(2, "0")
-    offset = pl.concat_str(digits.str.slice(0, 3), pl.lit(":"), minutes)
-    is_utc = zone.is_null() | (zone.str.to_uppercase() == "Z")
-    return pl.when(is_utc).then(pl.lit("+00:00")).otherwise(offset)
+def _plain_fields(fields: pl.DataFrame) -> pl.DataFrame:
+    """The fields of a pattern with the year, the month and the hour as numbers alone."""
+    given = fields.columns
+    plain: list[pl.Expr] = []
+    if "short_year" in given:
+        short = pl.col("short_year")
+        is_late = short.cast(pl.Int64) < _PIVOT
+        century = pl.when(is_late).then(pl.lit("20")).otherwise(pl.lit("19"))
+        plain.append(pl.concat_str(century, short).alias("year"))
+    if "month_name" in given:
+        starts = [name[:3] for name in MONTHS]
+        numbers = [f"{number:02}" for number in range(1, 13)]
+        start = pl.col("month_name").str.slice(0, 3).str.to_lowercase()
+        month = start.replace_strict(
+            starts,
+            numbers,
+            default=None,
+            return_dtype=pl.String,
+        )
+        plain.append(month.alias("month"))
+    if "half_hour" in given:
+        shown_hour = pl.col("half_hour").cast(pl.Int64)
+        is_afternoon = pl.col("half").str.slice(0, 1).str.to_lowercase() == "p"
+        hour = shown_hour % 12 + pl.when(is_afternoon).then(12).otherwise(0)
+        # Of 0 to 99 only 1 to 12 stand on such a clock; what is none has no moment.
+        is_shown = shown_hour.is_between(1, 12)
+        plain.append(pl.when(is_shown).then(hour.cast(pl.String)).alias("hour"))
+        plain.append(pl.when(is_shown).then("day").alias("day"))
+    return fields.with_columns(plain)
 
 
 @cache
@@ -174,7 +133,11 @@ def _formats_by_shape() -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for form in dict.fromkeys([*days, *timed]):
         shape = _shape(
-            re.sub("%[bp]", "a", re.sub("%[dmYyHIMSf]", "0", form.replace("%Y%m%d", "0")))
+            re.sub(
+                "%[bp]",
+                "a",
+                re.sub("%[dmYyHIMSf]", "0", form.replace("%Y%m%d", "0")),
+            )
         )
         found.setdefault(shape, []).append(form)
     return {shape: tuple(forms) for shape, forms in found.items()}
@@ -224,16 +187,15 @@ def unreadable_time(
     as_written = f" as {written.form}" if written.form else ""
     place = "" if line is not None else f" in row {first_row + row + 1:,}"
     message = f"the timestamp '{value}'{place} cannot be read{as_written}"
-    return LogError(path, message, line=line, hint=_remedy(texts, written))
-
-
-def _remedy(texts: pl.Series, written: WrittenTimes) -> str:
     found = candidate_formats(texts)
-    if not found and written.form is not None:
-        return "correct the value, or time_format under spec.input in the policy"
-    if not found:
-        return f"{TIME_HINT}, or say how they are written: time_format under spec.input"
     if len(found) == 1:
-        return f"say time_format: '{found[0]}' under spec.input in the policy"
-    listed = " or ".join(f"'{form}'" for form in found[:4])
-    return f"which number is the day is ambiguous: under spec.input say time_format: {listed}"
+        hint = f"say time_format: '{found[0]}' under spec.input in the policy"
+    elif found:
+        listed = " or ".join(f"'{form}'" for form in found[:4])
+        said = "which number is the day is ambiguous: under spec.input say time_format"
+        hint = f"{said}: {listed}"
+    elif written.form is not None:
+        hint = "correct the value, or time_format under spec.input in the policy"
+    else:
+        hint = f"{TIME_HINT}, or say how they are written: time_format under spec.input"
+    return LogError(path, message, line=line, hint=hint)

@@ -136,7 +136,13 @@ class XesSource:
             evidence.conflicts,
         )
 
-    def _chunks_of(self, path: Path, before: int, *, at_once: bool) -> Iterator[RawChunk]:
+    def _chunks_of(
+        self,
+        path: Path,
+        before: int,
+        *,
+        at_once: bool,
+    ) -> Iterator[RawChunk]:
         name = path.name if len(self._files) > 1 else ""
         with LogStream(path, self._request.bounds) as stream:
             collector = Collector(self._evidence, self._kinds, self._request, name)
@@ -180,7 +186,11 @@ class XesAssembler:
         if not found.repeated_ids:
             return self
         irregular = replace(self.irregular, repeated_ids=found.repeated_ids)
-        return replace(self, irregular=irregular, repeated=self._first_repetition())
+        return replace(
+            self,
+            irregular=irregular,
+            repeated=self._first_repetition(),
+        )
 
     def log_of(self, rows: pl.DataFrame, cases: pl.DataFrame | None = None) -> EventLog:
         """The log of whole traces; ``case_index``: where each stands in all files."""
@@ -222,11 +232,23 @@ class XesAssembler:
             pl.DataFrame(case_table),
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             self.irregular.notes(self.kinds),
-            source=SourceSpelling(exact, texts, {}, dict(self.conflicts), self.repeated),
+            source=SourceSpelling(
+                exact,
+                texts,
+                {},
+                dict(self.conflicts),
+                self.repeated,
+            ),
             case_index=places,
         )
 
-    def _read(self, stored: Columns, height: int, scope: str, texts: Columns) -> Columns:
+    def _read(
+        self,
+        stored: Columns,
+        height: int,
+        scope: str,
+        texts: Columns,
+    ) -> Columns:
         """The columns of cases or of events, the standard ones first; the texts of those that do
         not give them back go to ``texts``.
         """

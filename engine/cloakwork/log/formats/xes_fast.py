@@ -93,7 +93,11 @@ def _start_of_traces(stream: LogStream) -> bytes:
     return bytes(header[start:])
 
 
-def _opens_first_trace(stream: LogStream, header: bytes, start: int) -> bool:
+def _opens_first_trace(
+    stream: LogStream,
+    header: bytes,
+    start: int,
+) -> bool:
     """Whether the tag at ``start``, the last of ``header``, opens the first trace of a log in
     UTF-8.
     """
@@ -144,40 +148,46 @@ class _FastReader:
     def read_chunk(self, chunk: tuple[bytes, bool]) -> None:
         """Read one chunk: cycles of four pieces and, if it is the last, the end of the log."""
         data, is_last = chunk
-        self._refuse_non_characters(data)
-        pieces = _split_at_quotes(data)
+        if not data.isascii() and any(forbidden in data for forbidden in _NON_CHARACTERS):
+            raise Declined("characters that XML forbids")
+        try:
+            text = pl.Series([data], dtype=pl.Binary).cast(pl.String)
+        except pl.exceptions.PolarsError as error:
+            raise Declined("bytes that are not UTF-8") from error
+        # One piece more than there are quotes.
+        pieces = text.str.split('"').explode()
         most = self._collector.limits.value_size
         if len(data) > most and (pieces.str.len_bytes() > most).any():
             raise Declined("a value over the limit")
         cycles = len(pieces) // 4
         if len(pieces) != 4 * cycles + is_last:
             raise Declined("quotes that do not come in fours")
-        markup = self._markup_codes(pieces.gather_every(4))
-        _confirm_between(pieces.gather_every(4, 2))
-        self._confirm_markup(data, markup)
-        place = self._follow_tags(markup, is_last)
-        owner = self._open_elements(markup, place)
-        if cycles:
-            self._collect_values(markup[:cycles], place[:cycles], owner[:cycles], pieces)
-        self.ended = is_last
-
-    @staticmethod
-    def _refuse_non_characters(data: bytes) -> None:
-        if not data.isascii() and any(forbidden in data for forbidden in _NON_CHARACTERS):
-            raise Declined("characters that XML forbids")
-
-    def _markup_codes(self, markups: pl.Series) -> Ints:
-        return _word_codes(markups, self._markup.words, self._markup.learn_markup)
-
-    def _confirm_markup(self, data: bytes, markup: Ints) -> None:
-        """No ``<`` and no control character may stand outside the markup."""
-        raw = np.frombuffer(data, np.uint8)
-        # How often each piece of markup occurs: times what it holds, all that markup explains.
+        markup = _word_codes(
+            pieces.gather_every(4),
+            self._markup.words,
+            self._markup.learn_markup,
+        )
+        # Between key and value stands exactly one thing.
+        if not (pieces.gather_every(4, 2) == " value=").all():
+            raise Declined("attributes written otherwise than key, value")
+        # No ``<`` and no control character may stand outside the markup: how often each piece of it
+        # occurs, times what it holds, is all that markup explains.
         seen = np.bincount(markup, minlength=len(self._markup.words))
         if _count_byte(data, b"<") != int(seen @ self._markup.tags):
             raise Declined("a '<' inside a value")
-        if int(np.count_nonzero(raw < 32)) != int(seen @ self._markup.controls):
+        controls = np.count_nonzero(np.frombuffer(data, np.uint8) < 32)
+        if int(controls) != int(seen @ self._markup.controls):
             raise Declined("line breaks or control characters inside a value")
+        place = self._follow_tags(markup, is_last)
+        owner = self._open_elements(markup, place)
+        if cycles:
+            self._collect_values(
+                markup[:cycles],
+                place[:cycles],
+                owner[:cycles],
+                pieces,
+            )
+        self.ended = is_last
 
     def _follow_tags(self, markup: Ints, is_last: bool) -> Places:
         """The place after each piece of markup; the end of the log must be the last, and of the
@@ -252,7 +262,11 @@ class _FastReader:
         chosen = chosen[order]
         what = what[order]
         # The value is the last of the four pieces of its cycle.
-        values = _with_references_resolved(pieces.gather(4 * chosen + 3))
+        values = pieces.gather(4 * chosen + 3)
+        encoded = values.str.contains("&", literal=True)
+        if encoded.any():
+            distinct = values.filter(encoded).unique().to_list()
+            values = values.replace({text: decode_references(text) for text in distinct})
         owner = owner[chosen]
         starts = np.flatnonzero(np.diff(what, prepend=-1))
         ends = np.append(starts[1:], len(what))
@@ -262,7 +276,13 @@ class _FastReader:
             pair, kind = divmod(int(what[start]), len(DECLARED))
             scope, key_word = SCOPES[pair % 2], self._keys.keys[pair // 2]
             values_of_run = values.slice(start, end - start)
-            found = ValueRun(scope, key_word, DECLARED[kind], owner[start:end], values_of_run)
+            found = ValueRun(
+                scope,
+                key_word,
+                DECLARED[kind],
+                owner[start:end],
+                values_of_run,
+            )
             self._collector.add_run(found)
 
 
@@ -271,18 +291,11 @@ def _count_byte(data: bytes, byte: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == byte[0]))
 
 
-def _split_at_quotes(data: bytes) -> pl.Series:
-    """The text between the quotes: String, one more than there are quotes. ``Declined`` unless it
-    is UTF-8.
-    """
-    try:
-        text = pl.Series([data], dtype=pl.Binary).cast(pl.String)
-    except pl.exceptions.PolarsError as error:
-        raise Declined("bytes that are not UTF-8") from error
-    return text.str.split('"').explode()
-
-
-def _word_codes(words: pl.Series, known: list[str], learn: Callable[[list[str]], None]) -> Ints:
+def _word_codes(
+    words: pl.Series,
+    known: list[str],
+    learn: Callable[[list[str]], None],
+) -> Ints:
     """The index of each word among the known ones; new ones are learnt first. int64, shape
     (words,).
     """
@@ -294,21 +307,6 @@ def _word_codes(words: pl.Series, known: list[str], learn: Callable[[list[str]],
         learn(new)
         coded = words.cast(pl.Enum(known))
     return coded.to_physical().to_numpy().astype(np.int64)
-
-
-def _confirm_between(pieces: pl.Series) -> None:
-    """Between key and value stands exactly one thing."""
-    if not (pieces == " value=").all():
-        raise Declined("attributes written otherwise than key, value")
-
-
-def _with_references_resolved(values: pl.Series) -> pl.Series:
-    """The values with their references resolved."""
-    encoded = values.str.contains("&", literal=True)
-    if not encoded.any():
-        return values
-    distinct = values.filter(encoded).unique().to_list()
-    return values.replace({text: decode_references(text) for text in distinct})
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +374,11 @@ def parse_markup(text: str) -> Markup:
     )
 
 
-def _end_of_match(pattern: re.Pattern[str], text: str, position: int) -> int:
+def _end_of_match(
+    pattern: re.Pattern[str],
+    text: str,
+    position: int,
+) -> int:
     """Where the match of ``pattern`` at ``position`` ends. ``Declined`` without one."""
     found = pattern.match(text, position)
     if found is None:
@@ -410,8 +412,8 @@ class MarkupTable:
 
 @dataclass
 class KeyTable:
-    """All distinct keys met so far; for each and each scope, whether it is read and the kind that
-    is settled for it.
+    """All distinct keys met so far; for each and each scope, whether it is read and the index in
+    ``DECLARED`` of the kind that it is read as whatever is declared; -1 for none.
     """
 
     words: list[str] = field(default_factory=list)
@@ -426,21 +428,15 @@ class KeyTable:
         # Two entries a key: for the trace, then for the event.
         scoped = [(scope, key) for key in self.keys for scope in SCOPES]
         is_kept = [collector.name_of(scope, key) is not None for scope, key in scoped]
-        kinds = [self._settled_kind(collector, scope, key) for scope, key in scoped]
+        kinds: list[int] = []
+        for scope, key in scoped:
+            name = collector.name_of(scope, key)
+            read_as = {collector.kind_of(name, kind) for kind in DECLARED} if name else set()
+            # Else the kind is what each value declares.
+            kinds.append(DECLARED.index(read_as.pop()) if len(read_as) == 1 else -1)
         self.is_kept = np.array(is_kept, np.bool_)
         self.kind = np.array(kinds, np.int64)
         self.reserved = np.array([key.startswith("case:") for key in self.keys], np.bool_)
-
-    @staticmethod
-    def _settled_kind(collector: Collector, scope: Scope, key: str) -> int:
-        """The index in ``DECLARED`` of the kind that an attribute is read as whatever is declared;
-        -1 if none is.
-        """
-        name = collector.name_of(scope, key)
-        if not name:
-            return -1
-        kinds = {collector.kind_of(name, kind) for kind in DECLARED}
-        return DECLARED.index(kinds.pop()) if len(kinds) == 1 else -1
 
 
 def decode_references(text: str) -> str:
@@ -461,13 +457,13 @@ def _resolve_reference(reference: re.Match[str]) -> str:
             raise Declined("an entity that XML does not predefine")
         return _NAMED[name]
     code = int(decimal) if decimal else int(hexadecimal, 16)
-    if not _is_character(code):
+    # What XML 1.0 admits (section 2.2, production Char).
+    is_character = (
+        code in {9, 10, 13}
+        or 0x20 <= code < 0xD800
+        or 0xE000 <= code < 0xFFFE
+        or 0x10000 <= code < 0x110000
+    )
+    if not is_character:
         raise Declined("a reference to no character")
     return chr(code)
-
-
-def _is_character(code: int) -> bool:
-    """Whether XML 1.0 (section 2.2, production Char) admits the code point."""
-    if code in {9, 10, 13}:
-        return True
-    return 0x20 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000

@@ -120,7 +120,12 @@ class LogXml:
             "remove the <!DOCTYPE ...> declaration",
         )
 
-    def _check_declaration(self, version: str, encoding: str | None, _standalone: int) -> None:
+    def _check_declaration(
+        self,
+        version: str,
+        encoding: str | None,
+        _standalone: int,
+    ) -> None:
         if not version.startswith("1."):
             raise self._fault_here(
                 f"the XML version is '{shown(version)}'",
@@ -141,7 +146,14 @@ class LogXml:
             self._skipping += 1
             self.irregular.nested += self._nested_in_attribute
         elif self._place == "log":
-            self._start_in_log(name)
+            if name == self._trace:
+                self._place = "trace"
+                self.traces += 1
+                self._opened_traces += 1
+                self.trace_at = self._parser.CurrentByteIndex
+                return
+            self.irregular.stray_events += name == self._event
+            self._skip_element()
         elif self._place == "nowhere":
             self._start_root(name)
         elif self._place == "trace" and name == self._event:
@@ -161,16 +173,6 @@ class LogXml:
         self._trace, self._event = f"{namespace}{blank}trace", f"{namespace}{blank}event"
         self._kinds = {f"{namespace}{blank}{element}": kind for element, kind in KIND_OF.items()}
         self._lists = {f"{namespace}{blank}{element}" for element in ("list", "container")}
-
-    def _start_in_log(self, name: str) -> None:
-        if name == self._trace:
-            self._place = "trace"
-            self.traces += 1
-            self._opened_traces += 1
-            self.trace_at = self._parser.CurrentByteIndex
-            return
-        self.irregular.stray_events += name == self._event
-        self._skip_element()
 
     def _start_in_case(self, name: str, attributes: dict[str, str]) -> None:
         kind = self._kinds.get(name)
@@ -196,7 +198,12 @@ class LogXml:
         elif self._place == "trace":
             self._place = "log"
 
-    def _take_attribute(self, name: str, kind: Kind, attributes: dict[str, str]) -> None:
+    def _take_attribute(
+        self,
+        name: str,
+        kind: Kind,
+        attributes: dict[str, str],
+    ) -> None:
         key, value = attributes.get("key"), attributes.get("value")
         if not key or value is None:
             element = name.rpartition(" ")[2]
@@ -210,19 +217,21 @@ class LogXml:
             return
         # A character has 4 bytes at most: short values need not be encoded to be judged.
         if 4 * len(value) > self._most and len(value.encode()) > self._most:
-            self._leave_out_oversized(key)
+            if not self._drop:
+                raise too_long(self._path, key, self._limits, self.line)
+            self.irregular.oversized += 1
             return
         values = self._values.setdefault((scope, key, settled), _RunInWork())
         values.rows.append(self.events - 1 if scope == "event" else self.traces - 1)
         values.values.append(value)
         values.lines.append(self._parser.CurrentLineNumber)
 
-    def _leave_out_oversized(self, key: str) -> None:
-        if not self._drop:
-            raise too_long(self._path, key, self._limits, self.line)
-        self.irregular.oversized += 1
-
-    def _kind_of(self, scope: Scope, key: str, declared: Kind) -> Kind | None:
+    def _kind_of(
+        self,
+        scope: Scope,
+        key: str,
+        declared: Kind,
+    ) -> Kind | None:
         """The kind that an attribute is read as; None for one that is not read."""
         if self._collector is None:
             return None
@@ -262,7 +271,13 @@ def full_chunks(stream: LogStream, collector: Collector) -> Iterator[None]:
             raise empty_file(stream.path)
         xml.feed(b"", last=True)
     except expat.ExpatError as error:
-        raise _not_well_formed(stream.path, error) from None
+        said = expat.ErrorString(error.code)
+        raise LogError(
+            stream.path,
+            f"the XML is not well formed ({said})",
+            line=error.lineno,
+            hint=_HINTS.get(said, _ANY_HINT),
+        ) from None
     except BadValue as bad:
         hint = f"write a valid {bad.kind}, or declare it as <string>"
         if bad.key == TIMESTAMP:
@@ -289,16 +304,6 @@ def full_chunks(stream: LogStream, collector: Collector) -> Iterator[None]:
         ) from None
 
 
-def _not_well_formed(path: Path, error: expat.ExpatError) -> LogError:
-    said = expat.ErrorString(error.code)
-    return LogError(
-        path,
-        f"the XML is not well formed ({said})",
-        line=error.lineno,
-        hint=_HINTS.get(said, _ANY_HINT),
-    )
-
-
 class Feeder:
     """Feeds ``parser``; with ``limits``, a tag or comment that no value within them explains raises
     ``LogError``.
@@ -310,7 +315,12 @@ class Feeder:
     most log2(n / c) times, whatever expat does, and read over twice at most.
     """
 
-    def __init__(self, path: Path, parser: XMLParserType, limits: Limits | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        parser: XMLParserType,
+        limits: Limits | None,
+    ) -> None:
         self._path, self._parser, self._limits = path, parser, limits
         self._waiting: list[bytes] = []
         self._size = self._fed = self._unfinished = 0

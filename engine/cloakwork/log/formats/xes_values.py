@@ -46,7 +46,13 @@ _LARGE: Final = 1 << 26
 class BadValue(Exception):
     """A value is not of the type that the file declares for it."""
 
-    def __init__(self, kind: str, key: str, value: str, line: int | None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        key: str,
+        value: str,
+        line: int | None,
+    ) -> None:
         self.kind, self.key, self.line = kind, key, line
         super().__init__(f"'{value}' is no {kind}")
 
@@ -256,7 +262,12 @@ class Collector:
         values, zoneless = read_kind(run.values, kind)
         if values.null_count():
             bad = int(values.is_null().arg_max() or 0)
-            raise BadValue(kind, run.key, run.values[bad], run.lines[bad] if run.lines else None)
+            raise BadValue(
+                kind,
+                run.key,
+                run.values[bad],
+                run.lines[bad] if run.lines else None,
+            )
         is_time = name == TIMESTAMP and kind == "date"
         is_exact = not is_time and round_trips(run.values, values)
         attribute.kinds.add(kind)
@@ -312,12 +323,20 @@ class Collector:
             return table.height
         return values_of(table, attribute.number).null_count()
 
-    def _table(self, scope: str, start: int, end: int) -> dict[str, pl.Series]:
+    def _table(
+        self,
+        scope: str,
+        start: int,
+        end: int,
+    ) -> dict[str, pl.Series]:
         """The columns of the cases or the events from ``start`` to ``end`` in the file, by their
         numbers.
         """
         table: dict[str, pl.Series] = {}
-        sparse = _sparse_from(self._evidence, end)
+        # From how many rows on that a value has to itself it lies alone. A small table has no
+        # sparse columns, which are slower to read.
+        cells = max(end, self._evidence.events) * len(self._evidence.attributes)
+        sparse = inf if cells < _SMALL else 256 if cells < _LARGE else SPARSE
         for name, waiting in self._waiting.items():
             if name.startswith(CASE_PREFIX) != bool(scope) or not waiting:
                 continue
@@ -417,16 +436,6 @@ def place_in_file(file: str, place: str) -> str:
     return f"{file} {place}" if file else place
 
 
-def _sparse_from(evidence: Evidence, rows: int) -> float:
-    """From how many rows on that a value has to itself it lies alone. A small table has no sparse
-    columns, which are slower to read.
-    """
-    cells = max(rows, evidence.events) * len(evidence.attributes)
-    if cells < _SMALL:
-        return inf
-    return 256 if cells < _LARGE else SPARSE
-
-
 def spread(
     values: pl.Series,
     rows: Ints,
@@ -453,7 +462,11 @@ def spread(
     return pl.concat([values, missing], rechunk=True).gather(source)
 
 
-def chain_of(values: pl.Series, rows: Ints, height: int) -> pl.Series:
+def chain_of(
+    values: pl.Series,
+    rows: Ints,
+    height: int,
+) -> pl.Series:
     """``values`` at ``rows`` (ascending, none twice) as a chain of pieces: each value, and the
     nulls between two of them.
     """
@@ -475,4 +488,8 @@ def in_order(values: pl.Series, order: Ints) -> pl.Series:
     place = np.empty(len(values), np.int64)
     place[order] = np.arange(len(values))
     sequence = np.argsort(place[held])
-    return chain_of(values.drop_nulls().gather(sequence), place[held][sequence], len(values))
+    return chain_of(
+        values.drop_nulls().gather(sequence),
+        place[held][sequence],
+        len(values),
+    )

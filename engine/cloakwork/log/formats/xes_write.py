@@ -56,8 +56,16 @@ class Extension:
 
 _BATCH: Final = 50_000  # events a time, so that the text of a large log never lies in memory whole
 _STANDARD: Final = (
-    Extension("Concept", "concept", "http://www.xes-standard.org/concept.xesext"),
-    Extension("Time", "time", "http://www.xes-standard.org/time.xesext"),
+    Extension(
+        "Concept",
+        "concept",
+        "http://www.xes-standard.org/concept.xesext",
+    ),
+    Extension(
+        "Time",
+        "time",
+        "http://www.xes-standard.org/time.xesext",
+    ),
 )
 _GLOBALS: Final = (
     '\t<global scope="trace">\n\t\t<string key="concept:name" value="UNKNOWN"/>\n\t</global>\n'
@@ -95,7 +103,11 @@ def write_xes(
 
 
 def _file_header(annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...]) -> str:
-    declared = "".join(_extension_text(each) for each in (*_STANDARD, *extensions))
+    declared = "".join(
+        f"\t<extension name={_quoted_text(each.name)} prefix={_quoted_text(each.prefix)}"
+        f" uri={_quoted_text(each.uri)}/>\n"
+        for each in (*_STANDARD, *extensions)
+    )
     nested = any(attribute.children for attribute in annotations)
     features = "nested-attributes" if nested else ""
     return (
@@ -106,11 +118,6 @@ def _file_header(annotations: tuple[Attribute, ...], extensions: tuple[Extension
         + _GLOBALS
         + "".join(_annotation_text(attribute, 1) for attribute in annotations)
     )
-
-
-def _extension_text(extension: Extension) -> str:
-    name, prefix = _quoted_text(extension.name), _quoted_text(extension.prefix)
-    return f"\t<extension name={name} prefix={prefix} uri={_quoted_text(extension.uri)}/>\n"
 
 
 def _annotation_text(attribute: Attribute, depth: int) -> str:
@@ -134,16 +141,12 @@ def _element_and_text(value: str | int | float | bool | datetime) -> tuple[str, 
         case int():
             return "int", str(value)
         case float():
-            return "float", _float_text(value)
+            # XML Schema's words for what is no number.
+            words = {math.inf: "INF", -math.inf: "-INF"}
+            return "float", "NaN" if math.isnan(value) else words.get(value, repr(value))
         case datetime():
             return "date", utc_text(value)
     return "string", value
-
-
-def _float_text(value: float) -> str:
-    if math.isinf(value):
-        return "INF" if value > 0 else "-INF"
-    return "NaN" if math.isnan(value) else repr(value)
 
 
 def _quoted_text(text: str) -> str:
@@ -162,13 +165,30 @@ def _trace_batches(log: EventLog) -> Iterator[str]:
     bounds = np.unique(np.concatenate([[0], starts, [log.cases.height]]))
     for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         begin, stop = int(log.offsets[first]), int(log.offsets[end])
-        cases = _element_texts(log.cases[first:end], "\t<trace>\n", 2, "", CASE_PREFIX)
-        events = _element_texts(log.events[begin:stop], "\t\t<event>\n", 3, "\t\t</event>\n", "")
+        cases = _element_texts(
+            log.cases[first:end],
+            "\t<trace>\n",
+            2,
+            "",
+            CASE_PREFIX,
+        )
+        events = _element_texts(
+            log.events[begin:stop],
+            "\t\t<event>\n",
+            3,
+            "\t\t</event>\n",
+            "",
+        )
         row = np.repeat(np.arange(end - first), np.diff(log.offsets[first : end + 1]))
         of_events = pl.DataFrame({"row": row, "text": events}).group_by("row", maintain_order=True)
         grouped = of_events.agg(pl.col("text").str.join(""))
         of_cases = pl.DataFrame({"row": np.arange(end - first), "case": cases})
-        merged = of_cases.join(grouped, on="row", how="left", maintain_order="left")
+        merged = of_cases.join(
+            grouped,
+            on="row",
+            how="left",
+            maintain_order="left",
+        )
         # A case without events has no row in ``grouped``.
         text_of_events = pl.col("text").fill_null("")
         trace = pl.concat_str("case", text_of_events, pl.lit("\t</trace>\n"))
@@ -176,11 +196,21 @@ def _trace_batches(log: EventLog) -> Iterator[str]:
         yield text or ""
 
 
-def _element_texts(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str) -> pl.Series:
+def _element_texts(
+    table: pl.DataFrame,
+    start: str,
+    depth: int,
+    end: str,
+    prefix: str,
+) -> pl.Series:
     """One element a row: ``start``, its attributes, ``end``. String, as long as the table."""
     attributes = []
     for column, name in enumerate(table.columns):
-        texts = _attribute_text(values_of(table, name), name.removeprefix(prefix), depth)
+        texts = _attribute_text(
+            values_of(table, name),
+            name.removeprefix(prefix),
+            depth,
+        )
         attributes.append(texts.alias(str(column)))
     if not attributes:
         return pl.Series([], dtype=pl.String)
@@ -193,7 +223,11 @@ def expressible_text(text: pl.Series) -> pl.Series:
     return text.str.replace_all(_FORBIDDEN, "\ufffd")
 
 
-def _attribute_text(values: pl.Series, key: str, depth: int) -> pl.Series:
+def _attribute_text(
+    values: pl.Series,
+    key: str,
+    depth: int,
+) -> pl.Series:
     """The attribute elements of one column; the empty text where the value is null."""
     element, text = _column_text(values)
     start = "\t" * depth + f'<{element} key={_quoted_text(key)} value="'
@@ -285,7 +319,12 @@ class _Header:
         )
 
     def _fault_here(self, message: str, hint: str) -> LogError:
-        return LogError(self._path, message, line=self.parser.CurrentLineNumber, hint=hint)
+        return LogError(
+            self._path,
+            message,
+            line=self.parser.CurrentLineNumber,
+            hint=hint,
+        )
 
     def _start_element(self, name: str, attributes: dict[str, str]) -> None:
         element = name.rpartition(" ")[2]
@@ -296,7 +335,12 @@ class _Header:
         opened = _OpenElement(element)
         if element in _ELEMENTS:
             opened.key = attributes.get("key", "")
-            opened.value = self._checked_value(element, attributes.get("value"))
+            try:
+                opened.value = parse_value(element, attributes.get("value"))
+            except ValueError:
+                raise self._fault_here(
+                    f"the value of a <{element}> is none", "write the file again"
+                ) from None
         self._open.append(opened)
 
     def _end_element(self, _name: str) -> None:
@@ -307,14 +351,6 @@ class _Header:
             attribute = Attribute(closed.key, closed.value, tuple(closed.children))
             siblings = self.found if len(self._open) == 1 else self._open[-1].children
             siblings.append(attribute)
-
-    def _checked_value(self, element: str, text: str | None) -> Value:
-        try:
-            return parse_value(element, text)
-        except ValueError:
-            raise self._fault_here(
-                f"the value of a <{element}> is none", "write the file again"
-            ) from None
 
 
 def utc_text(moment: datetime) -> str:
