@@ -45,9 +45,7 @@ from spark_session import missing, spark_session
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 LONG = "CLOAKWORK_RUNS" in os.environ
-REQUEST = ReadRequest(
-    InputOptions(), None, frozenset(), ACTIVITY, TIMESTAMP, False, Limits(), "refuse"
-)
+REQUEST = ReadRequest(options=InputOptions(), limits=Limits())
 SAMPLE = {"attributes/redact", "kanon/pretsa", "timestamps/laplace"}
 """What the short form tries: keys, marks, noise. The command tries units, counts and bounding."""
 
