@@ -1,6 +1,6 @@
 """Parquet: one row an event, case attributes repeated; read in one pass and little memory."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ from cloakwork.base.errors import LogError
 from cloakwork.base.naming import values_of
 from cloakwork.base.text import first_line, shown, size_text
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.formats.apart import any_zone, parquet_rows
+from cloakwork.log.formats.apart import any_zone, parquet_rows, parquet_table
 from cloakwork.log.formats.column_names import column_names
 from cloakwork.log.formats.row_source import (
     CELLS,
@@ -102,7 +102,12 @@ class ParquetSource:
         for path, places, height in zip(self._files, self._places, self._heights, strict=True):
             first_row = 0
             with _as_unreadable(path):
-                for frame in parquet_rows(path, places, height, most):
+                frames: Iterable[pl.DataFrame] = (
+                    [parquet_table(path, places)]
+                    if at_once and places and height
+                    else parquet_rows(path, places, height, most)
+                )
+                for frame in frames:
                     for stretch in self._slices(path, frame):
                         yield self._evidence.take(self._table(path, stretch, first_row))
                         first_row += stretch.height
