@@ -103,7 +103,7 @@ class AStar(Anonymiser[AStarParams]):
       class, or does not;
     - expanding it makes one decision more, one way and the other. The two share no answer and miss
       none, so no answer is reached twice and no record of visited states is needed;
-    - f is ``Relaxation``'s bound L(w) under the decisions: the moves decided (g) and the least that
+    - f is ``relaxation``'s bound L(w) under the decisions: the moves decided (g) and the least that
       the others can still cost (h), at multipliers w that are improved by subgradient steps.
       **Admissible:** L(w) <= cost of every k-anonymous answer that keeps the decisions, for any w.
       **Consistent:** a state's f is never taken below that of the state it came from.
