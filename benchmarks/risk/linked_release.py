@@ -11,37 +11,22 @@ import sys
 from pathlib import Path
 
 import cloakwork
+from cloakwork.engines import base
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.noise import Noise
-from cloakwork.run import execute
+from cloakwork.noise import Stream
 
 
 def main(policy: str, log: str, folder: str) -> None:
     """Make the release and note the links."""
     links: list[tuple[str, str]] = []
-    fresh = execute.with_fresh_ids
+    fresh = base.with_fresh_ids
 
-    class Watched:
-        """A source of noise that notes how the cases are shuffled."""
-
-        def __init__(self, noise: Noise) -> None:
-            self.noise = noise
-
-        def permutation(self, size: int) -> object:
-            self.order = self.noise.permutation(size)
-            return self.order
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(self.noise, name)
-
-    def noted(made: EventLog, noise: Noise) -> EventLog:
-        watched = Watched(noise)
-        after = fresh(made, watched)  # type: ignore[arg-type]
-        before = made.cases[CASE_ID][watched.order]
-        links.extend(zip(after.cases[CASE_ID], before, strict=True))
+    def noted(made: EventLog, stream: Stream) -> EventLog:
+        after = fresh(made, stream)
+        links.extend(zip(after.cases[CASE_ID], made.cases[CASE_ID], strict=True))
         return after
 
-    execute.with_fresh_ids = noted
+    base.with_fresh_ids = noted
     out = Path(folder)
     out.mkdir(parents=True)
     cloakwork.release(policy, log, out / "release", ledger=str(out / "ledger.db"))
