@@ -102,6 +102,7 @@ class LazyGroup(click.Group):
 
 def complete(command: click.Command, path: str) -> click.Command:
     """Add what every command has: examples at the end of its help, and ``--no-color``."""
+    # click may ask for a command more than once: what it has already is not added again.
     if not any(option.name == "no_color" for option in command.params):
         command.params.append(_no_color_option())
         command.epilog = epilog(path) or command.epilog
@@ -123,6 +124,7 @@ def _no_color_option() -> click.Option:
 
 
 def _print_version(ctx: click.Context, _option: click.Parameter, requested: bool) -> None:
+    # While a shell completes a line (resilient parsing) nothing may be printed.
     if requested and not ctx.resilient_parsing:
         click.echo(f"cloakwork {version('cloakwork')}")
         ctx.exit()
@@ -178,9 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reader_left() -> int:
-    """Whoever read our output is gone; give the interpreter somewhere to flush to, or it complains
-    on its way out.
-    """
+    """Give the interpreter somewhere to flush to once the reader has gone, or it complains."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
 
@@ -197,9 +197,11 @@ def _failed(error: Exception, *, as_json: bool) -> int:
     elif isinstance(error, click.ClickException):
         error.show()
     else:
+        # Ctrl-C is no fault to be traced.
         if os.environ.get(DEBUG, "0") not in ("", "0") and not isinstance(error, click.Abort):
             traceback.print_exception(error)
         click.echo(words, err=True)
+    # A script reads standard output alone, so the error is told there, too, as one document.
     if as_json:
         try:
             click.echo(error_document(error, kind, code, words))
@@ -227,6 +229,7 @@ def _error_kind(error: Exception) -> tuple[str, int, str]:
         if error.filename is not None:
             where = f"{os.fsdecode(error.filename)}: "
         return "OSError", 1, f"{where}{error.strerror or error}"
+    # On one line, whatever the message of the fault holds.
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return (
         "InternalError",

@@ -150,6 +150,7 @@ def utility(
     from cloakwork.report.comparison import utility_lines
 
     require_log(source)
+    # A release that is not there is told before the source is read.
     if not release.exists():
         raise LogError(release, "there is no such file or folder")
     mapping = column_mapping(columns, source)
@@ -222,6 +223,7 @@ def dp(
         raise click.UsageError(
             f"there is no mechanism '{mechanism}'; to audit there are {', '.join(auditable())}"
         )
+    # Numbers that no audit can test are refused before the first of many runs.
     if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and (delta == 0 or LEAST_DELTA <= delta < 1)):
         raise click.UsageError(
             f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, "
@@ -263,6 +265,7 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
             raise click.BadParameter(
                 f"'{pair}' is not NAME=VALUE, each name once", param_hint="--option"
             )
+        # Brackets that are nested too deep end in a RecursionError: such a value is a text, too.
         try:
             found[name] = json.loads(value)
         except (ValueError, RecursionError):
@@ -332,6 +335,7 @@ def risk(
     the policy of RELEASE says, or --policy; --column goes before it. The figures read the raw log:
     never publish them.
     """
+    # Options that need another one are refused before anything is read.
     if other is not None and release is None:
         raise click.UsageError("--other names a second release: name the first, RELEASE, too")
     if plot is not None and membership is None:

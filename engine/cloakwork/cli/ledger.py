@@ -185,6 +185,7 @@ def verify(ledger: str | None, as_json: bool, releases: tuple[Path, ...]) -> Non
     from cloakwork.publishing.verify import verify as verify_release
 
     book = open_ledger(ledger, tell_missing=True)
+    # A chain whose newest entries were cut off is whole; statements name entries it must hold.
     stated = (verify_release(folder).statement.ledger_entry for folder in releases)
     found = book.verify(entry for entry in stated if entry is not None)
     if found is not None:
@@ -261,6 +262,7 @@ def _checked(url: str | None) -> "Ledger":
     """The ledger; says where an entry was altered."""
     book = open_ledger(url, tell_missing=True)
     found = book.verify()
+    # A warning and no error: whoever looks for the damage still sees the figures.
     if found is not None:
         click.echo(f"warning: ledger {book.url}: {found}; its figures cannot be trusted", err=True)
     return book
@@ -270,6 +272,7 @@ def _nothing(book: "Ledger", dataset: str | None) -> str:
     return f"No releases{'' if dataset is None else f' of dataset {dataset!r}'} in {book.url}."
 
 
+# The currency and delta may be left out.
 _TOTAL: Final = re.compile(r"(?:(unit|metric|local):)?epsilon=([^,]+)(?:,\s*delta=([^,]+))?")
 
 

@@ -103,6 +103,7 @@ def require_log(log: Path, *, folders: bool = False) -> None:
 def write_new(out: Path, text: str, *, force: bool = False) -> None:
     """Write ``text``; a file that exists is overwritten only by ``force``."""
     try:
+        # Mode x refuses in one step: no file can come into being between a look and the write.
         with out.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:

@@ -118,6 +118,7 @@ def plan(
         )
         _write(out, document | made_from)
     if as_json:
+        # Figures of the raw log stand under a key of their own, apart from what may be published.
         figures = {step.mechanism: dict(step.figures) for step in previewed}
         internal = {"internal": figures} if previewed else {}
         print_json(document | {"ledger": outlook_json(outlook)} | internal)
@@ -130,6 +131,7 @@ def plan(
     applied = policy if out is None else str(out)
     words = ["cloakwork", "apply", applied, str(log), *options, "--out", "release"]
     following = shlex.join(words)
+    # 'apply' has no --profile: what was planned with one has to be written as a plan first.
     if profile is not None and out is None:
         following = "this command with --out plan.json, then apply that plan"
     print_sections(first_screen(made, log.name, previewed, outlook, width, following), width)

@@ -105,6 +105,7 @@ def lint(
         with_log=log is not None,
         with_ledger=ledger is not None,
     )
+    # What is waived is still shown, but fails nothing.
     said = [each for each in found if each.accepted is None]
     if form == "text":
         for each in found:
@@ -260,6 +261,7 @@ def _validated(source: str, ledger: str | None) -> dict[str, Any]:
     try:
         read = _read(source, ledger)
     except PolicyError as error:
+        # A hostile file can have problems without number: the first are shown, the others counted.
         shown = error.problems[:MOST_LINES]
         problems = [asdict(problem) | {"text": str(problem)} for problem in shown]
         found = {"path": source, "valid": False, "problems": problems}

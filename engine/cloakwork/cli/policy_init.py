@@ -255,6 +255,7 @@ def _suggestion(
         try:
             return request.suggestion(reporter)
         except UnsaidInput as error:
+            # A name with control characters would be obeyed by the terminal that it is shown on.
             # The first choice stands in the command for what is to be said.
             choice = next((name for name in error.choices if name.isprintable()), "NAME")
             words = ["policy", "suggest", str(request.log), "--input", f"{error.option}={choice}"]
@@ -273,12 +274,14 @@ def _typed_again(
     """The options of a command, without the value for ``unsaid`` and without questions."""
     for option, values in typed.items():
         for value in values:
+            # The command already has a value for what was unsaid.
             if option != "--input" or value.partition("=")[0] != unsaid:
                 yield from (option, value)
     said: dict[str, str | None] = {"audience": request.audience, "goal": request.goal}
     said |= request.header
     for name, text in said.items():
         is_usual = (name, text) == ("audience", AUDIENCE)
+        # A text in <...> is a question of ours, which nobody typed.
         if text and not text.startswith("<") and not is_usual:
             yield from (f"--{name}", text)
     if request.unit:
@@ -302,7 +305,6 @@ def _said_of_input(pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 def _asked_in_terminal(found: "Suggestion") -> "Suggestion":
-    """The suggestion, after its author was asked."""
     header = replace(
         found.header,
         dataset=click.prompt("Dataset", default=found.header.dataset),
@@ -351,6 +353,7 @@ def _numbered_alike(names: Iterable[str]) -> Iterator[str]:
     """The names, those that differ in their number alone as one."""
     found: dict[str, list[str]] = {}
     for name in names:
+        # A name without its last number and the sign before it: of 'Diagnosis_7', 'Diagnosis'.
         found.setdefault(re.sub(r"[_:. -]?\d+$", "", name), []).append(name)
     for alike in found.values():
         more = f" and {len(alike) - 1} like it" if len(alike) > 1 else ""

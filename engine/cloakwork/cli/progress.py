@@ -55,6 +55,7 @@ class LiveProgress:
                 self.said.add(message)
                 self.bar.console.print(message, markup=False)
             return
+        # A stage is named before the colon of its message.
         self.stage = message.partition(":")[0]
         self.bar.update(self.task, advance=1, stage=self.stage, detail="")
 
@@ -92,6 +93,7 @@ def _live_line(steps: int | None) -> Iterator[LiveProgress]:
 
     from cloakwork.report.screen import console
 
+    # The detail takes the room that other columns leave, and the line is wiped at the end.
     line = Progress(
         BarColumn(bar_width=16),
         TextColumn("{task.fields[stage]}", markup=False),
@@ -106,6 +108,7 @@ def _live_line(steps: int | None) -> Iterator[LiveProgress]:
         transient=True,
         expand=True,
     )
+    # Where the steps are not known, the bar has no total and only pulses.
     total = None if steps is None else steps + STAGES_BESIDE_STEPS
     task = line.add_task("", total=total, stage="", detail="")
     with line:

@@ -99,8 +99,8 @@ def list_(ledger: str | None, as_json: bool) -> None:
 
 
 def _standing(version: "PolicyVersion") -> str:
-    """Where a version stands, in one phrase."""
     ended, approval = version.revocation, version.approval()
+    # A revocation outweighs every approval.
     if ended is not None:
         return f"revoked {ended.recorded_at:%Y-%m-%d} by {_signer(ended.by)}"
     if approval is not None:
@@ -216,6 +216,7 @@ def revoke(
     Whoever may write to the ledger may revoke.
     """
     register = _registry(ledger)
+    # As in approve: a version that is not there is told before a key is made.
     register.get(version)
     key = _key(key_file)
     ended = register.revoke(version, person=person or _user_name(), reason=reason, key=key)
@@ -346,5 +347,6 @@ def untrust(key: str) -> None:
     from cloakwork.publishing.keys import untrust as untrust_key
 
     removed = untrust_key(key)
+    # A key that version 0.1.0 filed is a file and no record: its name is the id.
     keyid = removed.stem if isinstance(removed, Path) else removed.keyid
     click.echo(f"signatures of key {keyid} no longer count")

@@ -46,6 +46,7 @@ def expectations(
                 f"'{name}{sign}{value}' is not policy=NAME@VERSION, dataset=D or release=ID",
                 context,
             )
+        # The last @ divides name and version, and neither may be empty.
         if name == "policy" and not all(value.rpartition("@")[::2]):
             raise click.BadParameter(
                 f"'{value}' names no version; write policy=NAME@VERSION", context
@@ -211,6 +212,7 @@ def report(
     made = api.make_report(
         folder, audience, format_, public_key=public_key, ledger=ledger, risk=risk_file
     )
+    # However the text ends, what is written ends in one line end.
     if format_ != "pdf":
         made = made.rstrip(b"\n") + b"\n"
     if out is None:

@@ -169,6 +169,7 @@ def altered(ledger: Ledger) -> str:
 
 def gauges_of(summary: Summary) -> list[BudgetGauge]:
     """A gauge for each budget that is in use."""
+    # Beside balances of windows, one without a window stands for those that are not listed.
     by_window = any(balance.window for balance in summary.balances)
     return [
         gauge_of(balance, in_other_windows=by_window and balance.window is None)
@@ -195,6 +196,7 @@ def row_of(record: Record, visit: Visit) -> ReleaseRow:
     """One entry of the ledger, as a row of a table."""
     place = record.place
     folder = None
+    # A folder is linked only while the release still lies there.
     if place is not None and (visit.workplace.root / place.folder / "statement.json").is_file():
         folder = visit.workplace.relative(visit.workplace.root / place.folder)
     return ReleaseRow(

@@ -46,12 +46,15 @@ class BrowserSessions:
     def cookie_for(self, token: str) -> str | None:
         """The cookie's value for ``token``; None where it was used already, or never was one."""
         with self._lock:
+            # Compared in constant time, so that timing tells nothing of the token.
             if hmac.compare_digest(token.encode(), self._token.encode()):
                 self._used.add(token)
+                # Replaced at once: a link that was read off the terminal late opens nothing.
                 self._token = secrets.token_urlsafe()
                 cookie = secrets.token_urlsafe()
                 self._forms[cookie] = secrets.token_urlsafe()
                 return cookie
+            # A used link shows a new one once, so that repeating it does not flood the terminal.
             was_used = token in self._used
             self._used.discard(token)
         if was_used:
@@ -106,8 +109,10 @@ class RequestGuard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                # A page that brings its own policy, such as a report, keeps it.
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
+                # Pages redirect without the random folder, as they link.
                 if headers.get("location", "").startswith("/"):
                     headers["location"] = self._below + headers["location"]
             await send(message)
@@ -124,22 +129,26 @@ class RequestGuard:
 
     def _refusal(self, scope: Scope, *, is_below: bool) -> Response | None:
         headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
+        # One Host, and of loopback: a foreign name that points here (DNS rebinding) is refused.
         if headers.getlist("host") not in [[host] for host in self._hosts]:
             return _refused("this address is not the console's; open the link in its terminal", 421)
         if method not in ("GET", "HEAD", "POST"):
             return _refused(f"{method} is not understood", 405)
+        # The browser names the origin of a form: against cross-site request forgery.
         is_own_page = (
             headers.get("origin") in [f"http://{host}" for host in self._hosts]
             and headers.get("sec-fetch-site", "same-origin") == "same-origin"
         )
         if method == "POST" and not is_own_page:
             return _refused("this form was not sent by a page of the console", 403)
+        # The link begins a session, and static files hold nothing of the user's: neither needs one.
         if path == OPEN and not is_below:
             return None
         if path.startswith(STATIC) and is_below:
             return None
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        # What is no cookie opens no session, and is no fault of ours.
         except CookieError:
             cookie = None
         form_token = self._sessions.form_token(cookie.value if cookie else None)

@@ -82,6 +82,7 @@ def from_template(visit: Visit) -> Response:
     still to be said.
     """
     template = visit.sent("template")
+    # The name comes from a form and picks a file: only those of the list count.
     if template not in dict(sectors()):
         raise OutsideFolder("there is no such template; choose one of the list")
     out = visit.workplace.new(visit.sent("out"), ending=".yaml")
@@ -93,7 +94,9 @@ def from_template(visit: Visit) -> Response:
 def check(visit: Visit) -> Response:
     """What is to be said about the text as it stands in the editor, which is not saved."""
     name, text = visit.sent("file"), _text_sent(visit)
+    # Called for its refusal alone: the name must be one of a policy file of the folder.
     policy_file(visit, name)
+    # The script of the editor sends the text while it is typed, and shows the findings alone.
     if visit.sent("live"):
         return visit.page("findings.html", findings=findings_of(text, name), file=name)
     return _editor(visit, name, text, visit.sent("digest"), note="checked, not saved")
@@ -161,6 +164,7 @@ def findings_of(text: str, name: str) -> PolicyFindings:
     try:
         read = parse_policy(text, name)
     except PolicyError as error:
+        # A hostile text can have problems without number: the first are shown, the others counted.
         shown = tuple(error.problems[:MOST_LINES])
         return PolicyFindings(shown, more=len(error.problems) - len(shown))
     meta = read.metadata

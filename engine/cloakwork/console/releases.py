@@ -88,6 +88,7 @@ def report(visit: Visit) -> Response:
     ledger, risk = visit.state.ledger(), figures_of(visit, visit.asked("risk"))
     if visit.asked("format") == "pdf":
         made = render_pdf(folder, audience, ledger=ledger, risk=risk)
+        # Quoted, so that no name of a folder can end the header and begin another.
         name = quote(f"{folder.name}-{audience}.pdf", safe="")
         headers = {"Content-Disposition": f"attachment; filename*=utf-8''{name}"}
         return Response(made, media_type="application/pdf", headers=headers)
@@ -102,6 +103,7 @@ def figures_of(visit: Visit, number: str) -> RiskReport | None:
         return None
     job = visit.state.jobs.get(number)
     found = None if job is None else job.result.content.get("found")
+    # A comparison has its result under the same name, and holds no figures of an attack.
     if not isinstance(found, RiskReport):
         raise OutsideFolder("no figures of an attack came of this work; attack the release again")
     return found
@@ -150,6 +152,7 @@ def pack(visit: Visit) -> Response:
 def download(visit: Visit) -> Response:
     """A packed file, to be saved."""
     path = visit.workplace.existing_file(visit.asked("file"))
+    # Only packed releases leave the folder so, never a log or an internal figure.
     if path.suffix.lower() != ".zip":
         raise OutsideFolder(f"{path.name}: is no packed release, which ends in .zip")
     return FileResponse(path, media_type="application/zip", filename=path.name)
@@ -181,6 +184,7 @@ def attack(visit: Visit) -> Response:
     )
     log = visit.workplace.existing_file(log_name)
     released = visit.workplace.existing(release_name) if release_name else None
+    # A form can send any number, and the work grows with it.
     if targets not in map(str, TARGETS):
         raise OutsideFolder("there is no such number of cases; choose one of the list")
 

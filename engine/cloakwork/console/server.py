@@ -90,6 +90,7 @@ def application(state: ConsoleState, sessions: BrowserSessions, port: int) -> AS
 
 def _showing(page: Page, state: ConsoleState) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
+        # Pages read files and the ledger, which would block the event loop.
         return await run_in_threadpool(_answered, page, Visit(state, request))
 
     return endpoint
@@ -99,11 +100,13 @@ def _doing(page: Page, state: ConsoleState) -> Callable[[Request], Awaitable[Res
     """A page that changes something: only for a form that holds its session's token."""
 
     async def endpoint(request: Request) -> Response:
+        # Read within its bounds before a thread is taken: what is no form costs none.
         try:
             fields = await form_of(request)
         except CloakworkError as error:
             return Visit(state, request).problem(error)
         given = fields.get(FORM_TOKEN, ("",))[0]
+        # Another site cannot know the session's token: against cross-site request forgery.
         if not hmac.compare_digest(given.encode(), request.state.form_token.encode()):
             return PlainTextResponse(
                 "cloakwork console: this form is not of this session; load its page again\n", 403
@@ -122,6 +125,7 @@ def _answered(page: Page, visit: Visit) -> Response:
     except OSError as error:
         return visit.problem(CloakworkError(f"{error.filename or 'file'}: {error.strerror}"))
     except Exception as error:
+        # A fault of ours: the traceback is for the terminal, the page has one line.
         traceback.print_exception(error, file=sys.stderr)
         what = " ".join(f"{type(error).__name__}: {error}".split())
         return visit.problem(CloakworkError(f"internal error: {what} (please report)"))
@@ -129,6 +133,7 @@ def _answered(page: Page, visit: Visit) -> Response:
 
 def _opening(sessions: BrowserSessions, port: int) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
+        # A look ahead must not use up the link.
         if request.method == "HEAD":
             return Response()
         cookie = sessions.cookie_for(request.query_params.get("token", ""))
@@ -156,6 +161,7 @@ def _opening(sessions: BrowserSessions, port: int) -> Callable[[Request], Awaita
 def _not_found(state: ConsoleState) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def endpoint(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
+        # Addresses that need no session, such as static files, have no page to show.
         if not hasattr(request.state, "form_token"):
             return PlainTextResponse("cloakwork console: there is nothing here\n", status)
         return Visit(state, request).page(
@@ -184,6 +190,7 @@ class ConsoleServer:
         self.port: int = self._socket.getsockname()[1]
         self.sessions = BrowserSessions(lambda token: say(self._link(token)))
         self._server = uvicorn.Server(
+            # No headers of a proxy: there is none, and anybody could send them.
             uvicorn.Config(
                 application(state, self.sessions, self.port),
                 access_log=False,
@@ -212,6 +219,7 @@ class ConsoleServer:
         except KeyboardInterrupt:
             pass  # uvicorn hands on the signal that it stopped for
         finally:
+            # The socket first, so that no new job begins while the others end.
             self._socket.close()
             self.state.jobs.stop_all(PATIENCE)
 
@@ -227,6 +235,7 @@ def _listening(port: int) -> socket.socket:
     """A socket that is bound, so that a port which is taken is told at once."""
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
+        # The port of a console that ended just now can be taken again.
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((LOOPBACK, port))
         found.listen()

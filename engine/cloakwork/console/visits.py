@@ -93,6 +93,7 @@ class JobProgress:
         """A stage begins, or there is something to know."""
         self._stop_if_asked()
         message = self._job.worded(message)
+        # Each message once, and not without end: the page shows them all.
         if message not in self._job.messages and len(self._job.messages) < MOST_MESSAGES:
             self._job.messages.append(message)
         self._job.detail = ""
@@ -129,6 +130,7 @@ class Jobs:
         with self._lock:
             job = Job(str(next(self._numbers)), title, spends, datetime.now(UTC), worded)
             self._jobs[job.id] = job
+            # Only jobs that ended are forgotten: one that runs can still be followed and stopped.
             ended = [number for number, each in self._jobs.items() if each.ended]
             for number in ended[: max(0, len(self._jobs) - MOST_JOBS)]:
                 del self._jobs[number], self._threads[number]
@@ -147,6 +149,7 @@ class Jobs:
 
     def stop_all(self, seconds: float) -> None:
         """Ask every job to end, and wait for each so long."""
+        # All are asked before the first is waited for, so that they end side by side.
         for job in self._jobs.values():
             job.stop.set()
         for thread in self._threads.values():
@@ -154,6 +157,7 @@ class Jobs:
 
     def _run(self, job: Job, work: Callable[[JobProgress], JobResult]) -> None:
         progress = JobProgress(job)
+        # The job waits here while AT_ONCE others run.
         with self._running:
             try:
                 job.state = "running"
@@ -283,6 +287,7 @@ def address(path: str, **query: str) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+# An address of ours begins with one slash; two would name another host.
 _LINK: Final = re.compile(r'( (?:href|action|formaction|src|data-follow|data-schema)=")/(?!/)')
 
 
@@ -306,6 +311,7 @@ async def form_of(request: Request) -> dict[str, tuple[str, ...]]:
         if len(body) > MOST_BYTES:
             raise CloakworkError("what was sent is too large for a form of the console")
     try:
+        # Bounded in number, too: many small fields cost more than their bytes.
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=1000)
     except ValueError as error:
         raise CloakworkError("what was sent cannot be read as a form") from error
@@ -346,6 +352,7 @@ def policy_source(visit: Visit, name: str) -> PolicySource:
 
     Raises OutsideFolder where it is neither a version nor a file of the folder.
     """
+    # A file may be called NAME@VERSION, too; its ending tells it apart.
     if is_reference(name) and not name.lower().endswith(POLICY_ENDINGS):
         return PolicySource(Registry(visit.state.ledger()).get(name).text, name, None)
     path = policy_file(visit, name)

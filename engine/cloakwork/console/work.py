@@ -177,6 +177,7 @@ def plan(visit: Visit) -> Response:
         progress("trying the steps out" if api.previewable(made) else "planned")
         previewed = api.preview(made, log, reporter=progress) if api.previewable(made) else ()
         warnings = warning_lines(made, budget.without_dp)
+        # The first free name is proposed; the form may hold another.
         names = (f"release-{made.policy.metadata.name}-{number}" for number in count(1))
         return JobResult(
             "planned.html",
@@ -213,6 +214,7 @@ def apply(visit: Visit) -> Response:
             published = api.release(
                 made, log, out, ledger=book, reporter=progress, require_approval=is_required
             )
+        # Paths below the folder are shown as the pages call them.
         named = visit.workplace.in_own_names
         sections = [
             replace(each, entries=tuple(map(named, each.entries))) for each in outcome(published)
@@ -273,6 +275,7 @@ def _job(visit: Visit) -> Job:
     return job
 
 
+# More digits than the cases of any log have.
 _MOST_DIGITS: Final = 13
 
 
@@ -327,6 +330,7 @@ def _number_of_cases(text: str) -> int | None:
     if not text:
         return None
     digits = text.replace(",", "")
+    # Digits of other scripts count as digits, too, and superscripts, which int() refuses.
     if not (digits.isascii() and digits.isdigit() and len(digits) < _MOST_DIGITS and int(digits)):
         raise OutsideFolder(f"number of cases: must be a whole number above 0, not '{text}'")
     return int(digits)

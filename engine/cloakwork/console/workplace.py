@@ -105,6 +105,7 @@ class Workplace:
         if ending and not name.lower().endswith(ending):
             name += ending
         path = self._inside(name)
+        # A link that leads nowhere exists, too: writing to it would make what it names.
         if os.path.lexists(path):
             raise OutsideFolder(f"{name}: exists already; choose another name")
         if not path.parent.is_dir():
@@ -153,12 +154,14 @@ class Workplace:
     def _inside(self, relative: str) -> Path:
         # By its names first, then by what links on the way lead to.
         names = relative.split("/")
+        # A NUL ends a path for the system, and a backslash divides one on Windows.
         unusable = not relative or "\0" in relative or "\\" in relative
         if unusable or any(name in ("", "..") or name.startswith(".") for name in names):
             raise OutsideFolder(f"{relative!r}: is no path inside {self.label}")
         path = self.root.joinpath(*names)
         try:
             leads_out = not path.resolve().is_relative_to(self.root)
+        # Links in a circle lead nowhere inside.
         except (OSError, RuntimeError):
             leads_out = True
         if leads_out:
@@ -172,6 +175,7 @@ class Workplace:
         except OSError:
             return
         for entry in entries:
+            # A link could lead out of the folder, or around in a circle.
             if entry.name.startswith(".") or entry.is_symlink():
                 continue
             path = Path(entry.path)
@@ -201,6 +205,7 @@ def text_digest(text: str) -> str:
 def read_policy_text(path: Path) -> str:
     """The text of a policy file; raises OutputError where it is none."""
     try:
+        # The size comes first, so that no huge file is read into memory.
         if path.stat().st_size > LONGEST_POLICY:
             raise OutputError(f"{path.name}: has more than a million bytes and is no policy")
         return path.read_text("utf-8")
@@ -217,11 +222,13 @@ def write_text(path: Path, text: str) -> None:
     try:
         with draft.open("x", encoding="utf-8", newline="") as file:
             file.write(text)
+        # The draft has the mode of a new file, which may let others read it.
         if path.exists():
             draft.chmod(path.stat().st_mode & 0o777)
         draft.replace(path)
     except OSError as error:
         raise OutputError(f"{path.name}: cannot be written: {error.strerror}") from error
+    # After the move there is no draft; after an error none may stay.
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
