@@ -43,6 +43,7 @@ def lint_log(policy: Policy, log: EventLog) -> tuple[Advice, ...]:
 
 def _missing(policy: Policy, log: EventLog) -> Iterator[Advice]:
     """A rule for an attribute that the log lacks does nothing, and its author thinks it does."""
+    # Names that the policy does not use: one of them was probably meant.
     free = set(log.columns) - _STANDARD - set(policy.spec.attributes)
     for name in policy.spec.attributes:
         if is_glob(name) or name in log.columns or name == policy.attribute_with("case-id"):
@@ -103,6 +104,7 @@ def lint_input(policy: Policy, path: str | Path) -> tuple[Advice, ...]:
         meant = seems.columns[TIMESTAMP]
         message = f"columns.timestamp is not stated, and this log seems to need {meant!r}"
         found.append(Advice(("spec", "input"), message))
+        # How times are written is compared once their column is stated.
         seems = seems.model_copy(update={"time_format": None})
     elif column is None:
         seems = seems.model_copy(update={"time_format": None})
@@ -160,6 +162,7 @@ def _totals(
     said = set[tuple[Steps, bool]]()
     for own in terms.declared(charges, records):
         for bound in account.bounds(own.book):
+            # At the shift of times that the policy asks for, so that the two can be compared.
             least = NOTHING.left_of(bound.cost, shifts_covering(bound.shift, own.shift))
             key = _place(policy, own), bound.of_dataset
             if key in said or (own.cost.epsilon <= least.epsilon and own.cost.delta <= least.delta):

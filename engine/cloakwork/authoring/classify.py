@@ -119,6 +119,7 @@ def classify(figures: Figures) -> Proposal:
     if named(DIRECT):
         reason = "is named like an identifier of persons"
         return proposal("identifier", "identifier", reason)
+    # The last word says what it is: a patient, but not a patient's age.
     is_person = bool(words) and names_one_of(words[-1:], PERSON)
     is_numbered_person = named(PERSON) and named(NUMBERED | NAMED)
     if figures.distinct > 1 and (is_person or is_numbered_person):
@@ -156,6 +157,7 @@ def classify(figures: Figures) -> Proposal:
     if named(NUMBERED) and not is_measured and figures.alone >= SOMETIMES_ALONE:
         reason = "numbers or refers to something that few cases share"
         return proposal("identifier", "identifier", reason)
+    # Among few cases most values are alone by chance.
     is_unique = figures.alone >= MOSTLY_ALONE and figures.cases >= FEW_CASES
     if is_unique and not is_measured and not named(SENSITIVE | WHO):
         reason = "gives most cases a value that no other case has"

@@ -180,6 +180,7 @@ def _opened(
 ) -> tuple[EventLog, DetectedInput]:
     if isinstance(log, str | Path):
         return read_unknown(Path(log), columns, options=options)
+    # Nothing was detected of a log in memory; ``options`` say what its reader was told.
     if options is None:
         detected = NOTHING_DETECTED
     else:
@@ -189,6 +190,7 @@ def _opened(
         return log, detected
     if isinstance(log, pl.DataFrame):
         return EventLog.from_polars(log), detected
+    # Told by the name of its module, so that pandas is not imported for it.
     if type(log).__module__.partition(".")[0] in ("pandas", "pm4py"):
         return EventLog.from_pandas(cast("pd.DataFrame", log)), detected
     raise LogError("log", f"must be an EventLog, a path or a table (got {type(log).__name__})")

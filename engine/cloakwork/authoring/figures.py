@@ -26,9 +26,11 @@ _TITLES: Final = stems("""
     dr prof mr mrs ms herr frau hr fr mw mevr dhr sr sra mme monsieur madame dott sig
 """)
 _ACCOUNTS: Final = stems("admin sysadmin administrator emp usr sachb mdw")
+# J. Smith; Smith, J.; j.smith12.
 _WITH_INITIAL: Final = re.compile(
     r"([A-Z]\.\s?)+[A-Z][\w'-]+|[A-Z][\w'-]+,\s([A-Z]\.?\s?)+|[a-z][._][a-z]{3,}\d{0,3}"
 )
+# DOMAIN\login, or an address of mail.
 _LOGIN: Final = re.compile(r"[\w.-]+\\[\w.-]+|[^@\s]+@[^@\s]+\.\w+")
 _BREAKS: Final = re.compile(r"[\s,._]+")
 
@@ -45,6 +47,7 @@ def looks_like_a_person(text: str) -> bool:
     >>> [looks_like_a_person(text) for text in ("Anna de Vries", "j.smith", "Resource21", "Ward A")]
     [True, True, True, False]
     """
+    # The list of given names has no accents.
     plain = _plain(text.strip())
     words = [word for word in _BREAKS.split(plain) if word]
     if not 1 <= len(words) <= MOST_WORDS:
@@ -54,6 +57,7 @@ def looks_like_a_person(text: str) -> bool:
     lowered = [word.lower() for word in words]
     if len(words) > 1 and lowered[0] in _TITLES:
         return True
+    # Anne-Marie is two given names.
     letters = {part for word in lowered for part in word.split("-")}
     is_worded = all(word.replace("-", "").replace("'", "").isalpha() for word in words)
     if is_worded and not letters.isdisjoint(GIVEN_NAMES):
@@ -202,6 +206,7 @@ class Figures:
 def figures_of(log: EventLog) -> tuple[Figures, ...]:
     """The figures of all attributes of ``log`` but the three standard ones, in the log's order."""
     standard = (CASE_ID, ACTIVITY, TIMESTAMP)
+    # An event without an activity belongs to no activity sequence.
     labelled = log.keep_events(log.events[ACTIVITY].is_not_null().to_numpy())
     variants = pl.Series(variants_of(labelled).of_case)
     return tuple(_figures(log, name, variants) for name in log.columns if name not in standard)
@@ -214,9 +219,11 @@ def _figures(log: EventLog, name: str, variants: pl.Series) -> Figures:
     text = values.cast(pl.String)
     case = pl.Series(range(log.cases.height), dtype=pl.Int64) if of_case else pl.Series(log.case_of)
     held = pl.DataFrame({"case": case, "value": text}).drop_nulls()
+    # Each value counts once for a case, however many of its events have it.
     pairs = held.unique()
     cases_of_value = pairs.group_by("value").len()
     values_of_case = pairs.group_by("case").len()
+    # Values that one case alone has, with that case.
     alone = pairs.join(cases_of_value.filter(pl.col("len") == 1), on="value", how="semi")
     cases = values_of_case.height
     known = cases_of_value["value"]
@@ -280,6 +287,7 @@ def _counts(key: pl.Series, text: pl.Series) -> tuple[int, int, int]:
 
 def _copied(log: EventLog, text: pl.Series, *, of_case: bool) -> str | None:
     """The standard column that is repeated wherever there is a value."""
+    # A column without values would repeat every other one.
     if text.null_count() == len(text):
         return None
     ids = log.cases[CASE_ID]
@@ -291,6 +299,7 @@ def _copied(log: EventLog, text: pl.Series, *, of_case: bool) -> str | None:
     is_held = text.is_not_null()
     for name, column in columns.items():
         held = text.filter(is_held)
+        # Times may be written otherwise, so they are compared as times.
         if column.dtype.is_temporal():
             held = parse_times(held).values
         if (held == column.filter(is_held)).fill_null(False).all():

@@ -69,6 +69,7 @@ def read_off(log: EventLog, proposals: Iterable[Proposal], least_cases: int) -> 
         elif type_ in ("number", "whole number"):
             edges = _bands(log, proposal)
             bands |= {name: edges} if edges else {}
+    # Offsets say where each case begins among the events: their differences are the lengths.
     lengths = np.diff(log.offsets)
     longest = int(lengths.max()) if len(lengths) else 0
     return ReadOff(
@@ -87,9 +88,7 @@ def _column(log: EventLog, proposal: Proposal) -> tuple[pl.Series, pl.Series]:
 
 
 def _bands(log: EventLog, proposal: Proposal) -> tuple[float, ...]:
-    """Edges at round numbers: the first at or below the least number, the last above the
-    largest.
-    """
+    """Round edges: the first at or below the least number, the last above the largest."""
     numbers = _column(log, proposal)[0].cast(pl.Float64, strict=False).drop_nulls()
     numbers = numbers.filter(numbers.is_finite())
     if numbers.is_empty():
@@ -97,9 +96,11 @@ def _bands(log: EventLog, proposal: Proposal) -> tuple[float, ...]:
     least, largest = float(numbers.min()), float(numbers.max())  # type: ignore[arg-type]
     # Round edges tell neither the least nor the largest number.
     width = rounded_up((largest - least) / BANDS)
+    # One number throughout, or a range beyond all bounds: nothing is proposed.
     if not 0 < width < math.inf:
         return ()
     first, last = math.floor(least / width), math.floor(largest / width) + 1
+    # Twelve digits, so that 3 * 0.1 is written 0.3.
     return tuple(float(f"{place * width:.12g}") for place in range(first, last + 1))
 
 
@@ -127,5 +128,6 @@ def rounded_up(number: float) -> float:
     if not 0 < number < math.inf:
         return 0.0
     power = 10.0 ** math.floor(math.log10(number))
+    # Rounded, so that 2.0000000001 counts as 2.
     leading = round(number / power, 9)
     return float(f"{next(step for step in _STEPS if step >= leading) * power:.12g}")

@@ -92,10 +92,12 @@ class Registry:
         reference = reference_of(statement.name, statement.version)
         there: list[PolicyVersion] = []
 
+        # Asked in the ledger's transaction, so that nobody adds the same version in between.
         def require_new(entries: tuple[Entry, ...]) -> None:
             there.extend(_with_reference(reference, self._versions_in(entries)))
             if not there:
                 return
+            # Digests are compared as this version of Cloakwork computes them from the text.
             was = there[0].computed_digest or there[0].added.statement.digest
             if was != statement.digest:
                 message = (
@@ -133,9 +135,11 @@ class Registry:
             )
         said = self._signed(statement, key)
 
+        # Asked in the transaction as well, of the entries as they are then.
         def require_second_person(entries: tuple[Entry, ...]) -> None:
             now_there = _found(self.ledger.url, reference, self._versions_in(entries))
             _require_not_revoked(now_there)
+            # Keys tell two persons apart; names are compared as well, though anybody can type one.
             if said.keyid == added.keyid:
                 raise NotApproved(
                     f"{reference}: key {said.keyid[:16]} is its author's, and an author cannot "
@@ -301,6 +305,7 @@ def required_approval(
     """
     registry, meta = Registry(ledger), policy.metadata
     others = other_columns(policy, columns)
+    # An approval is of the columns that the policy says, and of no others.
     approval = None if others else registry.approval_of(policy_digest)
     # A dataset may demand approval, and so may whoever applies the policy.
     by_dataset = is_approval_required(ledger, meta.dataset)

@@ -52,6 +52,7 @@ def plan_from(source: str, window: str | None = None, ledger: Ledger | str | Non
     """A plan from a plan file (JSON), or made from a policy as ``policy_source`` finds it, for
     ``window``.
     """
+    # A version such as permits@1.0.0-a.json is no file.
     if Path(source).suffix != ".json" or is_reference(source):
         return policy_source(source, ledger).plan(window=window)
     plan = read_plan(Path(source))
@@ -92,6 +93,7 @@ def read_plan(path: Path) -> Plan:
         raise PlanMoved(
             f"{path}: the policy {made_from} has changed since this plan was made; plan again"
         )
+    # The file is not believed: what follows from its policy is derived again.
     try:
         return replan(plan)
     except PlanUnsound as error:

@@ -36,6 +36,7 @@ def sectors() -> tuple[tuple[str, str], ...]:
     for name in list_templates():
         lines = template_text(name).splitlines()
         comments = [line.lstrip("# ").strip() for line in lines if line.startswith("#")]
+        # The first comment may be a line for editors.
         said = (line for line in comments if line and not line.startswith("yaml-language"))
         found.append((name, next(said)))
     return tuple(found)
@@ -46,6 +47,7 @@ def questions_of(text: str, out: Path) -> int:
     try:
         parse_policy(text, str(out))
     except PolicyError as error:
+        # Open questions are faults of the policy, too: only the others are told.
         wrong = [problem for problem in error.problems if STILL_OPEN not in problem.message]
         if wrong:
             raise PolicyError(wrong) from None

@@ -120,6 +120,7 @@ class Suggestion:
     @property
     def questions(self) -> int:
         """How many places of the policy only its author can fill in."""
+        # Of a truth value both values are known, so nothing is asked.
         of_attributes = sum(each.figures.type != "truth value" for each in self.covered)
         return of_attributes + bool(self.time_formats)
 
@@ -277,6 +278,7 @@ def _can_be_named(name: str) -> bool:
 
 def _names_persons(proposal: Proposal) -> bool:
     figures = proposal.figures
+    # Fewer values than cases: somebody has more than one.
     return (
         names_one_of(words_of(figures.bare_name), PERSON) and 1 < figures.distinct < figures.cases
     )
@@ -411,6 +413,7 @@ def _input(suggestion: Suggestion) -> Iterator[str]:
         question = f"which one is it: {' or '.join(formats)}?"
         yield f"    time_format: {in_quotes(placeholder(question))}   # %d: day, %m: month"
     for said in suggestion.open_input:
+        # The question about the time format says the same.
         if not (formats and "time_format" in said):
             yield f"    # {said}"
     yield ""
@@ -555,6 +558,7 @@ def _budget(suggestion: Suggestion) -> Iterator[str]:
         yield "    # k-anonymity draws on no budget; differential privacy of the same data would."
         yield f"    total: {{epsilon: 4.0, delta: {TOTAL_DELTA}}}"
         return
+    # Beside k-anonymity only the noise on times is charged, at the epsilon of its guarantee.
     epsilon = 1.0 if suggestion.goal == "k-anonymity" else EPSILON[suggestion.audience]
     total = f"{{epsilon: {RELEASES * epsilon}, delta: {TOTAL_DELTA}}}"
     yield "    # Once a release is made this binds: a later policy may lower it, never raise it."

@@ -60,7 +60,6 @@ def _as_said(
     columns: Mapping[str, str] | None,
     said: Mapping[str, str] | None,
 ) -> InputOptions:
-    """What the author says."""
     try:
         own = mapped_columns(columns or {})
         kept = options.model_dump(exclude={"columns"})
@@ -77,6 +76,7 @@ def _refuse_open(path: Path, detected: DetectedInput) -> None:
     """Refuse a file that cannot be read before its author says more, and say how."""
     for answer in detected.unanswered:
         value = next(iter(answer.candidates), "COLUMN")
+        # The name goes into a command: neither a long one, nor one that a terminal would obey.
         if not value.isprintable() or len(value) > LONGEST_EXAMPLE:
             value = "COLUMN" if answer.is_column else "VALUE"
         option = "--column" if answer.is_column else "--input"
@@ -141,6 +141,7 @@ def taken_in_words(
     found = taken_columns(taken, options, has_times=has_times)
     takings = [f"{_IN_WORDS[role]}: '{shown(name)}'" for role, name in found.items()]
     if options.object_type is not None:
+        # The case stands first.
         takings[0] = f"the case: each object of type '{shown(found['case'])}'"
     return f"Taken as {'; '.join(takings)}"
 

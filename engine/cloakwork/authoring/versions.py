@@ -27,6 +27,7 @@ from cloakwork.publishing.keys import SigningKey, may_approve, trusted_key, why_
 PAYLOAD_TYPE: Final = "application/vnd.cloakwork.policy-registry+json"
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+# On one line, by Unicode's line ends as well, and without what a terminal would obey.
 OneLine = Annotated[
     str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$")
 ]
@@ -128,10 +129,12 @@ def signed(
 
 def read_entry(url: str, entry: Entry) -> SignedStatement:
     """The statement of an entry; raises LedgerError where it holds none of its kind."""
+    # Others may write to the ledger: an entry can hold anything.
     try:
         found = SignedStatement.model_validate(entry.fields())
     except (ValidationError, ValueError, RecursionError):
         raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
+    # What was signed as one act must not be filed as another.
     if KINDS[found.statement.act] != entry.kind:
         raise LedgerError(url, f"entry {entry.seq} says something else than its kind")
     return found
@@ -143,6 +146,7 @@ def now() -> datetime:
 
 
 def _message(statement: RegistryStatement) -> bytes:
+    # The type is signed with the payload (DSSE): no other document passes as a statement.
     payload = canonical(statement.model_dump(mode="json"))
     return pre_authentication_encoding(payload, PAYLOAD_TYPE)
 
@@ -258,6 +262,7 @@ class PolicyVersion:
         ``of_digest``, of the policy with this digest.
         """
         ended = self.revocation.recorded_at if self.revocation else None
+        # Until it was revoked it counted: releases from before keep their approval.
         if ended is not None and (at is None or ended <= at):
             return None
         for approval in self.approvals:
@@ -294,6 +299,7 @@ def same_person(one: str, other: str) -> bool:
     """Whether two names are the same but for their spelling."""
 
     def plain(name: str) -> str:
+        # Compatible letters (NFKC), upper case and blanks make no other name.
         return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
     return plain(one) == plain(other)
@@ -331,6 +337,7 @@ def versions_of(url: str, entries: Iterable[Entry]) -> tuple[PolicyVersion, ...]
 
 
 def _added(url: str, entry: Entry, said: SignedStatement) -> PolicyVersion:
+    # The signature covers the text by its digest alone.
     if said.text is None or text_digest(said.text) != said.statement.text_digest:
         raise LedgerError(url, f"entry {entry.seq} holds another policy than was signed")
     return PolicyVersion(said, _recorded_at(entry), signer_of(said))

@@ -214,6 +214,7 @@ def _failed(error: Exception, *, as_json: bool) -> int:
 def _error_kind(error: Exception) -> tuple[str, int, str]:
     """What kind of error it is, its exit code, and its message."""
     if isinstance(error, click.Abort):
+        # click makes an Abort of Ctrl-C, and of input that ends at a question; its cause tells.
         by_key = isinstance(error.__cause__, KeyboardInterrupt)
         if by_key:
             return "Interrupted", INTERRUPTED, "cloakwork: interrupted"

@@ -114,6 +114,7 @@ def compare(
             reporter=reporter,
         )
     if html is not None:
+        # The page may hold figures of the raw log: it is readable by its owner alone.
         write_file(html, comparison_html(found, log.name).encode(), private=True)
     if as_json:
         click.echo(found.model_dump_json(indent=2))
@@ -365,6 +366,7 @@ def risk(
             reporter=reporter,
         )
     if html is not None:
+        # Figures of the raw log: page and drawing are readable by their owner alone.
         write_file(html, risk_page(found).encode(), private=True)
     if plot is not None and found.membership is not None:
         write_file(plot, membership_svg(found.membership).encode(), private=True)

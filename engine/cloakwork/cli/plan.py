@@ -124,6 +124,7 @@ def plan(
         print_json(document | {"ledger": outlook_json(outlook)} | internal)
         return
     width = screen_columns()
+    # The command to go on with names again what 'apply' needs as well.
     options = [word for pair in columns for word in ("--column", pair)]
     options += ["--ledger", ledger] if ledger is not None else []
     # A plan file holds its window; a policy does not hold a profile.

@@ -192,6 +192,7 @@ def diff(
         found = placed_changes(changes, step, source.text, source.label, source.path)
         _print_annotations(form, found, CHANGE_RULES)
     kinds: set[str] = {change.verdict for change in counted_changes(changes)}
+    # 'any' stands for each change that counts; a version that is too low has its own name.
     if kinds:
         kinds.add("any")
     if not step.is_enough:

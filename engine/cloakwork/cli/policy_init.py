@@ -255,8 +255,8 @@ def _suggestion(
         try:
             return request.suggestion(reporter)
         except UnsaidInput as error:
-            # A name with control characters would be obeyed by the terminal that it is shown on.
-            # The first choice stands in the command for what is to be said.
+            # The first choice stands in the command for what is to be said; a name that cannot be
+            # printed could be obeyed by the terminal that shows it.
             choice = next((name for name in error.choices if name.isprintable()), "NAME")
             words = ["policy", "suggest", str(request.log), "--input", f"{error.option}={choice}"]
             words += _typed_again(request, typed, flags, error.option)
@@ -315,6 +315,7 @@ def _asked_in_terminal(found: "Suggestion") -> "Suggestion":
     for proposal in found.proposals:
         question = f"{printable(proposal.name)} ({proposal.reason})"
         role = click.prompt(question, default=str(proposal.role), type=click.Choice(_ROLES))
+        # A role that is confirmed keeps the reason for which it was proposed.
         is_other = role != proposal.role
         proposals.append(proposal.with_role(cast("Role", role)) if is_other else proposal)
     return replace(found, header=header, proposals=tuple(proposals))

@@ -218,6 +218,7 @@ def report(
     if out is None:
         click.echo(made if format_ == "pdf" else made.decode(), nl=False)
         return
+    # An internal report holds figures of the raw log: it is readable by its owner alone.
     write_file(out, made, private=audience == "internal")
     click.echo(f"wrote {out}", err=True)
 

@@ -49,7 +49,7 @@ class BrowserSessions:
             # Compared in constant time, so that timing tells nothing of the token.
             if hmac.compare_digest(token.encode(), self._token.encode()):
                 self._used.add(token)
-                # Replaced at once: a link that was read off the terminal late opens nothing.
+                # Replaced at once, so that each link opens one session.
                 self._token = secrets.token_urlsafe()
                 cookie = secrets.token_urlsafe()
                 self._forms[cookie] = secrets.token_urlsafe()

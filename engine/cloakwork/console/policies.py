@@ -94,7 +94,7 @@ def from_template(visit: Visit) -> Response:
 def check(visit: Visit) -> Response:
     """What is to be said about the text as it stands in the editor, which is not saved."""
     name, text = visit.sent("file"), _text_sent(visit)
-    # Called for its refusal alone: the name must be one of a policy file of the folder.
+    # Called for its refusal alone: the name must be that of a policy file of the folder.
     policy_file(visit, name)
     # The script of the editor sends the text while it is typed, and shows the findings alone.
     if visit.sent("live"):

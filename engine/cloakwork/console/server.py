@@ -90,7 +90,7 @@ def application(state: ConsoleState, sessions: BrowserSessions, port: int) -> AS
 
 def _showing(page: Page, state: ConsoleState) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        # Pages read files and the ledger, which would block the event loop.
+        # In a thread: pages read files and the ledger, which would block the event loop.
         return await run_in_threadpool(_answered, page, Visit(state, request))
 
     return endpoint
@@ -190,7 +190,7 @@ class ConsoleServer:
         self.port: int = self._socket.getsockname()[1]
         self.sessions = BrowserSessions(lambda token: say(self._link(token)))
         self._server = uvicorn.Server(
-            # No headers of a proxy: there is none, and anybody could send them.
+            # Headers of a proxy are not believed: there is none, and anybody could send them.
             uvicorn.Config(
                 application(state, self.sessions, self.port),
                 access_log=False,

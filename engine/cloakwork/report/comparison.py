@@ -95,6 +95,7 @@ def _fitted_label(label: str, room: int) -> str:
         return label
     name, space, values = label.partition(" ")
     left = room - len(space + values) - 1
+    # A name cut this short tells nothing: the label is cut at its end.
     if left < _SHORTEST_NAME:
         return label[: room - 1] + "…"
     return f"{name[:left]}…{space}{values}"
@@ -117,6 +118,7 @@ def _cells(setting: "ComparedSetting") -> str:
     if (similarity := figures.similarity) is not None:
         low, middle, high = map(_short, (similarity.low, similarity.median, similarity.high))
         share = max(0.0, min(1.0, similarity.median))
+        # The bar is drawn in eighths of a character.
         full, rest = divmod(round(share * _BAR * 8), 8)
         drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
         kept = f"{drawn:<{_BAR}} {middle}"
@@ -126,6 +128,7 @@ def _cells(setting: "ComparedSetting") -> str:
 
 def _cost(setting: "ComparedSetting") -> str:
     """The largest epsilon that a currency is charged; its name is on the page and in JSON."""
+    # A cost says 'epsilon E, delta D', and the column has room for E alone.
     return setting.cost[0].partition("epsilon ")[2].partition(",")[0] if setting.cost else "none"
 
 
@@ -244,6 +247,7 @@ def _picture_row(label: str, setting: ComparedSetting, y: int) -> PictureRow:
     kept = setting.figures.similarity
     assert kept is not None  # noqa: S101 - by ``picture``
     bound = setting.bounds[0] if setting.bounds else None
+    # The figure needs room beside the longest bar.
     attack = 0.0 if bound is None else bound.most * (_ATTACK - 50)
     # To the left what an attacker may gain, to the right what is left.
     begin = _MIDDLE + _GAP
@@ -335,6 +339,7 @@ def attack_text(bound: AttackBound) -> str:
         cases = round(1 / bound.most)
         shown = f"{cases}" if cases < _THOUSAND else f"{cases / _THOUSAND:.3g}k"
         return f"1 in {shown}" + ("*" if bound.beside else "")
+    # Rounded up: a bound must not look smaller than it is.
     return f"+{math.ceil(100 * bound.most)}%"
 
 

@@ -60,6 +60,7 @@ def _path_of_shares(shares: Sequence[float], highest: float) -> str:
     step = _WIDTH / max(len(shares), 1)
     lines = [f"M0 {_BASE}"]
     for place, share in enumerate(shares):
+        # The largest share stays 8 pixels below the upper edge.
         y = _BASE - (_BASE - 8) * share / highest if highest else _BASE
         lines.append(f"V{y:.1f}H{(place + 1) * step:.1f}")
     return "".join(lines)
@@ -90,6 +91,7 @@ def layers_of(links: Sequence[Link]) -> list[list[str]]:
     # From what each activity comes, by links that close no circle.
     parents: dict[str, list[str]] = {name: [] for name in (BEGIN, *chain(*links))}
     for first, second in links:
+        # ``first`` and all that lies above it: a link to one of these would close a circle.
         ancestors, waiting = set[str](), [first]
         while waiting:
             name = waiting.pop()
@@ -98,6 +100,7 @@ def layers_of(links: Sequence[Link]) -> list[list[str]]:
                 waiting += parents[name]
         if second not in ancestors:
             parents[second].append(first)
+    # Parents come before what follows them, so that their layers are known by then.
     ordered: list[str] = []
     left = list(parents)
     while left:
@@ -125,10 +128,12 @@ def _by_parents(
     names: list[str], parents: Mapping[str, Sequence[str]], above: Sequence[str]
 ) -> list[str]:
     """From left to right as the activities above that they come from."""
+    # Barycentre heuristic (Sugiyama, Tagawa and Toda 1981): few links cross.
     place = {name: row for row, name in enumerate(above)}
 
     def mean_place(name: str) -> float:
         known = [place[each] for each in parents[name] if each in place]
+        # What has no parent above stands in the middle.
         return sum(known) / len(known) if known else len(above) / 2
 
     return sorted(names, key=mean_place)
@@ -210,6 +215,7 @@ def _drawn(graph: FlowGraph, side: Side, title: str) -> DrawnFlow:
                 if all(hypot(x - other.x, y - other.y) > 17 for other in drawn)
             ]
             x, y = (free or places)[0]
+            # From 1 to 5 pixels wide, by how often the step occurs.
             drawn.append(DrawnLink(number, _path(curve), 1 + 4 * count / most, x, y))
     return DrawnFlow(title, side, tuple(boxes.values()), tuple(drawn), len(layers) * _LAYER)
 
@@ -240,9 +246,7 @@ Curve = tuple[Point, Point, Point, Point]
 def _curve(
     link: Link, boxes: dict[str, DrawnActivity], depth: dict[str, int], number: int
 ) -> Curve:
-    """To the next layer straight down; past layers along the left edge, and upwards along the
-    right one.
-    """
+    """Straight down to the next layer; past layers along the left edge, upwards along the right."""
     first, second = (boxes[name] for name in link)
     down = depth[second.name] - depth[first.name]
     if down == 1:
@@ -250,12 +254,14 @@ def _curve(
         stop = second.x, second.y - second.height / 2 - 2
         middle = (start[1] + stop[1]) / 2
         return start, (start[0], middle), (stop[0], middle), stop
+    # An activity that follows itself: a loop at the right edge of its box.
     if down == 0 and first is second:
         edge = first.x + first.width / 2
         return (
             (edge, first.y - 8), (edge + 28, first.y - 14),
             (edge + 28, first.y + 14), (edge + 2, first.y + 8),
         )  # fmt: skip
+    # Lanes take turns by the link's number, so that few links lie on each other.
     sign = -1 if down > 0 else 1
     start = first.x + sign * first.width / 2, first.y + 4
     stop = second.x + sign * (second.width / 2 + 2), second.y - 4

@@ -38,6 +38,7 @@ def noting_remains(ledger: "Ledger", out: Path) -> Iterator[None]:
 
     ``out``: the folder or file that the command makes. The notes are for ``notes_of``.
     """
+    # Looked at before the work: what stood there already was not made by it.
     there = os.path.lexists(out)
     try:
         yield
@@ -45,6 +46,7 @@ def noting_remains(ledger: "Ledger", out: Path) -> Iterator[None]:
         if isinstance(error, KeyboardInterrupt):
             made = (out / "statement.json").exists() or (not there and out.is_file())
             error.add_note(STANDS if made else NOTHING)
+        # What no currency bounds is listed in the ledger, and costs nothing.
         if any(
             charge.currency != "none" for made in ledger.reserved_here for charge in made.charges
         ):
@@ -62,6 +64,7 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
     """Whether ``--json`` is among the arguments; told without parsing them, for they may be what is
     wrong.
     """
+    # After -- a word is an argument, whatever it looks like.
     end = arguments.index("--") if "--" in arguments else None
     return "--json" in arguments[:end]
 

@@ -54,6 +54,7 @@ class Box:
     @property
     def font_size(self) -> float:
         """Pixels at which the title fits into the box."""
+        # About 21 letters fit into a box at 14 pixels.
         return min(14.0, 14.0 * 21 / max(len(self.title), 1))
 
 
@@ -159,6 +160,7 @@ def pipeline(steps: Sequence[PublicStep]) -> Pipeline:
             arrows.append(f"M{start.x + _BOX_WIDTH} {middle}H{end.x - 3}")
         else:
             arrows.append(f"M{below} {start.y + _BOX_HEIGHT}V{fold}H{above}V{end.y - 3}")
+    # The last row may be short: the number of rows is rounded up.
     columns, rows = min(_PER_ROW, len(boxes)), -(-len(boxes) // _PER_ROW)
     width = columns * _BOX_WIDTH + (columns - 1) * _GAP
     return Pipeline(boxes, tuple(arrows), width + 2, rows * _BOX_HEIGHT + (rows - 1) * _GAP + 2)
@@ -203,6 +205,7 @@ def price(cost: PublishedCost | None) -> str:
 
 def figure(value: JsonValue) -> str:
     """A figure of the internal report as text."""
+    # To Python a truth value is a number, too, so it is asked for first.
     if value is None or isinstance(value, bool):
         return {None: "–", True: "yes", False: "no"}[value]
     if isinstance(value, int | float):
@@ -270,8 +273,10 @@ def without_controls(text: str) -> str:
     >>> without_controls("a\\u202eb")
     'a[U+202E]b'
     """
+    # Most pages are plain, and are not looked at letter by letter.
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
+    # Unicode's categories C*: controls, marks of direction, and what is no letter at all.
     return "".join(
         letter
         if letter == "\n" or letter in _JOINERS or unicodedata.category(letter)[0] != "C"

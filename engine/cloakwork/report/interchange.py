@@ -85,9 +85,11 @@ def dpv_terms(
     if policy.legal_basis is not None:
         # The articles of the GDPR that the text names have terms of their own.
         terms = []
+        # The law must be named, too: others have an Article 6(1) as well.
         if re.search(r"GDPR|DSGVO|AVG|RGPD|2016/679", policy.legal_basis, re.I):
             for article, paragraph, letter in _ARTICLE.findall(policy.legal_basis):
                 term = f"A{article}-{paragraph}-{letter.lower()}"
+                # An article for which the vocabulary has no term is left to the text.
                 terms += [f"eu-gdpr:{term}"] if term in _KNOWN_ARTICLES else []
         described["dpv:hasLegalBasis"] = {
             "@type": terms or ["dpv:LegalBasis"],
@@ -176,6 +178,7 @@ def _result(
 ) -> dict[str, Any]:
     objectives = _objectives(statement)
     controls = [{"control-id": name} for name, _, _ in objectives]
+    # OSCAL knows no empty list of controls.
     selection: dict[str, Any] = {"include-controls": controls} if controls else {"include-all": {}}
     found: dict[str, Any] = {
         "uuid": ids("result"),
@@ -246,6 +249,7 @@ def _observations(
         because = "; ".join(claim.because) or claim.sentence
         measured = observed.get(claim.sentence)
         words = because if measured is None else f"{because}. Measured: {measured}"
+        # TEST where the claim was measured on the released log, EXAMINE where it was derived.
         methods = ["EXAMINE", "TEST"] if "measured" in claim.basis else ["EXAMINE"]
         yield _observation(f"guarantee-{number}", words, methods, collected, ids)
     for number, goal in enumerate(statement.unproven, 1):

@@ -172,6 +172,7 @@ def affected_lines(summary: "Summary") -> Iterator[str]:
 
     concerned = []
     for record in summary.records:
+        # An advisory about wording alone concerns no claim.
         severe = [each for each in advisories_of(record) if each.status in _SHORT_STATUS]
         if severe:
             concerned.append((record, severe))
@@ -204,6 +205,7 @@ def failure_in_words(recorded: str | None) -> str:
     """
     if recorded is None:
         return "the reason was not recorded"
+    # The kind of an error is one word, and a sentence is not.
     if recorded.isidentifier():
         return _FAILURES.get(recorded, f"an internal error, {recorded}")
     return recorded
@@ -215,6 +217,7 @@ def without_release(record: "Record") -> str | None:
     """
     aim = "" if record.place is None else f"{record.place.folder} on {record.place.host}"
     look = f"'cloakwork ledger reconcile {record.place.folder}' tells" if record.place else ""
+    # In the order of a run: reserved, publishing, then committed or failed.
     match record.state:
         case "reserved" if record.makes == "profile":
             return "a DP profile that is being measured, or whose process ended; its cost is spent"
@@ -307,6 +310,7 @@ def share_spent(balance: "Balance") -> float | None:
     if balance.total is None:
         return None
     spent, total = balance.spent, balance.total
+    # A total of 0 is used up by whatever is spent.
     shares = [
         part / of if of else 1.0
         for part, of in ((spent.epsilon, total.epsilon), (spent.delta, total.delta))
@@ -335,6 +339,7 @@ def list_lines(found: "Sequence[DatasetOverview]") -> Iterator[str]:
             yield ""
         owner = each.declaration.owner
         answers = f"owner {owner}" if owner else "no owner declared"
+        # A run that failed before it released is spent, and is no release.
         made = sum(not record.failed_before_release for record in each.summary.records)
         head = f"{each.name}  ({answers}; {counted(made, 'release')})"
         yield from _block("", [head])

@@ -69,6 +69,7 @@ def examined(folder: Path, public_key: Path | None = None) -> Examination:
     try:
         return examination_of(verify(folder, public_key=public_key))
     except VerificationFailed as failure:
+        # What was found before it failed is shown beside the failures.
         found = failure.found
         held = examination_of(found) if isinstance(found, Verification) else NOT_EXAMINED
         return held.model_copy(update={"outcome": "failed", "failures": tuple(failure.mismatches)})
@@ -109,6 +110,7 @@ def origin_of(plan: Plan) -> RunOrigin:
     command = "cloakwork apply plan.json LOG --out NEW_FOLDER"
     packages = {}
     for name in _PACKAGES:
+        # A package that is not installed took no part in the run.
         with suppress(PackageNotFoundError):
             packages[name] = version(name)
     return RunOrigin(
@@ -167,10 +169,12 @@ def ledger_view(ledger: Ledger | None, plan: Plan, release: str) -> LedgerView |
     dataset = plan.policy.metadata.dataset
     try:
         records = ledger.history(dataset) if ledger.exists() else ()
+        # Entries come oldest first: those before its own are from before the release.
         place = next((row for row, item in enumerate(records) if item.id == release), None)
         if place is None:
             return None
         return _view(ledger, plan, records[:place], records[place])
+    # Without the ledger's part the report is still made.
     except CloakworkError:
         return None
 
@@ -218,6 +222,7 @@ def _approval(own: Record) -> StatedApproval | None:
     said: Any = own.details.get(_APPROVAL)
     if not isinstance(said, dict):
         return None
+    # What the entry does not say keeps its default; without a required field it is no approval.
     known = {name: said[name] for name in StatedApproval.model_fields if said.get(name)}
     try:
         return StatedApproval.model_validate(known)
@@ -249,6 +254,7 @@ def released_pictures(folder: Path, statement: Statement, plan: Plan) -> Release
     from cloakwork.log.formats.round_trip import FileParts
 
     signed = signed_log(folder, statement)
+    # A link could lead to a file that was not signed: nothing is drawn then.
     if any(file.is_symlink() or not file.is_file() for file in signed.files):
         return None
     # Only the three columns that are drawn are read.

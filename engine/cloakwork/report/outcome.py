@@ -216,6 +216,7 @@ def _percent(share: float) -> str:
     >>> _percent(0.254), _percent(0.0004), _percent(0)
     ('25%', 'less than 1%', '0%')
     """
+    # A small share must not read as none.
     return "less than 1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
@@ -228,6 +229,7 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
         yield f"warning: {utility.released_cases or 0:,} cases were released ({kept:.0%})"
     changed = _changed_events(internal.source, utility)
     if changed is not None and changed > MANY_CHANGED:
+        # There may be more edits than events: all of them is the most that is said.
         yield f"warning: {min(changed, 1):.0%} of events were changed"
     durations = utility.whole_log.case_durations if utility.whole_log else None
     if durations is not None and durations > FEW_LEFT:

@@ -88,6 +88,7 @@ class _PageReader(HTMLParser):
         self.path[-1].children.append(Node(tag, {name: value or "" for name, value in attrs}))
 
     def handle_endtag(self, tag: str) -> None:
+        # A page that is not well formed comes of a fault in a template: it is told at once.
         if self.path[-1].tag != tag:
             raise ValueError(f"the page closes {tag} where {self.path[-1].tag} is open")
         self.path.pop()
@@ -126,6 +127,7 @@ def _as_xml(node: Node) -> str:
     return f"<{node.tag}{attributes}>{held}</{node.tag}>"
 
 
+# What CommonMark or its extensions obey: emphasis, links, tables, lists, bare addresses.
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>#|~&$]|:(?=//)|(?<=www)\.|^[+=-]|(?<=^\d)[.)])")
 _ASIDE: Final = frozenset({"head", "style", "title", "svg"})
 
@@ -150,6 +152,7 @@ def _blocks(node: Node) -> Iterator[str]:
             yield "\n".join(f"- {_escaped(item.text)}" for item in child.nodes("li"))
         elif child.tag == "table":
             yield "\n".join(_rows(child))
+        # A question to whoever completes the document, with room for the answer.
         elif "todo" in child.kinds:
             yield f"> {_escaped(child.text)}\n>\n> ..."
         else:
@@ -266,6 +269,7 @@ def _table(node: Node) -> dict[str, Any]:
             for cell in row.children
             if isinstance(cell, Node)
         ]
+        # Rows of headings alone are the head, as long as no other row came before.
         is_head = all(cell["head"] for cell in cells)
         (head if is_head and not body else body).append(cells)
     widths = [sum(cell["span"] for cell in row) for row in (*head, *body)]

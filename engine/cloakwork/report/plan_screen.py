@@ -146,13 +146,12 @@ def _guarantees(plan: Plan) -> ScreenSection:
 
 
 def _values_alike(claims: Sequence[Claim]) -> Iterator[Claim]:
-    """The claims; those of local noise on single values that differ in the attribute alone as
-    one.
-    """
+    """The claims; those of local noise on single values that differ in attribute alone as one."""
     groups: dict[object, list[Claim]] = {}
     for place, claim in enumerate(claims):
         goal = claim.guarantee
         is_local = isinstance(goal, LocalDP) and goal.per == "value"
+        # Of local noise all but the attribute is the key; any other claim has its own.
         key = (goal.model_copy(update={"over": ()}), claim.given) if is_local else place
         groups.setdefault(key, []).append(claim)
     for alike in groups.values():
@@ -165,9 +164,7 @@ def _values_alike(claims: Sequence[Claim]) -> Iterator[Claim]:
 
 
 def _not_protected(plan: Plan) -> ScreenSection:
-    """Every column that is released without protection: of a few, a line each with the reason; of
-    many all names.
-    """
+    """Every column released without protection: of a few, with the reason; of many all names."""
     lines = tuple(map(exposure_line, plan.exposed)) or (NOTHING_EXPOSED,)
     if len(lines) == 1:
         return ScreenSection("Not protected", lines, WHY, most_lines=3, legible_lines=2)
@@ -179,6 +176,7 @@ def _not_protected(plan: Plan) -> ScreenSection:
 
 def change_line(figures: Mapping[str, JsonValue]) -> str:
     """What a step changed, in one line; the figures themselves for mechanisms not known here."""
+    # The names of the figures tell which kind of step it was.
     match figures:
         case {
             "distance": int(edits),
@@ -305,6 +303,7 @@ def detail_lines(
     tree = Tree("Details", guide_style="dim")
     warnings = warning_lines(plan, earlier_without_bound)
     for heading, lines in branches(plan, previewed, warnings, show_all=show_all):
+        # Headings are ours and may hold markup; lines hold names of the log, and are escaped.
         branch = tree.add(f"[bold]{heading}[/]")
         for line, *below in lines:
             twig = branch.add(escape(line))
@@ -365,6 +364,7 @@ def _everything(plan: Plan, previewed: "Sequence[StepRecord]") -> Iterator[Branc
     from cloakwork.report.html import figure
 
     if plan.considered:
+        # Mechanisms that were passed over for one reason share a line.
         names: dict[tuple[str, str], list[str]] = {}
         for item in plan.considered:
             names.setdefault((item.goal, item.reason), []).append(item.mechanism)

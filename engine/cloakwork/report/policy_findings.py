@@ -99,6 +99,7 @@ def placed_advice(
         for each in judged(
             advice,
             policy.spec.waivers,
+            # What is said of waivers cannot be waived.
             known=ADVICE_RULES.keys() - WAIVER_RULES.keys(),
             unchecked=unchecked,
         )
@@ -170,6 +171,7 @@ def sarif(found: Iterable[Annotation], rules: Mapping[str, AdviceRule]) -> dict[
 def _sarif_result(each: Annotation, names: list[str]) -> dict[str, Any]:
     location: dict[str, Any] = {"logicalLocations": [{"fullyQualifiedName": each.field}]}
     if each.path is not None:
+        # The name of a file may be no UTF-8: its bytes are quoted.
         uri = quote(os.fsencode(each.path.as_posix()))
         if each.path.is_absolute():
             uri = each.path.as_uri()
@@ -211,7 +213,9 @@ def github_command(each: Annotation) -> str:
 
 def _escaped(text: str) -> str:
     """As the toolkit of GitHub Actions escapes data; it takes other unprintable letters as text."""
+    # Line ends are escaped below; what else cannot be printed is replaced.
     shown = "".join(
         letter if letter.isprintable() or letter in "\r\n" else "\ufffd" for letter in text
     )
+    # The percent sign first, so that no escape is escaped again.
     return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

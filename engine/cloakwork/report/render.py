@@ -80,6 +80,7 @@ def render(
     """
     if format == "pdf":
         raise OutputError("a PDF is bytes: call render_pdf")
+    # Figures of the raw log are refused to outsiders before anything is verified.
     if risk is not None:
         require_internal(audience, format)
     release = _authentic(folder, public_key)
@@ -116,6 +117,7 @@ def render_pdf(
 
 
 def _public_text(release: AuthenticRelease, format_: Format, ledger: Ledger | None) -> str:
+    # Prose of the files is not believed: sentences are written anew from the records.
     plan = with_own_sentences(_read(release.folder / PLAN_FILE, Plan))
     statement = release.statement.model_copy(
         update={"predicate": reworded_statement(release.statement.predicate, plan)}
@@ -145,6 +147,7 @@ def _internal_text(
 ) -> str:
     if format_ == "dpv":
         raise OutputError("the terms of DPV are of the public statement: use --audience public")
+    # Figures of another release would be read as this one's.
     if risk is not None:
         require_of_release(risk, release.statement.predicate.release)
     others = other_unbounded_releases(ledger, release.statement.predicate)
@@ -194,6 +197,7 @@ def _authentic(folder: Path, given: Path | None) -> AuthenticRelease:
     # Nothing of the folder is believed before its signature is checked.
     envelope = read_envelope(_content(folder / STATEMENT_FILE))
     keyids = tuple(signature.keyid for signature in envelope.signatures)
+    # The key that was given, or the first of the signers' keys that is trusted here.
     known = (trusted_key(keyid) for keyid in keyids) if given is None else iter((read_key(given),))
     key = next((key for key in known if key is not None), None)
     if key is None:
@@ -217,9 +221,8 @@ def _authentic(folder: Path, given: Path | None) -> AuthenticRelease:
 
 
 def _fault(path: Path, digest: str) -> str | None:
-    """What is wrong with a file that was signed with ``digest``; one that is not there tells
-    nothing false.
-    """
+    """What is wrong with a file signed with ``digest``; a missing one tells nothing false."""
+    # A link could lead anywhere, so it counts as a file that was not signed.
     missing = not path.exists() and not path.is_symlink()
     same = missing or (path.is_file() and not path.is_symlink() and file_digest(path) == digest)
     return None if same else "is not the file that was signed"
@@ -279,6 +282,7 @@ def check_file(out: Path) -> None:
     require_new(out)
     place = out.resolve()
     for folder in place.parents:
+        # The internal folder is not signed: a report may lie in it.
         if (folder / STATEMENT_FILE).exists() and folder / INTERNAL_FOLDER not in place.parents:
             raise OutputError(
                 f"{out}: lies in a release, whose files are signed; name a file outside it"

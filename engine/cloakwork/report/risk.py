@@ -68,6 +68,7 @@ def audit_svg(title: str, claim: float, audits: Sequence[PairAudit]) -> str:
     """One bar a pair of neighbours: epsilon from 0 to the right, the claim as a dashed line, bounds
     above it in another colour.
     """
+    # Some room is left to the right of the largest figure.
     right = 1.15 * max(claim, *(audit.result.epsilon_lower_bound for audit in audits))
 
     def pixels(epsilon: float) -> float:
@@ -215,6 +216,7 @@ def risk_page(report: RiskReport) -> str:
 
     kinds: dict[str, list[DrawnAttack]] = {}
     for attack in report.attacks:
+        # The first part of an attack's name is its kind.
         kind = attack.name.partition("/")[0]
         row = DrawnAttack(attack, _drawn_share(attack.before), _drawn_share(attack.after))
         kinds.setdefault(kind, []).append(row)
@@ -260,6 +262,7 @@ def membership_svg(found: MembershipFigures) -> str:
     and, dashed, the most that the claim allows to any attack.
     """
     title = f"{found.mechanism}: members recognised"
+    # The attribute stands in single quotes here, which escape leaves as they are.
     quoted = escape(title, {"'": "&apos;"})
     view = f"viewBox='0 0 {_WIDTH} {_HEIGHT}' width='{_WIDTH}' height='{_HEIGHT}'"
     lines = [
@@ -272,6 +275,7 @@ def membership_svg(found: MembershipFigures) -> str:
     lines.append(_line(((_LEAST, _LEAST), (1.0, 1.0)), guessing))
     legend = [("guessing", guessing)]
     if found.claimed is not None:
+        # Even steps on a logarithmic axis, so that the limit is drawn smoothly.
         limit = [(each, found.claimed.limit(each)) for each in np.geomspace(_LEAST, 1, 120)]
         style = f"stroke='{INK}' stroke-width='1.5' {DASHED}"
         lines.append(_line(limit, style))
@@ -295,6 +299,7 @@ def _axes() -> list[str]:
     lines = []
     for power in range(round(math.log10(_LEAST)), 1):
         x, y = _place(10.0**power, 10.0**power)
+        # As many decimals as the power needs: 0.1%, 1%, 10%.
         words = f"{10.0**power:.{max(0, -power - 2)}%}"
         lines += [
             f"<path d='M{x} {_TOP}V{bottom}M{_LEFT} {y}H{right}' stroke='{GRID}'/>",
@@ -356,6 +361,7 @@ def read_risk(path: Path) -> RiskReport:
     except ValidationError as error:
         first = error.errors()[0]
         place = " ".join(".".join(str(part) for part in first["loc"]).split())
+        # A fault of the document as a whole has no place.
         fault = f"{place}: {first['msg']}" if place else first["msg"]
         raise OutputError(
             f"{path}: is not what cloakwork risk --json prints ({fault}); {_AGAIN}"

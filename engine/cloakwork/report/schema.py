@@ -27,6 +27,7 @@ def report_schema() -> dict[str, Any]:
     }
     either: TypeAdapter[Any] = TypeAdapter(PublicReport | InternalReport)
     generated = either.json_schema(by_alias=True, mode="serialization")
+    # The plan has a schema of its own, so that here it is only named.
     generated["$defs"] = _referenced(generated["$defs"] | {"Plan": _PLAN}, generated["anyOf"])
     return head | {key: with_bounds(value) for key, value in generated.items() if key not in head}
 
@@ -34,6 +35,7 @@ def report_schema() -> dict[str, Any]:
 def _referenced(models: dict[str, Any], beginning: Any) -> dict[str, Any]:
     """The models that ``beginning`` refers to, directly or through others."""
     found: dict[str, Any] = {}
+    # References are found in the text of the JSON, however deep they stand.
     waiting = _REFERENCE.findall(json.dumps(beginning))
     while waiting:
         name = waiting.pop()

@@ -195,5 +195,6 @@ def console(*, stderr: bool = False, width: int | None = None) -> "Console":
 
 def switch_colours_off(context: click.Context, _: click.Parameter, requested: bool) -> None:
     """The callback of ``--no-color``: for this command, and what it calls."""
+    # Without a wish click decides, by whether the output is a terminal.
     if requested or os.environ.get("NO_COLOR"):
         context.color = False

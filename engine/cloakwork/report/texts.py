@@ -79,6 +79,7 @@ MOST_RELEASED: Final = 10
 
 def released_line(plan: Plan) -> str:
     """What the released log holds, in one line."""
+    # The rule * is for what is not named: it is said at the end.
     said = [_released_column(plan, item) for item in plan.attributes if item.attribute != "*"]
     said = [each for each in said if each]
     # What is released without protection is always named.
@@ -143,6 +144,7 @@ def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier")
     ``without_bound``: how many releases of the dataset, ``which`` ones, no budget bounds; None
     where unknown. Two such releases can be intersected, one alone cannot.
     """
+    # Where the number of other releases is known, it takes the place of the plan's warning.
     weighed = [
         (_weight(caveat.kind), caveat_in_words(caveat))
         for caveat in plan.warnings
@@ -159,6 +161,7 @@ def warning_lines(plan: Plan, without_bound: int | None, which: str = "earlier")
         else:
             line += f": whoever has {it} and this one can intersect them"
         weighed.insert(0, (_weight("intersection"), line))
+    # Sorting is stable: warnings of one weight stay in their order.
     said = [line for _, line in sorted(weighed, key=lambda each: each[0])]
     return (*said, *purpose_lines(plan.policy.metadata.purpose))
 
@@ -208,6 +211,7 @@ def _group_line(found: MembershipFigures, group: MembershipGroup) -> str:
     area = f"area {group.area.share:.3f} (guessing: .5)"
     if not group.levels:
         return f"{words}{area}, too few to say more."
+    # Few targets allow coarse levels only: the one nearest to the usual is said.
     level = min(group.levels, key=lambda each: abs(each.at_most - _USUAL_LEVEL))
     false, true = level.false_positives, level.true_positives
     recognised = (

@@ -118,9 +118,11 @@ def _columns_of_staff(statement: PrivacyStatement) -> Iterator[tuple[str, str]]:
     """Released attributes whose names say that they name people who are not the unit."""
     for column in statement.released:
         words = words_of(column.name)
+        # A word for a person counts only beside one that says that a name is meant.
         named = names_one_of(words, STAFF) or (
             names_one_of(words, PERSON) and names_one_of(words, NAMED)
         )
         is_unit = column.name == statement.unit.attribute
+        # What tells of somebody, such as a country, names nobody.
         if named and not names_one_of(words, WHO) and not is_unit:
             yield column.name, column.treatment

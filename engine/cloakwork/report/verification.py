@@ -34,6 +34,7 @@ def verdict_line(verified: Verification) -> str:
 
 def refusal_line(found: Verification) -> str:
     """What is wrong with a release that is authentic."""
+    # A finding without a number is about the whole release.
     if any(finding.number is None for finding in found.void):
         return "authentic, but VOID as a whole: see Advisories"
     if found.void:
@@ -48,6 +49,7 @@ def verification_screen(verified: Verification, verdict: str, *, show_all: bool)
     is known; at most ``MOST_LINES`` lines where the sentences that were signed leave room.
     """
     width = columns()
+    # What is unproven never gives way: it stands apart from the sections that are shortened.
     unproven = list(block("UNPROVEN", verified.unproven, width))
     sections = tuple(verification_sections(verified, show_all=show_all))
     if not show_all:
