@@ -74,6 +74,7 @@ def rounded_down(number: Fraction) -> float:
 @lru_cache(maxsize=4096)
 def exp_minus(x: Fraction) -> tuple[Fraction, Fraction]:
     """Two rationals that enclose exp(-x), x >= 0."""
+    # exp(-x) < 2**-x, and beyond this bound nothing finer is needed.
     if x > _BITS:
         return Fraction(0), Fraction(1, 1 << _BITS)
     low, high = exp_bounds(x, 2 * _BITS)
@@ -148,6 +149,7 @@ def drawn_rate(rate: Fraction | float) -> float:
     """
     exact = exact_rate(rate)
     nearest = float(exact)
+    # The nearest float may lie below, and would charge too little.
     if Fraction(nearest) < exact:
         return math.nextafter(nearest, math.inf)
     return nearest

@@ -50,9 +50,7 @@ class Unit(Frozen):
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, plain: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        """Without what says nothing new: digests of policies that were written before stay what
-        they were.
-        """
+        """Without defaults, so that digests of older policies stay what they were."""
         # Digests go by this text.
         found: dict[str, JsonValue] = plain(self)
         return {

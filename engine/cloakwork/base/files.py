@@ -68,6 +68,7 @@ def secret_made_once(
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(make())
+                # A link replaces no file: of several processes the first one wins.
                 with suppress(FileExistsError):
                     os.link(draft, path)
             finally:
@@ -88,6 +89,7 @@ def private_secret(path: Path) -> bytes:
     """
     try:
         with path.open("rb") as file:
+            # Of the open file, which nobody can exchange between the check and the reading.
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
                 fault = f"others may read or change this secret (mode {mode:o})"
@@ -116,6 +118,7 @@ class Lock:
 
     def remove(self) -> None:
         """Unlock, and remove the file that was made to be locked."""
+        # Removed while it is locked, so that nobody locks a file that is about to go.
         if self._handle >= 0:
             with suppress(FileNotFoundError):
                 self.path.unlink()
@@ -124,6 +127,7 @@ class Lock:
 
 def lock_file(path: Path) -> Lock:
     """Make ``path`` and lock it; waits while another process tests the lock. Raises OSError."""
+    # Again where somebody took the file away before it was locked.
     while True:
         lock = _locked(path, os.O_RDWR | os.O_CREAT, wait=True)
         if lock is not None:
@@ -197,6 +201,7 @@ def new_file(out: Path) -> Iterator[Path]:
     draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
         yield draft
+        # A link, for to rename would replace a file that came up meanwhile.
         os.link(draft, out)
     except FileExistsError:
         raise OutputError(

@@ -171,6 +171,7 @@ def contains(outer: str, inner: str) -> bool:
         if sign != "*":
             ways = {places.after_letter(way, "" if sign == "?" else sign) for way in ways}
             continue
+        # The ways so far are those where the star is nothing; a long run adds one.
         ways.add(min(places.after_run(way) for way in ways))
     return all(way & places.end for way in ways)
 
@@ -210,6 +211,7 @@ class RuleResolver(Generic[Rule]):
     def __init__(self, rules: Mapping[str, Rule]) -> None:
         self._rules = rules
         globs = [name for name in rules if is_glob(name)]
+        # A glob inside another contains fewer of them, and is asked first.
         inside = {glob: sum(contains(glob, other) for other in globs) for glob in globs}
         self._globs = sorted(globs, key=lambda glob: (inside[glob], glob))
 

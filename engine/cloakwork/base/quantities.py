@@ -87,6 +87,7 @@ def parse_duration(text: Any) -> Any:
             return timedelta(milliseconds=round(float(match[1]) * _UNITS[match[2]] * 1000))
         except OverflowError:
             raise ValueError("must be a shorter duration") from None
+    # pydantic would take a bare number for seconds.
     if isinstance(text, int | float):
         raise ValueError("must be a duration with its unit, such as 30s, 15m, 1h or 7d")
     return text
@@ -168,6 +169,7 @@ def as_number(value: Any) -> Any:
         if not _NUMBER.match(value):
             raise ValueError("must be a number")
         return float(value)
+    # To Python a truth value is a number.
     if isinstance(value, bool):
         raise ValueError("must be a number")
     return value
@@ -188,6 +190,7 @@ Probability = Annotated[Number, AfterValidator(_zero_or_more_than_nothing)]
 
 def _within_reach(value: Any) -> Any:
     """Refuse numbers beyond ``LARGEST`` anywhere in a JSON value."""
+    # Put so that NaN, of which no comparison holds, is refused as well.
     if isinstance(value, int | float) and not abs(value) <= LARGEST:
         raise ValueError(f"must hold no number beyond {LARGEST:,} on either side of 0")
     match value:

@@ -125,9 +125,11 @@ class PrivacyGuarantee(Frozen, ABC):
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
         """Raise TypeError for a kind that leaves out a part; the two families are no kinds."""
         super().__pydantic_init_subclass__(**options)
+        # The two families have no kind of their own.
         if "kind" not in cls.model_fields:
             return
         declared = ("currency", "bounds_values", "stricter_if", "strictest_word", "over")
+        # What a family says for all of its kinds counts as well.
         known = {*cls.model_fields, *(name for each in cls.__mro__ for name in vars(each))}
         missing = {*cls.__abstractmethods__, *(name for name in declared if name not in known)}
         if missing:
@@ -266,6 +268,7 @@ class CountedGuarantee(PrivacyGuarantee):
         """That another step than its own writes ``column`` last."""
         by = "no step" if writer is None else writer.mechanism
         cause = f"{column} is last written by {by}, which does not bring about {self.kind}"
+        # A step for it that another one overwrote: two guarantees are in each other's way.
         for step in flow.steps:
             if flow.goal in step.goals and column in step.lineage.writes:
                 return (
@@ -325,7 +328,9 @@ def listed_briefly(columns: tuple[str, ...]) -> str:
 
 def rounded_up(figure: float) -> float:
     """A figure that something is at most, rounded up to three digits."""
+    # The unit of the third digit.
     step = 10.0 ** (math.floor(math.log10(figure)) - 2)
+    # Rounded first, lest floating point put a whole quotient just above itself.
     return math.ceil(round(figure / step, 9)) * step
 
 

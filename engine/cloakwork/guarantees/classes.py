@@ -90,6 +90,7 @@ def numbered_rows(frame: pl.DataFrame, columns: Sequence[str], key: HashKey) -> 
         distinct, of_row = rows, np.zeros(frame.height, np.int64)
     count = distinct.height if present else 1
     known = iter(distinct.get_columns())
+    # A column that the frame lacks is hashed as missing, so that all batches agree.
     missing = np.zeros((2, count), np.uint64)
     hashes = [key.of_values(next(known)) if name in present else missing for name in columns]
     return NumberedRows(of_row, key.of_rows(hashes, count))
@@ -104,15 +105,18 @@ def prefixes_of(
     Cases are followed event by event: those of one class stay in one where their next events agree.
     """
     lengths = np.diff(offsets)
+    # Unless ``start`` parts them, all cases begin in one class.
     if start is None:
         start = NumberedRows(np.zeros(len(lengths), np.int64), np.ones((2, 1), np.uint64))
     width = symbols.hashes.shape[1]
     of_event = np.zeros(len(symbols.of_row), np.int64)
     cases, class_, first_number = np.arange(len(lengths)), start.of_row, 0
+    # What cases agree in at the start is hashed like a first symbol.
     level = key.longer(np.ones_like(start.hashes), start.hashes)
     hashes = [level]
     length = 0
     while True:
+        # Cases that have ended drop out; the others part by class and next symbol together.
         goes_on = lengths[cases] > length
         if not goes_on.all():
             cases, class_ = cases[goes_on], class_[goes_on]
@@ -121,6 +125,7 @@ def prefixes_of(
         events = offsets[cases] + length
         pairs, class_ = np.unique(class_ * width + symbols.of_row[events], return_inverse=True)
         before, symbol = np.divmod(pairs, width)
+        # Numbers go on from one length to the next, so that each stands for one prefix.
         first_number += level.shape[1]
         level = key.longer(level[:, before], symbols.hashes[:, symbol])
         hashes.append(level)
@@ -179,6 +184,7 @@ class GroupedValues:
         rows = pl.DataFrame(
             {"group": class_ * width + activities.of_row, "value": column, "kept": batch.kept}
         )
+        # The first event of a case has no cycle time.
         if self.attribute == TIMESTAMPS:
             rows = rows.filter(pl.Series(_has_predecessor(batch)))
         counted = _counted(rows)
@@ -196,7 +202,9 @@ class GroupedValues:
         by_case = _all_kept(found.of_case, values)
         if self.classes == "variants":
             return _of_no_activity(_counted(by_case), found.hashes)
+        # A case is in one class for each of its events.
         by_prefix = _all_kept(found.of_event, values.gather(batch.case_of))
+        # So its values stand in many groups, and are counted once more to be compared with.
         every_case = _counted(by_case.with_columns(group=pl.lit(0, pl.Int64)))
         reference = _of_no_activity(every_case, found.hashes)
         no_class = [pl.lit(None, pl.UInt64).alias(name) for name in GROUP[1:]]
@@ -255,6 +263,7 @@ def _cycle_times(log: EventLog) -> pl.Series:
     """Microseconds since the previous event of the case; null where either has no time."""
     if TIMESTAMP not in log.events.columns:
         return pl.Series([None] * log.events.height, dtype=pl.Int64)
+    # From one case to the next a difference means nothing.
     gaps = log.events[TIMESTAMP].dt.timestamp("us").diff()
     return gaps.set(pl.Series(~_has_predecessor(log)), None)
 
@@ -282,6 +291,7 @@ def derive_in_classes(
         return Underived(causes)
     by = flow.mechanism_writing(attribute)
     written, classes_written = flow.columns[attribute].writer, flow.columns[CONTROL_FLOW].writer
+    # Whoever changes cases after the values were written forms other classes.
     if written is not None and classes_written is not None and classes_written > written:
         changing = flow.mechanism_writing(CONTROL_FLOW)
         return Underived((f"{changing} changes which cases form a class after {by}",))

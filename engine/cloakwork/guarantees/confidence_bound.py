@@ -169,6 +169,7 @@ class ConfidenceBound(CountedGuarantee):
         """The last step to write what is known was chosen for it; the sensitive attribute is
         released as it came.
         """
+        # What may be known is written for this goal; the sensitive attribute stays as it came.
         columns = tuple(sorted({CONTROL_FLOW, TIMESTAMPS} & set(self.over)))
         causes = list(self.why_not_served(flow, columns))
         changing = flow.writer_of(self.attribute) if self.attribute else None
@@ -300,6 +301,7 @@ class SequenceEvidence:
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """The cases of one batch."""
+        # Gives every summary the same columns and types, whatever the batch lacks.
         empty = pl.DataFrame(schema=_SCHEMA)
         if batch.cases.height == 0:
             return empty
@@ -314,6 +316,7 @@ class SequenceEvidence:
             missing_is_value=self.guarantee.missing == "sensitive",
         )
         unit = pl.col("unit")
+        # Cases without a unit are counted apart: whose they are is not known.
         counts = [
             pl.len().cast(pl.Int64).alias("cases"),
             unit.null_count().cast(pl.Int64).alias("alone"),
@@ -326,6 +329,7 @@ class SequenceEvidence:
             ],
             how="diagonal",
         )
+        # One case of each class stands for its sequence.
         distinct, example = np.unique(found.of_case, return_index=True)
         sequences = known.sequences_of(example).with_columns(pl.Series("class", distinct))
         rows = pl.concat([sequences, counted], how="diagonal")
@@ -336,6 +340,7 @@ class SequenceEvidence:
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Each sequence once; cases are added up."""
+        # Rows of sequences have no counts.
         is_sequence = pl.col("cases").is_null()
         sequences = summaries.filter(is_sequence).unique(CLASS, keep="any")
         counts = [
@@ -371,6 +376,7 @@ class _KnownEvents:
     def sequences_of(self, cases: Ints) -> pl.DataFrame:
         """What is known of some cases: ``activity`` and ``time``, in lists."""
         lengths = np.diff(self.offsets)[cases]
+        # The places of all events of these cases, case after case.
         begin = np.repeat(self.offsets[cases] - (np.cumsum(lengths) - lengths), lengths)
         known = self.names[self.symbols.of_row[np.arange(lengths.sum()) + begin]]
         return pl.DataFrame({name: in_lists(known[name], lengths) for name in known.columns})
@@ -389,6 +395,7 @@ def _known_events(log: EventLog, guarantee: ConfidenceBound, key: HashKey) -> _K
         symbols, on=named(*events.columns), how="left", nulls_equal=True, maintain_order="left"
     )
     number, offsets = joined["number"].to_numpy().astype(np.int64), log.offsets
+    # Where order is not known, symbols are sorted within a case; in a set each stands once.
     if guarantee.background in ("set", "multiset"):
         # One number for a case and a symbol.
         width = max(symbols.height, 1)
@@ -409,6 +416,7 @@ def sequence_tables(merged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, p
     is_sequence = pl.col("cases").is_null()
     sequences = merged.filter(is_sequence).with_row_index("sequence")
     known = ["activity", "time"]
+    # Where times are not known, a symbol is an activity alone.
     if sequences["time"].null_count():
         known = ["activity"]
     place = pl.int_ranges(pl.col("activity").list.len()).alias("place")
@@ -446,6 +454,7 @@ def _value_holders(
     if attribute is not None and has_column:
         values = with_one_zero(values_of(table, attribute)).cast(pl.String)
         rows = pl.DataFrame({"case": case, "value": values}).drop_nulls()
+        # A value counts once for a case, however many of its events hold it.
         if table is log.events:
             rows = rows.unique()
     if attribute is not None and missing_is_value:
@@ -506,6 +515,7 @@ def worst_knowledge(
     try:
         for candidates in _known_subsequences(places, cases, guarantee.L):
             found = [_worst_by_case(candidates, cases, holders)]
+            # Where units own several cases, the bounds hold in both ways of counting.
             if unit.attribute:
                 found.append(_worst_by_unit(candidates, cases, holders))
             for fewest, share in found:
@@ -523,9 +533,7 @@ def worst_knowledge(
 def _known_subsequences(
     places: pl.DataFrame, cases: pl.DataFrame, longest: int
 ) -> Iterator[_Candidates]:
-    """All candidates of size 0, 1, ..., ``longest`` that occur in some sequence; ends early where
-    there is none.
-    """
+    """All candidates of size 0 to ``longest`` that occur; ends early where there is none."""
     # Who knows nothing matches every case, before its first place.
     nothing = cases.select("sequence").unique()
     nothing = nothing.with_columns(nothing=pl.lit(0), end=pl.lit(-1, pl.Int64))
@@ -544,6 +552,7 @@ def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str)
     found: list[pl.DataFrame] = []
     # A candidate and a sequence are one row, so that no slice divides what is grouped.
     for rows in _joinable_slices(candidates.rows, places):
+        # The earliest end is enough: what follows a later one follows the earliest, too.
         behind = rows.join(places, on="sequence").filter(pl.col("place") > pl.col("end"))
         longer = behind.rename({"symbol": event}).group_by(named(*by, "sequence"))
         found.append(longer.agg(pl.col("place").min().alias("end")))
@@ -553,9 +562,7 @@ def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str)
 
 
 def _joinable_slices(rows: pl.DataFrame, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """``rows`` in slices that make about ``_SLICE`` rows each when joined with ``places``; at least
-    one.
-    """
+    """``rows`` in slices, at least one, that make about ``_SLICE`` rows joined with ``places``."""
     length = places.group_by("sequence").agg(pl.len().alias("length"))
     joined = rows.select("sequence").join(length, on="sequence", how="left", maintain_order="left")
     rows_made_so_far = joined["length"].fill_null(0).cast(pl.Int64).cum_sum()
@@ -596,9 +603,7 @@ def _candidate_slices(
 def _worst_by_case(
     candidates: _Candidates, cases: pl.DataFrame, holders: pl.DataFrame
 ) -> tuple[int, float]:
-    """The fewest cases that match some candidate, and the largest share of them that holds one
-    value.
-    """
+    """The fewest cases that match a candidate, and the largest share that holds one value."""
     by, fewest, confidence = candidates.by, int(cases["cases"].sum()), 0.0
     count = pl.col("cases").sum()
     of_value = holders.select("sequence", "value", "cases")
@@ -614,9 +619,7 @@ def _worst_by_case(
 def _worst_by_unit(
     candidates: _Candidates, cases: pl.DataFrame, holders: pl.DataFrame
 ) -> tuple[int, float]:
-    """The same for distinct units: those that match, and those of which a matching case holds the
-    value.
-    """
+    """The same of distinct units; one holds a value where a matching case of it does."""
     by, fewest, confidence = candidates.by, int(cases["cases"].sum()), 0.0
     units = pl.col("unit").drop_nulls().n_unique().cast(pl.Int64)
     counts = [units.alias("units"), (units + pl.col("alone").sum()).alias("owners")]

@@ -101,6 +101,7 @@ class DifferentialPrivacy(NoiseGuarantee):
     @model_validator(mode="before")
     @classmethod
     def _read_advantage(cls, values: Any) -> Any:
+        # Before the fields are read, for epsilon is required.
         if not isinstance(values, dict) or "guessing_advantage" not in values:
             return values
         if "epsilon" in values:
@@ -109,6 +110,7 @@ class DifferentialPrivacy(NoiseGuarantee):
         advantage = as_number(values["guessing_advantage"])
         if not isinstance(advantage, int | float) or not 0 < advantage < 1:
             raise ValueError("guessing_advantage must be a number between 0 and 1")
+        # A delta that is no number is refused by its own field.
         delta = as_number(values.get("delta", 0.0))
         epsilon = epsilon_of_advantage(advantage, delta if isinstance(delta, int | float) else 0.0)
         if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
@@ -181,6 +183,7 @@ class DifferentialPrivacy(NoiseGuarantee):
             return Underived(causes)
         through_noise = ValuesOnlyThroughNoise(mechanisms=flow.names_of(used))
         derivation: tuple[Reason, ...] = (through_noise, NothingElseObservable())
+        # The profile is published with the plan, so its noise is seen, too.
         if flow.profiled is not None:
             derivation = (ProfileIsCharged(), *derivation)
         assumptions = (
@@ -191,9 +194,7 @@ class DifferentialPrivacy(NoiseGuarantee):
         return derived_at_cost(self, flow, derivation, assumptions)
 
     def _raw_values(self, flow: Flow) -> Iterator[str]:
-        """What would be seen of the log without noise: in the columns that are covered, and in
-        others that may give them away.
-        """
+        """What would be seen without noise, in covered columns or in others that give them away."""
         columns = flow.columns
         for column in self.over:
             if column not in columns:
@@ -203,6 +204,7 @@ class DifferentialPrivacy(NoiseGuarantee):
                 yield f"raw {raw} would reach the released {column} without noise"
             elif not columns[column].measured:
                 yield f"no step measures {column} through noise"
+        # Not covered, and yet seen beside what is.
         for column in sorted(flow.released - set(self.over)):
             if column not in columns:
                 yield (

@@ -85,6 +85,7 @@ class GuaranteeCheck:
         public = self.judge(merged)
         if not public.holds or not has_inserted_events or self.for_recogniser is None:
             return public
+        # The whole log comes first: which inserted events show follows from all kept ones.
         marks = pl.DataFrame() if self.marks is None else gathered(log, self.marks)
         recognised = self.judge(gathered(log, self.for_recogniser(marks)))
         if recognised.holds:
@@ -112,6 +113,7 @@ def _taken(log: LogHandle, evidence: Evidence) -> tuple[pl.DataFrame, bool]:
         if rows > most_rows:
             waiting = [_merged(evidence, waiting)]
             rows = waiting[0].height
+            # Twice what is left, so that a merge that shortens nothing is not made each time.
             most_rows = max(_ROWS_MERGED, 2 * rows)
     return _merged(evidence, waiting), has_inserted_events
 

@@ -83,6 +83,7 @@ class Flow:
     def events(self, currency: Currency) -> PrivacyEvent:
         """All that is charged to ``currency``, as one event."""
         events = [step.event for step in self.steps if step.currency == currency]
+        # The profile's noise protects units and is seen with the release.
         if self.profiled is not None and currency == "unit":
             events = [self.profiled, *events]
         return Composed(events=tuple(events))
@@ -142,12 +143,14 @@ def follow_columns(
     besides control flow and metadata, which always are.
     """
     everything = frozenset({*released, CONTROL_FLOW, METADATA})
+    # Before any step each column holds its own values, raw.
     columns: Columns = {name: ColumnState(frozenset({name})) for name in everything}
     # The columns of the log that new cases were made of, once they are made.
     source: Columns | None = None
     unproven: dict[int, str] = {}
     for index, step in enumerate(steps):
         lineage = step.lineage
+        # Values that only move inside their columns leave each its history.
         if _only_fills(step):
             columns = {**columns, **_filled_columns(columns, index, lineage)}
             continue

@@ -59,6 +59,7 @@ class HashKey:
 
     def of_rows(self, columns: list[Words], rows: int) -> Words:
         """The hash of each of ``rows`` rows by those of its values, column by column."""
+        # Begun with 1, so that missing values at the front, which are 0, count.
         hashes = np.ones((2, rows), np.uint64)
         for column in columns:
             hashes = _times_plus(hashes, self.row, column)
@@ -88,6 +89,7 @@ def _of_bytes(texts: list[str], points: Points) -> Words:
     """The polynomial over the bytes of each text, its length being the first coefficient."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     sizes = np.array([len(each) for each in encoded], np.int64)
+    # Twice negated, a division that rounds down rounds up.
     limbs = -(-sizes // _LIMB)
     first_limb = np.concatenate([[0], np.cumsum(limbs)]).astype(np.int64)
     # Each text at the beginning of its limbs, which are eight bytes wide, the last of them zero.
@@ -100,6 +102,7 @@ def _of_bytes(texts: list[str], points: Points) -> Words:
     # The longest first, so that those which go on are a slice.
     order = np.argsort(-limbs, kind="stable")
     lengths, begin = limbs[order], first_limb[:-1][order]
+    # The length first, so that texts which differ in padding alone differ.
     ordered = np.tile((sizes[order] + 1).astype(np.uint64), (2, 1))
     for step in range(int(limbs.max(initial=0))):
         going_on = int(np.searchsorted(-lengths, -step, "left"))
@@ -137,5 +140,6 @@ def _product(factor: Words, point: int) -> Words:
 
 
 def _below_prime(numbers: Words) -> Words:
+    # 2^61 is 1 modulo the prime, so the high bits are added to the low ones.
     reduced = (numbers & _P) + (numbers >> _61)
     return np.where(reduced >= _P, reduced - _P, reduced)

@@ -85,6 +85,7 @@ class WithoutVisibleInsertions:
         if batch.inserted is None:
             return batch
         number, patterns = _patterns(batch)
+        # Compared with the kept events of the whole log, not of this batch alone.
         of_kept = self.kept.filter(pl.col("present").is_not_null())
         found = patterns.with_row_index("row").join(
             of_kept, ["activity", "present"], how="semi", nulls_equal=True
@@ -95,9 +96,7 @@ class WithoutVisibleInsertions:
         return batch.keep_events(batch.kept | is_plausible)
 
     def _has_plausible_time(self, batch: EventLog) -> Bools:
-        """Whether an event's time may be one of the kept events of its activity; True where it has
-        no time.
-        """
+        """Whether its time may be one of kept events of its activity; True where it has none."""
         kept = self.kept.filter(pl.col("present").is_null())
         times_of_activity = _kept_times(kept)
         identified = times_of_activity.filter(pl.col("times_of_day").is_not_null())
@@ -118,6 +117,7 @@ class WithoutVisibleInsertions:
         in_season = daily.join(seasons, "activity", nulls_equal=True)
         for members, agrees in _in_seasons(rows, in_season):
             found[members] &= agrees
+        # An event without a time cannot show by one.
         return np.asarray(found | ~rows["has_time"].to_numpy(), np.bool_)
 
 

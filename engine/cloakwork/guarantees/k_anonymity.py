@@ -212,9 +212,11 @@ class ClassSizes:
         """The classes of one batch."""
         if batch.cases.height == 0:
             return pl.DataFrame(schema=_CLASS_UNITS if self.counts_units else _CLASS_SIZES)
+        # Columns as an event log calls them.
         over = [ACTIVITY if name == CONTROL_FLOW else name for name in self.guarantee.over]
         of_cases = [name for name in over if name.startswith(CASE_PREFIX)]
         of_events = [name for name in over if name not in of_cases]
+        # An attribute that a log lacks is missing in all cases; these columns have to be there.
         for name in of_events:
             if name in (ACTIVITY, TIMESTAMPS, METADATA):
                 require_column(batch.events, name, self.guarantee.sentence())
@@ -234,6 +236,7 @@ class ClassSizes:
             columns = [*_hash_columns(found.hashes[:, classes]), units.alias("units")]
             return pl.DataFrame(columns, _CLASS_UNITS)
         sizes = np.bincount(class_, minlength=found.hashes.shape[1])
+        # Prefixes are numbered as well, and those in which no case ends are left out.
         classes = np.flatnonzero(sizes)
         counted = pl.Series("size", sizes[classes], pl.Int64)
         return pl.DataFrame([*_hash_columns(found.hashes[:, classes]), counted])
@@ -263,6 +266,7 @@ class ClassSizes:
         is_first = np.diff(pairs, prepend=-1) > 0
         classes, units = np.divmod(pairs[is_first], width)
         is_missing = values_of(batch.cases, attribute).is_null().to_numpy()
+        # Cases without a unit add none, but their class is listed all the same.
         has_unit = ~np.isin(units, numbered.of_row[is_missing][:1])
         occurring = np.flatnonzero(np.bincount(classes))
         lengths = np.bincount(classes[has_unit], minlength=occurring[-1] + 1)[occurring]

@@ -75,6 +75,7 @@ class LocalDP(NoiseGuarantee):
             Composed(events=tuple(flow.steps[index].event for index in sorted(indexes)))
             for indexes in ([steps] if self.per == "case" else used)
         ]
+        # At delta 0: local differential privacy allows none.
         largest = max(charged, key=lambda event: cost(event, 0.0).epsilon)
         spent, allowed = cost(largest, 0.0), self.price().cost
         if spent.epsilon > allowed.epsilon or spent.delta > allowed.delta:

@@ -63,11 +63,11 @@ def derive_given_columns(goal: NoiseGuarantee, flow: Flow) -> Derived | Underive
 
 
 def _raw_times(flow: Flow) -> Iterator[str]:
-    """How raw times would reach the release."""
     columns = flow.columns
     times = columns[TIMESTAMPS]
     if TIMESTAMPS in times.raw or not times.measured:
         yield "raw timestamps would reach the released ones without noise"
+    # What else is released must not be made of raw times either.
     for column in sorted(flow.released - {TIMESTAMPS}):
         if column in columns and TIMESTAMPS in columns[column].raw:
             writer = flow.writer_of(column)
@@ -162,6 +162,7 @@ def budget_causes(goal: NoiseGuarantee, flow: Flow) -> list[str]:
     """Whether the noise costs more than the goal allows."""
     price = goal.price()
     allowed = price.cost
+    # At the delta of the goal, so that both can be compared.
     spent = cost(flow.events(price.currency), allowed.delta)
     if spent.epsilon <= allowed.epsilon and spent.delta <= allowed.delta:
         return []

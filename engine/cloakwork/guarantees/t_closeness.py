@@ -216,6 +216,7 @@ def largest_distance(counts: pl.DataFrame, guarantee: TCloseness) -> float | Non
     positions of numbers are always those of all values. Raises ``GuaranteeBroken`` for numbers that
     are not finite: no distance is defined for them.
     """
+    # Rows without a class count each value once (``GroupedValues``).
     members = counts.filter(pl.col("class_1").is_not_null())
     reference = counts.filter(pl.col("class_1").is_null())
     if not reference.height:
@@ -273,11 +274,13 @@ def _placed_numbers(all_values: pl.DataFrame, present: pl.Series, scale: str) ->
     if scale == "rank":
         # Ascending, as they are sorted.
         weight = all_values["count"].to_numpy()[is_present]
+        # All that is smaller, and half of what is equal: F of the module's beginning.
         placed = (np.cumsum(weight) - weight / 2) / max(weight.sum(), 1)
     else:
         # Halves, as the range itself may exceed the largest float.
         bounds = present.cast(pl.Float64).to_numpy()
         low, high = bounds.min() / 2, bounds.max() / 2
+        # Where all values are equal, they lie at 0.
         placed = (numbers.cast(pl.Float64).to_numpy() / 2 - low) / ((high - low) or 1.0)
     positions = np.zeros(len(is_present))
     positions[is_present] = placed
@@ -345,6 +348,7 @@ def _earth_mover_distance(
     There the quantiles of the reference lie below it up to the share of the reference that is at
     most that value, and above it from there on. ``values``: ascending in each group.
     """
+    # Between which shares of its group each value is the quantile.
     size = np.bincount(group, weight)[group]
     upto = np.cumsum(weight)
     before_group = (upto - weight)[np.searchsorted(group, group)]
@@ -384,12 +388,11 @@ class _Quantiles:
 
 
 def _total_variation(reference: _WeightedPositions, groups: _Groups) -> Floats:
-    """For each group by how much its values' shares exceed those of ``reference``, in all; a
-    missing value is one value.
-    """
+    """By how much a group's shares exceed those of ``reference``, in all; missing is one value."""
     total = reference.missing + reference.weight.sum()
     in_reference = reference.weight[np.searchsorted(reference.position, groups.position)]
     share = groups.weight / groups.size[groups.group]
+    # The positive differences add up to half the sum of all absolute ones.
     excess = np.maximum(share - in_reference / total, 0.0)
     among_values = np.bincount(groups.group, excess, minlength=len(groups.size))
     of_missing = np.maximum(groups.missing / groups.size - reference.missing / total, 0.0)

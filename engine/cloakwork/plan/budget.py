@@ -75,7 +75,6 @@ def _no_profile(policy: Policy, reason: str) -> PlanImpossible:
 
 
 def _can_pay_for(goal: Guarantee, share: ProfileShare) -> bool:
-    """Whether a guarantee can pay for the profile out of its own budget."""
     if not isinstance(goal, DifferentialPrivacy) or goal.neighbours != "unbounded":
         return False
     return goal.epsilon > share.epsilon and goal.delta >= share.delta
@@ -107,6 +106,7 @@ def facts_in_window(policy: Policy, facts: Facts, window: str | None) -> Facts:
         within = windows.starts_within(window, facts.grid)
     except ValueError as error:
         raise _impossible(policy, str(error)) from None
+    # A window that was named is public, no longer measured by the profile.
     measured = tuple(name for name in facts.measured if name != "window")
     return facts.model_copy(
         update={"window": within, "release_window": window, "measured": measured}
@@ -183,6 +183,7 @@ def goal_after_profile(profile: Profile | None, goal: Guarantee) -> Guarantee | 
     if profile is None or not isinstance(goal, DifferentialPrivacy) or not goal.hides_presence():
         return goal
     spent = profile.cost()
+    # In exact fractions, then rounded down: goal and profile together never exceed the policy.
     epsilon = exactly(goal.epsilon) - exactly(spent.epsilon)
     delta = exactly(goal.delta) - exactly(spent.delta)
     if epsilon <= 0 or delta < 0:
@@ -205,6 +206,7 @@ def charge_budget(draft: Draft) -> Draft:
     )
     budget, unit = draft.policy.spec.budget, unit_name(draft.policy.spec.unit)
     causes = list(draft.causes)
+    # Each currency has limits of its own; they are never added up.
     for currency in CURRENCIES:
         asked = total_in_currency(charges, currency)
         causes += _over_budget(asked, currency, budget, unit)
@@ -286,6 +288,7 @@ def reservation_request(plan: Plan) -> ReservationRequest:
         policy=meta.name,
         version=meta.version,
         policy_digest=plan.policy_digest,
+        # ``none`` marks a release without bound, whatever its other charges are.
         charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
         terms=ledger_terms(plan.policy, plan.facts.release_window),
         note="; ".join(said),

@@ -47,7 +47,6 @@ def add_caveats(draft: Draft) -> Draft:
 
 
 def _caveats_of_goals(draft: Draft) -> Iterator[Caveat]:
-    """What each kind of guarantee says that it leaves open."""
     policy = draft.policy
     on_values = (goal for goal in draft.goals if goal.bounds_values)
     bounded = frozenset(column for goal in on_values for column in goal.over)
@@ -73,15 +72,14 @@ def _caveats_of_goals(draft: Draft) -> Iterator[Caveat]:
 
 
 def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
-    """What the way of reading, mechanisms and treatments leave open, and which mechanisms the
-    policy prefers in vain.
-    """
+    """What reading, mechanisms and treatments leave open, and what the policy prefers in vain."""
     spec = draft.policy.spec
     if spec.input is not None and spec.input.object_type is not None:
         yield FlattenedObjects(object_type=spec.input.object_type)
     for step in draft.steps:
         if step.proof == "published":
             yield RunsUnproven(mechanism=step.mechanism)
+    # What is filled into inserted events is copied from others, and may show it.
     filling = (step for step in draft.steps if step.lineage.fills)
     copied = {column for step in filling for column in step.lineage.writes} - {METADATA}
     if copied:

@@ -57,6 +57,7 @@ def choose_mechanism(
     if not found.ranked:
         causes = _causes_of_none(goal, found.considered, allowed)
         return MechanismChoice((), found.considered, causes)
+    # Options that rule out a mechanism refuse the plan, although another one would serve.
     if found.misset:
         return MechanismChoice((), found.considered, found.misset)
     first = found.ranked[0]
@@ -110,6 +111,7 @@ def weigh(
                 ConsideredMechanism(goal=name, mechanism=mechanism.name, kind=kind, reason=reason)
             )
     ranked = _in_order_of_choice(candidates)
+    # What could have been taken is listed as well, with how to get it.
     considered += [
         ConsideredMechanism(
             goal=name,
@@ -136,7 +138,7 @@ def with_prediction(step: Step, predicted: Prediction | None) -> Step:
 def _offer_or_refusal(
     mechanism: Mechanism[Any], ask: Ask, facts: Facts, allowed: Mechanisms
 ) -> Candidate | tuple[Kind, str]:
-    """A mechanism's offer, or what kind of refusal it meets and why."""
+    # Asked even where the policy denies it, to say whether it could have served.
     answer = ask(mechanism, options_for(mechanism, allowed))
     if isinstance(answer, Refusal):
         return answer.kind, refusal_text(answer)
@@ -163,6 +165,7 @@ def _is_ruled_out_by_options(mechanism: Mechanism[Any], ask: Ask, allowed: Mecha
         return False
     if mechanism.proof == "published" and not allowed.accept_unproven:
         return False
+    # Asked again, as if the policy set no options at all.
     without = allowed.model_copy(update={"parameters": {}})
     return isinstance(ask(mechanism, options_for(mechanism, without)), Offer)
 
@@ -172,9 +175,8 @@ EQUAL_WITHIN: Final = 0.01
 
 
 def _in_order_of_choice(candidates: list[Candidate]) -> list[Candidate]:
-    """As ``prefer`` names them; of those that one glob names, by what is predicted, and last those
-    that cannot tell.
-    """
+    """By ``prefer``; under one glob by what is predicted, last those that cannot tell."""
+    # The best prediction under each glob; what comes close enough counts as equal to it.
     best: dict[int, float] = {}
     for each in candidates:
         if each.predicted is not None:
@@ -190,6 +192,7 @@ def _in_order_of_choice(candidates: list[Candidate]) -> list[Candidate]:
             expected = best[rank]
         return rank, -expected
 
+    # The sort is stable: between equals the order of the catalogue stays.
     return sorted(candidates, key=order)
 
 
@@ -257,14 +260,14 @@ def refusal_text(refusal: Refusal) -> str:
 def _causes_of_none(
     goal: Guarantee, considered: tuple[ConsideredMechanism, ...], allowed: Mechanisms
 ) -> tuple[Cause, ...]:
-    """Why nothing was found: the near misses, what a later version brings, else what each allowed
-    mechanism says.
-    """
+    """Near misses and what a later version brings, else what each allowed mechanism says."""
     name, missing = goal.cited(), tuple(_missing_mechanisms(goal))
     refused = list(near_misses(considered, allowed))
+    # Where nothing else explains it, what mechanisms of other kinds say.
     if not missing and all(item.kind == "denied" for item in refused):
         of_other_kinds = (item for item in considered if item.kind == "never")
         refused += [item for item in of_other_kinds if allowed.allows(item.mechanism)]
+    # Each reason is said once, with all mechanisms that give it.
     mechanisms_by_reason: dict[str, list[str]] = {}
     for item in refused:
         mechanisms_by_reason.setdefault(item.reason, []).append(item.mechanism)

@@ -42,6 +42,7 @@ def classify_columns(draft: Draft) -> Draft:
         for name, rule in policy.spec.attributes.items()
     )
     draft = replace(draft, goals=goals, attributes=attributes)
+    # What is released and covered by no guarantee needs a reason from the policy.
     names_by_column: dict[str, list[str]] = {}
     for item in attributes:
         if item.treatment in RELEASED:
@@ -50,6 +51,7 @@ def classify_columns(draft: Draft) -> Draft:
     reasons = policy.spec.expose
     for column in sorted(names_by_column.keys() - covered):
         names = names_by_column[column]
+        # It may be given for the column or for any attribute that the column holds.
         stated = [reasons[key] for key in (column, *names) if key in reasons]
         if stated:
             exposed.append(exposure(column, PolicyReason(reason=stated[0])))
@@ -69,13 +71,12 @@ def _treated(
     covered: frozenset[str],
     coarsened: frozenset[str],
 ) -> TreatedAttribute:
-    """What happens to one attribute: some guarantee covers the columns in ``covered``, k-anonymity
-    those in ``coarsened``.
-    """
+    """What happens to one attribute; k-anonymity makes coarser what is in ``coarsened``."""
     treatment: AttributeTreatment
     why: TreatmentReason
     left_to_guarantee = rule.treatment in (None, "keep")
     left_to_k_anonymity = rule.treatment == "generalise" and column in coarsened
+    # The order decides: case ids, then guarantees, then the policy's word, then the defaults.
     if name == CASE_ID:
         column, treatment, why = METADATA, "replace", "fresh-ids"
     elif column in covered and (left_to_guarantee or left_to_k_anonymity):
@@ -101,9 +102,7 @@ def refuse_open_globs(draft: Draft) -> Draft:
 
 
 def _open_globs(draft: Draft) -> Iterator[Cause]:
-    """Two globs that may decide about one name, and released globs beside a guarantee that must
-    hide which names a log has.
-    """
+    """Globs that may decide about one name, and released ones where names must be hidden."""
     rules = draft.policy.spec.attributes
     globs = [item for item in draft.attributes if is_glob(item.attribute)]
     effects: dict[str, object] = {}
@@ -208,6 +207,7 @@ def expose_unproven(draft: Draft) -> Draft:
         attributes.append(item.model_copy(update=change))
     draft = replace(draft, attributes=tuple(attributes))
     exposed = draft.exposed
+    # What new cases lack is not there to be exposed either.
     if generators:
         exposed = tuple(item for item in exposed if item.column in draft.released | made)
     already = {item.column for item in exposed}

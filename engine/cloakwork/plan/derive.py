@@ -58,6 +58,7 @@ def derive(
     }
     claims, causes, unproven = [], [], []
     for index, goal in enumerate(goals):
+        # Before deriving: what is only published never becomes a claim.
         if accept_unproven and index in published_steps:
             unproven.append(_unproven_entry(goal, published_steps[index]))
             continue
@@ -97,10 +98,9 @@ def flow_step(step: Step) -> FlowStep:
 
 
 def _unproven_entry(goal: Guarantee, step: Step) -> UnprovenClaim:
-    """What is known of a goal that a published mechanism serves: its claim, what we derive, and
-    what breaks.
-    """
+    """What is published of a goal, what is derived of it here, and what breaks it."""
     price = goal.price()
+    # At the delta of the goal, so that both can be compared.
     spent = cost(step.event, 0.0 if price is None else price.cost.delta)
     broken = tuple(_unbounded_reasons(step.event))
     return UnprovenClaim(
@@ -114,7 +114,6 @@ def _unproven_entry(goal: Guarantee, step: Step) -> UnprovenClaim:
 
 
 def _unbounded_reasons(event: PrivacyEvent) -> Iterator[str]:
-    """Why parts of an event have no bound."""
     match event:
         case NonPrivate(reason=reason):
             yield reason

@@ -134,6 +134,7 @@ def choose_parts(
     goal_parts = _joint_parts(terms)
     if isinstance(goal_parts, Cause):
         return MechanismChoice((), tuple(alone), (goal_parts,))
+    # First a mechanism for each part, at about the noise that it will have.
     found = [_weighed(part, terms) for part in goal_parts]
     # That a mechanism serves another part is not said.
     of_parts = (item for each in found for item in each.weighed.considered if item.kind != "never")
@@ -141,6 +142,7 @@ def choose_parts(
     causes = tuple(cause for each in found for cause in _causes_of_part(each, terms))
     if causes:
         return MechanismChoice((), considered, causes)
+    # Only then the noise of all of them, for what one part spends limits the others.
     offers = _largest_offers(found, terms)
     if isinstance(offers, Cause):
         return MechanismChoice((), considered, (offers,))
@@ -168,7 +170,9 @@ def _joint_parts(terms: JointTerms) -> tuple[Part, ...] | Cause:
             f"weigh each of {', '.join(columns)}, or leave budget.shares out",
             where=("spec", "budget", "shares"),
         )
+    # Weights of parts that the goal does not cover count for nothing.
     total = sum(weights[name] for name in columns)
+    # Weights share out mu squared, which is what adds up; a part's mu takes the root of its share.
     return tuple(
         Part(
             name=name,
@@ -248,10 +252,12 @@ def _largest_offers(found: list[_Weighed], terms: JointTerms) -> Offers | Cause:
             mechanism = each.chosen.mechanism
             part = each.part.at(mu * each.part.mu_share)
             offer = mechanism.offer_part(part, terms.facts, chosen)
+            # One refusal rules out this total; where none is left, the last is told.
             if isinstance(offer, Refusal):
                 refusals.append(Cause(each.part.goal, refusal_text(offer), mechanism.name))
                 return None
             offers.append(offer)
+        # What the parts really draw is judged, not what they were asked for.
         events = [
             each.chosen.mechanism.step(offer.params, terms.facts).event
             for each, offer in zip(found, offers, strict=True)
@@ -269,11 +275,13 @@ def _largest_offers(found: list[_Weighed], terms: JointTerms) -> Offers | Cause:
 def _largest(offers_at: Callable[[float], Offers | None], first: float) -> Offers | None:
     """The offers at the largest mu that has some, by bisection; None where there is none."""
     high, low = first, first
+    # Upwards while it is allowed, to about four times the first guess.
     found = offers_at(first)
     while found is not None and high < 4 * first:
         # Parts that draw more noise than they were asked for leave something.
         low, best, high = high, found, 1.25 * high
         found = offers_at(high)
+    # Where the first guess is too much, downwards: in small steps first, then by halves.
     while low == high:
         low = 0.9 * low if low > 0.5 * first else 0.5 * low
         if low < _LEAST_PART * first:
@@ -283,6 +291,7 @@ def _largest(offers_at: Callable[[float], Offers | None], first: float) -> Offer
             high = low
         else:
             best = found
+    # Then narrow the interval between the largest total that was allowed and the one above it.
     while high - low > _TOLERANCE * high:
         middle = (low + high) / 2
         found = offers_at(middle)
@@ -307,5 +316,6 @@ def _is_allowed(events: list[PrivacyEvent], terms: JointTerms) -> bool:
 
 
 def _is_within(event: PrivacyEvent, allowed: Cost) -> bool:
+    # At the same delta, so that both can be compared.
     spent = cost(event, allowed.delta)
     return spent.epsilon <= allowed.epsilon and spent.delta <= allowed.delta

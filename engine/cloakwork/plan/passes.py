@@ -79,9 +79,7 @@ def choose_mechanisms(draft: Draft) -> Draft:
 
 
 def _placed(choice: MechanismChoice, index: int) -> MechanismChoice:
-    """The causes of a refusal with the place of the guarantee, where they have none of their
-    own.
-    """
+    """The causes of a refusal, at the guarantee's place where they have none of their own."""
     where = ("spec", "guarantees", index)
     causes = tuple(replace(cause, where=cause.where or where) for cause in choice.causes)
     return replace(choice, causes=causes)
@@ -91,6 +89,7 @@ def _choose(index: int, left: Guarantee, goal: Guarantee, draft: Draft) -> Mecha
     """For one goal, of which the profile leaves ``left``."""
     allowed, catalogue = draft.policy.spec.mechanisms, draft.catalogue
     alone = choose_mechanism(index, left, draft.facts, allowed, catalogue)
+    # One mechanism for the whole goal comes before several that share it.
     if alone.steps or not isinstance(left, DifferentialPrivacy) or not is_joint(left):
         return alone
     assert isinstance(goal, DifferentialPrivacy)  # noqa: S101 - of the kind of what is left

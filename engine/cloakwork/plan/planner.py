@@ -64,6 +64,7 @@ def make_plan(
     draft = Draft(
         policy, facts, all_mechanisms() if catalogue is None else catalogue, profile=profile
     )
+    # Passes note causes and go on, so that a refusal names all of them at once.
     for improve in passes:
         draft = improve(draft)
     accept = policy.spec.mechanisms.accept_unproven
@@ -130,6 +131,7 @@ def replan(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
         )
     except PlanImpossible as error:
         raise PlanUnsound(str(error)) from error
+    # Field by field, so that the refusal names what differs; prose is left out.
     for name in Plan.model_fields.keys() - set(_FIELDS_OF_THE_MAKER):
         if stated(getattr(plan, name)) != stated(getattr(implied, name)):
             raise PlanUnsound(f"what the plan states about {name} is not what its policy implies")

@@ -92,6 +92,7 @@ def assumptions_in_words(claim: Claim) -> tuple[str, ...]:
 
 def reason_in_words(reason: Reason) -> str:
     """Why a claim holds, as one clause."""
+    # ``assert_never`` lets mypy refuse a kind of reason that has no words here.
     match reason:
         case claims.ProfileIsCharged():
             return (
@@ -367,7 +368,6 @@ def caveat_in_words(caveat: Caveat) -> str:
 
 
 def _caveat_of_window(caveat: claims.HoldsWindow) -> str:
-    """What it means that a release is made of the cases of one window."""
     said = f"only cases whose first event lies in {caveat.window} (UTC) are in the release"
     if caveat.tells_starts:
         said += ": whoever knows that a case is in it knows that it started then"
@@ -439,6 +439,7 @@ def column_in_words(column: str, treatment: str = "keep", names: Iterable[str] =
             "and which rows belong together"
         ),
     }
+    # The log's own columns read the same, however they are treated.
     if column in standard:
         return standard[column]
     each = listed(quoted(names)) or f"'{column}'"
@@ -554,6 +555,7 @@ def action_of(step: Step) -> str:
         for each in (named if isinstance(named, list) else [])
         if isinstance(each, dict) and "name" in each
     ]
+    # Commas, and an "and" before the last, as in a sentence.
     listed = " and ".join(", ".join(attributes).rsplit(", ", 1))
     return mechanism.action.replace("{attributes}", listed)
 
@@ -563,4 +565,5 @@ def prediction_of(step: Step, facts: Facts) -> Prediction | None:
     mechanism = catalogue().get(step.mechanism)
     if step.predicted is None or mechanism is None:
         return None
+    # A plan holds the prediction in words; its figures are computed anew.
     return mechanism.predict(mechanism.Params.model_validate(step.params), facts)

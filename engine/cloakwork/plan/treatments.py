@@ -48,6 +48,7 @@ def _generalisation_step(index: int, goal: KAnonymity, draft: Draft) -> Step | C
         if column in (TIMESTAMPS, METADATA) or is_glob(column):
             reason = f"'{column}' is no single attribute that could be made coarser"
             return Cause(name, reason, mechanism.name)
+    # To count units, the step has to read whose case each is.
     unit = draft.facts.unit.attribute if goal.count == "units" else None
     levels = tuple(_generalisation_levels(column, policy) for column in others)
     params = GeneraliseParams(k=goal.k, unit=unit, attributes=levels)
@@ -67,10 +68,10 @@ _COUNTLESS: Final = 10**12
 
 
 def _generalisation_levels(column: str, policy: Policy) -> QuasiIdentifier:
-    """The levels that the policy gives an attribute."""
     rule = policy.rule(column)
     if rule is None:
         return QuasiIdentifier(attribute=column)
+    # With generalise the policy's level is the finest; else true values stay where they may.
     fixed = rule.treatment == "generalise"
     finest = rule.level if fixed and rule.hierarchy is not None else None
     return QuasiIdentifier(
@@ -88,6 +89,7 @@ def treat_attributes(draft: Draft) -> Draft:
         for item in draft.attributes
         if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
     )
+    # Where units are counted on the release, what identifies them must last until then.
     groups = [goal.least_group() for goal in draft.goals]
     if any(group is not None and group.counts == "units" for group in groups):
         treatments = _kept_until_counted(treatments, draft)
@@ -103,10 +105,12 @@ def fill_inserted_events(draft: Draft) -> Draft:
         return draft
     attributes = draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA}
     columns = {column for column in attributes if not column.startswith(CASE_PREFIX)}
+    # Times that a step writes anew need none filled in.
     times_written = any(TIMESTAMPS in step.lineage.writes for step in draft.steps)
     raw_times = TIMESTAMPS in draft.released and not times_written
     if not columns and not raw_times:
         return draft
+    # Groups lie within a variant, so donors from another one could break them.
     grouped_by = any(columns & set(goal.quasi_identifiers()) for goal in draft.goals)
     filled = columns | {TIMESTAMPS} if raw_times else columns
     params = FillParams(
@@ -123,9 +127,7 @@ def fill_inserted_events(draft: Draft) -> Draft:
 
 
 def _kept_until_counted(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:
-    """The attribute that identifies units stays until the check has counted them; only then is it
-    dropped, if it must be.
-    """
+    """The attribute of units stays until the check has counted them, and is dropped only then."""
     unit = draft.facts.unit.attribute
     released = {item.attribute for item in draft.attributes if item.treatment in RELEASED}
     if unit is None or unit in released:

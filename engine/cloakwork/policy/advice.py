@@ -123,6 +123,7 @@ def named_advice(rule: str, found: Iterable[Advice]) -> Iterator[Advice]:
         yield replace(advice, rule=rule, level=ADVICE_RULES[rule].level)
 
 
+# Neither line breaks nor control characters: a waiver is printed on one line.
 _OneLine = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$")]
 
 
@@ -130,6 +131,7 @@ def _day(value: Any) -> Any:
     """A day as people write it; pydantic would take a number for seconds since 1970."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
+    # The long form alone, for fromisoformat reads 20270630 as well.
     try:
         return date.fromisoformat(value if len(value) == len("2027-06-30") else "")
     except (TypeError, ValueError):
@@ -212,6 +214,7 @@ def judged(
     """
     day = today or datetime.now(UTC).date()
     advice = tuple(found)
+    # An expired waiver silences nothing; of those that stand, the first that fits is shown.
     standing = [waiver for waiver in waivers if not waiver.has_expired(day)]
     said = [
         JudgedAdvice(each, next((waiver for waiver in standing if waiver.fits(each)), None))
@@ -232,6 +235,7 @@ def _about_waivers(
 
     for index, waiver in enumerate(waivers):
         steps = ("spec", "waivers", index)
+        # One remark on a waiver at most: of its rule, else of its day, else of its use.
         if waiver.rule not in known:
             guess = did_you_mean(waiver.rule, known)
             message = f"there is no rule '{waiver.rule}'{guess}; it silences nothing"

@@ -14,6 +14,7 @@ def words_of(name: str) -> tuple[str, ...]:
     >>> words_of("DeclarationNumber_3")
     ('declaration', 'number')
     """
+    # A capital after a small letter begins a word, as in camelCase.
     before = " " + name
     divided = "".join(
         f" {letter}" if last.islower() and letter.isupper() else letter

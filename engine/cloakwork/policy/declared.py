@@ -40,6 +40,7 @@ LAST_YEAR: Final = 2200
 
 
 def _instant(value: Any) -> Any:
+    # pydantic would take a number for seconds since 1970.
     if isinstance(value, str | datetime):
         return value
     raise ValueError("must be an instant with its time zone, such as 2014-01-01T00:00:00Z")
@@ -150,6 +151,7 @@ _FORMS: Final = (
 
 def _end(value: Any) -> float | str:
     """An end of a range as a policy writes it; ValueError says what it must be."""
+    # The patterns first, for fromisoformat reads other spellings as well.
     if isinstance(value, str) and (_DAY.match(value) or _INSTANT.match(value)):
         year = int(value[:4])
         try:
@@ -198,6 +200,7 @@ def number_of_end(end: float | str) -> float:
     if _DAY.match(end):
         return float(date.fromisoformat(end).toordinal() - _DAYS_TO_1970)
     since = datetime.fromisoformat(end) - datetime(1970, 1, 1, tzinfo=UTC)
+    # Rounded down, also before 1970, where int() would round up.
     return float(since.total_seconds() // 1)
 
 
@@ -222,6 +225,7 @@ def _type_with_range(stated: ValueType | None, ends: tuple[float | str, ...]) ->
     found = type_of_range(ends)
     if stated in (None, found):
         return found
+    # The one type that its ends do not show: whole numbers are numbers, too.
     if stated != "integer" or found != "number":
         of = {"number": "of numbers", "date": "of days", "time": "of instants"}[found]
         raise ValueError(f"type must not be {stated}: the range is {of}")
@@ -263,6 +267,7 @@ class Windows(Frozen):
 
         Raises ValueError, which says how windows are spelt, where there is none of that name.
         """
+        # The example with any digits in place of its own.
         spelt = re.sub("[0-9]", "[0-9]", SPELLINGS[self.every])
         if re.fullmatch(spelt, name) and FIRST_YEAR <= int(name[:4]) < LAST_YEAR:
             try:
@@ -279,6 +284,7 @@ class Windows(Frozen):
     def starts_within(self, name: str, grid: timedelta) -> Window:
         """Between which instants on a ``grid`` the cases of the window start; both may occur."""
         start, after = self.span(name)
+        # The last instant on the grid; of a grid that is too coarse, just after the start.
         return Window(start=start, end=max(after - grid, start + timedelta(microseconds=1)))
 
 
@@ -302,6 +308,7 @@ def _day_after(every: Period, first: date) -> date:
         case "1 week":
             return first + timedelta(days=7)
         case "1 month":
+            # 31 days after the first of a month lies in the next one, however long the month is.
             return (first + timedelta(days=31)).replace(day=1)
         case "1 year":
             return first.replace(year=first.year + 1)

@@ -67,6 +67,7 @@ def in_unit(old: Policy, new: Policy) -> Iterator[Change]:
     before, after = old.spec.unit, new.spec.unit
     if before == after:
         return
+    # One attribute in place of another is neither tighter nor looser.
     kind: Verdict = "other"
     if (before.attribute is None) != (after.attribute is None):
         kind = "tighter" if before.attribute is None else "looser"
@@ -92,6 +93,7 @@ def _matching_goal(
     goal: Guarantee, candidates: list[Guarantee], others: tuple[Guarantee, ...]
 ) -> Guarantee | None:
     same_kind = [item for item in candidates if item.kind == goal.kind]
+    # The surest match first: alike in every word, in the columns, or the only one of its kind.
     for identity in (_exact_identity, _rough_identity):
         for item in same_kind:
             if identity(item) == identity(goal):
@@ -124,6 +126,7 @@ def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
         if before == after and same_level:
             continue
         field = f"spec.attributes['{name}']"
+        # Treated alike and released as before: its parameters changed, and each is judged alone.
         if before and after and same_level and before.treatment == after.treatment:
             yield from _changed_fields(field, before, after)
             continue
@@ -149,6 +152,7 @@ def _release_level(policy: Policy, name: str) -> int:
         return 1
     if rule.treatment == "keep":
         return 3
+    # A glob without a treatment releases nothing, for no guarantee covers what it matches.
     is_named = name in policy.spec.attributes
     return 3 if is_named and is_released(policy, name) else 0
 
@@ -164,6 +168,7 @@ def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
     """Less budget is tighter; no budget is none at all to hold to."""
     for name, before, after in _compared_limits(old, new):
         field = f"spec.budget.{name}"
+        # A limit that is new or gone is one change, not one of each figure.
         if before is None or after is None:
             if before != after:
                 kind: Verdict = "looser" if after is None else "tighter"
@@ -191,6 +196,7 @@ def _in_windows(old: Policy, new: Policy) -> Iterator[Change]:
     if before == after:
         return
     kind: Verdict = "other"
+    # Each window has the total to itself, so all windows together may cost more.
     if unit_name(new.spec.unit) == CASE and (before is None or after is None):
         kind = "looser" if before is None else "tighter"
     yield Change("spec.budget.windows", kind, _windows_text(before), _windows_text(after))
@@ -310,6 +316,7 @@ def _changed_fields(where: str, before: Frozen, after: Frozen) -> Iterator[Chang
 
 
 def _field_verdict(model: type[Frozen], name: str, was: Any, now: Any) -> Verdict:
+    # A kind of guarantee says itself what is stricter; for other models the tables below do.
     directions: Mapping[str, Literal["more", "less"]] = _STRICTER_IF
     words: Mapping[str, object] = _STRICTEST
     if issubclass(model, PrivacyGuarantee):
@@ -319,6 +326,7 @@ def _field_verdict(model: type[Frozen], name: str, was: Any, now: Any) -> Verdic
     if name in words:
         return "tighter" if now == words[name] else "looser"
     if name in _SETS and was is not None and now is not None:
+        # A set that both gained and lost members has no direction.
         grown, shrunk = set(now) > set(was), set(now) < set(was)
         if grown or shrunk:
             return "tighter" if grown == _SETS[name] else "looser"
@@ -388,6 +396,7 @@ def version_step(old: Policy, new: Policy, changes: Iterable[Change]) -> Version
         return VersionStep(before, after, None, None, True)
     core, prerelease = _numbers_of(before)
     at_least = ".".join(map(str, _raised(core, bump)))
+    # From a pre-release to a later one, or to the release, of the same three numbers.
     is_draft = bool(prerelease) and _numbers_of(after)[0] == core
     if is_draft or (bump == "patch" and prerelease):
         at_least = ".".join(map(str, core))

@@ -64,6 +64,7 @@ class Document:
         """
         if of_key and steps in self.keys:
             return self.keys[steps]
+        # The whole document has the empty path, so this ends.
         while steps not in self.values:
             steps = steps[:-1]
         return self.values[steps]
@@ -99,6 +100,7 @@ def shown_value(value: object, width: int = 60) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     text = repr(value)
+    # Escaped, so that a hostile value can neither forge a line nor steer a terminal.
     if isinstance(value, str) and not value.isprintable():
         text = ascii(value)
     return text if len(text) <= width else f"{text[: width - 3]}..."
@@ -136,11 +138,13 @@ def closest_word(word: object, known: Iterable[str]) -> str | None:
     'epsilon'
     """
     text, names = str(word), sorted(islice(known, MOST_COMPARED))
+    # One slip is allowed for every three letters, and one in any case.
     most = max(1, len(text) // 3)
     distance = DamerauLevenshtein.distance
     found = process.extractOne(text, names, scorer=distance, processor=str.lower, score_cutoff=most)
     if found:
         return str(found[0])
+    # Else a word that was cut short or written on, such as eps for epsilon.
     grown = [
         name for name in names if min(len(text), len(name)) > 2 and (text in name or name in text)
     ]
@@ -190,11 +194,13 @@ class UnreadableText(Exception):
 class _BoundedLoader(yaml.SafeLoader):
     """Composes nodes with the scalar types of YAML 1.2, to a bounded depth; constructs nothing."""
 
+    # Not those of YAML 1.1, which SafeLoader has; the ones of YAML 1.2 are added below.
     yaml_implicit_resolvers: dict[Any, Any] = {}
     depth = 0
     values = 0
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
+        # While the text is read, before a hostile one exhausts the memory or the stack.
         self.depth += 1
         self.values += 1
         if self.depth > DEEPEST:
@@ -228,12 +234,14 @@ def compose_yaml(text: str) -> Node | None:
     except yaml.MarkedYAMLError as error:
         raise UnreadableText(_yaml_message(error), _error_position(error)) from None
     except yaml.reader.ReaderError as error:
+        # This error knows an offset alone; line and column are counted here.
         position = int(error.position)
         line_start = text.rfind("\n", 0, position) + 1
         line = text.count("\n", 0, position) + 1
         place = SourcePosition(line, position - line_start + 1)
         message = f"holds the control character {text[position]!a}"
         raise UnreadableText(message, place) from None
+    # ValueError, OverflowError: an escape such as "\UFFFFFFFF" stands for no character.
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         complaint = " ".join(str(error).split())
         raise UnreadableText(
@@ -284,6 +292,7 @@ def read_text(path: Path) -> str:
     """Read a policy file; raises PolicyError when it is missing, too large or not UTF-8."""
     try:
         with path.open("rb") as file:
+            # One byte more than is allowed shows that a file is too large, without reading it all.
             data = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
         raise _unreadable_file(path, "no such file") from None
@@ -304,6 +313,7 @@ def decode_text(data: bytes, path: str) -> str:
     except UnicodeDecodeError as error:
         before = error.object[: error.start]
         line = before.count(b"\n") + 1
+        # Columns count characters, not bytes.
         column = len(before.rsplit(b"\n", 1)[-1].decode("utf-8", "replace")) + 1
         byte = f"0x{error.object[error.start]:02x}"
         raise PolicyError(
@@ -319,8 +329,10 @@ def read_document(text: str, path: str) -> Document:
     """Read YAML text; raises PolicyError when nothing sensible can be read, otherwise collects
     faults in the Document.
     """
+    # Checked here as well, for not every text comes from a file.
     if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
         raise PolicyError([FileProblem(path, "is larger than 1 MiB; a policy is a short document")])
+    # Before parsing, for such a mark may stand in a comment, which the parser drops.
     if (turned := _TURNING.search(text)) is not None:
         raise PolicyError([_turning_mark(text, turned.start(), path)])
     try:
@@ -337,6 +349,7 @@ def read_document(text: str, path: str) -> Document:
         expected = (
             f"must be a mapping with apiVersion, kind, metadata and spec (got {kind_of(content)})"
         )
+        # A fault of the root itself, such as a foreign tag, says more than its shape.
         message = reader.faults[0].message if reader.faults else expected
         raise PolicyError([FileProblem(path, message, *start_of(root))])
     return Document(content, reader.values, reader.keys, tuple(reader.faults))
@@ -360,6 +373,7 @@ class _DocumentReader:
         self.values: dict[Steps, SourcePosition] = {}
         self.keys: dict[Steps, SourcePosition] = {}
         self.faults: list[Fault] = []
+        # Nodes by identity: those that were read, those being read, and how many came again.
         self._seen: set[int] = set()
         self._open: set[int] = set()
         self._repeated = 0
@@ -381,8 +395,10 @@ class _DocumentReader:
             self._open.discard(id(node))
 
     def _refuse_endless_aliases(self, node: Node) -> None:
+        # An alias is the very node of its anchor; inside itself it is a cycle.
         if id(node) in self._open:
             raise UnreadableText("an anchor refers to itself", start_of(node))
+        # Each alias repeats all that is below it, so nested ones grow exponentially.
         if id(node) in self._seen:
             self._repeated += 1
             if self._repeated > MOST_REPEATED:
@@ -459,6 +475,7 @@ class _DocumentReader:
 
     def _checked_text(self, node: ScalarNode, steps: Steps) -> str:
         text = str(node.value)
+        # An escape such as "\ud800" makes one, and no UTF-8 can hold it.
         if any("\ud800" <= character <= "\udfff" for character in text):
             self._note_fault(
                 node, f"{dotted_path(steps)} holds half a character (a lone surrogate)"
@@ -468,7 +485,9 @@ class _DocumentReader:
 
     def _checked_number(self, node: ScalarNode, kind: str, steps: Steps) -> Any:
         text = str(node.value)
+        # An n stands in .inf and .nan alone, both of which are refused below.
         number = math.nan if "n" in text.lower() else float(text)
+        # Before int(), which takes quadratic time on long texts.
         if len(text) > LONGEST_NUMBER:
             self._note_fault(
                 node,
@@ -484,7 +503,6 @@ class _DocumentReader:
         return RefusedValue(text)
 
     def _refuse_foreign_tag(self, node: Node, steps: Steps) -> Any:
-        """A value whose tag is none of YAML's own."""
         where = f"{dotted_path(steps)} has" if steps else "the document has"
         self._note_fault(
             node, f"{where} the tag {shown_value(node.tag)}; a policy holds plain values only"

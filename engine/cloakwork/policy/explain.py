@@ -39,6 +39,7 @@ def explain(policy: Policy) -> tuple[Section, ...]:
         Section("What declaring more would gain", tuple(_gains_section(policy))),
         Section("How it is done", tuple(_mechanisms_section(policy))),
     )
+    # A question without an answer is left out.
     return tuple(section for section in sections if section.lines)
 
 
@@ -50,6 +51,7 @@ def covered_columns(policy: Policy) -> frozenset[str]:
 def is_released(policy: Policy, attribute: str) -> bool:
     """Whether values of a declared attribute are released, as they are or in another form."""
     rule = policy.spec.attributes[attribute]
+    # The policy's word decides; without one, what the guarantees cover.
     if rule.treatment is not None:
         return rule.treatment != "drop"
     return rule.role == "control-flow" or policy.column(attribute) in covered_columns(policy)
@@ -89,6 +91,7 @@ def _unit_section(policy: Policy) -> Iterator[str]:
 def _exposed_section(policy: Policy) -> Iterator[str]:
     for column, reason in policy.spec.expose.items():
         yield f"{column}: covered by no guarantee. Reason given: {reason}"
+    # Unless presence is hidden, the form of the release shows as it is in the source.
     unbounded = any(goal.hides_presence() for goal in policy.spec.guarantees)
     if not unbounded and METADATA not in policy.spec.expose:
         yield "The number of cases and events, and which values are missing."
@@ -110,10 +113,10 @@ def _attribute_text(name: str) -> str:
 
 
 def _treatment_text(policy: Policy, name: str, rule: AttributeRule) -> str:
-    """What happens to the values of one attribute."""
     column = policy.column(name)
     if name == "case:concept:name":
         return "replaced by fresh random case ids"
+    # What a guarantee covers is released through it, even where the policy says keep.
     if rule.treatment in (None, "keep") and column in covered_columns(policy):
         what = {TIMESTAMPS: "times"}.get(column, column)
         return f"released as the guarantee over {what} allows"
@@ -206,6 +209,7 @@ def in_words(limit: Limit, *, presence: bool) -> str:
     """
     cost = limit.cost()
     words = f"epsilon {cost.epsilon:.4g}" + (f", delta {cost.delta:g}" if cost.delta else "")
+    # The advantage is in guessing presence, and says nothing of single values.
     if presence:
         gain = 100 * guessing_advantage(cost.epsilon, cost.delta)
         words += (
@@ -282,6 +286,7 @@ def gains_of_declaring(policy: Policy, goal: Guarantee) -> dict[str, str]:
         "units_at_most": "no delta above 1e-6 is allowed",
     }
     if TIMESTAMPS in goal.over:
+        # Where the dataset has windows, they say when cases start.
         if policy.spec.budget.windows is None:
             gains["window"] = (
                 "a twentieth of the share of times is spent to find in which years cases start"

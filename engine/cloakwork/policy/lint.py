@@ -138,6 +138,7 @@ def persons_without_unit(policy: Policy) -> Iterator[Advice]:
     if policy.spec.unit.attribute is not None:
         return
     for name, rule in policy.spec.attributes.items():
+        # The case id tells cases apart, not persons, and no case is about its staff.
         is_other = name == CASE_ID or names_one_of(words_of(name), STAFF)
         if rule.role == "identifier" and name.startswith("case:") and not is_other:
             message = (
@@ -176,6 +177,7 @@ def large_epsilon(policy: Policy) -> Iterator[Advice]:
 def large_delta(policy: Policy) -> Iterator[Advice]:
     """Without a declared number of units a delta above one in a million is refused by planning."""
     units = policy.spec.assume.units_at_most
+    # The bound that planning applies (``calibrate.largest_delta``).
     most = LARGE_DELTA if units is None else 1 / (10 * units)
     what = "without assume.units_at_most" if units is None else f"for {units:,} units"
     for index, goal in enumerate(policy.spec.guarantees):
@@ -231,6 +233,7 @@ def unwritten_columns(policy: Policy) -> Iterator[Advice]:
     """A guarantee over times needs to know which attribute holds them."""
     roles = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "timestamp"}
     held = {rule.role for rule in policy.spec.attributes.values()}
+    # Every plan needs the activities, whether or not a guarantee covers them.
     for column in sorted(covered_columns(policy) | {CONTROL_FLOW}):
         if column in roles and roles[column] not in held:
             yield Advice(
@@ -278,6 +281,7 @@ def shallow_branches(policy: Policy) -> Iterator[Advice]:
     for name, rule in policy.spec.attributes.items():
         if rule.hierarchy is None or rule.treatment != "generalise" or rule.level == 0:
             continue
+        # A value at this depth or above stands in no group as deep as the level.
         higher = [value for value, depth in _depths(rule.hierarchy, 1) if depth <= rule.level]
         if higher:
             more = f" and {len(higher) - 1} more" if len(higher) > 1 else ""
@@ -290,11 +294,10 @@ def shallow_branches(policy: Policy) -> Iterator[Advice]:
 
 
 def _depths(tree: JsonValue | Mapping[str, JsonValue], depth: int) -> Iterator[tuple[str, int]]:
-    """The values of a generalisation tree, each with its depth; those directly in ``tree`` lie at
-    ``depth``.
-    """
+    """The values of a generalisation tree and their depths; those directly in it: ``depth``."""
     if isinstance(tree, Mapping):
         for name, below in tree.items():
+            # A name with nothing below it is a value itself.
             if below is None or (isinstance(below, list | Mapping) and not below):
                 yield str(name), depth
             else:
@@ -312,6 +315,7 @@ def little_left(policy: Policy) -> Iterator[Advice]:
     declared = policy.spec.assume.alphabet is not None
     for index, goal in enumerate(policy.spec.guarantees):
         if isinstance(goal, KAnonymity) and units is not None:
+            # Each group holds at least k units, so no more groups than this can be made.
             groups = units // goal.k
             if groups < FEW_GROUPS:
                 message = (
@@ -319,6 +323,7 @@ def little_left(policy: Policy) -> Iterator[Advice]:
                     f"{goal.k:,} can be made, so at most so many variants; a smaller k keeps more"
                 )
                 yield Advice(("spec", "guarantees", index, "k"), message)
+        # Where activities are not public, those that few cases hold fall below a noisy threshold.
         if not declared and _is_noisy_control_flow(goal):
             needed = _cases_to_be_seen(goal, policy.spec.unit.max_cases)
             if needed >= MANY_CASES:
@@ -427,6 +432,7 @@ _LAID_OUT: Final = "\n\t"
 
 def invisible_characters(policy: Policy) -> Iterator[Advice]:
     """Each key and value that holds control characters, or such of Unicode's category Cf."""
+    # What the author wrote alone, not what is set by default.
     content = policy.model_dump(mode="json", by_alias=True, exclude_unset=True)
     for steps, text in _texts(content, ()):
         hidden = dict.fromkeys(letter for letter in text if _is_invisible(letter))
@@ -437,6 +443,7 @@ def invisible_characters(policy: Policy) -> Iterator[Advice]:
 
 
 def _is_invisible(letter: str) -> bool:
+    # Control characters, formatting marks, and separators of lines and paragraphs.
     kinds = ("Cc", "Cf", "Zl", "Zp")
     return unicodedata.category(letter) in kinds and letter not in _LAID_OUT
 

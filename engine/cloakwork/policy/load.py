@@ -96,9 +96,7 @@ def canonical(policy: Policy) -> str:
 
 
 def _as_whole_list(steps: Steps) -> Steps:
-    """A list of exposures is judged as a whole: pydantic reads it as a mapping, and names other
-    paths.
-    """
+    """The path of the whole list: pydantic reads a list of exposures as a mapping."""
     in_list = steps[:2] == ("spec", "expose") and len(steps) > 2 and isinstance(steps[2], int)
     return steps[:2] if in_list else steps
 
@@ -150,6 +148,7 @@ def resolve_policy(name_or_path: str | Path) -> Path:
     path = Path(name_or_path)
     name = str(name_or_path)
     looks_like_a_name = not path.suffix and path.name == name
+    # A file that exists comes before a shipped policy of the same name.
     if looks_like_a_name and not path.exists():
         return shipped_path(name)
     return path

@@ -141,6 +141,7 @@ class AttributeRule(Frozen):
 
     @property
     def _may_coarsen(self) -> bool:
+        # k-anonymity makes a kept quasi-identifier coarser, so that one may have groups as well.
         return self.treatment == "generalise" or (
             self.role == "quasi-identifier" and self.treatment in (None, "keep")
         )
@@ -158,6 +159,7 @@ class AttributeRule(Frozen):
             raise ValueError("needs a role, such as role: insensitive, or a treatment")
         if self.role == "case-id" and self.treatment not in (None, "drop"):
             raise ValueError("treatment must be drop where the role is case-id: cases are renamed")
+        # Groups: one kind of them, and only where values are made coarser.
         if self.treatment == "generalise" and (self.hierarchy is None) == (self.bins is None):
             raise ValueError("treatment generalise needs either a hierarchy or bins")
         if self.hierarchy is not None and self.bins is not None:
@@ -167,6 +169,7 @@ class AttributeRule(Frozen):
             raise ValueError(
                 f"{name} belongs to treatment: generalise, or to role: quasi-identifier"
             )
+        # Public values: one way of declaring them, with a type that goes with it.
         if self.range is not None and self.domain is not None:
             raise ValueError("range stands in place of a domain; give one of them")
         type_ = coherent_type(self.type, self.range, finds=self.find_values)
@@ -177,6 +180,7 @@ class AttributeRule(Frozen):
             raise ValueError("find_values stands in place of a domain or a range; give one of them")
         if self.link and self.treatment != "pseudonymise":
             raise ValueError("link belongs to treatment: pseudonymise")
+        # The two main columns are covered by guarantees, not by a treatment of single values.
         if self.treatment in ("pseudonymise", "generalise") and self.role in (
             "control-flow",
             "timestamp",
@@ -218,6 +222,7 @@ class Limit(Frozen):
 
     @model_validator(mode="after")
     def _one_of(self) -> "Limit":
+        # Neither would set no limit, and both could contradict each other.
         if (self.epsilon is None) == (self.guessing_advantage is None):
             raise ValueError("needs either epsilon or guessing_advantage")
         self.cost()  # refuses an advantage that leaves no epsilon beside its delta
@@ -405,6 +410,7 @@ class Mechanisms(Frozen):
         """Whether the policy lets the planner use the mechanism ``name``."""
         is_allowed = any(matches(glob, name) for glob in self.allow)
         is_denied = any(matches(glob, name) for glob in self.deny)
+        # What is denied stays denied, whatever allows it.
         return is_allowed and not is_denied
 
 
@@ -418,6 +424,7 @@ def _exposures_by_column(value: Any) -> Any:
         column, reason = fields.get("column"), fields.get("reason")
         if not isinstance(column, str):
             raise ValueError("each entry must be a mapping {column, reason}, the column as text")
+        # An absent reason becomes an empty one, which the field then refuses as too short.
         reasons[column] = "" if reason is None else reason
     return reasons
 
@@ -455,6 +462,7 @@ class Output(Frozen):
 
 
 def _unit_fields(value: Any) -> Any:
+    # By type: to Python true is an int as well.
     if isinstance(value, dict) and type(value.get("max_cases", 1)) is not int:
         raise ValueError("max_cases must be a whole number")
     return {} if value == "case" else value
@@ -541,6 +549,7 @@ class Spec(Frozen):
 
     @model_validator(mode="after")
     def _names_and_columns_differ(self) -> "Spec":
+        # Guarantees name columns and attributes alike, so no attribute may have a column's name.
         for name, rule in self.attributes.items():
             if name in (CONTROL_FLOW, TIMESTAMPS, METADATA):
                 raise ValueError(
@@ -585,6 +594,7 @@ class Policy(Frozen):
     spec: Annotated[Spec, Field(description="What must be guaranteed, and how")]
 
     def _repr_html_(self) -> str:
+        # Imported late, for ``explain`` imports this module.
         from cloakwork.base.notebook_html import listing, shown
         from cloakwork.policy.explain import explain
 
@@ -642,6 +652,7 @@ class Policy(Frozen):
     def facts(self) -> Facts:
         """The declared public facts, all that planning may read."""
         rules = self.spec.attributes.items()
+        # Ends as numbers, whatever they are of: days and instants count from 1970.
         ends = {name: tuple(map(number_of_end, rule.range)) for name, rule in rules if rule.range}
         types = {name: rule.value_type() for name, rule in rules}
         return Facts(

@@ -22,6 +22,7 @@ _BOUNDS: Final = {
     "lt": "exclusiveMaximum",
     "le": "maximum",
 }
+# Fields of models that are no part of the language alone, and say nothing to its authors.
 _BORROWED: Final = {
     (
         "Unit",
@@ -47,6 +48,7 @@ def policy_schema() -> dict[str, Any]:
         "$id": "urn:cloakwork:privacy-policy:v1",
         "title": "Cloakwork privacy policy, version 1",
     }
+    # The head comes first in the file, and replaces what pydantic generates in its place.
     return head | {
         key: _without_noise(value) for key, value in generated.items() if key not in head
     }
@@ -58,9 +60,7 @@ def schema_text() -> str:
 
 
 def _without_noise(value: Any) -> Any:
-    """Leave out what editors would only show as noise: titles that repeat the key, nulls, line
-    breaks in prose.
-    """
+    """Leave out what only disturbs in editors: titles like keys, nulls, line breaks in prose."""
     if isinstance(value, list):
         return [_without_noise(item) for item in value]
     if not isinstance(value, dict):
@@ -136,6 +136,7 @@ def _description_text(field: Mapping[str, Any]) -> str:
     without = "which guarantee is meant" if "const" in field else ""
     description = str(field.get("description", without)).replace("|", "\\|")
     default = field.get("default")
+    # Before numbers, for to Python a truth value is an int; written as in YAML.
     if isinstance(default, bool):
         default = str(default).lower()
     elif isinstance(default, int | float):

@@ -115,6 +115,7 @@ def mapping_at(content: Any, *steps: str) -> dict[str, Any]:
 
 def rule_for(content: Content, name: str) -> dict[str, Any]:
     """The rule for a name, as ``Policy.rule_of`` finds it; empty when undeclared."""
+    # A PolicyContent keeps its resolver; a plain mapping gets one for this call.
     known = content if isinstance(content, PolicyContent) else PolicyContent(content)
     rule = known.resolver.rule_of(name)
     return rule if isinstance(rule, dict) else {}
@@ -143,6 +144,7 @@ def covered_columns(index: int, guarantee: Any) -> Iterator[tuple[Steps, str]]:
     """The columns that a guarantee covers, written or by default."""
     if not isinstance(guarantee, dict):
         return
+    # That a kind is unknown is reported elsewhere; what it covers is judged all the same.
     kind = KINDS.get(str(guarantee.get("kind")), PrivacyGuarantee)
     for place, name in kind.columns_as_written(guarantee):
         yield ("spec", "guarantees", index, *place), name
@@ -187,6 +189,7 @@ def roles_are_unique(content: Content) -> Iterator[ShapeError]:
             yield ShapeError(
                 steps, f"repeats the role {role}, which {shown_value(holders[role])} holds already"
             )
+        # The first holder stays, so that every repetition names the same one.
         holders.setdefault(role, name)
 
 
@@ -196,6 +199,7 @@ def globs_do_not_clash(content: Content) -> Iterator[ShapeError]:
     """
     attributes = mapping_at(content, "spec", "attributes")
     effects = {name: _effect_of_glob(rule) for name, rule in attributes.items()}
+    # Cut off, for their number may grow with the square of the number of globs.
     for later, earlier, alike in islice(clashes(effects), MOST_CLASHES):
         both = f"{shown_value(later)} and {shown_value(earlier)}"
         if alike:
@@ -210,11 +214,10 @@ def globs_do_not_clash(content: Content) -> Iterator[ShapeError]:
 
 
 def _effect_of_glob(rule: Any) -> object:
-    """What a rule for a glob does: without a treatment what it matches is dropped, for no guarantee
-    covers a glob.
-    """
+    """What a rule for a glob does; without a treatment it drops, as no guarantee covers a glob."""
     if not isinstance(rule, dict) or rule.get("treatment") in (None, "drop"):
         return None
+    # A role changes nothing about what happens to what a glob matches.
     return {name: value for name, value in rule.items() if name != "role"}
 
 
@@ -294,11 +297,13 @@ def domains_are_of_one_kind(content: Content) -> Iterator[ShapeError]:
             elif kind != first:
                 message = f"is {kind}, and a value before it is {first} (got {kind_of(value)})"
                 yield ShapeError(steps, message, "write all values alike, text in quotes")
+                # One fault is enough: after it, most values would be reported.
                 break
 
 
 def _kind_in_domain(value: object) -> str | None:
     """The kind of a value, in words; None for what is no single value."""
+    # Before numbers: to Python a truth value is an int.
     if isinstance(value, bool):
         return "a truth value"
     if isinstance(value, int | float):
@@ -350,6 +355,7 @@ def names_lead_somewhere(content: Content) -> Iterator[ShapeError]:
                     "a guarantee covers columns, and attributes by name"
                 ),
             )
+    # What leads nowhere is a fault in guarantees and exposures alike.
     for steps, name in [*names_in_guarantees(content), *exposed_names(content)]:
         if isinstance(name, RefusedValue) or not isinstance(name, str):
             continue
@@ -372,6 +378,7 @@ def guarantees_are_said_once(content: Content) -> Iterator[ShapeError]:
     for index, guarantee in enumerate(listed_guarantees(content)):
         if not isinstance(guarantee, dict) or not isinstance(guarantee.get("kind"), str):
             continue
+        # What it is about: all but its strength, with its columns in any order, also default ones.
         sense = {key: value for key, value in guarantee.items() if key not in _STRENGTHS}
         sense["over"] = sorted(str(name) for _, name in covered_columns(index, guarantee))
         written = repr(sorted(sense.items()))
@@ -407,6 +414,7 @@ def exposures_are_well_formed(content: Content) -> Iterator[ShapeError]:
     """Written as a list, ``expose`` holds {column, reason}, each column once."""
     listed = value_at(content, ("spec", "expose"))
     seen: set[str] = set()
+    # Written as a mapping it is judged by its model alone.
     for index, item in enumerate(listed if isinstance(listed, list) else []):
         steps = ("spec", "expose", index)
         if not isinstance(item, dict):
@@ -440,6 +448,7 @@ def _exposure_faults(item: Content, steps: Steps) -> Iterator[ShapeError]:
 
 def covered_columns_are_not_exposed(content: Content) -> Iterator[ShapeError]:
     """What a guarantee covers is not exposed; a policy cannot say both."""
+    # By column, not by name: an attribute and the column of its role are the same.
     covered: dict[str, int] = {}
     for index, guarantee in enumerate(listed_guarantees(content)):
         for _, name in covered_columns(index, guarantee):
@@ -500,6 +509,7 @@ def release_fits_total(content: Content) -> Iterator[ShapeError]:
     release, total = _declared_limit(content, "release"), _declared_limit(content, "total")
     if release is None or total is None:
         return
+    # The fault points at the key that the release has; both limits are compared as costs.
     written = "guessing_advantage" if release.guessing_advantage is not None else "epsilon"
     for key, most, least in (
         (written, total.cost().epsilon, release.cost().epsilon),
@@ -515,10 +525,12 @@ def _declared_limit(content: Content, name: str) -> Limit | None:
     given = value_at(content, ("spec", "budget", name))
     if not isinstance(given, dict):
         return None
+    # ``total`` has more keys than a limit, about which nothing is said here.
     own_fields = {key: value for key, value in given.items() if key in Limit.model_fields}
     try:
         return Limit.model_validate(own_fields)
     except ValidationError:
+        # Its shape is wrong, which pydantic reports.
         return None
 
 
@@ -578,6 +590,7 @@ def _mechanism_fault(name: str, vocabulary: Vocabulary, *, denied: bool) -> tupl
     """Why a name or glob stands for no mechanism, and what to do; None if it stands for one."""
     known = vocabulary.names
     found = [one for one in known if matches(name, one)]
+    # To deny is always allowed; a glob must not allow mechanisms of other packages alone.
     if found and (denied or not is_glob(name) or not set(found) <= {*vocabulary.in_full}):
         return None
     if found:
@@ -585,6 +598,7 @@ def _mechanism_fault(name: str, vocabulary: Vocabulary, *, denied: bool) -> tupl
         return "matches mechanisms of other packages alone", remedy
     families = {f"{one.split('/')[0]}/*" for one in known if "/" in one}
     guess = did_you_mean(name, families if is_glob(name) else [*known])
+    # Neither misspelt nor of a known family: perhaps its package is missing.
     if not guess and f"{name.split('/', maxsplit=1)[0]}/*" not in families:
         guess = ", is its package installed?"
     return "matches no mechanism", guess

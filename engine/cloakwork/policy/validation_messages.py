@@ -32,6 +32,7 @@ def translate_errors(error: ValidationError, content: Mapping[str, Any]) -> list
     results = []
     for item in error.errors(include_url=False):
         steps = _without_tags(item["loc"])
+        # A refused value was reported when it was read.
         if not isinstance(value_at(content, steps), RefusedValue) and not _is_repeated_by_pydantic(
             item
         ):
@@ -48,10 +49,9 @@ def _is_repeated_by_pydantic(item: Any) -> bool:
 
 
 def _without_tags(loc: tuple[Step, ...]) -> Steps:
-    """The path in the document: without the tag of a union of guarantees, without pydantic's mark
-    for keys.
-    """
+    """The document's path: without the tag of a union and without pydantic's mark for keys."""
     steps = loc[:-1] if loc and loc[-1] == "[key]" else loc
+    # pydantic names the kind of a guarantee after its index, where the document has no step.
     return (
         steps[:3] + steps[4:] if steps[:2] == ("spec", "guarantees") and len(steps) > 3 else steps
     )
@@ -79,6 +79,7 @@ def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) 
             finding = _from_validator(steps, value, str(ctx["error"]))
         case _:
             empty = value in ("", [], {})
+            # pydantic names the one bound that was passed; the whole range says more.
             said = _allowed(steps, content) if kind in _LIMITS else None
             finding = ShapeError(
                 steps,
@@ -88,9 +89,8 @@ def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) 
 
 
 def _allowed(steps: Steps, content: Mapping[str, Any]) -> str | None:
-    """The whole range of numbers or durations that may stand at a path; None where no field has
-    one.
-    """
+    """The whole range of numbers or durations that may stand at a path; None without one."""
+    # Members of a list have no limits of their own: those of the field that holds it count.
     named = [place for place, step in enumerate(steps) if isinstance(step, str)]
     path = steps[: named[-1] + 1] if named else steps
     for model in models_at(path[:-1], content):
@@ -133,7 +133,6 @@ _LIMITS: Final = ("greater_than_equal", "greater_than", "less_than", "less_than_
 
 
 def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
-    """What a value should have been."""
     kind, ctx = item["type"], item.get("ctx", {})
     special = _specific_message(kind, ctx, steps)
     if special is not None:
@@ -201,6 +200,7 @@ def _unknown_key(steps: Steps, content: Any) -> ShapeError:
     known = [field.alias or name for model in models for name, field in model.model_fields.items()]
     if any("epsilon" in model.model_fields for model in models):
         known.append("guessing_advantage")
+    # A name with a colon straight under spec is most likely an attribute's, such as case:age.
     is_attribute = len(steps) == 2 and steps[0] == "spec" and ":" in str(steps[1])
     hint = "attributes belong under spec.attributes" if is_attribute else None
     return ShapeError(
@@ -222,9 +222,7 @@ def _not_a_choice(steps: Steps, value: Any, choices: list[str]) -> ShapeError:
 
 
 def _from_validator(steps: Steps, value: Any, message: str) -> ShapeError:
-    """A validator of ours spoke; where its sentence begins with a key of the value, point at that
-    key.
-    """
+    """A validator of ours spoke; a key at the start of its sentence says where the fault is."""
     first = message.split(" ", 1)[0]
     if isinstance(value, dict) and first in value:
         given, says_must = value[first], message.split(" ")[1:2] == ["must"]
@@ -245,6 +243,7 @@ def models_at(steps: Steps, content: Any) -> list[type[BaseModel]]:
     one.
     """
     models: list[type[BaseModel]] = [Policy]
+    # A step that is no field, such as a name or an index, stays with the same models.
     for step in steps:
         fields = [
             field
