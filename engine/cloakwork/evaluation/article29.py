@@ -44,6 +44,7 @@ def article_29(attacked: AttackedLogs) -> Iterator[Attack]:
     """
     control = [] if attacked.control is None else [attacked.control]
     logs = [attacked.source, attacked.source, *control]
+    # Before the release, the link from a case to itself is certain.
     tables = case_tables(logs, attacked.of_cases, attacked.of_events)
 
     def itself(case: int) -> Floats:
@@ -51,6 +52,7 @@ def article_29(attacked: AttackedLogs) -> Iterator[Attack]:
 
     both = [ReleaseAttacked(tables[0], tables[1], itself, *tables[2:])]
     if attacked.released is not None:
+        # Tables are made anew: only attributes that kept their values compare with a release.
         in_both = attacked.in_both
         links = attacked.links()
         tables = case_tables([attacked.source, attacked.released, *control], *in_both)
@@ -100,6 +102,7 @@ def _results(
         [each.singling_out(len(targets), attacked.seed) for each in both],
     )
     source = both[0].source
+    # Linkability needs two halves that do not follow from each other: the flow, and the rest.
     rest = [name for name in source.names if name not in _FLOW]
     secrets = sorted(source.attributes) or ["last activity"]
     linked, inferred = [], []
@@ -116,6 +119,7 @@ def _results(
         yield result("linkability", words, linked)
     nothing = Tries([], [])
     for secret in secrets:
+        # A secret that the release does not hold is never inferred: no tries, and so no share.
         tried = [found.get(secret, nothing) for found in inferred]
         yield result(f"inference/{secret}", f"all of a case but: {secret}", tried)
 
@@ -147,6 +151,7 @@ class CaseTable:
         """
         apart = {}
         for place, name in enumerate(self.numeric):
+            # A missing number is as far away as can be, from another missing one, too.
             away = np.abs(self.numbers[:, place] - table.numbers[row, place])
             apart[name] = np.nan_to_num(away, copy=False, nan=1.0)
         for place, name in enumerate(self.categorical):
@@ -180,6 +185,7 @@ def case_tables(
             numbers[name] = [_floats(column.cast(pl.Float64).to_numpy()) for column in columns]
         else:
             categories[name] = codes_together(columns)
+    # Scaled over all tables at once, so that distances between two tables have one unit.
     scaled = {name: _scaled(columns) for name, columns in numbers.items()}
     return [
         CaseTable(
@@ -263,12 +269,14 @@ class ReleaseAttacked:
             return linked, inferred
         tries = [linked, *inferred.values()] if halves else list(inferred.values())
         for target in targets.tolist():
+            # Without a control group, the control leaves out the target's likeliest case.
             posterior = self.posterior(target) if self.others is None else None
             own = None if posterior is None else int(np.argmax(posterior))
             found = self._found(self.source, target, halves, secrets, own)
             for each, (with_own, without) in zip(tries, found, strict=True):
                 each.attack.append(with_own)
                 if posterior is not None:
+                    # Where that case is not the target's own, leaving it out changes nothing.
                     chance = float(posterior[own])
                     each.control.append(chance * without + (1 - chance) * with_own)
         if self.others is not None:
@@ -286,13 +294,12 @@ class ReleaseAttacked:
         secrets: Sequence[str],
         own: int | None,
     ) -> Iterator[tuple[float, float]]:
-        """The chance of success of each guess about a row, with all released cases and without
-        one of them, ``own``.
-        """
+        """The chance of success of each guess, with all released cases and without ``own``."""
         apart = self.released.distances(table, row)
         if halves:
             sums = [np.sum([apart[name] for name in names], axis=0) for names in halves]
             yield _with_and_without(_in_common, sums, own)
+        # Gower's distance by all columns; for each secret its own column is taken off again.
         every = np.sum(list(apart.values()), axis=0) if secrets else np.zeros(0)
         for secret in secrets:
             guessed = partial(self._guessed, table, row, secret)
@@ -313,6 +320,7 @@ class ReleaseAttacked:
             return float(same.mean())
         place = self.source.numeric.index(secret)
         true, guesses = table.numbers[row, place], self.released.numbers[cases, place]
+        # A missing number is guessed by a missing one alone.
         if np.isnan(true):
             return float(np.isnan(guesses).mean())
         return float((np.abs(guesses - true) <= TOLERANCE * np.abs(true)).mean())
@@ -348,6 +356,7 @@ class ReleaseAttacked:
         known = [column[~np.isnan(column)] for column in released.numbers.T]
         middles = [float(np.median(column)) if len(column) else np.nan for column in known]
         seen: set[tuple[object, ...]] = set()
+        # A draw may hold of several cases or come twice, so there are more tries than predicates.
         for _ in range(20 * number):
             if len(seen) == number:
                 return
@@ -355,6 +364,7 @@ class ReleaseAttacked:
             size = min(COLUMNS_OF_A_PREDICATE, columns)
             chosen = sorted(draws.choice(columns, size, replace=False).tolist())
             predicate = _predicate(released, record, chosen, middles)
+            # The same columns with the same values are one predicate, whichever record they are of.
             values = np.concatenate([released.numbers[record], released.categories[record]])
             key = (*chosen, *values[chosen].tolist())
             if predicate(released).sum() == 1 and key not in seen:
@@ -375,10 +385,12 @@ def _with_and_without(
     """The success with the nearest cases by each of the distances, and without one case."""
     found = [_nearest(each) for each in apart]
     with_own = success(found)
+    # Only where the case is among the nearest does its absence change the guess.
     if own is None or not any(own in each for each in found):
         return with_own, with_own
     if len(apart[0]) == 1:
         return with_own, 0.0
+    # Changed in place: nobody reads these distances afterwards.
     for each in apart:
         each[own] = np.inf
     return with_own, success([_nearest(each) for each in apart])

@@ -89,6 +89,7 @@ class AttackedLogs:
         """A log of such cases, and which of them are looked for."""
         if self.control is not None:
             return self.control, np.arange(min(len(self.targets), self.control.cases))
+        # Without times nothing can be moved, so the log's own cases stand in.
         if self.source.times is None:
             return self.source, self.targets
         return at_other_times(self.source, self.seed), self.targets
@@ -126,9 +127,11 @@ class AttackedLogs:
         self.reporter("comparing log and release")
         plan = opened.plan
         links = Links(self.source, released, self.seed)
+        # Values that cases keep tell links apart, beside sequences and times.
         if kept := kept_attributes(self.source.log, released.log, plan):
             before, after = code_attributes([self.source, released], kept, ())
             links.kept_values = (before.cases, after.cases)
+        # A plan tells how times were moved; without one, ``fit`` estimates it from both logs.
         if plan is not None:
             links.scales = scales_of(plan)
             if links.scales is not None:

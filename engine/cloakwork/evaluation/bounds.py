@@ -52,6 +52,7 @@ def excess(attack: Sequence[float], control: Sequence[float]) -> Share:
     rate, error = wilson(float(np.mean(attack)), len(attack))
     base, base_error = wilson(float(np.mean(control)), len(control))
     value = (rate - base) / (1 - base)
+    # Each rate's error times the derivative of the value by that rate (delta method).
     apart = math.hypot(error / (1 - base), base_error * (rate - 1) / (1 - base) ** 2)
     return Share(
         share=_within_0_and_1(value),
@@ -107,6 +108,7 @@ class JudgedScores:
         of_others = below.sum(axis=1) - (~self.member).sum(axis=1) * found
         summed = of_members / len(inside) + of_others / len(outside)
         releases = len(self.scores)
+        # Between clusters, with n / (n - 1) as for the variance of any sample (Obuchowski 1997).
         variance = releases / max(1, releases - 1) * float(np.square(summed).sum())
         apart = NORMAL_95 * math.sqrt(variance)
         return Share(
@@ -118,6 +120,7 @@ class JudgedScores:
     def threshold(self, at_most: float) -> float:
         """The least score above which at most the share ``at_most`` of the others lies."""
         outside = np.sort(self.scores[~self.member])[::-1]
+        # Scores above the one at this place are at most that share of the others.
         return float(outside[min(int(at_most * len(outside)), len(outside) - 1)])
 
     def rates(self, threshold: float, normal: float = NORMAL_95) -> tuple[Share, Share]:
@@ -166,5 +169,6 @@ def _rate(above: Bools, counted: Bools, normal: float) -> Share:
     variance = releases / max(1, releases - 1) * squares / number**2
     effective = float(releases)
     if variance > 0:
+        # As many independent scores as give a binomial share this variance.
         effective = min(float(number), max(effective, share * (1 - share) / variance))
     return _bounded(share, *wilson(share, effective, normal))

@@ -87,6 +87,7 @@ class CodedLog:
         """How often each variant has each activity: int64, shape (variants, activities)."""
         counts = np.zeros((len(self.sequences), len(self.alphabet)), np.int64)
         for row, sequence in enumerate(self.sequences):
+            # ``add.at`` counts each occurrence; plain indexing would count an activity once.
             np.add.at(counts[row], list(sequence), 1)
         return counts
 
@@ -130,6 +131,7 @@ class CodedLog:
         """
         found = np.zeros(len(self.sequences), np.bool_)
         for variant in np.flatnonzero(among):
+            # An iterator is used up as it is searched: each activity is sought behind the last one.
             rest = iter(self.sequences[variant])
             found[variant] = all(activity in rest for activity in known)
         return found
@@ -143,6 +145,7 @@ def code_logs(*logs: EventLog) -> tuple[CodedLog, ...]:
     if any(log.events.height == 0 for log in kept):
         raise LogError("log", "has no events, so there is nothing to attack")
     named = []
+    # A missing activity is an empty label, so that every event has a code.
     for log in kept:
         labels = log.events[ACTIVITY].cast(pl.String).fill_null("")
         named.append(replace(log, events=log.events.with_columns(labels.alias(ACTIVITY))))
@@ -179,6 +182,7 @@ def _code_log(
     """``labelled``: the log with a text for each activity, the codes of which are ``codes``."""
     found = variants_of(labelled)
     code_of = {label: code for code, label in enumerate(alphabet)}
+    # From the log's own alphabet to the shared one.
     shared = np.array([code_of[label] for label in found.alphabet], np.int64)
     return CodedLog(
         log=log,
@@ -199,6 +203,7 @@ def _filled_times(log: EventLog) -> Ints | None:
     if times.null_count() == len(times):
         return None
     if times.null_count():
+        # By the event before, else by the one behind it, else by the earliest time of the log.
         value = pl.col("time")
         filled = value.forward_fill().over("case").fill_null(value.backward_fill().over("case"))
         table = pl.DataFrame({"case": log.case_of, "time": times})
@@ -215,6 +220,7 @@ def at_other_times(log: CodedLog, seed: int) -> CodedLog:
     first, span = int(log.starts.min()), int(np.ptp(log.starts)) + 1
     unit = 7 * DAY if span >= 56 * DAY else max(1, span // 8)
     number = max(2, -(-span // unit))
+    # Shifts of 1 to number - 1 units around a ring: no case keeps its start.
     moved = log.starts - first + unit * draws.integers(1, number, log.cases)
     starts = first + moved % (number * unit)
     # Each step takes another time; then each case begins at its new start.
@@ -293,6 +299,7 @@ def same_values(before: pl.Series, after: pl.Series) -> bool:
     """Whether the released values are those of the source, not others in their place."""
     known = set(before.cast(pl.String).drop_nulls().unique())
     found = after.cast(pl.String).drop_nulls().unique()
+    # A few values may coincide by chance, so more than half must be known ones.
     return not len(found) or sum(value in known for value in found) > len(found) / 2
 
 
@@ -313,6 +320,7 @@ def kept_attributes(
         if treated is not None:
             is_kept = treated.treatment == "keep" and same_values(old, new)
         else:
+            # Without a plan: the same values, each as often, whatever the order of cases.
             is_kept = old.sort().equals(new.sort())
         if is_kept:
             kept.append(name)

@@ -124,6 +124,7 @@ def compare_settings(
     # Sweeps change what is guaranteed, never which kinds of guarantees there are.
     kind = source_kind(policies)
     facts = None if kind == "log" else stand_in_facts(policies, profile, cases)
+    # Recorded before the log is opened, so that no look at it goes unnoted.
     ledger.record_event("compared", dataset, _event(policies, settings, kind))
     opened = None if kind == "stand-in" else _opened(log, policies, columns, reporter)
     trial = _Trial(
@@ -143,6 +144,7 @@ def compare_settings(
             f"Cases of window {window} are drawn by invented starts: how many there are, and "
             "which, says nothing of the log's own window."
         )
+    # Of what a stand-in assumes, only what is about times went into this log.
     if kind == "log-with-invented-times":
         assumed = [line for line in assumed if "window" in line or "longest_gap" in line]
     return Comparison(
@@ -177,6 +179,7 @@ def _sweeps(given: Sweeps) -> list[Sweep]:
 def source_kind(policies: Sequence[Policy]) -> SourceKind:
     """What may be looked at before choosing between ``policies``."""
     noised = [goal for policy in policies for goal in policy.goals() if goal.price() is not None]
+    # A guarantee without a price is counted on the release: raw data may be looked at.
     if not noised:
         return "log"
     given = all(goal.takes_columns_as_known() for goal in noised)
@@ -271,6 +274,7 @@ def with_invented_times(
     own = [name for name in named if name != TIMESTAMP]
     if len(own) > 1:
         raise LogError("log", f"'{own[0]}' and '{own[1]}' are both times by these policies")
+    # The policies' own time column decides the order that the invented times follow.
     if own and isinstance(log.events.schema[own[0]], pl.Datetime):
         times = values_of(log.events, own[0]).cast(TIME_TYPE).alias(TIMESTAMP)
         ordered = log.events.with_columns(times)
@@ -315,13 +319,14 @@ class _Trial:
             return row
         try:
             return row.model_copy(update=self._found(policy))
+        # A fault of the ledger is no property of a setting: the whole comparison stops.
         except LedgerError:
             raise
         except CloakworkError as error:
             return row.model_copy(update={"refused": _refusal(error)})
 
     def _found(self, policy: Policy) -> dict[str, Any]:
-        """What there is to say of a policy that can be met."""
+        # A profile serves only the policies that name one.
         paid_for = self.profile if policy.spec.profile is not None else None
         plan = tried = make_plan(
             policy,
@@ -329,6 +334,7 @@ class _Trial:
             window=self.window,
         )
         searches = any(step.mechanism == _SEARCHING for step in plan.steps)
+        # A search on an invented log is cut short; bounds and costs are those of the full plan.
         if self.source.kind == "stand-in" and searches:
             tried = make_plan(
                 _searching_briefly(policy),
@@ -422,6 +428,7 @@ class RunFigures(Observer):
             distances = [each.distance for each in found.attributes]
             self.attributes = float(np.mean(distances)) if distances else None
         times = self._times
+        # No figure of the whole log: durations by the step that rewrote times alone.
         if self.durations is None and times is not None and times.duration_source_mean:
             self.durations = (times.duration_distance or 0.0) / times.duration_source_mean
 
@@ -478,6 +485,7 @@ def in_few_words(guarantee: Guarantee) -> str:
     numbers = []
     for name in guarantee.stricter_if:
         value = getattr(guarantee, name, None)
+        # Values that say nothing are left out: delta 0, and C 1.
         if value is None or (name, value) in (("delta", 0.0), ("C", 1.0)):
             continue
         shown = format_duration(value) if name == "shift" else f"{value:g}"

@@ -100,6 +100,7 @@ def absolute_log_difference(source: Histogram, release: Histogram) -> int:
     left = Counter(source) - Counter(release)
     right = Counter(release) - Counter(source)
     surplus = left.total() - right.total()
+    # Empty variants fill the smaller log up: matched with one, a case costs its length.
     if surplus > 0:
         right[()] = surplus
     elif surplus < 0:
@@ -138,9 +139,7 @@ def _transport_cost(
     demand: Floats,
     costs: Floats,
 ) -> float:
-    """The least cost of moving ``supply`` to ``demand``, both of one sum: the exact optimum, by the
-    network simplex.
-    """
+    """The least cost of moving ``supply`` to ``demand``, of one sum: exact, by network simplex."""
     # Else torch loads, where it is installed.
     os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
     from ot import emd2
@@ -152,6 +151,7 @@ def _transport_cost(
         numItermax=_ITERATIONS,
         log=True,
     )
+    # The solver only warns where it gives up, and its answer is then no optimum.
     if report["warning"]:
         raise MechanismError(
             "audit/utility", f"the earth mover's distance was not found: {report['warning']}"
@@ -186,9 +186,7 @@ def dfg_frequency_distance(source: Histogram, release: Histogram) -> float | Non
 
 
 def _counts_of_relations(source: Histogram, release: Histogram) -> tuple[Ints, Ints]:
-    """The counts of every relation that occurs in either log, in one order: twice int64, shape
-    (relations,).
-    """
+    """Counts of every relation of either log, in one order: twice int64, shape (relations,)."""
     left, right = directly_follows(source), directly_follows(release)
     pairs = left.keys() | right.keys()
     return (
@@ -239,6 +237,7 @@ def flow_graph(
         key=lambda step: [(label is None, label or "") for label in step],
     )
     counts = [np.array([side[step] for step in steps], np.int64) for side in counted]
+    # By shares, so that the larger log does not decide alone.
     shares = [side / max(1, side.sum()) for side in counts]
     chosen = np.lexsort((np.arange(len(steps)), -(shares[0] + shares[1])))[:most]
     shown = [steps[row] for row in chosen.tolist()]
@@ -264,6 +263,7 @@ def _steps_of(variants: Histogram) -> Counter[Step]:
     """How often cases that follow the variants take each step."""
     counts: Counter[Step] = Counter()
     for variant, cases in variants.items():
+        # None at both ends stands for where a case begins and where it ends.
         for step in pairwise((None, *variant, None)):
             counts[step] += cases
     return counts
@@ -280,6 +280,7 @@ def _median_hours(log: EventLog, steps: Sequence[Step]) -> dict[Step, float]:
     labels = log.events[ACTIVITY].cast(pl.String)
     hours = log.events[TIMESTAMP].dt.timestamp("us").diff().cast(pl.Float64) / _HOUR
     gaps = pl.DataFrame({"first": labels.shift(), "second": labels, "hours": hours})
+    # The gap before a case's first event leads to another case, and does not count.
     same_case: Bools = np.diff(log.case_of, prepend=-1) == 0
     inside = gaps.filter(pl.Series(same_case)).drop_nulls()
     shown = pl.DataFrame(steps, schema={"first": pl.String, "second": pl.String}, orient="row")

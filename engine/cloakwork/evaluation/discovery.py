@@ -62,6 +62,7 @@ def evaluate_discovery(
     except ImportError as error:
         raise MechanismError(NAME, _MISSING) from error
 
+    # The model is made of the release and tried on the source, never the other way round.
     options = {"noise_threshold": NOISE, "multiprocessing": False}
     tree = miner.apply(
         _as_pm4py(release),
@@ -110,6 +111,7 @@ def evaluate_in_subprocess(
     if find_spec("pm4py") is None:
         raise MechanismError(NAME, _MISSING)
     sides = [_as_rows(source), _as_rows(release)]
+    # -P keeps the working folder off the child's path; it gets the path of this process.
     paths = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
         child = subprocess.run(  # noqa: S603 - our own module, without a shell
@@ -119,9 +121,11 @@ def evaluate_in_subprocess(
             env=paths,
             check=False,
         )
+        # Libraries may print as well: the answer is the last line.
         answer = json.loads(child.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError) as error:
         raise MechanismError(NAME, "the process that mines the model failed") from error
+    # A text is the reason why there are no figures.
     if isinstance(answer, str):
         raise MechanismError(NAME, answer.removeprefix(f"{NAME}: "))
     return Discovery.model_validate(answer)
@@ -133,9 +137,7 @@ def _as_rows(log: Mapping[tuple[str, ...], int]) -> list[list[str | int]]:
 
 
 def _as_pm4py(log: Mapping[tuple[str, ...], int]) -> Any:
-    """The log as pm4py's own object; cases of one variant are one trace that stands there several
-    times.
-    """
+    """The log as pm4py's own object; cases of one variant are one trace, several times."""
     from pm4py.objects.log.obj import Event, EventLog, Trace
 
     traces = EventLog()
@@ -161,6 +163,7 @@ def _end_process_after(seconds: float) -> None:
     """End this process when the time is over, even if whoever asked is gone by then."""
 
     def end() -> None:
+        # Neither buffers nor the main thread, which may be busy for hours, hold these two up.
         os.write(1, json.dumps(f"not ended after {seconds:g} s").encode())
         os._exit(1)
 

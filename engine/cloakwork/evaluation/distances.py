@@ -77,6 +77,7 @@ def wasserstein(
     )
     order = np.lexsort((values, group))
     group, values, weights = group[order], values[order], weights[order]
+    # Behind the last value of a group comes another group, so no area lies there.
     same = group[1:] == group[:-1]
     difference = np.abs(_sums_within(weights, group)[:-1])
     # Sums of floats that are 0 in truth; a real difference is at least 1 over both sizes' product.
@@ -114,6 +115,7 @@ def kolmogorov_smirnov(source: Floats, release: Floats) -> float | None:
     """
     if not (len(source) and len(release)):
         return None
+    # Both functions change at values only, so their largest difference is at one of them.
     places = np.concatenate([source, release])
     shares = [
         np.searchsorted(np.sort(side), places, side="right") / len(side)
@@ -138,6 +140,7 @@ def round_edges(least: float, most: float) -> Floats:
     span = most - least
     if not span > 0:
         return np.array([least, least + 1.0])
+    # The narrowest round width that needs at most 20 bins.
     power = 10.0 ** np.floor(np.log10(span / 20))
     widths = power * np.array([1, 2, 2.5, 5, 10, 20])
     # One bin more than span / width may be needed, where the least value lies inside a bin.
@@ -191,6 +194,7 @@ class CodedAttribute:
 
 def _first_of_cases(codes: Ints, log: EventLog) -> Ints:
     known = np.flatnonzero(codes != MISSING)
+    # ``return_index`` gives the first known row of each case.
     cases, first = np.unique(log.case_of[known], return_index=True)
     found = np.full(log.cases.height, MISSING, np.int64)
     found[cases] = codes[known[first]]
@@ -215,6 +219,7 @@ def coded(
     if all(name not in table.columns for table in tables):
         return f"'{name}' is in neither log"
     before, after = (_values(table, name) for table in tables)
+    # Text counts as numbers only where a range, or the other log, says that it holds some.
     if declared is not None or {_kind(before), _kind(after)} == {"text", "numbers"}:
         before, after = _as_numbers(before), _as_numbers(after)
     kinds = {_kind(values) for values in (before, after)} - {"none"}
@@ -264,6 +269,7 @@ def _numbers(values: pl.Series) -> Floats:
 def _texts(values: pl.Series) -> pl.Series:
     if not values.dtype.is_nested():
         return values.cast(pl.String)
+    # Nested values have no text of their own; their Python form tells them apart.
     plain = [
         value.to_list() if isinstance(value, pl.Series) else value for value in values.to_list()
     ]

@@ -82,6 +82,7 @@ class OneOf:
 
     def holds(self, outcomes: Outcomes) -> Bools:
         """See ``OutcomeSet``."""
+        # ``isin`` compares no objects such as tuples, so these are looked up one by one.
         if outcomes.dtype != object:
             return np.isin(outcomes, np.array(sorted(self.members)))
         found = np.empty(len(outcomes), bool)
@@ -191,11 +192,13 @@ def _epsilon_bound(
     from scipy.stats import beta
 
     likelier, other = hits
+    # Clopper-Pearson bounds are quantiles of beta distributions (Clopper and Pearson 1934).
     p_low, q_high = 0.0, 1.0
     if likelier > 0:
         p_low = float(beta.ppf(error / 2, likelier, counted - likelier + 1))
     if other < counted:
         q_high = float(beta.ppf(1 - error / 2, other + 1, counted - other))
+    # An event no likelier than delta allows shows nothing.
     if p_low <= delta:
         return -math.inf
     return math.log((p_low - delta) / q_high)
@@ -217,6 +220,7 @@ def half_lines(a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
     """
     both = np.concatenate([a, b])
     bounds = np.unique(both)
+    # Quantiles of both sides put the bounds where outcomes lie.
     if len(bounds) > 200:
         bounds = np.unique(np.quantile(both, np.linspace(0, 1, 200), method="nearest"))
     candidates = [HalfLine(bound, upper) for bound in map(float, bounds) for upper in (True, False)]
@@ -237,6 +241,7 @@ def ratio_sets(a: Outcomes, b: Outcomes) -> list[OutcomeSet]:
 
     def likelihood_ratio(counted: tuple[Any, int]) -> float:
         value, count_a = counted
+        # Half a hit more on each side keeps the ratio finite.
         return float((count_a + 0.5) / (counts_b.get(value, 0) + 0.5))
 
     ranked = sorted(_most_frequent(a), key=likelihood_ratio, reverse=True)
@@ -256,9 +261,7 @@ def _most_promising(
     a: Outcomes,
     b: Outcomes,
 ) -> list[OutcomeSet]:
-    """The candidates whose bound promises most on these runs, were each side counted four times as
-    often.
-    """
+    """The candidates whose bound promises most on these runs, each counted four times."""
 
     def expected_bound(event: OutcomeSet) -> float:
         p = 4 * int(event.holds(a).sum())
@@ -273,6 +276,7 @@ def _as_outcomes(values: Outcomes | Sequence[Hashable]) -> Outcomes:
     """Numbers as they are; anything else as an array of objects, one an outcome."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return values
+    # Filled one by one, as numpy makes a table of tuples of one length.
     boxed = np.empty(len(values), dtype=object)
     for i, value in enumerate(values):
         boxed[i] = tuple(value) if isinstance(value, np.ndarray | list) else value

@@ -47,6 +47,7 @@ class BestFit(NamedTuple):
         """The probability that a guess among them is right; ``posterior``: shape (cases,)."""
         if self.cases is not None:
             return float(posterior[self.cases].mean())
+        # The probability of all these variants, spread evenly over their cases: one is guessed.
         of_variant = np.bincount(log.variant, posterior, len(log.sizes))
         return float(of_variant[self.variants].sum() / self.size(log))
 
@@ -79,6 +80,7 @@ class Target:
 
     def points(self, number: int) -> Ints:
         """The positions of ``number`` events at random, or of all, in order."""
+        # Seeded by the case, so that log and release are searched with the same knowledge.
         draws = np.random.default_rng([self.seed, self.case, number])
         return np.sort(draws.permutation(len(self.sequence))[:number])
 
@@ -146,6 +148,7 @@ def who_is_found(attacked: AttackedLogs) -> Iterator[Attack]:
             chosen = attacked.drawn_cases(released)
             attacked.reporter("looking for cases in the release itself")
             sizes_after = _own_sizes(released, chosen, kinds, theirs, attacked.seed)
+    # A census, without bounds: every case is a target, and nothing that is known was drawn.
     whole = len(attacked.targets) == source.cases
     for kind in kinds:
         census = whole and not kind.sampled
@@ -178,9 +181,7 @@ def _own_sizes(
     attributes: CodedAttributes,
     seed: int,
 ) -> dict[str, Ints]:
-    """For each kind that can be known in the log, how many of its cases fit what is known of each
-    target.
-    """
+    """For each kind that can be known, how many cases fit what is known of each target."""
     searched = Searched.itself(log, attributes)
     targets = [Target(log, case, seed, attributes) for case in chosen.tolist()]
     known = _names_known(attributes, times=log.times is not None)
@@ -226,6 +227,7 @@ def _found_after(
     noise_is_known = links.rehearse is not None
     chances = _chances(attacked, kinds, attacked.source, links, attacked.targets)
     found = {name: share_of(each, census=False) for name, each in chances.items()}
+    # Rewritten cases, by known noise or without times: the links tell all without a control.
     if not attacked.is_made_up and (noise_is_known or not links.has_times):
         return found
     attacked.reporter("looking for stand-ins in the release")
@@ -329,8 +331,10 @@ def _events(number: int, *, ordered: bool = False) -> Fits:
     def fits(target: Target, searched: Searched) -> BestFit:
         known = [target.sequence[place] for place in target.points(number)]
         log = searched.log
+        # Of the known events how many each variant has, repeated ones as often as known.
         activities, times = np.unique(known, return_counts=True)
         score = np.minimum(log.counts[:, activities], times).sum(axis=1)
+        # Among variants that have all of them, order breaks the tie.
         if ordered:
             score = score + log.contains_in_order(known, score == len(known))
         return BestFit(variants=_highest(score))
@@ -341,6 +345,7 @@ def _events(number: int, *, ordered: bool = False) -> Fits:
 def _prefix(target: Target, searched: Searched) -> BestFit:
     known = target.sequence[:3]
     agree = searched.log.beginnings[:, : len(known)] == np.array(known)
+    # Behind the first difference the product stays 0, so the sum is how many agree.
     return BestFit(variants=_highest(np.cumprod(agree, axis=1).sum(axis=1)))
 
 
@@ -391,6 +396,7 @@ def _with_gaps(target: Target, searched: Searched) -> BestFit:
 
 
 def _with_times(target: Target, searched: Searched) -> BestFit:
+    # In a release, the links' posterior is what all times together tell.
     if searched.posterior is not None:
         return BestFit(cases=_highest(searched.posterior))
     return _by_times(target, searched, lambda moved: moved.apart)
@@ -421,6 +427,7 @@ def _event_values(target: Target, searched: Searched) -> BestFit:
     place = int(target.points(1)[0])
     known = target.attributes.events[int(target.log.offsets[target.case]) + place]
     rows, cases, begins = searched.log.occurrences[target.sequence[place]]
+    # No case has the activity, so all fit alike, and the guess is at random.
     if not len(rows):
         return BestFit(cases=np.arange(searched.log.cases))
     equal = (searched.attributes.events[rows] == known).sum(axis=1)
@@ -429,6 +436,7 @@ def _event_values(target: Target, searched: Searched) -> BestFit:
 
 def away_from(values: Ints, known: int, resolution: int) -> Ints:
     """How far values lie from the interval of a known one, in microseconds."""
+    # A known time is anywhere in its unit, such as its hour: in there nothing is away.
     first = known // resolution * resolution
     return np.asarray(np.maximum(np.maximum(first - values, values - first - resolution + 1), 0))
 
@@ -450,6 +458,7 @@ def least_away(log: CodedLog, known: dict[int, list[int]]) -> Ints:
                 away = away_from(log.clock[rows], time, HOUR)
                 of_case[cases] = np.minimum.reduceat(away, begins)
             total += of_case
+    # With one known time an activity, the nearest event is the match already.
     if all(len(times) == 1 for times in known.values()):
         return total
     # In full first the nearest, then all that may be nearer than the nearest of these.
@@ -486,11 +495,13 @@ def _matched(
         # The least for the known events so far, when none of them is a later event than this one.
         least, nothing = np.zeros(len(clock), np.int64), 0
         for time in sorted(times):
+            # Rolled, each event sees the least at the event before; a case's first one sees none.
             earlier = np.roll(least, 1)
             earlier[begins] = nothing
             nothing += FARTHEST
             taken = _least_so_far(earlier + away_from(clock, time, HOUR), segment)
             least = np.minimum(taken, least + FARTHEST)
+        # A case without the activity leaves all its known events unmatched.
         of_case = np.full(log.cases, nothing)
         ends = np.append(begins[1:], len(clock))[: len(begins)] - 1
         of_case[case[begins]] = least[ends]

@@ -61,6 +61,7 @@ class _Both:
         codes, labels = joint_codes(source.events[ACTIVITY], release.events[ACTIVITY])
         self.labels = len(labels)
         self.codes = np.concatenate(codes)
+        # Cases of the release are numbered behind those of the source, so that none is both.
         self.case = np.concatenate([source.case_of, release.case_of + source.cases.height])
         begins = np.flatnonzero(np.diff(self.case, prepend=-1))
         sizes = np.diff(np.append(begins, len(self.case)))
@@ -78,8 +79,10 @@ class _Both:
         context = self.codes
         found = [np.zeros_like(self.codes), context]
         for back in range(1, LONGEST_CONTEXT):
+            # Where a case has no event so far back, one more symbol says so.
             before = np.where(self.place >= back, np.roll(self.codes, back), self.labels)
             pairs = context * (self.labels + 1) + before
+            # Numbered anew, so that numbers stay small however long the context is.
             _, context = np.unique(pairs, return_inverse=True)
             found.append(context)
         return found
@@ -97,6 +100,7 @@ def learned_from(source: EventLog, release: EventLog) -> LearnedFrom:
     both = _Both(source, release)
     if not both.held.any():
         return LearnedFrom()
+    # The source's model does without the held-out cases, on which both are tried.
     taught = {"released": both.released, "source": ~both.released & ~both.held}
     found: dict[str, float] = {}
     contexts = both.contexts()
@@ -119,6 +123,7 @@ def _guessed_next(
     """What a model of the events ``taught`` guesses to follow each of those ``tried``."""
     guesses = np.full(int(tried.sum()), -1)
     for context in contexts:
+        # From the shortest context to the longest, so that the longest known one decides.
         most = _most_frequent(context[taught], following[taught], int(context.max()) + 1)
         found = most[context[tried]]
         guesses = np.where(found >= 0, found, guesses)
@@ -148,8 +153,8 @@ def _figures_of_times(
     hours: Floats,
     taught: dict[str, Bools],
 ) -> dict[str, float]:
-    """The figures of remaining times, of events that have a time."""
     known = ~np.isnan(hours)
+    # A case ends at its latest known time, whatever the order of its events.
     latest = np.full(int(both.case.max(initial=-1)) + 1, -np.inf)
     np.maximum.at(latest, both.case[known], hours[known])
     remaining = np.where(known, latest[both.case] - hours, 0.0)
@@ -177,6 +182,7 @@ def _guessed_medians(
     for group in groups:
         counts = np.bincount(group[taught], minlength=int(group.max()) + 1)
         ordered = values[taught][np.lexsort((values[taught], group[taught]))]
+        # Where the middle value of each group lies, all values being ordered by group.
         middle = np.cumsum(counts) - counts + counts // 2
         medians = ordered[np.minimum(middle, len(ordered) - 1)]
         guesses = np.where(counts[group[tried]] > 0, medians[group[tried]], guesses)

@@ -70,6 +70,7 @@ class Scales(NamedTuple):
             gaps = np.diff(times) + noise.laplace(0, self.gap, len(times) - 1)
             first = times[0] + noise.laplace(0, self.start)
             after = np.concatenate([[first], first + np.cumsum(gaps)])
+        # Isotonic regression: in order again with the least change, in squares.
         return np.asarray(isotonic_regression(after).x)
 
 
@@ -98,6 +99,7 @@ class Moved(NamedTuple):
         """The logarithm of how likely each case is, beside times that lie anywhere in ``span``."""
         if not self.times:
             return np.zeros(len(self.apart))
+        # The Laplace density of each time, over the even one of a time anywhere in the span.
         norm = np.log(span / (2 * scales.start))
         if scales.gap is None:
             return np.asarray(self.times * norm - self.apart / scales.start)
@@ -155,6 +157,7 @@ class Links:
     sharpness: float = field(init=False, default=1.0)
 
     def __post_init__(self) -> None:
+        # Caches of this object alone, which go when it goes.
         self.aligned = cache(self._aligned)
         self._became = cache(self._find_became)
         self._edits = cache(self._find_edits)
@@ -165,10 +168,12 @@ class Links:
         # Of each sequence of the source, how many cases are there in the release, too; of each of
         # the release, how many are more than that; and how likely one that is gone is left out.
         self._row = {sequence: row for row, sequence in enumerate(self.released.sequences)}
+        # A row of -1 picks the 0 that is appended: no case of such a sequence is released.
         rows = [self._row.get(sequence, -1) for sequence in self.source.sequences]
         self._same = np.minimum(np.append(self.released.sizes, 0)[rows], self.source.sizes)
         kept = np.bincount(np.maximum(rows, 0), self._same, len(self.released.sizes))
         self._extra = self.released.sizes - kept
+        # Of cases whose sequence is gone, as many are left out as the release has fewer cases.
         lost = int((self.source.sizes - self._same).sum())
         missing = max(0, self.source.cases - self.released.cases)
         self._absent = min(1.0, missing / max(1, lost))
@@ -210,6 +215,7 @@ class Links:
         self._share_out(weights)
         absent = self._became(int(self.source.variant[case])).absent
         none = float(np.log(absent)) if absent > 0 else -np.inf
+        # Taken off before ``exp``, so that nothing overflows.
         highest = max(float(weights.max()), none)
         posterior = np.exp(weights - highest)
         return np.asarray(posterior / (float(posterior.sum()) + float(np.exp(none - highest))))
@@ -249,6 +255,7 @@ class Links:
         if self.kept_values is None:
             return 0.0
         before, after = self.kept_values
+        # An equal value makes a pair likelier the rarer it is; another one nearly rules it out.
         equal = before[source] == after[released]
         kept = np.log(_KEPT * self._rarity[released] + 1 - _KEPT)
         return np.asarray(np.where(equal, kept, np.log(1 - _KEPT)).sum(axis=1))
@@ -326,9 +333,11 @@ class Links:
         if moved > 0:
             edits = self._edits(variant)
             weights = self._extra * np.exp(-PER_EDIT * (edits - edits.min()))
+            # No released sequence has more cases than before, so what is gone is nowhere.
             if weights.sum() == 0:
                 return Became(list(found.items()), 1 - same)
             order = np.argsort(-weights, kind="stable")[:NEAREST]
+            # Sequences of hardly any weight would only cost time; the others share theirs.
             order = order[weights[order] > 1e-4 * weights.sum()]
             shares = moved * weights[order] / weights[order].sum()
             for row, share in zip(order.tolist(), shares.tolist(), strict=True):
@@ -351,8 +360,6 @@ class Links:
         return [self.candidates(int(case)) for case in chosen]
 
     def _most_likely(self, sample: Sequence[Sequence[PossibleCases]]) -> Scales:
-        """The scales under which the times of the cases in ``sample`` are most likely."""
-
         def likelihood(scales: Scales) -> float:
             total = 0.0
             for found in filter(None, sample):
@@ -388,10 +395,12 @@ class Links:
             cases = [changed.clock[changed.events_of(case)] for case in range(changed.cases)]
             moved = [scales.moved(clock, noise) for clock in cases]
             times = np.concatenate(moved).astype(np.int64)
+        # The rehearsal is attacked as the release is, but here it is known whose each case is.
         trial = Links(self.source, replace(changed, times=times), self.seed, scales)
         trial.note_origins()
         number = _SIMULATED if self.source.cases <= _MANY else _SIMULATED // 8
         chosen = noise.permutation(self.source.cases)[:number].tolist()
+        # Bisection on logarithms: the sharper the likelihood, the more is claimed.
         low, high = np.log(_SHARPNESS[0]), np.log(_SHARPNESS[1])
         for _ in range(_HALVINGS):
             trial.sharpness = float(np.exp((low + high) / 2))
@@ -415,6 +424,7 @@ class Links:
             rows, absent = self._became(variant)
             shares = np.array([*(share for _, share in rows), absent])
             drawn = int(draws.choice(len(shares), p=shares / shares.sum()))
+            # The last of the outcomes is that the case is left out.
             if drawn == len(rows):
                 continue
             row = rows[drawn][0]
@@ -424,6 +434,7 @@ class Links:
             became[case] = len(sequences)
             sequences.append(self.released.sequences[row])
             times += [kept.get(place) for place in range(len(sequences[-1]))]
+        # Where no time is known, the source stands for itself.
         if not any(time is not None for time in times):
             return self.source, np.arange(self.source.cases)
         return code_cases(sequences, times, self.source.alphabet), became
@@ -432,6 +443,7 @@ class Links:
         """By how much the best guess is claimed to be right more often than it is, where case i of
         the source became case ``became[i]`` of the release.
         """
+        # Claims depend on the sharpness, which may have changed.
         self._claims.clear()
         total = 0.0
         for case in cases:
@@ -453,6 +465,7 @@ def scales_of(plan: Plan) -> Scales | None:
     if found is None:
         return None
     noise = found[1].noise
+    # The plan counts its scales in steps of the grid.
     grid = noise.grid.step.total_seconds() / _MICROSECOND
     if noise.noised == "times":
         return Scales(noise.start_scale * grid)
@@ -479,6 +492,7 @@ def rehearsed_times(
     )
     step, engine, noise = found[0], MemoryEngine(), reproducible(seed)
     made = engine.rewrite(log, step.take(step.look(log, engine, noise), noise).rewrite)
+    # Where events came or went, times belong to no known event.
     if not np.array_equal(made.offsets, log.offsets):
         return None
     return made.events[TIMESTAMP].to_physical().to_numpy().astype(np.int64)

@@ -111,10 +111,12 @@ def membership(
     alike = np.full(units, log.cases.height)
     np.minimum.at(alike, unit, variants.counts[variants.of_case])
     sizes = alike[chosen]
+    # Taught on one half of the releases and judged on the other: no score judges itself.
     taught, judged = found.part(slice(0, runs // 2)), found.part(slice(runs // 2, runs))
     ratios = LikelihoodRatios.learned(taught, np.digitize(sizes, _GROUP_SIZES))
     scores = JudgedScores(ratios.scores(judged), judged.member)
     groups = [("all", scores)]
+    # Whoever is alone with a sequence is hardest to hide, so these are judged apart, too.
     alone = np.flatnonzero(sizes == 1)
     if 0 < len(alone) < len(chosen):
         groups.append(("alone", scores.of_targets(alone)))
@@ -177,6 +179,7 @@ def shadow_runs(
             reported = monotonic()
             left = (reported - begun) / run * (runs - run) if run else 0.0
             say(f"{run:,} of {runs:,} releases, about {left:,.0f} s left")
+        # One coin a unit: all its cases are in, or all are out.
         drawn = draws.random(int(unit.max(initial=-1)) + 1) < 0.5
         with heard_by(silent):
             released = release(log.keep_cases(np.flatnonzero(drawn[unit])))
@@ -317,9 +320,11 @@ class LikelihoodRatios:
         inside, outside = member.sum(axis=0), (~member).sum(axis=0)
         mean_inside = np.where(member, values, 0.0).sum(axis=0) / np.maximum(inside, 1)
         mean_outside = np.where(member, 0.0, values).sum(axis=0) / np.maximum(outside, 1)
+        # A target that was always in, or always out, shows no effect of its own.
         known = (inside[:, 0] > 0) & (outside[:, 0] > 0)
         effect = np.where(known[:, None], mean_inside - mean_outside, 0.0)
         residual = values - np.where(member, mean_inside, mean_outside)
+        # Two means were estimated for each target: two degrees of freedom less.
         own = np.einsum("rti,rtj->tij", residual, residual) / max(1, len(runs) - 2)
         # Both drawn towards the group's.
         covariance, expected = np.empty_like(own), np.empty_like(effect)
@@ -330,9 +335,12 @@ class LikelihoodRatios:
             covariance[alike] = weighted / (len(runs) + _RUNS_OF_GROUP)
             rows = alike & known
             expected[alike] = effect[rows].mean(axis=0) if rows.any() else 0.0
+        # Keeps the matrix invertible where a statistic never varies.
         covariance += _LEAST_VARIANCE * np.eye(values.shape[2])
+        # The variance of a difference of two means, in units of the covariance.
         error = 1 / np.maximum(inside[:, 0], 1) + 1 / np.maximum(outside[:, 0], 1)
         effect = expected + _kept(effect - expected, covariance, error, known)
+        # With one covariance for both, the log-ratio is linear (Fisher's discriminant).
         weights = np.linalg.solve(covariance, effect[:, :, None])[:, :, 0]
         middle = (values - (member - 0.5) * effect).mean(axis=0)
         return cls(middle, weights)
@@ -353,6 +361,7 @@ def _kept(
 ) -> Floats:
     """What of the differences ``apart`` chance does not explain."""
     solved = np.linalg.solve(covariance, apart[:, :, None])[:, :, 0]
+    # By chance alone, the mean of this squared distance is the number of statistics.
     distance = (apart * solved).sum(axis=1) / error
     share = np.maximum(0.0, 1 - apart.shape[1] / np.maximum(distance, 1e-12))
     return np.where(known, share, 0.0)[:, None] * apart
@@ -413,6 +422,7 @@ def epsilon_shown(
     """How large epsilon must be at ``delta``, given the members recognised at this share of false
     alarms, by bounds at 99.9 %: below 0 where nothing shows.
     """
+    # ``(p - delta) / q`` as in ``dp_audit``: p by its lower bound, q by its upper one.
     false, true = scores.rates(scores.threshold(level), NORMAL_999)
     if true.low <= delta:
         return -math.inf
@@ -517,9 +527,7 @@ def log_for(plan: Plan, log: EventLog) -> EventLog:
 
 
 def _claimed(plan: Plan) -> ClaimedBound | None:
-    """The least bound that holds for the control flow whatever else is released; else what a paper
-    claims.
-    """
+    """The least bound of the control flow, whatever else is released; else what a paper claims."""
     derived = _hiding_members(each.guarantee for each in plan.claims if each.given is None)
     published = _hiding_members(each.guarantee for each in plan.unproven)
     found = derived or published

@@ -43,6 +43,7 @@ class TimeHints(Observer):
 
     def notes(self, source: LogHandle) -> Iterator[str]:
         """A sentence for each such attribute."""
+        # A claim that takes nothing as known leaves no column of times open.
         if all(claim.given is None for claim in self.plan.claims):
             return
         found: dict[str, _Looks] = {}
@@ -137,6 +138,7 @@ def _against_times(log: EventLog, facts: Facts) -> Iterator[str]:
         return
     timed = pl.DataFrame({"case": log.case_of, "time": log.events[TIMESTAMP]}).drop_nulls()
     if facts.window is not None and "window" not in facts.measured:
+        # Compared in UTC, whatever zone the log's times are in.
         starts = timed.group_by("case").agg(pl.col("time").min())["time"]
         window = (facts.window.start.astimezone(UTC), facts.window.end.astimezone(UTC))
         outside = ~starts.dt.convert_time_zone("UTC").is_between(*window)

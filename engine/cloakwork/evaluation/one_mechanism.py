@@ -153,12 +153,11 @@ def _find_params(
     params: dict[str, Any],
     rest: dict[str, Any],
 ) -> Any:
-    """The mechanism's parameters: as given when they are complete, else those it offers for the
-    goal they describe.
-    """
+    """Its parameters as given where complete, else those it offers for the goal they describe."""
     fields = mechanism.Params.model_fields
     required = {key for key, field in fields.items() if field.is_required()}
     try:
+        # Complete parameters need no goal, nor do those of a mechanism that gives nothing.
         if not mechanism.gives or required <= params.keys():
             own = {key: value for key, value in params.items() if key in fields}
             return mechanism.Params.model_validate(own)
@@ -192,10 +191,9 @@ def _describe_goal(
 
 
 def _kind_of_goal(gives: tuple[Gives, ...], rest: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The kind of guarantee that the parameters tell, else the only one that the mechanism gives,
-    and what follows from it.
-    """
+    """The kind that the parameters tell, else the only one given, and what follows from it."""
     kinds = {each.kind for each in gives}
+    # Parameters that one kind alone has decide first; what is left goes by noise.
     if kinds == {"confidence-bound"} or {"L", "K"} <= rest.keys():
         return "confidence-bound", {}
     if "t" in rest:

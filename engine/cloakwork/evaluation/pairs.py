@@ -159,6 +159,7 @@ def audit_mechanism(
     """
     claims = _claims_to_audit(mechanism_of(name), epsilon, delta, options or {})
     audits = [(pair, claim) for claim in claims for pair in claim.pairs]
+    # Bonferroni, over all pairs of all claims.
     each = 1 - (1 - confidence) / len(audits)
     return tuple(
         audit_pair(
@@ -199,6 +200,7 @@ def _claims_to_audit(
             **claim,
             **_declared(CONTROL_FLOW_FACTS),
         )
+        # Found by trial, so that one pair lies at the very threshold.
         pairs = control_flow_pairs(least_released(prepared.runner))
         found.append(_AuditedClaim(prepared, pairs, delta))
     if _ON_WHOLE_LOGS in mechanism.gives:
@@ -246,6 +248,7 @@ def _claims_on_times(
             found.append(_AuditedClaim(prepared, pairs, 0.0))
         except MechanismError as error:
             refused.append(error)
+    # Options that only one of the two claims knows are no fault.
     if refused and not (found and options):
         raise refused[0]
     return found
@@ -270,6 +273,7 @@ def audit_pair(
     b = _collect_outcomes(pair, runner(pair.b), runs, "second")
     each = 1 - (1 - confidence) / len(pair.statistics)
     audits = []
+    # Each column of outcomes is a statistic; the one that shows most is the pair's result.
     for statistic, of_a, of_b in zip(pair.statistics, a.T, b.T, strict=True):
         result = empirical_epsilon(
             _known(of_a),
@@ -365,6 +369,7 @@ def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int 
         released = [_sequences_of(run()).count(RETURNING_SEQUENCE) for _ in range(_TRIALS)]
         return 3 * sum(2 * number >= cases for number in released) >= _TRIALS
 
+    # Doubling finds a number that is enough; halving then finds the least.
     high = 1
     while not is_released(high):
         high *= 2

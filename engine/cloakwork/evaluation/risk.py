@@ -40,6 +40,7 @@ def attack_logs(
     Nothing is linked with a release without events, and a note says so. Raises LogError for an
     ``original`` or ``control`` without events.
     """
+    # Without events in these there is no attack; an empty release only gets a note.
     for each in (original, *([] if control is None else [control])):
         if each.log.events.height == 0:
             raise LogError(each.name, "has no events, so there is nothing to attack")
@@ -69,6 +70,7 @@ def attack_logs(
         notes=[f"nothing can be linked with {name}, as it holds no events" for name in empty],
     )
     found = [row for attack in ATTACKS for row in attack(attacked)]
+    # Attacks add notes as they run, so the report is made after the last.
     released = attacked.released
     return RiskReport(
         internal=INTERNAL,
@@ -94,11 +96,13 @@ def linking_releases(attacked: AttackedLogs) -> Iterator[Attack]:
     draws = np.random.default_rng([attacked.seed, 2])
     chances = []
     attacked.reporter("linking the two releases")
+    # Which case of the first release is the target's is not known: drawn as likely as it is.
     for case in attacked.targets.tolist():
         # What is missing to 1, that a case is not released, is one more.
         likely = here.posterior(case)
         shares = np.append(likely, max(0.0, 1.0 - float(likely.sum())))
         drawn = int(draws.choice(len(shares), p=shares / shares.sum()))
+        # The target is not in the first release, so nothing leads from there to the second.
         if drawn == first.cases:
             chances.append(0.0)
             continue

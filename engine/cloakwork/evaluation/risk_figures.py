@@ -106,6 +106,7 @@ class ClaimedBound(Frozen):
         >>> round(ClaimedBound(epsilon=1.0).limit(0.01), 4)
         0.0272
         """
+        # Beyond e^700 a float overflows.
         growth = math.exp(min(self.epsilon, 700.0))
         by_alarms = growth * false_positives + self.delta
         by_misses = 1 - (1 - self.delta - false_positives) / growth

@@ -162,6 +162,7 @@ class InventedTimes:
         first = offsets[:-1][lengths > 0]
         gaps[first] = 0
         starts = self._starts(len(lengths), draw)
+        # One running sum over all cases, from which each case's beginning is taken off.
         passed = np.cumsum(gaps)
         since_first = passed - np.repeat(passed[first], lengths[lengths > 0])
         stamps = np.repeat(starts, lengths) + since_first
@@ -173,6 +174,7 @@ class InventedTimes:
         anywhere = begin + (draw.random(count) * span).astype(np.int64)
         days = anywhere // _DAY
         is_weekday = (days + _MONDAY) % 7 < 5
+        # From 8 to 17 o'clock; the others start anywhere in the window.
         office = days * _DAY + ((8 + 9 * draw.beta(2, 2, count)) * _HOUR).astype(np.int64)
         in_office = is_weekday & (draw.random(count) < 0.85)
         starts = np.where(in_office, office, anywhere)
@@ -186,7 +188,9 @@ class InventedTimes:
     ) -> Ints:
         longest = self.longest_gap.total_seconds()
         most = max(longest / 10, _SHORTEST_MEDIAN)
+        # A median for each pair of activities, evenly drawn on a logarithmic scale.
         logs = draw.uniform(np.log(_SHORTEST_MEDIAN), np.log(most), activities * activities)
+        # The first event ends no pair; what stands for it is not used.
         pairs = np.concatenate([[0], codes[:-1] * activities + codes[1:]])
         noise = _BREADTH * draw.standard_normal(len(codes))
         seconds = np.exp(logs[pairs[: len(codes)]] + noise)
@@ -218,6 +222,7 @@ class InventedAttribute:
         """A value for each event of the activities that have the attribute: of all, or of two. At
         each of them values have likelihoods of their own.
         """
+        # Half of all attributes are of every activity, the others of one or two.
         having = np.full(activities, draw.random() < 0.5)
         having[draw.integers(0, activities, 2)] = True
         return self._drawn(codes, activities, having[codes], draw)
@@ -244,6 +249,7 @@ class InventedAttribute:
         count: int,
         draw: np.random.Generator,
     ) -> Ints:
+        # Shares as 1 over the rank; each group ranks the values in an order of its own.
         shares = 1.0 / np.arange(1, len(self.values) + 1)
         edges = np.cumsum(shares / shares.sum())
         ranks = np.minimum(np.searchsorted(edges, draw.random(len(groups))), len(edges) - 1)
@@ -321,6 +327,7 @@ def stand_in_facts(
         cases=_cases(facts, profile, cases, assumed),
         shapes=_shapes(facts, profile, assumed),
         alphabet=_alphabet(facts, assumed),
+        # Where no policy names a time, nothing about times needs to be said.
         times=_times(facts, assumed if "timestamp" in roles else []),
         attributes=_attributes(policies, max_cases, assumed),
         activity_names=_names(policies, "control-flow", ACTIVITY),
@@ -336,9 +343,7 @@ def _cases(
     known: int | None,
     assumed: list[str],
 ) -> int:
-    """How many cases: as publicly known, as the profile counted, or half of what is declared at
-    most.
-    """
+    """As publicly known, as the profile counted, or half of what is declared at most."""
     if known is not None:
         return min(known, MOST_CASES)
     if profile is not None:
@@ -414,6 +419,7 @@ def _attributes(
             without_values = rule.role in _NO_VALUES or rule.treatment == "drop"
             if is_glob(name) or without_values or name in units:
                 continue
+            # A rule that tells which values there are beats one that does not, in whatever policy.
             if name not in rules or not _tells(rules[name]):
                 rules[name] = rule
     return tuple(_attribute(name, rule, assumed) for name, rule in rules.items())
@@ -465,7 +471,6 @@ def _invented_log(
     shape: ProcessShape,
     seed: int,
 ) -> EventLog:
-    """Cases of an invented process, with times and values."""
     draw = np.random.default_rng([seed, len(facts.alphabet), facts.cases])
     # The control flow: how many cases each variant has, the variants, and which each case takes.
     sizes = _variant_sizes(shape, facts.cases, draw)[:MOST_VARIANTS]
@@ -539,6 +544,7 @@ def _shares_by_rank(shape: ProcessShape, cases: int) -> Floats:
         begin, held = end, head
     tail = ranks[begin:]
     if len(tail):
+        # Falls on from the last block, but holds no more than what is left.
         falling = shares[begin - 1] * (begin / tail) ** _BEYOND
         shares[begin:] = falling * min(1.0, (1.0 - held) / max(falling.sum(), 1e-12))
     # A variant of less than one case on average is no rank of its own.
@@ -599,6 +605,7 @@ class _InventedProcess:
         """A process of a shape, invented anew."""
         branches = min(4, activities)
         successors = draw.integers(0, activities, (activities, branches))
+        # The usual successor is the next activity; after the last one comes the first.
         successors[:, 0] = (np.arange(activities) + 1) % activities
         usual = 0.45 + 0.45 * shape.concentration
         weights = np.array([usual, *((1.0 - usual) * np.array([0.55, 0.3, 0.15]))])[:branches]
@@ -612,6 +619,7 @@ class _InventedProcess:
         again = draw.integers(0, len(self.repeated), length)
         here, labels = 0, [0]
         for place in range(1, length):
+            # Between opening and end a long case only repeats its few activities.
             if self.opening <= place < length - 1:
                 labels.append(int(self.repeated[again[place]]))
                 continue

@@ -99,6 +99,7 @@ def settings_of(policies: Sequence[Policy], sweeps: Sequence[Sweep]) -> tuple[Po
     chosen: list[tuple[Policy, dict[str, Any], tuple[tuple[Sweep, Values], ...]]] = []
     used: set[str] = set()
     for policy in policies:
+        # Without defaults: just what the policy says, so that a sweep changes nothing else.
         written = policy.model_dump(
             mode="json",
             by_alias=True,
@@ -139,11 +140,13 @@ def _setting(
     for guarantee in changed["spec"]["guarantees"]:
         for sweep, value in chosen:
             if sweep.fits(guarantee):
+                # The advantage is another way to state epsilon, and only one of them may stand.
                 if sweep.field == _ADVANTAGE:
                     guarantee.pop("epsilon", None)
                 guarantee[sweep.field] = value
     if any(sweep.field in _PRICED for sweep, _ in chosen):
         changed["spec"].get("budget", {}).pop("release", None)
+    # Parsed anew, so that a setting passes every check of a policy.
     try:
         policy = parse_policy(json.dumps(changed), describe_version(base))
     except PolicyError as error:

@@ -137,12 +137,14 @@ def compare_times(before: EventLog, after: EventLog) -> TimeUtility:
     )
     error = np.abs(noised - raw)
 
+    # The first and the last known event of each case.
     begins = np.flatnonzero(np.diff(case, prepend=-1) != 0)
     ends = np.append(begins[1:], len(case)) - 1
     durations, noised_durations = (hours[ends] - hours[begins] for hours in (raw, noised))
     # In one dimension, pairing sorted values is an optimal transport (Wasserstein distance 1).
     moved_by = np.abs(np.sort(durations) - np.sort(noised_durations))
 
+    # Neighbours in the log itself, with no event without a time between them.
     is_next = (np.diff(case) == 0) & (np.diff(known) == 1)
     follows = np.flatnonzero(is_next) + 1
     gaps, noised_gaps = (hours[follows] - hours[follows - 1] for hours in (raw, noised))

@@ -172,6 +172,7 @@ class _Timed:
 
     def durations(self) -> Floats:
         """Seconds from the first to the last time of each case that has one."""
+        # Where each case begins; -1 differs from every case, so that the first one counts, too.
         begins = np.flatnonzero(np.diff(self.case, prepend=-1))
         if not len(begins):
             return np.zeros(0)
@@ -184,6 +185,7 @@ class _Timed:
         both have a time.
         """
         rows = np.flatnonzero(self.known)
+        # Neighbours in the log itself, with no event without a time between them.
         follows = (np.diff(rows) == 1) & (np.diff(self.case) == 0)
         places = np.flatnonzero(follows) + 1
         seconds = (self.stamps[places] - self.stamps[places - 1]) / _SECOND
@@ -197,6 +199,7 @@ def week_slots(stamps: Ints, days_from: datetime | None) -> Ints:
     if days_from is None:
         return np.asarray((stamps // _HOUR + 24 * _MONDAY) % 168, np.int64)
     begins = round(days_from.timestamp() * _SECOND)
+    # Half a day more, so that the nearest beginning of a day counts.
     days = (stamps - begins + _DAY // 2) // _DAY
     return np.asarray((days + days_from.weekday()) % 7, np.int64)
 
@@ -210,6 +213,7 @@ def _figures_of_times(
     pairs, gaps = [], []
     for side, code in zip((source, release), codes, strict=True):
         ends, seconds = side.gaps()
+        # A pair of activities as one number.
         pairs.append(code[ends - 1] * len(labels) + code[ends])
         frame = {"first": side.labels.gather(ends - 1), "second": side.labels.gather(ends)}
         gaps.append(pl.DataFrame({**frame, "hours": seconds / 3600, "seconds": seconds}))
@@ -267,6 +271,7 @@ def _waiting_distance(pairs: Sequence[Ints], seconds: Sequence[Floats]) -> float
     """Wasserstein-1 of log10(1 + seconds) per directly-follows pair; mean over the pairs that both
     logs have, weighted by the source's counts. None without such a pair.
     """
+    # Pairs that occur, numbered from 0.
     found, pair_of = np.unique(np.concatenate(pairs), return_inverse=True)
     source, release = np.split(pair_of, [len(pairs[0])])
     apart = wasserstein(
@@ -327,6 +332,7 @@ def _distance_of(
     """
     apart = total_variation((before, column.source), (after, column.release), groups, column.values)
     over_all = weighted_mean(apart, np.bincount(before, minlength=groups))
+    # Weighted by rows with a value, so that activities without the attribute hide nothing.
     valued = weighted_mean(apart, np.bincount(before[column.source != MISSING], minlength=groups))
     if over_all is None:
         return
@@ -393,8 +399,10 @@ def two_way_distances(
     tables = [column.by_case(source, release) for column in columns]
     zeros = [np.zeros(log.cases.height, np.int64) for log in (source, release)]
     found = []
+    # Of very many pairs every n-th, so that no more than MOST_TABLES are compared.
     for one, other in pairs[:: -(-len(pairs) // MOST_TABLES)]:
         width = columns[other].values + 1
+        # Two codes as one cell; a missing value (-1) counts as 0.
         cells = [(tables[one][side] + 1) * width + tables[other][side] + 1 for side in (0, 1)]
         most = (columns[one].values + 1) * width
         apart = total_variation((zeros[0], cells[0]), (zeros[1], cells[1]), 1, most)

@@ -86,6 +86,7 @@ def restore(backup: Path, ledger: Ledger | str | None) -> LedgerCopy:
         raise LedgerError(source.name, "is no ledger")
     with book.journal.transaction() as connection:
         known = read_entries(connection)
+        # The backup must begin with all entries that the ledger has.
         common = 0
         for own, other in zip(known, held.entries, strict=False):
             if own != other:
@@ -100,6 +101,7 @@ def restore(backup: Path, ledger: Ledger | str | None) -> LedgerCopy:
         new = held.entries[len(known) :]
         _insert(connection, tables().entries, [asdict(entry) for entry in new])
         for table, rows in held.others.items():
+            # Rows of releases that are known already stay as they are.
             there = {row["release"] for row in _rows_of(connection, table)}
             _insert(connection, table, [row for row in rows if row["release"] not in there])
     return LedgerCopy(len(held.entries), len(new), held.latest, book.key_file)
@@ -118,9 +120,7 @@ class _Held:
 
 
 def _read_whole(journal: Journal) -> _Held | None:
-    """What the journal holds; None where there is no ledger. Raises LedgerError for one that was
-    altered.
-    """
+    """What the journal holds; None without a ledger. LedgerError for one that was altered."""
     with journal.reading(snapshot=True) as connection:
         if connection is None:
             return None

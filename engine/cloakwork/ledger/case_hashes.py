@@ -258,9 +258,7 @@ def _changed(release: str) -> str:
 
 
 def _rows(journal: Journal, table: "Table") -> "list[Row[Any]] | None":
-    """All rows of a table; none where there is no ledger, None where the right to read them is
-    missing.
-    """
+    """All rows of a table; none without a ledger, None without the right to read them."""
     from sqlalchemy.exc import DBAPIError
 
     with journal.reading() as connection:

@@ -483,9 +483,7 @@ class Journal:
         return True
 
     def _make_file(self, file: Path) -> None:
-        """Make the ledger's file, whole or not at all: a process that is killed here leaves no
-        empty ledger.
-        """
+        """Make the ledger's file, whole or not at all: a kill here leaves no empty ledger."""
         if self.make_folder:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.new-") as folder:

@@ -248,6 +248,7 @@ class EventLog:
             return self
         differing = self.source.rows
         keys = pl.DataFrame({"case": self.case_of, "value": differing[attribute]})
+        # A new case for each value in each case, in the order of their first rows.
         new_cases = keys.unique(maintain_order=True).with_row_index("new_case")
         joined = keys.join(
             new_cases,
@@ -364,11 +365,13 @@ def time_order(case_of: Ints, times: pl.Series | None) -> Ints | None:
     """
     if len(case_of) == 0:
         return None
+    # Most logs come grouped by case, which saves a sort.
     is_grouped = not (np.diff(case_of) < 0).any()
     by_case = np.arange(len(case_of)) if is_grouped else np.argsort(case_of, kind="stable")
     if times is None:
         return None if is_grouped else by_case
     cases = case_of[by_case]
+    # Filled, so that an event without a time stays behind the one before it.
     filled = _filled_times(times.cast(TIME_TYPE).to_physical()[by_case], cases)
     same_case = np.diff(cases) == 0
     goes_back = filled[1:] < filled[:-1]

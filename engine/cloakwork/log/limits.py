@@ -112,6 +112,7 @@ def refuse_unpacked(
             f"the file holds more than {size_text(limits.unpacked_size)}, the limit",
             hint=raising("unpacked-size", 2 * limits.unpacked_size),
         )
+    # Once much came out, the ratio counts, too: a small file must not fill the disk or memory.
     if unpacked > max(RATIO_FROM, limits.unpack_ratio * packed):
         raise LogError(
             path,

@@ -40,6 +40,7 @@ def polars_of(frame: object) -> pl.DataFrame:
         try:
             return pl.from_pandas(frame)
         except (TypeError, ValueError, ArithmeticError):
+            # The table fails as a whole: find the column, to name it.
             _require_one_type(frame)
             raise
 
@@ -53,6 +54,7 @@ def pandas_of(frame: pl.DataFrame) -> "pd.DataFrame":
         for place, (name, type_) in enumerate(frame.schema.items()):
             nullable = _NULLABLE.get(type(type_))
             values = values_of(frame, name)
+            # Without a nullable type pandas turns missing whole numbers into floats.
             if nullable is not None and values.null_count():
                 nulls = values.to_pandas(use_pyarrow_extension_array=True)
                 table.isetitem(place, nulls.astype(nullable))

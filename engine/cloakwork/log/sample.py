@@ -55,6 +55,7 @@ def sampled_cases(log: LogHandle, most_events: int = MOST_EVENTS) -> CaseSample:
     def chosen(place: int, batch: EventLog) -> EventLog:
         numbers = batch.case_index
         if numbers is None:
+            # Batch and row in one number, as the cases have no index.
             numbers = (place << _PLACE) + np.arange(batch.cases.height)
         return batch.keep_cases(np.flatnonzero(_are_chosen(numbers, share)))
 
@@ -71,6 +72,7 @@ def _in_order(batches: list[EventLog]) -> EventLog:
 
 def _are_chosen(numbers: Ints, share: float) -> Bools:
     """About this share of the numbers, at random by each number (the mixer of SplitMix64)."""
+    # Unsigned numbers wrap around, as the mixer wants it.
     mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)

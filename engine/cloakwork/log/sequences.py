@@ -137,6 +137,7 @@ class EditDistances:
         """
         least = self._lower_bounds(source, among)
         few = min(_COMPARED_FIRST, len(least)) - 1
+        # The likeliest are those of the least lower bounds.
         is_likely = least <= np.partition(least, few)[few]
         best_of_likely = int(self._distances_to(source, among[is_likely]).min())
         # Whatever must be farther than the best one found need not be compared.

@@ -169,10 +169,12 @@ class FlatTable:
             first = first_of_each_case(values, case_of)
             if name in self.texts:
                 texts[name] = first
+            # A missing value differs from any other.
             differs = values.ne_missing(first.gather(case_of))
             if not differs.any() and name not in differing:
                 continue
             rows[name] = values.cast(pl.String)
+            # A missing one beside a value is no conflict; two values are.
             second_values = np.flatnonzero(differs & values.is_not_null())
             if len(second_values):
                 conflicts[name] = row_place(int(self.row_numbers[second_values[0]]))

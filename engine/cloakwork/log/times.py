@@ -56,6 +56,7 @@ def parse_times(text: pl.Series, zone: str | None = None) -> ParsedTimes:
     plain = text.str.contains(_STRICT)
     if not plain.all():  # nulls count as plain
         values = values.set(~plain.fill_null(True), None)
+    # Only what the strict form leaves is taken apart into fields, which takes longer.
     unread = values.is_null() & text.is_not_null()
     if not unread.any():
         return ParsedTimes(values, 0)
@@ -114,6 +115,7 @@ def of_fields(fields: pl.DataFrame, zone: str | None) -> ParsedTimes:
     local = in_zone(values.dt.replace_time_zone(None), zone)
     frame = pl.DataFrame({"own": values, "local": local.values, "zoneless": zoneless})
     chosen = frame.select(pl.when("zoneless").then("local").otherwise("own")).to_series()
+    # Counted over those rows alone that name no zone.
     again = in_zone(values.filter(zoneless).dt.replace_time_zone(None), zone)
     return ParsedTimes(chosen, count, again.repeated, again.skipped)
 

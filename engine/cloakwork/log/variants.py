@@ -71,6 +71,7 @@ def variants_of(log: EventLog) -> Variants:
         sizes.append(np.full(len(count), length))
     return Variants(
         alphabet=tuple(alphabet.to_list()),
+        # An empty array in front, as a log without cases has nothing to join.
         codes=np.concatenate([np.zeros(0, np.int32), *(rows.ravel() for rows in found)]),
         offsets=np.cumsum(np.concatenate([[0], *sizes])).astype(np.int64),
         counts=np.concatenate([np.zeros(0, np.int64), *counts]),
@@ -83,6 +84,7 @@ def _distinct_rows(
 ) -> tuple[Ints32, Ints, Ints]:
     """Distinct rows, the index of each row among them, and how often each occurs."""
     if matrix.shape[1] == 0:
+        # A row of no bytes is no value to sort by; all such rows are alike.
         return matrix[:1], np.zeros(len(matrix), np.int64), np.array([len(matrix)])
     # Each row as one value of so many bytes, which sorts faster than a row of columns.
     row_type = np.dtype((np.void, matrix.dtype.itemsize * matrix.shape[1]))
@@ -136,6 +138,7 @@ class CasesOfVariants:
     def events_until(self, case: int) -> int:
         """How many events the first ``case`` cases have."""
         variant = int(np.searchsorted(self.cases_before, case, side="right")) - 1
+        # Behind all cases, it is the last variant that counts.
         variant = min(variant, len(self.cases_before) - 2)
         if variant < 0:
             return 0

@@ -83,6 +83,7 @@ def unpacked(file: Path) -> Iterator[Path]:
         folder.mkdir()
         try:
             _unpack_parts(file, folder)
+            # Packed again, so that every byte that is not of a part shows.
             again = Path(name, "again.zip")
             pack_folder(folder, again)
             same = filecmp.cmp(file, again, shallow=False)
@@ -129,18 +130,18 @@ def _check_end(file: Path, source: BinaryIO) -> None:
     signature, *_, entries, listed, _, comment = _END_RECORD.unpack(source.read(_END_RECORD.size))
     if signature != b"PK\x05\x06" or comment:
         raise _refusal(file, "it is not a ZIP file, or has a comment")
+    # Right before this record, a ZIP64 file has its locator of 20 bytes.
     source.seek(max(0, size - _END_RECORD.size - 20))
     large = source.read(4) == b"PK\x06\x07"  # sizes then stand in a record of their own
     is_too_long = entries > MOST_PARTS + 2 or listed > entries * _LISTED_AT_MOST
+    # Three files at least: a log, its plan, its statement.
     if entries < 3 or is_too_long or (large and size < zipfile.ZIP64_LIMIT):
         raise _refusal(file, "it does not hold the files of a release")
     source.seek(0)
 
 
 def _public_files(names: list[str]) -> list[str]:
-    """``names``, sorted; raises VerificationFailed unless they are a release's public files, each
-    once.
-    """
+    """``names``, sorted; VerificationFailed unless they are a release's public files, each once."""
     of_log = names_of_log(names) or ()
     if not of_log or sorted(names) != sorted([PLAN_FILE, STATEMENT_FILE, *of_log]):
         raise VerificationFailed(

@@ -59,6 +59,7 @@ def read_json(content: bytes) -> JsonValue:
     """
 
     def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        # A dict keeps the last of equal keys, and would hide what others read.
         values = dict(pairs)
         if len(values) != len(pairs):
             raise ValueError("a key stands twice")
@@ -113,6 +114,7 @@ def is_signed_by(envelope: Envelope, public: "Ed25519PublicKey", keyid: str) -> 
     from cryptography.exceptions import InvalidSignature
 
     message = pre_authentication_encoding(envelope.content())
+    # The hint only chooses which signature to look at; the key decides.
     for signature in envelope.signatures:
         if signature.keyid != keyid:
             continue

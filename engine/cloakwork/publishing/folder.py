@@ -89,6 +89,7 @@ def names_of_log(names: Collection[str]) -> tuple[str, ...] | None:
     part_names = sorted(name for name in names if _PART_NAME.fullmatch(name))
     if not 2 <= len(part_names) <= MOST_PARTS:
         return None
+    # No number may be missing, and all parts have the format of the first.
     output = log_path(part_names[0]).removeprefix("log.")
     expected = [part_name(output, number) for number in range(1, len(part_names) + 1)]
     return tuple(part_names) if part_names == expected else None
@@ -162,6 +163,7 @@ def read_document(path: Path) -> bytes:
     """
     # The open file is judged, not its path: nobody can exchange it in between.
     try:
+        # Not through a link, and without waiting for whoever writes to a pipe.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         hint = ", this is not a release folder" if path.name == STATEMENT_FILE else ""
@@ -176,6 +178,7 @@ def read_document(path: Path) -> bytes:
         os.close(handle)
         raise VerificationFailed([f"{path.name}: cannot be read (it is not a plain file)"])
     with os.fdopen(handle, "rb") as file:
+        # One byte more than allowed, so that too much shows.
         content = file.read(LARGEST_DOCUMENT + 1)
     if len(content) > LARGEST_DOCUMENT:
         raise VerificationFailed([f"{path.name}: is larger than {LARGEST_DOCUMENT >> 20} MiB"])
@@ -188,6 +191,7 @@ def check_file(folder: Path, name: str, digest: str) -> Check:
     """
     path = folder / name
     above = path.parent
+    # The folder first: a link in its place would lead elsewhere.
     if above != folder and (above.is_symlink() or not above.is_dir()):
         kind = "is not a folder of parts" if above.exists() else "is missing"
         return Check(False, f"{above.name}: {kind}")
@@ -219,6 +223,7 @@ def check_entries(folder: Path, signed: Collection[str]) -> Iterator[Check]:
         if isinstance(entry, Check):
             yield entry
         elif entry.name == INTERNAL_FOLDER:
+            # That it is a plain folder is all that is asked; nobody looks into it.
             if entry.is_symlink() or not entry.is_dir(follow_symlinks=False):
                 yield Check(False, f"{INTERNAL_FOLDER}: is not a folder; remove it")
         elif entry.name in folders:

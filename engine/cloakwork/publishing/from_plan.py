@@ -75,6 +75,7 @@ def attributes_of(batch: EventLog) -> HeldAttributes:
     for scope, table in tables:
         for name in table.columns:
             values = values_of(table, name)
+            # The empty text is no value, as CSV writes both alike.
             if values.dtype == pl.String:
                 held[scope, name] = bool((values.fill_null("") != "").any())
             else:
@@ -97,6 +98,7 @@ def names_in(held: HeldAttributes, plan: Plan) -> Iterator[tuple[Scope, str]]:
     """
     tables = plan.policy.spec.output.format.startswith(("csv", "parquet"))
     for scope, name in sorted(held):
+        # Tables name columns without a value, too, but for times that are not released.
         unreleased_time = name == TIMESTAMP and TIMESTAMPS not in plan.released
         if held[scope, name] or (tables and not unreleased_time):
             yield scope, name
@@ -252,9 +254,7 @@ def _unproven_goal(item: UnprovenClaim) -> UnprovenGoal:
 
 
 def _exposed_columns(plan: Plan, released: tuple[ReleasedColumn, ...]) -> Iterator[ExposedColumn]:
-    """The columns without protection; an attribute that the log lacks is not released, and not
-    listed.
-    """
+    """The columns without protection; an attribute that the log lacks is not listed."""
     treatments: dict[str, str] = {}
     for item in plan.attributes:
         # The first rule of the policy that names a column decides.
@@ -300,9 +300,7 @@ def _stated_guarantee(
 def _given_by_name(
     given: ConditionedOn | None, plan: Plan, released: Sequence[ReleasedColumn]
 ) -> ConditionedOn | None:
-    """What a claim takes as known, with the actual attributes in place of the policy's names and
-    patterns.
-    """
+    """What a claim takes as known, by the actual names of the attributes."""
     if given is None:
         return None
     names: list[str] = []

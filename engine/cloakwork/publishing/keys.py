@@ -151,6 +151,7 @@ def known_keys() -> KnownKeys:
         raise OutputError(f"{folder}: cannot be looked into ({error.strerror})") from error
     files = sorted(path for path in found if not path.name.startswith("."))
     trusted = [_read_trusted(path) for path in files if path.suffix == ".json"]
+    # Who is trusted by now, or is yourself, needs no second confirmation.
     confirmed = {keyid, *(each.keyid for each in trusted)}
     of_0_1_0 = [path for path in files if path.suffix == ".pem"]
     unconfirmed = [path for path in of_0_1_0 if path.stem not in confirmed]
@@ -296,6 +297,7 @@ def _read_trusted(path: Path) -> TrustedKey:
         raise OutputError(
             f"{path}: is no trusted key as this version writes them; remove it"
         ) from error
+    # The id is computed from the key itself: no record passes under another's name.
     keyid = keyid_of(_parse_public_key(record.public_key.encode(), path))
     if keyid != path.stem or record.keyid != path.stem:
         raise OutputError(f"{path}: is not the key that its name says; remove it")
@@ -346,9 +348,7 @@ def _pem_of(public: "Ed25519PublicKey") -> str:
 
 
 def _write_once(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` unless it stands there already; whole or not at all, whoever else
-    does the same.
-    """
+    """Write ``text`` unless it stands there already: whole or not at all, whoever does the same."""
     try:
         if path.exists() and path.read_text() == text:
             return

@@ -39,8 +39,10 @@ def opened_log(
         return OpenedLog(source, "log")
     path = Path(source)
     if path.is_dir():
+        # What tells a release's folder of parts from another folder is the statement beside it.
         is_log = LOG_NAME.fullmatch(path.name) and (path.parent / STATEMENT_FILE).exists()
         return _of_folder(path.parent if is_log else path, path)
+    # By its bytes, as a packed release has whatever name its sender gave it.
     if path.is_file() and zipfile.is_zipfile(path) and format_by_suffix(path) is None:
         try:
             with unpacked(path) as folder:

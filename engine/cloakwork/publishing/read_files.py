@@ -55,6 +55,7 @@ def read_files(
     those whose values count; one that is both is read twice. ``units``: those that name units.
     Parts have no others. Raises LogError.
     """
+    # What counts in both ways is read by value here, and as text once more.
     both = set(spelled) & set(by_value)
     read = partial(read_log, timeless=timeless, text=set(spelled) - both)
     as_text = partial(read_log, timeless=timeless, text=spelled)
@@ -64,6 +65,7 @@ def read_files(
         return ReadFiles(attributes_of(of_file), of_file, written)
     # A first look at all parts settles what their columns are, and whose hashes stand there twice.
     parts = FileParts(log.files, read)
+    # A fresh key: nobody who wrote the log can have aimed at equal hashes.
     key = secrets.randbits(64)
     glances = []
     with IdHashes() as ids:

@@ -103,9 +103,7 @@ def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
 
 
 def _release_folders(root: Path) -> Iterator[Path]:
-    """Every folder at or below ``root`` that holds a statement; links are not followed, drafts are
-    no releases.
-    """
+    """Every folder from ``root`` down that holds a statement; no drafts, no links followed."""
 
     def refuse(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):

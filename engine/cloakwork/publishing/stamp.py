@@ -109,6 +109,7 @@ def _anonymizers(plan: Plan) -> Iterator[tuple[Attribute, ...]]:
                 word = _TREATMENTS.get(treatments.get(column, ""), default_word)
             operations.setdefault(word, []).append(column)
         for word, targets in operations.items():
+            # A step that rewrites the control flow works on cases, any other on attributes.
             rewrites_cases = bool({CONTROL_FLOW, _ALL} & set(targets))
             if step.mechanism == _OF_ATTRIBUTES:
                 rewrites_cases = False
@@ -212,6 +213,7 @@ def flat(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
     values: dict[str, str] = {}
     for attribute in attributes:
         place = above + attribute.key
+        # A forged log may repeat a key to hide what stands under it.
         while place in values:
             place += " (again)"
         if attribute.value is not None:

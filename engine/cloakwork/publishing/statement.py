@@ -290,6 +290,7 @@ class Statement(Frozen):
 
 def predicate_digest(predicate: PrivacyStatement) -> str:
     """SHA-256 (hex) of the predicate's canonical JSON: what the log's stamp holds."""
+    # Written and read again, so that the digest is of what the JSON says.
     content = predicate.model_dump_json(by_alias=True, exclude=_left_out(predicate))
     return hashlib.sha256(canonical(read_json(content.encode()))).hexdigest()
 
@@ -299,6 +300,7 @@ def statement_payload(predicate: PrivacyStatement, files: dict[str, str]) -> byt
 
     ``files``: SHA-256 in hex by name.
     """
+    # By name, so that the order of the files changes no byte.
     subjects = tuple(
         Subject(name=name, digest=Sha256(sha256=digest)) for name, digest in sorted(files.items())
     )
@@ -313,9 +315,7 @@ def canonical_bytes(statement: Statement) -> bytes:
 
 
 def _left_out(predicate: PrivacyStatement) -> set[str]:
-    """Nothing is said of what was recorded where no step measures, nor of a window where there is
-    none.
-    """
+    """What is not said: records where no step measures, a window where there is none."""
     absent = {"recorded": not predicate.recorded, "window": predicate.window is None}
     return {name for name, is_absent in absent.items() if is_absent}
 

@@ -231,8 +231,10 @@ def verify(
     """
 
     def key_of(envelope: Envelope) -> "Ed25519PublicKey | None":
+        # The caller's key goes before any that is trusted here.
         if public_key is not None:
             return read_public_key(public_key)
+        # Ids in the envelope only say which of the trusted keys to try.
         known = (trusted_key(signature.keyid) for signature in envelope.signatures)
         return next((key for key in known if key is not None), None)
 
@@ -302,6 +304,7 @@ def _examine(folder: Path, key_of: "Callable[[Envelope], Ed25519PublicKey | None
     plan_content, files = check_signed_files(folder, statement)
     authentic = (signature, *files, *check_entries(folder, statement.digests()))
     keyid = "" if key is None else keyid_of(key)
+    # Nothing of files that are not authentic is parsed.
     if _failed(authentic):
         return _Examined(statement, keyid, authentic)
     try:
@@ -381,6 +384,7 @@ def read_statement(envelope: Envelope) -> Statement:
         raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not JSON"]) from error
     if not is_canonical:
         raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not in canonical form"])
+    # A name that stands twice could have a digest for each reader.
     if len(statement.digests()) != len(statement.subject):
         raise VerificationFailed([f"{STATEMENT_FILE}: it signs a file twice"])
     return statement
@@ -460,7 +464,6 @@ def check_statement(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
 
 
 def _recorded_by_place(plan: Plan, predicate: PrivacyStatement) -> dict[int, PrivacyEvent]:
-    """What the statement says that steps of the plan recorded."""
     return {row.step: row.recorded for row in predicate.recorded if row.step < len(plan.steps)}
 
 
@@ -559,6 +562,7 @@ def check_contents(log: LogFiles, plan: Plan, predicate: PrivacyStatement) -> It
     by_value: set[str] = set()
     for guarantee in measurable:
         quasi_identifiers = guarantee.quasi_identifiers()
+        # Of quasi-identifiers the spelling counts, of all other columns the value.
         spelled.update(quasi_identifiers)
         by_value.update(set(guarantee.over) - set(quasi_identifiers))
     try:

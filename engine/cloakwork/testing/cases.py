@@ -48,6 +48,7 @@ def ways_to_ask(asked: Cases, alphabet: Alphabet) -> Iterator[tuple[str, list[Ba
     """How else the same cases may come: what is said of it, and its batches."""
     cases = cases_apart(asked)
     rows = list(range(len(cases)))
+    # The same order in each run, so that a fault that it shows is found again.
     mixed = np.random.default_rng(1).permutation(len(rows)).tolist()
     middle = len(rows) // 2
     decoys = decoys_like(asked)
@@ -55,6 +56,7 @@ def ways_to_ask(asked: Cases, alphabet: Alphabet) -> Iterator[tuple[str, list[Ba
     def batch(chosen: list[int], others: Sequence[Case] = ()) -> Batch:
         return chosen, batch_of([*(cases[row] for row in chosen), *others], asked, alphabet)
 
+    # Each may show another fault: a memory of cases, their order, their number, their neighbours.
     yield "in another batch of the same cases", [batch(rows), batch(rows)]
     yield "in another order", [batch(mixed)]
     yield "in two batches", [batch(mixed[:middle]), batch(mixed[middle:])]
@@ -81,6 +83,7 @@ def batch_of(
 
 
 def _coded(texts: Sequence[str | None]) -> tuple[tuple[str, ...], Ints]:
+    # Codes in the order of the texts, as a kernel gives them; -1 is missing.
     alphabet = tuple(sorted({text for text in texts if text is not None}))
     place: dict[str | None, int] = {text: code for code, text in enumerate(alphabet)}
     return alphabet, np.array([place.get(text, -1) for text in texts], np.int64)
@@ -104,6 +107,7 @@ def cases_apart(cases: Cases) -> list[Case]:
     for row, variant in enumerate(cases.variants()):
         own = {}
         for name, values in columns.items():
+            # A column of cases has one value a case, any other one an event.
             of_case = name.startswith(CASE_PREFIX)
             first, behind = (row, row + 1) if of_case else (bounds[row], bounds[row + 1])
             own[name] = tuple(values[first:behind])
@@ -112,7 +116,7 @@ def cases_apart(cases: Cases) -> list[Case]:
 
 
 def _values(column: Column) -> list[Value]:
-    """Text and number of each value of a column."""
+    # A code of -1 picks the None at the end.
     texts = (*column.alphabet, None)
     values = zip(
         column.codes.tolist(),
@@ -128,6 +132,7 @@ def decoys_like(cases: Cases) -> list[Case]:
 
     def value(column: Column, place: int) -> Value:
         texts = ("Decoy", *column.alphabet[:1], None) if column.alphabet else (None,)
+        # Missing, common and far values in turns, so that nulls and clips are met.
         numbers: tuple[float | None, ...] = (None, 7, -(10**12), 7)
         number = numbers[place % 4]
         if number is not None and column.values.dtype.kind == "f":

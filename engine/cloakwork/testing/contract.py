@@ -234,6 +234,7 @@ class MechanismContract(MechanismRuns):
 
     def _rewrite_by(self, params: Any, summary: pl.DataFrame) -> EventLog:
         """What it makes of ``BATCH_LOG``, going by ``summary``."""
+        # The same noise for every summary: whatever differs is the summary's doing.
         noise, step = reproducible(1), self.granted(params)
         outcome = step.take(step.opened(summary, noise), noise, released=RELEASED)
         return MemoryEngine().rewrite(BATCH_LOG, outcome.rewrite)
@@ -243,6 +244,7 @@ class MechanismContract(MechanismRuns):
         that was given is what it was.
         """
         for log in LOGS.values():
+            # Copied, as a mechanism could change columns in place.
             before = replace(
                 log,
                 events=log.events.clone(),
@@ -272,6 +274,7 @@ class MechanismContract(MechanismRuns):
 
     def _assert_same_in(self, *engines: Engine) -> None:
         for params in self.offers():
+            # One seed for all, so that only batches can make a difference.
             in_one_batch = self.run(params, BATCH_LOG, reproducible(1))
             for engine in engines:
                 in_batches = self.run(params, BATCH_LOG, reproducible(1), engine=engine)
@@ -300,11 +303,13 @@ class MechanismContract(MechanismRuns):
             lineage = self.granted(params).kind.lineage
             original = self.outcome(params, log)
             other = self.outcome(params, _with_other_values(log, lineage))
+            # A refusal of one log alone would tell of what it claims not to look at.
             if original is None or other is None:
                 assert original is other
                 continue
             if lineage.enriches:
                 assert_same_log(original, other)
+            # Only what it writes must be the same; the rest may be passed on.
             for column in sorted(lineage.writes & {CONTROL_FLOW, TIMESTAMPS}):
                 name = {CONTROL_FLOW: ACTIVITY, TIMESTAMPS: TIMESTAMP}[column]
                 assert original.offsets.tolist() == other.offsets.tolist()
@@ -336,6 +341,7 @@ class MechanismContract(MechanismRuns):
         for params in self._that_ask():
             for log in _ASKED_LOGS:
                 released = self.run(params, log, reproducible(1))
+                # Decoys come before and after: what a query remembers of them shows in the release.
                 with queries_collected(disturbed=True):
                     disturbed = self.run(params, log, reproducible(1))
                 assert_same_log(released, disturbed)
@@ -417,7 +423,6 @@ class MechanismContract(MechanismRuns):
                 yield params
 
     def _asked(self, params: Any, log: EventLog) -> list[Asked | AskedGradient]:
-        """All that it asks about a log."""
         with queries_collected() as collected:
             self.run(params, log, reproducible(1))
         return collected
@@ -440,13 +445,13 @@ def _in_batches_on_disk(batches: int) -> LocalEngine:
 
 
 def _with_other_values(log: EventLog, lineage: Lineage) -> EventLog:
-    """Other resources, and other times in the same order, so far as the lineage does not name
-    them.
-    """
+    """Other resources, and other times in the same order, where the lineage names none."""
     changed, named = log.events, lineage.reads | lineage.measures
     if RESOURCE not in named:
+        # Reversed: other resources for the events, and none that is new.
         changed = changed.with_columns(pl.col(RESOURCE).reverse())
     if TIMESTAMPS not in named:
+        # Later by one more day each, so that times keep their order.
         later = pl.duration(days=pl.int_range(pl.len()))
         times = (pl.col(TIMESTAMP) + later).alias(TIMESTAMP)
         changed = changed.with_columns(times)

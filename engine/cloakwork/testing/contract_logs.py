@@ -118,6 +118,7 @@ def _batch_log() -> EventLog:
     """
     rows = [["a", "b", "c"]] * 40 + [["a", "c"]] * 26 + [["a", "b", "b", "c"]] * 10
     log = log_of([*rows, *[["a"]] * 8, *[["d"]] * 3, *[[]] * 3])
+    # Mixed, so that the cases of one variant lie in several batches.
     mixed = np.random.default_rng(1).permutation(log.cases.height)
     log = log.keep_cases(mixed)
     inserted = np.zeros(log.events.height, np.bool_)
@@ -196,6 +197,7 @@ def uneven_batches(batches: int) -> Callable[[int], Ints]:
     """As ``random_batches``; but the first batch has no case, and the second a single one."""
 
     def batch_of_case(cases: int) -> Ints:
+        # No draw gives 0 or 1: the first batch stays empty, the second gets one case.
         found = np.random.default_rng(batches).integers(2, batches, cases)
         found[cases // 2 : cases // 2 + 1] = 1
         return found

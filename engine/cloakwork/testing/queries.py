@@ -143,6 +143,7 @@ class _Observer:
             lambda batch: _clipped(descent, gradient, parameters, batch, step), cases, alphabet
         )
         self.steps += 1
+        # A power of two shares no bit with the number below it.
         if self.steps & (self.steps - 1) == 0:
             refused = tuple(sorted(set(self.refused)))
             asked = AskedGradient(
@@ -159,6 +160,7 @@ class _Observer:
     ) -> T:
         """The answer for ``cases``; where disturbed, after one and before another of decoys."""
         decoys = decoys_like(cases) if self.disturbed else []
+        # The decoys in one order before the cases, and in the other one behind them.
         batches = [batch_of(each, cases, alphabet) for each in (decoys, decoys[::-1]) if each]
         self.is_asking, self.refused = True, []
         for batch in batches[:1]:
@@ -187,6 +189,7 @@ class _Observer:
         return found
 
 
+# Kept before anything is patched.
 _within, _clipped, _custom = Cases.within, Descent.clipped, Kernel.custom
 
 
@@ -227,6 +230,7 @@ def ask_instead(
     kernel.
     """
     asking = {answered: answered_by, vectors_of: vectors_by}
+    # A module that imported a function keeps its own reference, so each module is patched.
     for name, module in tuple(sys.modules.items()):
         if not name.startswith("cloakwork.kernel.") or name == vectors_of.__module__:
             continue
@@ -255,6 +259,7 @@ def _differing_rows(
     if isinstance(asked, Asked):
         entries = answered(batch, asked.query, asked.labels)
         found = _vectors_of(batch, entries, asked.labels)
+        # Others behind the cases asked about have no row, and are not compared.
         return [row for row, vector in zip(rows, found, strict=False) if vector != asked.found[row]]
     moves = _clipped(asked.descent, asked.gradient, asked.parameters, batch, asked.step)
     apart = np.abs(moves.rows()[: len(rows)] - asked.found[rows]).max(axis=1, initial=0)
@@ -302,6 +307,7 @@ def _nothing_of(
     query: Query,
     labels: str | None = None,
 ) -> Answered:
+    # Called all the same, as it may remember what it sees.
     answered(cases, query, labels)
     nothing = np.zeros(0, np.int64)
     return Answered(nothing, nothing, nothing, nothing, nothing)
@@ -331,6 +337,7 @@ def _noise_alone(
     query: CustomQuery,
     noise: Any,
 ) -> Ints:
+    # The same query without data: noise is all that is left of its answer.
     nothing = replace(query, compute=lambda counts: np.zeros(query.size, np.int64))
     found: Ints = _custom(kernel, nothing, noise)
     return found
@@ -378,7 +385,6 @@ def _contributions(
     cases: Cases,
     clip: Clip,
 ) -> list[Contribution]:
-    """What each case adds to each sum."""
     vectors = vectors_of(cases, asked.query, clip, asked.labels)
     keys = vectors.keys
     if isinstance(keys, np.ndarray):
@@ -395,6 +401,7 @@ def _contributions(
 def _is_within(found: Contribution, clip: Clip) -> bool:
     """By whole numbers: no rounding decides."""
     sizes = [abs(value) for value in found.values()]
+    # By squares, so that no root is rounded.
     if clip.norm == "l2":
         norm_fits = sum(size * size for size in sizes) <= clip.most**2
     else:
@@ -414,12 +421,11 @@ def _small_cases(like: Cases, alphabet: tuple[str, ...] | None) -> list[Case]:
 
 
 def _cases_of(variant: tuple[str, ...], values: dict[str, list[Value]]) -> Iterator[Case]:
-    """A variant with each of the values, by the name of their column; where that is very many, with
-    some of them.
-    """
+    """A variant with each of the values, by column; where that is very many, with some."""
     many = {name: values_in(variant, name) for name in values}
     choices = [values[name] for name in values for _ in range(many[name])]
     combinations: Iterable[tuple[Value, ...]] = product(*choices)
+    # Too many to try all of them: some are drawn, the same in each run.
     if math.prod(map(len, choices)) > MOST_VALUES:
         draw = np.random.default_rng(1)
         places = draw.integers(0, [len(each) for each in choices], (MOST_VALUES, len(choices)))
@@ -427,6 +433,7 @@ def _cases_of(variant: tuple[str, ...], values: dict[str, list[Value]]) -> Itera
             tuple(each[place] for each, place in zip(choices, row, strict=True))
             for row in places.tolist()
         )
+    # Where in a combination the values of each column lie.
     bounds = np.cumsum([0, *many.values()]).tolist()
     for chosen in combinations:
         split = [chosen[start:stop] for start, stop in pairwise(bounds)]

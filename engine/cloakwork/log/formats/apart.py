@@ -111,9 +111,7 @@ def require_workbook(path: Path) -> None:
 
 
 def _answers(question: list[object]) -> Iterator[bytes]:
-    """What a process answers, piece by piece. ``ValueError`` with what it says, or where it
-    ends.
-    """
+    """What a process answers, piece by piece. ``ValueError`` with what it says, or if it ends."""
     process = _process()
     assert process.stdin is not None  # noqa: S101 - both are pipes, see below
     assert process.stdout is not None  # noqa: S101
@@ -123,6 +121,7 @@ def _answers(question: list[object]) -> Iterator[bytes]:
         process.stdin.flush()
         while not is_done:
             line = process.stdout.readline()
+            # A line that breaks off: the process has ended over this file.
             if not line.endswith(b"\n"):
                 raise ValueError(ENDED)
             answer = json.loads(line)
@@ -137,6 +136,7 @@ def _answers(question: list[object]) -> Iterator[bytes]:
     except BrokenPipeError:
         raise ValueError(ENDED) from None
     finally:
+        # One that was not heard out has answers left in its pipe, and serves nobody else.
         if is_done:
             _idle.setdefault(os.getpid(), []).append(process)
         else:
@@ -151,6 +151,7 @@ def _process() -> "subprocess.Popen[bytes]":
             return process
         _end(process)
     return subprocess.Popen(  # noqa: S603 - our own interpreter, our own text
+        # -P keeps the working folder off its path: no file there can pass for a module.
         [sys.executable, "-P", "-c", _PROGRAM],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -83,6 +83,7 @@ def column_names(
         header = [name for name in header if name != row_number]
     name_of: dict[str, str] = {}
     notes: list[str] = []
+    # Standard attributes first: a column that stands for one is no other attribute.
     for standard in _required(header, request):
         name = _find_standard_column(path, standard, header, requested)
         name_of[name] = standard
@@ -98,6 +99,7 @@ def column_names(
         full = name_of.get(name) or full_name(name)
         if not ((name in name_of and full in _COMMON) or request.keeps(full)):
             continue
+        # Two columns for one attribute: neither may win unseen.
         if full in column_of:
             columns = f"'{shown(column_of[full])}' and '{shown(name)}'"
             raise LogError(
@@ -118,7 +120,6 @@ def column_names(
 
 
 def _required(header: Sequence[str], request: ReadRequest) -> Iterator[str]:
-    """The standard attributes that a column must hold."""
     requested = request.written.columns
     yield CASE_ID
     if request.activity == ACTIVITY or ACTIVITY in requested:
@@ -132,7 +133,6 @@ def _required(header: Sequence[str], request: ReadRequest) -> Iterator[str]:
 
 
 def _require_column(path: Path, full: str, name: str, header: Sequence[str]) -> None:
-    """Refuse a table without the column of an attribute of cases."""
     if name not in header:
         said = f"there is no column {_in_quotes(name)} for '{shown(full)}'"
         raise _no_column(path, said, name, header, "correct spec.input.columns, or --column")
@@ -174,6 +174,7 @@ def _find_standard_column(
         raise _missing_column(path, standard, message, (requested,), header)
     if standard in header:
         return standard
+    # A column that is asked for as something else is no candidate here.
     taken = set(columns.values()) | {name for name in _COMMON if name in header}
     # Reversed: of two names that differ in case alone the first one counts.
     lowered = {name.strip().lower(): name for name in reversed(header) if name not in taken}
@@ -198,6 +199,7 @@ def _missing_column(
     header: Sequence[str],
 ) -> LogError:
     line = 1 if path.suffix.lower() in {".csv", ".gz"} else None
+    # Of a text file, an unrecognised separator is the likelier cause.
     separator = _separator_hint(header)
     if line and separator:
         return LogError(
@@ -213,6 +215,7 @@ def _missing_column(
     advice = "name the column that holds it:"
     if similar:
         advice = f"did you mean {_in_quotes(similar)}? then"
+    # Only a name that can be typed belongs in a command.
     if similar is not None and similar.isprintable() and len(similar) <= 60:
         column = similar
     option = f"--column {shlex.quote(f'{standard}={column}')}"
@@ -226,7 +229,6 @@ def _missing_column(
 
 
 def _listing(header: Sequence[str]) -> str:
-    """The first columns of a table."""
     more = ", ..." if len(header) > 12 else ""
     # In quotes only where blanks around a name would not be seen.
     listed = (shown(name) if name == name.strip() else _in_quotes(name) for name in header[:12])
@@ -234,9 +236,7 @@ def _listing(header: Sequence[str]) -> str:
 
 
 def _separator_hint(header: Sequence[str]) -> str | None:
-    """What to do about a CSV file whose separator is not recognised; None where nothing points to
-    that.
-    """
+    """What to do about an unrecognised separator of CSV; None where nothing points to that."""
     if header and header[0].lower().startswith("sep="):
         return "remove the line 'sep=...'; columns are separated by , or ; or tab"
     if len(header) == 1 and "|" in header[0]:

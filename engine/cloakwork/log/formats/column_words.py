@@ -11,6 +11,7 @@ def words(name: str) -> tuple[str, ...]:
     >>> words("Claim_id"), words("CreatedOn")
     (('claim', 'id'), ('created', 'on'))
     """
+    # A capital letter behind a small one begins a word.
     divided = re.sub(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])", " ", name)
     return tuple(word.lower() for word in re.findall(r"[^\W\d_]+", divided))
 
@@ -19,6 +20,7 @@ def names(found: Sequence[str], known: frozenset[str]) -> bool:
     """Whether one of the words is known, or begins or ends with a known one of four letters or
     more.
     """
+    # Shorter words begin or end too many others.
     long = tuple(word for word in known if len(word) > 3)
     return any(word in known or word.startswith(long) or word.endswith(long) for word in found)
 

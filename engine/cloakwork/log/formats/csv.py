@@ -129,6 +129,7 @@ class CsvSource:
         request, evidence = self._request, self._evidence
         assert evidence is not None  # noqa: S101 - the file is begun
         names = evidence.names
+        # In a table of one column a blank line is an empty field.
         if table.width > 1:
             self._blank_lines += int(found.blank.sum())
 
@@ -196,6 +197,7 @@ def split_table(
             header = read_header(path, found, separator, limits)
             table, _ = read_table(path, found, separator, header)
         except CsvFault as fault:
+            # A sample may break off inside a record: the same with one line less.
             shorter = data[: data.rfind(b"\n", 0, len(data) - 1) + 1]
             if partial and len(shorter) > len(data) // 2:
                 data = shorter
@@ -222,6 +224,7 @@ def with_decimal_points(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFra
     for name in names:
         values = values_of(table, name)
         is_number = values.str.contains(_DECIMAL_COMMA)
+        # The points of thousands go, and then the comma becomes the decimal point.
         plain = values.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
         frame = pl.DataFrame({"given": values, "plain": plain, "number": is_number})
         chosen = pl.when("number").then("plain").otherwise("given")
@@ -243,6 +246,7 @@ def read_header(
             line=1,
             hint="name the columns there",
         )
+    # Counted before it is split: a forged header may name millions of columns.
     width = int(found.separators[0]) + 1
     if width > limits.attributes:
         raise LogError(
@@ -279,6 +283,7 @@ def read_table(
             line=found.line(int(broken[0])),
             hint=CORRECTION,
         )
+    # A column without a name gets one of its own; nothing asks for it.
     columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
     rows = _rows_of(found)
     if not len(rows):
@@ -308,6 +313,7 @@ def read_table(
             f"the table cannot be read ({first_line(error)})",
             hint=CORRECTION,
         ) from None
+    # Where polars finds other rows than the grammar, one of them misreads the file.
     if table.shape != (len(rows), width):
         said = f"the file has {len(rows):,} rows, and {table.height:,} can be read"
         raise LogError(path, said, hint=CORRECTION)

@@ -41,6 +41,7 @@ _IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _QUOTE, _CR, _LF = 34, 13, 10
 _LONE_RETURN: Final = "a carriage return stands alone; end lines by LF or CRLF"
 OPEN_QUOTE: Final = "a quote opens a field and nothing closes it"
+# Possessive quantifiers: no input makes the expression backtrack.
 _QUOTED: Final = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')
 
 
@@ -246,10 +247,12 @@ def _scan_records(data: bytes, separator: str) -> Records:
         return parity if outside is None else int(not outside[-1])
 
     _in_blocks(data, parity_after)
+    # A last line that nothing ends is a record, too.
     if not data.endswith(b"\n") and data:
         line_ends.append(np.array([len(data)]))
         splits_before.append(np.array([splits]))
     ends = np.concatenate([np.zeros(0, np.int64), *line_ends])
+    # Each record starts behind the end of the one before.
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)[: len(ends)]
     before = np.concatenate([np.zeros(0, np.int64), *splits_before])
     # Records that end at CRLF: the CR before the LF is no part of them.
@@ -297,12 +300,14 @@ class CsvBlocks:
     def __iter__(self) -> Iterator[Records]:
         """Raises ``LogError`` with its line for bytes that are no such file."""
         stream = self._stream
+        # A longer stretch without a whole record has an open quote, and would fill the memory.
         most = _LONGEST_RECORD * stream.limits.value_size + BLOCK
         given = iter(lambda: stream.read(BLOCK), b"")
         pieces = self._counted(decoded_pieces(self._path, given, self._encoding))
         rest = b""
         for piece, is_last in _with_last(pieces):
             data = rest + piece
+            # Nothing but blanks so far: the header is still to come.
             if not self._header and not data.strip():
                 rest = data
                 continue
@@ -333,21 +338,25 @@ class CsvBlocks:
         None for none.
         """
         self.separator = self.separator or most_frequent_separator(data)
+        # A stretch may end inside a record; only the last one ends where the file does.
         end = len(data) if is_last else _likely_end(data)
         lines_before = self._line - 1 - self._header_lines
         while end:
             try:
+                # Checked here, as a piece of the file may end inside a character.
                 if self._encoding in (None, "utf-8"):
                     require_utf8(self._path, data[:end], self._line)
                 found = find_records(self._header + data[:end], self.separator)
             except OpenQuote as fault:
                 if is_last:
                     raise self._refusal(fault) from None
+                # What comes next may close the quote: the records before it are whole.
                 end = data.rfind(b"\n", 0, fault.at - len(self._header)) + 1
             except CsvFault as fault:
                 raise self._refusal(fault) from None
             else:
                 if not self._header:
+                    # Put before each further block, so that every block is a table of its own.
                     self._header_lines = found.data.count(b"\n", 0, int(found.ends[0])) + 1
                     lines = data.split(b"\n", self._header_lines)[: self._header_lines]
                     self._header = b"\n".join(lines) + b"\n"
@@ -385,6 +394,7 @@ def _likely_end(data: bytes) -> int:
     line_ends = np.flatnonzero(raw == _LF)
     quotes_before = np.searchsorted(np.flatnonzero(raw == _QUOTE), line_ends)
     even = line_ends[quotes_before % 2 == 0]
+    # Of the last three such ends, those that no byte-order mark follows.
     marked = [place for place in even[:-4:-1].tolist() if not data.startswith(BOM, place + 1)]
     return marked[0] + 1 if marked else end
 

@@ -94,11 +94,13 @@ def _examined_csv(
     with LogStream(path, limits) as stream:
         data = stream.read(_SAMPLE)
         is_whole = len(data) < _SAMPLE
+    # A sample may end inside a line, so it is judged by its whole lines.
     likely = likely_encoding(data if is_whole else data[: data.rfind(b"\n") + 1])
     encoding = stated.encoding or likely
     if not is_whole:
         end = _ENDS.get(encoding, b"\n")
         data = data[: data.rfind(end) + len(end)]
+        # Two bytes a character, and no half of one.
         if encoding == "utf-16":
             data = data[: len(data) // 2 * 2]
     text = b"".join(decoded_pieces(path, [data], encoding))
@@ -118,6 +120,7 @@ def _examined_csv(
         found["encoding"] = encoding
     if not encoding.startswith("utf") and stated.encoding is None:
         questions.append(f"the encoding is taken for {encoding}: look at letters such as ä or é")
+    # Proposed only where readers would not find it by themselves.
     if delimiter.encode() not in _USUAL_DELIMITERS or delimiter.encode() != max(
         _USUAL_DELIMITERS, key=line.count
     ):
@@ -182,6 +185,7 @@ def _times(
     if texts.dtype != pl.String or stated.time_format is not None:
         return {}, ()
     asks_zone = stated.time_zone is None
+    # ISO 8601 reads all of them, so no format is needed.
     if not (parse_times(texts).values.is_null() & texts.is_not_null()).any():
         if parse_times(texts).zoneless and asks_zone:
             questions.append(_NO_ZONE)

@@ -67,8 +67,10 @@ def excel_rows(files: Sequence[Path], request: ReadRequest) -> TableSource:
             "or save the sheet as CSV"
         ) from error
     require_bytes(path)
+    # Unpacked once to be counted, before a library takes all of it into memory.
     _refuse_size(path, request.bounds)
     try:
+        # In a process apart first: some damage ends the process that meets it.
         require_workbook(path)
         return _rows_of_sheet(path, fastexcel.read_excel(path), request)
     except (fastexcel.FastExcelError, pl.exceptions.PolarsError, ValueError, OSError) as error:
@@ -116,6 +118,7 @@ def _refuse_size(path: Path, limits: Limits) -> None:
     unpacked, packed = 0, max(1, path.stat().st_size)
     try:
         with zipfile.ZipFile(path) as archive:
+            # Counted as it unpacks, since the sizes that a zip file states may be forged.
             for part in archive.infolist():
                 with archive.open(part) as content:
                     while block := content.read(_BLOCK):
@@ -151,6 +154,7 @@ def _rows_of_sheet(
         )
     places = [place for place, name in enumerate(header) if name in names.kept]
     kept, used = [header[place] for place in places], [absolute[place] for place in places]
+    # Every cell twice: as the workbook types it, and as characters.
     typed = book.load_sheet(
         sheet,
         header_row=0,
@@ -173,6 +177,7 @@ def _rows_of_sheet(
     for name in kept:
         values, full = values_of(typed, name), names.kept[name]
         is_time = full in (TIMESTAMP, request.timestamp)
+        # What tells cases or activities apart is taken as characters; dates stay dates.
         if full in request.spelt and not (is_time and values.dtype.is_temporal()):
             values = values_of(spelt, name)
         columns[name] = values

@@ -94,6 +94,7 @@ class _Search:
         if known is not None:
             self.taken[full] = known
             return
+        # Columns of times are judged by themselves, in ``find_time``.
         points = {name: points_of(name) for name in self.free() if name not in self.times}
         ranked = sorted(points, key=lambda name: -points[name])
         role = _WORDS[full]
@@ -153,6 +154,7 @@ def guess_columns(
     """
     said = said or {}
     search = _Search(header, table, said)
+    # The case first: times and activities are judged by how they vary within cases.
     search.find(CASE_ID, lambda name: _points_as_case(name, values_of(table, name)))
     search.find_time()
     case_id = search.taken.get(CASE_ID)
@@ -174,6 +176,7 @@ def guess_columns(
 
 def _points_as_case(name: str, values: pl.Series) -> int:
     distinct, rows = values.n_unique(), len(values)
+    # Missing somewhere, or another one in each row: no id of a case.
     if values.null_count() or distinct in (0, rows):
         return 0
     named = words(name)
@@ -207,6 +210,7 @@ def _points_as_activity(
     in_case = pairs.group_by("case").agg(
         pl.col("value").n_unique().alias("found"), pl.len().alias("events")
     )
+    # Cases of one event do not tell how a column varies.
     several = in_case.filter(pl.col("events") > 1)
     varied = (several["found"] / several["events"]).mean()
     if varied is None or float(varied) <= 0.8:  # type: ignore[arg-type]
@@ -223,6 +227,7 @@ def _share_foretold(pairs: pl.DataFrame) -> float:
     total = int(steps["len"].sum())
     if not total:
         return 0.0
+    # By the value before; a step that was seen once foretells nothing.
     often = steps.group_by("before").agg(pl.col("len").max().alias("most"))
     by_last = float(often.filter(pl.col("most") > 1)["most"].sum()) / total
     alone = steps.group_by("value").agg(pl.col("len").sum())["len"].to_list()
@@ -316,6 +321,7 @@ def judge_times(
         columns.append(TimeColumn(name, _has_clock(values), varies, has_gaps))
     named_else = [each for each in columns if each.is_birth]
     columns = [each for each in columns if not each.is_birth]
+    # Each preference counts only where some column fulfils it.
     for is_better in (lambda each: not each.is_constant, lambda each: each.has_clock):
         columns = [each for each in columns if is_better(each)] or columns
     if not columns:

@@ -100,7 +100,6 @@ class ObjectLog:
 
 
 def _table_of(columns: tuple[str, ...], rows: Sequence[tuple[str | None, ...]]) -> pl.DataFrame:
-    """Rows of texts as a table."""
     return pl.DataFrame(
         rows,
         schema=dict.fromkeys(columns, pl.String),
@@ -203,6 +202,7 @@ class _Document:
         found = content.get(key)
         if found is None:
             return []
+        # A forged document may hold anything in the place of a list.
         if not (isinstance(found, list) and all(isinstance(item, dict) for item in found)):
             raise self._fault(f"'{key}' is no list of objects")
         return found
@@ -222,6 +222,7 @@ class _Document:
         found = content.get("value")
         if isinstance(found, bool):
             return "true" if found else "false"
+        # Numbers are texts by now; lists and objects are no values.
         if found is None or isinstance(found, str):
             return found or None
         raise self._fault(f"the value of '{shown(str(content.get('name')))}' is no single value")
@@ -233,6 +234,7 @@ class _Document:
 def from_sqlite(path: Path, limits: Limits) -> ObjectLog:
     """The log as tables of texts. ``LogError`` for what is no OCEL 2.0 database."""
     require_bytes(path)
+    # Immutable: SQLite writes nothing beside the file, and plays back no journal.
     address = f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
@@ -256,8 +258,10 @@ class _Database:
     ) -> None:
         self._path, self._database, self._limits = path, database, limits
         self._bytes, self._size = 0, max(1, path.stat().st_size)
+        # Before the first query, so that nothing in a hostile schema can act.
         for safeguard in _SAFEGUARDS:
             database.execute(f"PRAGMA {safeguard}")
+        # Looked up first, as the authorizer forbids pragmas as well.
         self._columns = self._plain_tables()
         database.set_authorizer(
             lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
@@ -333,7 +337,6 @@ class _Database:
             yield str(type_), f"{what}_{short}"
 
     def _attributes_of(self, table: str) -> dict[str, Kind]:
-        """The attributes that a table of one type has."""
         columns = self._columns_of(table)
         if len(columns) > self._limits.attributes:
             said = f"a table has {len(columns):,} columns, the limit is {self._limits.attributes:,}"
@@ -361,9 +364,11 @@ class _Database:
             if column not in stored:
                 said = f"the table '{shown(table)}' has no column '{shown(column)}'"
                 raise LogError(self._path, said, hint=_AGAIN)
+        # Names come from the file: in quotes they are nothing but names.
         listed = ", ".join(map(_quoted, columns))
         for row in self._database.execute(f"SELECT {listed} FROM {_quoted(table)}"):
             texts = tuple(map(self._text, row))
+            # Counted row by row, as rows of a forged file can share their pages.
             self._count(sum(_ROW_BYTES + len(text or "") for text in texts))
             yield texts
 
@@ -471,6 +476,7 @@ def _flattened(
 ) -> TableSource:
     cases = found.objects.filter(pl.col("type") == chosen).select("object")
     events = found.events.with_row_index("place")
+    # The events of the chosen objects, in file order: one of several objects once for each.
     rows = (
         found.relations.join(cases, on="object", how="semi")
         .unique(maintain_order=True)
@@ -495,6 +501,7 @@ def _flattened(
         if name in table:
             said = f"two attributes of the flattened log are called '{shown(name)}'"
             raise LogError(path, said, hint="rename one of them in the file")
+        # Before one more is added, so that a forged file cannot fill the memory with columns.
         if len(table) >= request.bounds.attributes:
             said = f"the log has more than {request.bounds.attributes:,} attributes, the limit"
             raise LogError(path, said, hint=raising("attributes", 2 * len(table)))
@@ -530,6 +537,7 @@ def _attributes(
             said = f"an event attribute is called '{shown(full)}', which would pass as another"
             raise LogError(path, said, hint="rename it in the file")
         if request.keeps(full):
+            # Where an event is given twice, its last value counts.
             last = values.unique("event", keep="last").select("event", "value")
             joined = events.join(last, on="event", how="left", maintain_order="left")
             yield full, joined["value"], found.event_kinds.get(full, "text")
@@ -563,9 +571,7 @@ def _in_force(
     rows: pl.DataFrame,
     request: ReadRequest,
 ) -> pl.Series:
-    """For each row the value that its object has then: the last one given until then, or else the
-    first one.
-    """
+    """For each row the value of its object then: the last one given until then, or the first."""
     given = values.with_columns(
         _typed(
             path,
@@ -577,6 +583,7 @@ def _in_force(
     )
     given = given.sort("time", maintain_order=True)
     asked = rows.select("object", "time").with_row_index("row").sort("time", nulls_last=False)
+    # Backwards in time: for each row the last value that was given until then.
     joined = asked.join_asof(
         given.select("object", "time", "value"),
         on="time",
@@ -620,7 +627,6 @@ def _losses(
     cases: pl.DataFrame,
     rows: pl.DataFrame,
 ) -> Iterator[str]:
-    """What flattening does to the log, with counts."""
     copies = rows.group_by("event").len()
     copied = copies.filter(pl.col("len") > 1)["len"].to_list()
     kind = f"'{shown(chosen)}'"

@@ -67,6 +67,7 @@ def expression_of(pattern: str) -> str:
     pieces: list[str] = []
     found: set[str] = set()
     written = re.sub("%[TRF]", lambda short: _SHORT[short[0][1]], pattern)
+    # A directive, a lone % at the end, blanks, or one other sign.
     for part in re.findall(r"%.|%$|\s+|[^%\s]", written, re.DOTALL):
         if part.isspace():
             pieces.append(r"\s+")
@@ -81,6 +82,7 @@ def expression_of(pattern: str) -> str:
                 known = " ".join(f"%{letter}" for letter in (*_FIELDS, *_SHORT, "a", "A"))
                 raise ValueError(f"holds {part}, which is none of {known}")
             name, expression = _FIELDS[part[1:]]
+            # Each field once, as two could contradict each other.
             if name in found:
                 raise ValueError(f"holds {part} twice, or another way to write the same")
             found.add(name)
@@ -108,6 +110,7 @@ def _require_a_moment(pattern: str, found: set[str]) -> None:
         raise ValueError("holds the hour in two ways (%H and %I)")
     if ("half_hour" in found) != ("half" in found):
         raise ValueError("needs %I and %p together, such as %I:%M %p")
+    # Each part of a clock time needs the one above it.
     needs = (("minute", {"hour", "half_hour"}), ("second", {"minute"}), ("fraction", {"second"}))
     for name, above in needs:
         if name in found and not found & above:
@@ -186,6 +189,7 @@ def _one_character(value: str) -> str:
 def _known_zone(value: str) -> str:
     import polars as pl
 
+    # Asked of polars, as that is what will read times of the zone.
     try:
         pl.Series([0]).cast(pl.Datetime("us")).dt.replace_time_zone(value)
     except pl.exceptions.PolarsError:
@@ -282,6 +286,7 @@ class InputOptions(Frozen):
         if not columns:
             return self
         own = mapped_columns(columns)
+        # Others stay unless they are about the same attribute, or the same column.
         others = {
             name: column
             for name, column in self.columns.items()

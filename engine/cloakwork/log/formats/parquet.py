@@ -67,6 +67,7 @@ class ParquetSource:
             require_bytes(path)
             with _as_unreadable(path), any_zone():
                 schemas.append(dict(pl.read_parquet_schema(path)))
+                # Before any row is read: a forged schema may name millions of columns.
                 width, most = len(schemas[-1]), request.bounds.attributes
                 if width > most:
                     said = f"the file has {width:,} columns, the limit is {most:,}"
@@ -82,6 +83,7 @@ class ParquetSource:
             [place for place, name in enumerate(schema) if name in self._names.columns]
             for schema in schemas
         ]
+        # By the heights that the files state, before anything is unpacked.
         for path, height in zip(self._files, self._heights, strict=True):
             _refuse_size(
                 path,
@@ -98,6 +100,7 @@ class ParquetSource:
         """The rows of all files. ``LogError`` when one is damaged or over a limit."""
         self._evidence = TableEvidence(self._names, self._request)
         self._text_bytes = 0
+        # The wider the table, the fewer rows in a chunk.
         most = max(LEAST_ROWS, min(MOST_ROWS, CELLS // len(self._names.columns)))
         for path, places, height in zip(self._files, self._places, self._heights, strict=True):
             first_row = 0
@@ -111,6 +114,7 @@ class ParquetSource:
                     for stretch in self._slices(path, frame):
                         yield self._evidence.take(self._table(path, stretch, first_row))
                         first_row += stretch.height
+        # Files without a row have columns still: one empty chunk tells them.
         if not self.expected_rows():
             path = self._files[0]
             with _as_unreadable(path), any_zone():
@@ -135,6 +139,7 @@ class ParquetSource:
         if self._text_bytes > most:
             said = f"its texts take more than {size_text(most)}, the limit"
             raise LogError(path, said, hint=raising("unpacked-size", 2 * most))
+        # Cut where the running sum passes a multiple of what one chunk may have.
         bounds = np.flatnonzero(np.diff(behind // _SLICE_BYTES)) + 1
         for first, last in pairwise([0, *bounds.tolist(), frame.height]):
             yield frame[first:last]
@@ -156,6 +161,7 @@ class ParquetSource:
             if isinstance(values.dtype, pl.Datetime) and values.dtype.time_zone is not None:
                 zoneless = values.to_physical().cast(pl.Datetime(values.dtype.time_unit))
                 values = zoneless.dt.replace_time_zone("UTC")
+            # A column without values here takes the type that it has in other files.
             if values.dtype == pl.Null and kind != pl.Null:
                 values = values.cast(kind)
             # Values of these types have no one obvious spelling.
@@ -220,6 +226,7 @@ def _refuse_size(
             said,
             hint=raising("unpacked-size", values * _VALUE_BYTES),
         )
+    # Only from some size on: small files of nulls pack as well as forged ones.
     ratio = values // max(1, path.stat().st_size)
     if values * _VALUE_BYTES > _RATIO_FROM and ratio > limits.unpack_ratio:
         most = limits.unpack_ratio
@@ -232,15 +239,14 @@ def _common_types(
     schemas: Sequence[Mapping[str, pl.DataType]],
     kept: Collection[str],
 ) -> dict[str, pl.DataType]:
-    """The type of each column that is read; ``LogError`` where the files do not agree on columns
-    and types.
-    """
+    """The type of each column that is read; ``LogError`` where the files do not agree."""
     first = schemas[0]
     types = {name: kind for name, kind in first.items() if name in kept}
     for path, schema in zip(files[1:], schemas[1:], strict=True):
         require_same_columns(files[0], list(first), path, list(schema))
         for name, kind in types.items():
             other = schema[name]
+            # A column without values agrees with any type.
             if kind == pl.Null:
                 types[name] = other
             elif other != pl.Null and _type_class(other) != _type_class(kind):

@@ -96,6 +96,7 @@ def asked_of(
             said = f"the log is read as {form}, and {name} under spec.input is not for that"
             hint = f"remove {name}, or say under spec.input which format the log has"
             raise LogError(path, said, hint=hint)
+    # Only tables have columns to name; what the options say of them goes first.
     if request.case_id != CASE_ID and reader.is_tabular and CASE_ID not in options.columns:
         options = _with_columns(path, options, {CASE_ID: request.case_id})
     return form, replace(
@@ -149,7 +150,6 @@ def write_log(
 def _path_and_text_pairs(
     annotations: tuple[Attribute, ...], above: str = ""
 ) -> list[tuple[str, str]]:
-    """Nested attributes as pairs of path and text."""
     pairs: list[tuple[str, str]] = []
     for attribute in annotations:
         name = f"{above}/{attribute.key}" if above else attribute.key

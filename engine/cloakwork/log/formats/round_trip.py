@@ -117,6 +117,7 @@ class TypesReadBack:
         if not is_number or values.dtype in narrow:
             yield scope, name, "value", True, self._kind(name, values, None)
             return
+        # For both forms, as one batch cannot tell whether all values can stay numbers.
         stays = is_exact(values)
         kind: Kind = self._kind(name, values, True) if stays else "empty"
         yield scope, name, "number", stays, kind
@@ -193,6 +194,7 @@ def _settled(found: pl.DataFrame) -> dict[tuple[str, str], _Settled]:
     """By scope and column: the first form that all values have."""
     settled: dict[tuple[str, str], _Settled] = {}
     for scope, name, form, holds, kind in found.select(*_FOUND).iter_rows():
+        # Sorted by form, ``number`` comes before ``text``, and wins where it holds.
         if holds:
             exact = {"number": True, "text": False}.get(form)
             settled.setdefault((scope, name), _Settled(exact, kind))
@@ -358,6 +360,7 @@ def _kind(
         case pl.Float64:
             return "float"
         case pl.Boolean:
+            # The file's characters tell in which spelling its truth values stand.
             texts = log.text_of(name)
             first = "true" if texts is None else str(texts.drop_nulls()[0])
             if first.islower():
@@ -373,7 +376,6 @@ def _column(
     name: str,
     kind: Kind,
 ) -> pl.Series:
-    """A column of ``table`` as values of ``kind``."""
     if name not in table.columns:
         return pl.Series([None], dtype=TYPES[kind]).new_from_index(0, table.height)
     values = values_of(table, name)
@@ -381,6 +383,7 @@ def _column(
         return values
     if kind == "float" or values.null_count() == len(values):
         return values.cast(TYPES[kind])
+    # Read as another type than all files give it: the characters of this one are its values.
     texts = log.text_of(name)
     if texts is None:
         said = f"'{shown(name)}' holds values of another type than in other parts"

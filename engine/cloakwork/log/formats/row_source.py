@@ -246,11 +246,13 @@ class Reader:
 def collected(source: RowSource) -> EventLog:
     """The whole log, in memory. Errors as of ``read_log``."""
     chunks: list[RawChunk] | None = None
+    # A reader may find only late that it has to begin anew.
     while chunks is None:
         with suppress(ReadAgain):
             chunks = list(source.chunks(at_once=True))
     tables = [chunk.rows for chunk in chunks]
     of_cases = [chunk.cases for chunk in chunks if chunk.cases is not None]
+    # Let go of, so that each column's memory is given back once it is joined.
     chunks.clear()
     cases = joined_rows(of_cases) if of_cases else None
     log = source.assembler().whole(tables, cases)
@@ -273,6 +275,7 @@ def joined_rows(tables: list[pl.DataFrame]) -> pl.DataFrame:
     for name in names:
         column = _joined_column(pieces, name, heights)
         values = len(column) - column.null_count()
+        # In one piece, a sparse column would take the memory of all its nulls.
         is_sparse = is_large and values * SPARSE < len(column)
         joined.append((column if is_sparse else column.rechunk()).alias(name))
     return pl.DataFrame(joined)
@@ -297,6 +300,7 @@ def _joined_column(
     given = [table.pop(name, None) for table in tables]
     held = [values for values in given if values is not None]
     types = {values.dtype for values in held if values.null_count() < len(values)}
+    # Where chunks do not agree on a type, what the source says counts.
     if len(types) > 1:
         given = [
             None if values is None else _spelt(values, table.get(name + TEXT))
@@ -329,6 +333,7 @@ def joined_findings(found: Sequence[Findings]) -> Findings:
     conflicts: dict[str, int] = {}
     for each in found:
         for name, row in each.conflicts.items():
+            # The first row that shows it, in whatever order the parts come.
             conflicts[name] = min(row, conflicts.get(name, row))
     numbers = [each.repeated_number for each in found if each.repeated_number is not None]
     return Findings(

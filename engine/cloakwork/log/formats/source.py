@@ -74,6 +74,7 @@ class LogStream:
             data = self._bytes.read(size)
             self._unpacked += len(data)
             taken = self._raw.tell()
+        # Checked as it unpacks: a few packed bytes can stand for any number.
         refuse_unpacked(
             self.path,
             self._unpacked,
@@ -277,10 +278,12 @@ def decoded_pieces(
         return
     codec: str = encoding
     if encoding == "utf-16":
+        # Without a mark, little-endian: the more usual order.
         codec = "utf-16-be" if start.startswith(_WIDE_MARKS[1]) else "utf-16-le"
         start = start.removeprefix(_WIDE_MARKS[0]).removeprefix(_WIDE_MARKS[1])
     decoder = codecs.getincrementaldecoder(codec)()
     line, is_first = 1, True
+    # None at the end has the decoder refuse a character that breaks off.
     for piece in chain([start], waiting, [None]):
         try:
             text = decoder.decode(piece or b"", final=piece is None)
@@ -308,6 +311,7 @@ def require_utf8(
     byte that is not UTF-8.
     """
     try:
+        # ASCII needs no decoding, and most files are nothing else.
         if not data.isascii():
             data.decode()
     except UnicodeDecodeError as error:
@@ -325,6 +329,7 @@ def likely_encoding(data: bytes) -> Encoding:
     if data.startswith(_WIDE_MARKS):
         return "utf-16"
     sample = data[: 1 << 16]
+    # Letters of two bytes each mostly have a zero in every other place.
     odd, even = sample[1::2].count(0), sample[::2].count(0)
     if max(odd, even) > len(sample) // 4:
         return "utf-16-le" if odd > even else "utf-16-be"

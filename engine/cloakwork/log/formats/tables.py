@@ -135,6 +135,7 @@ class TableEvidence:
         first_row = self.rows
         self.rows += frame.height
         numbers = pl.int_range(first_row, self.rows, dtype=pl.Int64, eager=True)
+        # A column numbers rows from 1, places count from 0.
         if table.numbers is not None and self.names.row_number is not None:
             numbers = _whole_numbers(table.path, self.names.row_number, table.numbers) - 1
         return self._with_cases(pl.DataFrame({**stored, ROW: numbers}))
@@ -183,6 +184,7 @@ class TableEvidence:
         if name not in (CASE_ID, ACTIVITY) and (is_decimal or values.dtype in WIDE):
             kind: Kind = "float" if is_decimal else "int"
             texts = values.cast(pl.String)
+            # What a float would not keep exactly becomes text.
             if not is_exact(values):
                 self._kinds[name] = "text"
                 return texts, None
@@ -200,6 +202,7 @@ class TableEvidence:
     def _inferred(self, name: str, texts: pl.Series) -> tuple[pl.Series, pl.Series | None]:
         """A column of texts as what these are, as far as what came before allows it."""
         so_far = self._kinds.get(name, "empty")
+        # A column that was text once stays text, whatever comes.
         if name in self.as_text or so_far == "text":
             self._kinds[name] = "text"
             return texts, None
@@ -309,6 +312,7 @@ class TableAssembler:
         numbers of rows leave their order open.
         """
         if self.numbered is not None:
+            # Equal numbers in one case, or in the first rows of two, leave an order open.
             again = found.repeated_number
             if again is None and found.first_numbers:
                 firsts = pl.Series(np.concatenate(found.first_numbers))
@@ -436,6 +440,7 @@ class TwoValues:
         """Of the attribute called ``name`` in full, at ``row`` (from 0) of all files."""
         path, line = self.files[0], None
         if self.names.row_number is None:
+            # The row stands in the last file that begins at it or before.
             place = bisect_right(self.first_rows, row) - 1
             path, row = self.files[place], row - self.first_rows[place]
             line = self.line_of(path, row) if self.line_of else None
@@ -553,6 +558,7 @@ def read_times(
 ) -> ParsedTimes:
     """A column of times in UTC; ``LogError`` for a value that is none."""
     written = request.times
+    # Numbers are read as the digits that a text would have.
     if times.dtype.is_integer() and written.form in EPOCHS:
         times = times.cast(pl.String)
     if times.dtype == pl.Float64 and written.form in EPOCHS:
@@ -677,6 +683,5 @@ def _whole_numbers(
 
 
 def _least(numbers: pl.Series) -> int | None:
-    """The least of them; None for none."""
     least: object = numbers.min()
     return least if isinstance(least, int) else None

@@ -86,6 +86,7 @@ ISO_TIMES: Final = WrittenTimes()
 def _since_epoch(text: pl.Series, unit: int) -> pl.Series:
     """Units since 1970 (whole or decimal) as times; digits beyond microseconds are cut off."""
     fields = text.str.extract_groups(_EPOCH_TEXT).struct.unnest()
+    # As many decimals as the unit holds: zeros for missing ones, and no more than that.
     digits = len(str(unit)) - 1
     decimals = pl.col("part").fill_null("").str.pad_end(digits, "0").str.slice(0, digits)
     size = pl.col("whole").cast(pl.Int64) * unit + decimals.cast(pl.Int64)
@@ -116,6 +117,7 @@ def _plain_fields(fields: pl.DataFrame) -> pl.DataFrame:
     if "half_hour" in given:
         shown_hour = pl.col("half_hour").cast(pl.Int64)
         is_afternoon = pl.col("half").str.slice(0, 1).str.to_lowercase() == "p"
+        # Twelve o'clock is hour 0 of its half of the day.
         hour = shown_hour % 12 + pl.when(is_afternoon).then(12).otherwise(0)
         # Of 0 to 99 only 1 to 12 stand on such a clock; what is none has no moment.
         is_shown = shown_hour.is_between(1, 12)
@@ -155,6 +157,7 @@ def candidate_formats(texts: pl.Series) -> tuple[str, ...]:
     values = texts.drop_nulls().unique(maintain_order=True).head(_MOST_VALUES)
     if not len(values):
         return ()
+    # Digits alone hold no sign that tells a format, so their few ones are tried first.
     for form, digits in _DIGITS.items():
         if values.str.contains(digits).all() and _reads(form, values):
             return (form,)
@@ -163,6 +166,7 @@ def candidate_formats(texts: pl.Series) -> tuple[str, ...]:
     if zone:
         first = first[: zone.start()]
         suffix = " %z" if zone[0][0].isspace() else "%z"
+    # Only formats of the first value's shape can read that value.
     shape = _shape(first)
     forms = [f"{form}{suffix}" for form in _formats_by_shape().get(shape, ())]
     return tuple(form for form in forms if _reads(form, values))

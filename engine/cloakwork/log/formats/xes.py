@@ -92,9 +92,11 @@ class XesSource:
                     is_begun = True
                     yield chunk
             except (Declined, Conflicting):
+                # No reader is left that could take it.
                 if len(self._readers) == 1:
                     raise
                 self._readers = self._readers[1:]
+                # Chunks were given by the reader that declined, so all of it is read again.
                 if is_begun or path != self._files[0]:
                     raise ReadAgain from None
                 self._evidence = Evidence()
@@ -215,6 +217,7 @@ class XesAssembler:
         case_table = self._read(columns_of(cases), cases.height, CASE_PREFIX, texts)
         events = self._read(rows, len(rows[ROW]), "", texts)
         places = cases[PLACE].to_numpy().astype(np.int64)
+        # Places ascend, so a search finds the case of each event.
         case_of = np.searchsorted(places, rows[PLACE].to_numpy()).astype(np.int64)
         rows.clear()
         # The order is known before the columns are brought into it, one at a time.
@@ -272,6 +275,7 @@ class XesAssembler:
                 for _ in full_chunks(stream, collector):
                     pass
             ids, lines = collector.last_ids()
+            # Whatever is not the first of its kind, in this file or those before.
             ids_so_far = pl.concat([known, ids])
             again = ~ids_so_far.is_first_distinct()[len(known) :]
             if again.any():

@@ -76,9 +76,7 @@ def fast_chunks(stream: LogStream, collector: Collector) -> Iterator[None]:
 
 
 def _start_of_traces(stream: LogStream) -> bytes:
-    """The first bytes of the traces: what follows a header that the XML parser confirms to end
-    there.
-    """
+    """What follows a header that the XML parser confirms to end there."""
     header = bytearray()
     start, end = -1, 0
     while start < 0 or end == 0:
@@ -98,9 +96,7 @@ def _opens_first_trace(
     header: bytes,
     start: int,
 ) -> bool:
-    """Whether the tag at ``start``, the last of ``header``, opens the first trace of a log in
-    UTF-8.
-    """
+    """Whether the tag at ``start``, last of ``header``, opens the first trace of a log in UTF-8."""
     xml = LogXml(stream.path)
     try:
         xml.feed(header)
@@ -296,9 +292,7 @@ def _word_codes(
     known: list[str],
     learn: Callable[[list[str]], None],
 ) -> Ints:
-    """The index of each word among the known ones; new ones are learnt first. int64, shape
-    (words,).
-    """
+    """The index of each word; new ones are learnt first. int64, shape (words,)."""
     coded = words.cast(pl.Enum(known), strict=False)
     if coded.null_count():
         new = words.filter(coded.is_null()).unique(maintain_order=True).to_list()

@@ -115,6 +115,7 @@ class LogXml:
         return self._parser.CurrentLineNumber
 
     def _refuse_doctype(self, *_: object) -> None:
+        # Entities of a document type can expand without end, or name other files.
         raise self._fault_here(
             "the file declares a document type, which may hide entities",
             "remove the <!DOCTYPE ...> declaration",
@@ -170,6 +171,7 @@ class LogXml:
                 f"the file is XML, but its root is <{shown(local)}>, not <log>", "give an XES file"
             )
         self._place = "log"
+        # Names of the root's namespace; elements of any other are foreign.
         self._trace, self._event = f"{namespace}{blank}trace", f"{namespace}{blank}event"
         self._kinds = {f"{namespace}{blank}{element}": kind for element, kind in KIND_OF.items()}
         self._lists = {f"{namespace}{blank}{element}" for element in ("list", "container")}
@@ -336,6 +338,7 @@ class Feeder:
         """Take the next bytes; they may wait for more."""
         self._waiting.append(data)
         self._size += len(data)
+        # Each piece is at least as large as what is unfinished, which bounds the work.
         if self._size < self._unfinished and not last:
             return
         piece = b"".join(self._waiting)

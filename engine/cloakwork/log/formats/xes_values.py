@@ -285,6 +285,7 @@ class Collector:
     @property
     def is_full(self) -> bool:
         """Whether there is enough for a chunk."""
+        # The latest trace may go on, so it is not counted.
         if self.traces - 1 <= self._taken_traces:
             return False
         events = self.events - self._taken_events
@@ -329,9 +330,7 @@ class Collector:
         start: int,
         end: int,
     ) -> dict[str, pl.Series]:
-        """The columns of the cases or the events from ``start`` to ``end`` in the file, by their
-        numbers.
-        """
+        """Columns of cases or events from ``start`` to ``end`` in the file, by their numbers."""
         table: dict[str, pl.Series] = {}
         # From how many rows on that a value has to itself it lies alone. A small table has no
         # sparse columns, which are slower to read.
@@ -384,6 +383,7 @@ class Collector:
             return joined
         order = np.argsort(rows, kind="stable")
         run_of = np.repeat(np.arange(len(runs)), [len(run.rows) for run in runs])
+        # Two runs have a value for one row, and nobody knows which is the last.
         again = (np.diff(rows[order]) == 0) & (np.diff(run_of[order]) != 0)
         self._evidence.is_unordered |= bool(again.any())
         return _Held(

@@ -134,7 +134,6 @@ def _annotation_text(attribute: Attribute, depth: int) -> str:
 
 
 def _element_and_text(value: str | int | float | bool | datetime) -> tuple[str, str]:
-    """The XES element and the text of one value."""
     match value:
         case bool():
             return "boolean", str(value).lower()
