@@ -128,6 +128,7 @@ class Bins:
         ``unit``: seconds in what ``low`` and ``high`` are counted in.
         """
         after = high + 1
+        # From the finest width up, until there are few enough bins.
         for width in (width / unit for width in _WIDTHS if width >= unit):
             if (after - low) / width <= most - 1:
                 # A Monday; weeks begin there, and days at midnight.
@@ -135,6 +136,7 @@ class Bins:
                 first = np.floor((low - monday) / width) + 1
                 last = np.ceil((after - monday) / width)
                 return cls.between(low, monday + width * np.arange(first, last), after)
+        # Longer spans go by months, which have no one width.
         inner = np.zeros(0)
         for months in _MONTHS:
             inner = np.array([*_beginnings(low * unit, after * unit, months)], np.float64) / unit
@@ -183,6 +185,7 @@ class Bins:
         low, high = self.edges[place], self.edges[place + 1]
         share = chance / UNIT
         spread = low + (high - low) * share
+        # A draw by ratios is uniform in the logarithm; the bin from 0 on is drawn evenly.
         if self.by_ratio:
             ratio = high / np.where(low > 0, low, high)
             spread = np.where(low > 0, low * ratio**share, spread)
@@ -257,6 +260,7 @@ def _even_edges(
     finer than the grain.
     """
     span = high - low
+    # A span that underflows or overflows gets one bin.
     if span / most <= 0 or not math.isfinite(span):
         return np.array([low, high])
     power = math.floor(math.log10(span / most))
@@ -278,6 +282,7 @@ def _beginnings(
     """Seconds since 1970 at which months begin, of which every ``months``-th counts."""
     first = date.fromordinal(_EPOCH + int(low // _DAY))
     last = date.fromordinal(_EPOCH + int(after // _DAY))
+    # Months counted from year 0, from a multiple of ``months`` on.
     for month in range(12 * first.year // months * months, 12 * last.year + 12, months):
         begin = date(month // 12, month % 12 + 1, 1)
         if first < begin <= last + timedelta(days=1):

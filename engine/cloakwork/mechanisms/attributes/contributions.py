@@ -139,6 +139,7 @@ class Contributions:
         """The Euclidean norm of each case's vector."""
         case, code = np.concatenate(self.case), np.concatenate(self.code)
         width = int(code.max(initial=0)) + 1
+        # Entries of the same case and key are one cell: they add up before they are squared.
         cell, place = np.unique(case * width + code, return_inverse=True)
         weight = np.concatenate(self.weight)
         sums = np.bincount(place, weights=weight, minlength=len(cell))
@@ -239,6 +240,7 @@ def _add_values(
     weight = share[rows]
     key = layout.values(place) + group[rows] * layout.attributes[place].size + codes[rows]
     found.add(case[rows], key, weight * layout.weight(place))
+    # Of many values a group's total is noisy as a sum, so it is counted by itself.
     if layout.counts_totals(place):
         found.add(case[rows], layout.totals(place) + group[rows], SIDE_WEIGHT * weight)
 
@@ -255,10 +257,12 @@ def _add_followed(
     these, but the first, that are the one before, or that follow each value.
     """
     rows = np.flatnonzero(codes >= 0)
+    # Two events with a value, one after the other in the same case.
     later = np.flatnonzero(np.diff(case[rows]) == 0)
     before, after = rows[later], rows[later + 1]
     weight = SIDE_WEIGHT * _shares(case[after])
     found.add(case[after], np.full(len(after), 2 * place), weight)
+    # Of few values each pair is counted; else only whether the value stays.
     if layout.counts_follows(place):
         pair = codes[before] * layout.attributes[place].size + codes[after]
         found.add(case[after], layout.follows(place) + pair, weight)
@@ -286,9 +290,11 @@ def best_norm(
     best = np.inf, 1.0
     for power in range(2 * NORMS - 1):
         candidate = float(2.0 ** (power / 4))
+        # Clipped cases weigh less than 1; their mean scales counts up again, noise included.
         weight = np.minimum(1.0, candidate / norms)
         mean = float(times @ weight) / cases
         noise = sigma * candidate / (cases * mean)
+        # Half the absolute departure from even weights: a distance between distributions.
         uneven = float(times @ np.abs(weight / mean - 1)) / (2 * cases)
         best = min(best, (NOISE_PRICE * noise + uneven, candidate))
     return best[1]

@@ -41,6 +41,7 @@ def read_numbers(column: Column, type_: RangeType) -> Floats:
     if is_of_times(column):
         step = _SECOND * (86_400 if type_ == "date" else 1)
         return np.where(column.is_missing, np.nan, np.floor_divide(column.values, step))
+    # Each distinct text is read once; the last place is that of missing values.
     read = np.array([*(_instant(text, type_) for text in column.alphabet), math.nan])
     return read[column.codes]
 
@@ -119,6 +120,7 @@ class MeasuredAttribute(Frozen):
                 places.setdefault(_folded(str(value)), place)
         table = np.array([places.get(_folded(text), -1) for text in column.alphabet], np.int64)
         by_text = np.where(column.codes >= 0, table[column.codes], -1)
+        # A match by text goes before one by number.
         return np.where(by_text >= 0, by_text, by_number)
 
     def exact(self, column: Column, codes: Ints) -> Floats:
@@ -156,6 +158,7 @@ class MeasuredAttribute(Frozen):
 def _of_one_type(domain: tuple[JsonValue, ...]) -> tuple[JsonValue, ...]:
     """The values as a column can hold them: where they are of several types, their texts."""
     kinds = {type(value) for value in domain}
+    # By exact type: a truth value is not taken for a whole number here.
     if kinds <= {str} or kinds <= {bool} or kinds <= {int, float}:
         return domain
     return tuple(value if isinstance(value, str) else json.dumps(value) for value in domain)

@@ -60,9 +60,11 @@ def draw_values(
 ) -> Drawn:
     """Values of rows that are of ``group`` (int64, -1 for none of them), in random order."""
     codes = np.full(len(group), -1)
+    # Rows in random order, gathered by group; those of no group come first and are passed over.
     order = randomness.permutation(len(group))
     order = order[np.argsort(group[order], kind="stable")]
     sizes = np.bincount(group[group >= 0], minlength=len(found.present))
+    # The last value stands for a missing one.
     values = np.append(np.arange(found.shape.shape[1]), -1)
     begin = int((group < 0).sum())
     for place, size in enumerate(sizes.tolist()):
@@ -79,9 +81,11 @@ def rounded_times(expected: Floats, randomness: Randomness) -> Ints:
     expected, and that on average (systematic sampling).
     """
     total = round(float(expected.sum()))
+    # One random start for all: each number is rounded by where the running sum meets it.
     start = int(randomness.uniform(np.array([_FINE]))[0]) / _FINE
     ends = np.cumsum(expected)
     reached = np.minimum(np.floor(ends + start), total).astype(np.int64)
+    # A sum of floats may fall short of the total by a rounding error.
     if len(reached):
         reached[-1] = total
     return np.diff(reached, prepend=0)
@@ -112,6 +116,7 @@ def with_repeats(
     asking = randomness.coins(rate, len(codes))
     # Cases come in random order.
     rank = randomness.permutation(len(cases))[cases.case_of]
+    # Place by place, since a value that was copied can be copied on.
     for rows, before in _later_values(codes, cases, rank):
         asks = asking[rows]
         values = codes[rows][exchanged(codes[rows], codes[before], group[rows], asks)]
@@ -158,6 +163,7 @@ def exchanged(
     if not len(offered):
         return np.zeros(0, np.int64)
     width = int(max(offered.max(), before.max())) + 1
+    # One number for each group and value, on both sides of the exchange.
     supply, demand = group * width + offered, group * width + before
     order = np.argsort(supply, kind="stable")
     rows = np.flatnonzero(asks)
@@ -200,13 +206,16 @@ def class_table(attribute: MeasuredAttribute, shares: Floats) -> Ints:
     itself, and all others together.
     """
     size, most = len(shares), CLASSES - 1
+    # Few values are classes of their own; class 0 is that of missing ones.
     if size <= most:
         return np.append(np.arange(1, size + 1), 0)
     if attribute.is_of_numbers:
         total = max(float(shares.sum()), 1e-9)
+        # By the middle of each value's share, so that classes hold about the same share each.
         middle = np.cumsum(shares) - shares / 2
         found = np.clip(most * middle / total, 0, most - 1).astype(np.int64)
     else:
+        # By rank of frequency: all beyond the most frequent share the last class.
         rank = np.argsort(np.argsort(-shares, kind="stable"), kind="stable")
         found = np.minimum(rank, most - 1)
     return np.append(found + 1, 0)
@@ -246,6 +255,7 @@ def pairs_of(classes: Classes, pairs: Sequence[tuple[int, int]]) -> Query:
             for pair, (one, other) in enumerate(pairs)
         ]
         case = np.tile(np.arange(len(cases)), len(pairs))
+        # One cell in each table, so that the whole vector has norm 1 at most.
         value = int(UNIT_NORM / np.sqrt(max(len(pairs), 1)))
         return Entries(case, np.full(len(case), value), np.concatenate(keys))
 
@@ -287,6 +297,7 @@ def forest(
     """
     expected = [independent(table) for table in noisy]
     apart = np.array([np.abs(noisy[pair] - guess).sum() for pair, guess in enumerate(expected)])
+    # What noise alone would add up to over all cells of a table, with a margin.
     least = STANDS_OUT * _NOISE_ALONE * sigma * CLASSES**2
     # The tree that each place is in, by one of its places; the furthest apart are joined first.
     tree_of = {place: place for pair in pairs for place in pair}
@@ -295,6 +306,7 @@ def forest(
         one, other = (tree_of[place] for place in pairs[pair])
         if apart[pair] <= least or one == other:
             continue
+        # Joined: every place of the one tree now belongs to the other.
         tree_of = {place: other if tree == one else tree for place, tree in tree_of.items()}
         guess = np.maximum(expected[pair], 1e-6)
         tables[pairs[pair]] = expected_beside(noisy[pair], guess, sigma)
@@ -305,9 +317,11 @@ def _from_roots(tables: dict[tuple[int, int], Floats]) -> list[Edge]:
     """The edges, each from a place that was reached before."""
     left, reached, found = dict(tables), set[int](), list[Edge]()
     while left:
+        # Go on from a place that was reached; else begin another tree.
         step = next((pair for pair in left if reached & set(pair)), next(iter(left)))
         table = left.pop(step)
         one, other = step
+        # The parent is the place that was reached first, so the table may have to be turned.
         if other in reached:
             found.append(Edge(other, one, table.T))
         else:
@@ -322,6 +336,7 @@ def raked(
     columns: Floats,
 ) -> Floats:
     """``table`` scaled to these margins, as far as it can be (iterative proportional fitting)."""
+    # No cell is zero, so that raking can reach any margins.
     found = np.maximum(table, 1e-9)
     for _ in range(_ROUNDS):
         found = found * (rows / np.maximum(found.sum(axis=1), 1e-12))[:, None]
@@ -344,6 +359,7 @@ def with_pairs(
         parent, child = classes.attributes[edge.parent], classes.attributes[edge.child]
         of_parent = classes.of(edge.parent, first_values(parent, cases, found[edge.parent].codes))
         codes = found[edge.child].codes.copy()
+        # Attributes of cases are exchanged freely, those of events within one activity.
         if child.is_of_cases:
             rows = case = np.arange(len(cases))
             group = np.zeros(len(cases), np.int64)
@@ -374,6 +390,7 @@ def with_transitions(
     so that values follow each other as often as ``table`` (shape (values, values)) says.
     """
     codes = drawn.codes.copy()
+    # Classes are the values themselves here, which are few; the rest of the table stays empty.
     padded = np.zeros((CLASSES, CLASSES))
     padded[: len(table), : len(table)] = table
     in_log_order = np.zeros(len(codes), np.int64)
@@ -409,6 +426,7 @@ def _suited(
     for rows in _runs(order, group[order]):
         of_parent = np.bincount(parent[rows], minlength=CLASSES)
         of_child = np.bincount(offered[rows], minlength=CLASSES)
+        # As often together as the table says, given what there is on both sides.
         joint = raked(table, of_parent.astype(np.float64), of_child.astype(np.float64))
         # Rows of a group come by their parent's class.
         begin = 0

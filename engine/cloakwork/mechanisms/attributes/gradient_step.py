@@ -75,6 +75,7 @@ class GradientStep:
         layout = tables.layout
         every = [each.present[:, None] * each.shape for each in shares]
         expected = tuple(np.where(each >= CENTRED, each, 0.0) for each in every)
+        # Mean squares: a share less its square where it is taken off, and the share where not.
         squares = [
             (each - usual**2).sum(axis=1) for each, usual in zip(every, expected, strict=True)
         ]
@@ -85,6 +86,7 @@ class GradientStep:
         norms = np.maximum(np.outer(AROUND, lengths).ravel(), LEAST_NORM)
         noise = sigma / UNIT_NORM * len(AROUND)
         best = best_norm(norms, np.ones(len(norms)), noise * DEARER)
+        # Not below the median of expected norms, nor above the largest.
         norm = min(max(best, float(np.median(norms))), float(norms.max()))
         left = float(np.minimum(1.0, norm / norms).mean())
         return cls(layout, expected, norm, _share_counted(tables, released) / left)
@@ -147,11 +149,13 @@ class GradientStep:
         """
         groups, size = counted.values.shape
         codes = self.layout.values(place) + np.arange(groups * size)
+        # Back from clipped grid steps to cases, as the tables count them.
         grain = self.norm * self.scale / (UNIT_NORM * self.layout.weight(place))
         moved = answer.at(codes).reshape(groups, size) * grain
         values = np.maximum(counted.mass, 0.0)[:, None] * self.expected[place] + moved
         noise = sigma * grain
         found, deviation = _averaged(counted.values, counted.sigma, values, noise)
+        # A total is a sum of as many noisy values.
         totals, total_sigma = _averaged(
             counted.totals,
             counted.total_sigma,

@@ -213,6 +213,7 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
     ) -> Enrichment:
         """Find a norm, count all tables, then those of pairs, and draw from them."""
         randomness = kernel.randomness
+        # First what the layout depends on: found values, the norm, and how fine bins may be.
         layout = TableLayout(_with_found_values(params, kernel), cases.alphabet)
         norm, count = _find_norm(params, kernel, layout)
         # Bins are as fine as so many cases allow.
@@ -247,6 +248,7 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
                 cases,
                 randomness,
             )
+        # Last, values within cases: the first one of a case stays, so pairs are not undone.
         columns: dict[str, Listed | Numbers | Times] = {}
         for place, attribute in enumerate(attributes):
             rows = drawn[place]
@@ -258,6 +260,7 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
                     cases,
                     randomness,
                 )
+            # A copied value takes the chance of its origin, so that the same number comes out.
             chance = randomness.uniform(np.full(len(rows.codes), UNIT))
             columns[attribute.name] = attribute.released(rows.codes, chance[rows.origin])
         return Enrichment(columns, {"norm of a case": norm, "pairs of attributes": len(edges)})
@@ -311,10 +314,12 @@ def _find_norm(
     """
     answer = kernel.sum(norms_of(layout), Gaussian(params.norms_sigma), WHOLE)
     noisy = answer.at(np.arange(NORMS)).astype(np.float64)
+    # Classes that do not stand out of the noise hold no case to go by.
     believed = np.where(noisy > STANDS_OUT * params.norms_sigma, noisy, 0.0) / UNIT_NORM
     cases = float(believed.sum())
     if not cases:
         return USUAL_NORM, 0.0
+    # A class's norms, by the middle of its bounds in the logarithm.
     inside = 2.0 ** ((np.arange(NORMS) - 0.5) / 2)
     return best_norm(inside, believed, params.sigma / UNIT_NORM), cases
 
@@ -332,6 +337,7 @@ def _measured_values(
     """
     sigmas, steps = [params.sigma], []
     if params.step_sigma is not None:
+        # Noise that is spare goes to the tables again, or to another step where steps are taken.
         steps.append(params.step_sigma)
     if again is not None:
         (sigmas if params.step_sigma is None else steps).append(again)
@@ -351,6 +357,7 @@ def _measured_values(
 
     # One after another, since an answer's noise is drawn when it is read.
     counted: Iterable[Counted] = map(tables.counted, places)
+    # Each step starts from what all answers before it say.
     for sigma in steps:
         known = list(counted)
         start = GradientStep.starting_at(list(values_of(known)), tables, cases, sigma)
@@ -389,6 +396,7 @@ def _find_forest(
     """The pairs of attributes that belong together."""
     count = len(classes.attributes)
     pairs = [(one, other) for other in range(count) for one in range(other)]
+    # More pairs than can be counted well: a random choice, which reads nothing of the log.
     if len(pairs) > MOST_PAIRS:
         chosen = kernel.randomness.permutation(len(pairs))[:MOST_PAIRS]
         pairs = [pairs[place] for place in chosen.tolist()]
@@ -423,6 +431,7 @@ def _kept_within_cases(
     by_chance = float((shares**2).sum())
     if kept <= by_chance:
         return drawn
+    # Copies make up what chance leaves: kept = rate + (1 - rate) by_chance.
     rate = (kept - by_chance) / (1 - by_chance)
     return with_repeats(
         drawn,

@@ -65,6 +65,7 @@ class LocalParams(Frozen):
         names = [attribute.name for attribute in self.attributes]
         if len(set(names)) < len(names):
             raise ValueError("an attribute is named twice")
+        # Each event has values of its own, so their number must be bounded to be charged.
         if self.per == "case" and self.longest_case is None and _of_events(names):
             raise ValueError("a claim about cases needs longest_case")
         return self
@@ -89,7 +90,9 @@ class LocalParams(Frozen):
 def _noise_on(attribute: LocalAttribute, epsilon: float) -> LocalNoise:
     if attribute.domain is not None:
         return Response(len(attribute.domain), epsilon)
+    # Half of epsilon hides whether there is a number, the other half where it lies.
     presence = rounded_down(exactly(epsilon) / 2)
+    # The sensitivity is the whole range, in steps; the scale is rounded up.
     scale = float(STEPS / (exactly(epsilon) - exactly(presence)) * _ABOVE)
     return BoundedNoise(STEPS, scale, presence)
 
@@ -131,6 +134,7 @@ def local_params(
             tuple(f"attributes[{name!r}].{draws_from}" for name in lacking),
         )
     epsilon = goal.epsilon
+    # All values of a case are charged together: each gets an equal part of epsilon.
     if goal.per == "case":
         if facts.longest_case is None and _of_events(names):
             return Refusal(
@@ -138,6 +142,7 @@ def local_params(
                 "a case may have any number of values, which all cost",
                 ("assume.longest_case",),
             )
+        # Rounded down, so that all parts together are no more than the goal.
         epsilon = rounded_down(exactly(epsilon) / values_of_a_case(names, facts.longest_case))
     return LocalParams(
         attributes=tuple(each for each in declared.values() if each is not None),

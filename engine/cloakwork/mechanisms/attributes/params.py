@@ -51,6 +51,7 @@ def least_sum(
     """
     noise = Gaussian(sigma)
     alone = max_cases * UNIT_NORM
+    # From a normal estimate upwards: the proved tail is evaluated only near the answer.
     far = -NormalDist().inv_cdf(min(delta / (max_cases * MOST_OF_A_CASE), 0.5))
     least = alone + 1 + int(far * sigma)
     while noise.selection_delta(least, CLIP, max_cases) > delta:
@@ -77,6 +78,7 @@ def find_values(
         CLIP,
         labels=attribute.name,
     )
+    # The most frequent by noisy sums; sorted afterwards, so that their order shows nothing.
     order = np.argsort(-selected.noisy, kind="stable")[:MOST_FOUND]
     texts = sorted(selected.labels[place][0] for place in order.tolist())
     domain: tuple[JsonValue, ...] = tuple(texts)
@@ -94,11 +96,13 @@ def _values_of(name: str, type_: FoundType) -> Query:
         case_of = every if name.startswith(CASE_PREFIX) else cases.case_of
         rows = np.flatnonzero(_may_be_told(column, type_))
         pairs = case_of[rows] * max(1, len(column.alphabet)) + column.codes[rows]
+        # Each value of a case once, at its first event; then the first few of these.
         _, first = np.unique(pairs, return_index=True)
         rows = np.sort(rows[first])
         case = case_of[rows]
         rank = np.arange(len(rows)) - np.searchsorted(case, case)
         rows, case = rows[rank < MOST_OF_A_CASE], case[rank < MOST_OF_A_CASE]
+        # A case of k values counts for 1/sqrt(k) at each: a vector of norm 1, rounded down.
         times = np.bincount(case, minlength=len(cases))[case]
         value = np.floor(UNIT_NORM / np.sqrt(times)).astype(np.int64)
         return Entries(
@@ -227,6 +231,7 @@ def calibrated(
     """Noise that tells no more than ``mu``, in all, but for ``delta`` (above 0) where values are
     found.
     """
+    # The budget is in mu squared, which adds up over Gaussian answers; shares are parts of it.
     found = sum(attribute.found is not None for attribute in attributes)
     of_pairs = options.structure_share if len(attributes) > 1 else 0.0
     of_both = 1 - options.norms_share - of_pairs
@@ -235,6 +240,7 @@ def calibrated(
     selection = None
     if found:
         sigma = _sigma(mu * math.sqrt(of_selection / found), CLIP, max_cases)
+        # Slightly less than its part, so that rounding does not exceed delta in all.
         least = least_sum(sigma, delta / found * (1 - 1e-9), max_cases)
         selection = ValueSelection(sigma=sigma, least=least)
     structure = None

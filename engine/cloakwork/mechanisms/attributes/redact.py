@@ -141,6 +141,7 @@ def _treat_columns(
 
 def pseudonyms(values: pl.Series, key: bytes) -> pl.Series:
     """A keyed pseudonym of 26 letters for each value; nulls stay null."""
+    # Each distinct value once: pseudonyms repeat as often as their values.
     distinct = values.drop_nulls().unique()
     digests = [hmac.digest(key, str(value).encode(), "sha256") for value in distinct.to_list()]
     names = [_pseudonym_letters(digest) for digest in digests]
@@ -155,6 +156,7 @@ def _pseudonym_letters(digest: bytes) -> str:
     """
     number = int.from_bytes(digest[:16], "big")
     letters = []
+    # Digits to the base 26, the least first; 26 of them hold 122 bits.
     for _ in range(26):
         number, digit = divmod(number, 26)
         letters.append(chr(ord("a") + digit))

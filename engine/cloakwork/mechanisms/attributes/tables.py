@@ -73,6 +73,7 @@ def _means(
         """Of each count (row) under each size (column), up to a factor a row."""
         apart = flat[part, None] - scale[part, None] * sizes
         square = (apart / sigma) ** 2
+        # Less the least square of its row, so that no row underflows to nothing.
         least = square.min(axis=1, keepdims=True)
         return np.asarray(np.exp((least - square) / 2), np.float64)
 
@@ -81,6 +82,7 @@ def _means(
     weight = np.full(len(sizes), 1 / len(sizes))
     for _ in range(STEPS):
         weight = _posterior(some, weight).mean(axis=0)
+    # Then each count's posterior mean, so many rows at a time.
     found = np.empty(len(flat))
     for begin in range(0, len(flat), _MOST_ROWS):
         part = slice(begin, begin + _MOST_ROWS)
@@ -145,6 +147,7 @@ def fitted(counted: Counted, passed_on: Floats) -> ValueShares:
         parents = shape
         known = np.where(used, passed_on, 0.0)
         rest = 1 - known.sum(axis=1, keepdims=True)
+        # Groups learn from what others became in the round before.
         for _ in range(1 + ROUNDS * bool(known.any())):
             shape = _of_groups(counted, used, parents)
             parents = known @ shape + rest * everywhere
@@ -215,6 +218,7 @@ class NoisyTables:
         answers: Sequence[tuple[NoisySums, float]],
         step: float,
     ) -> None:
+        # Answers are averaged by precision, which adds up.
         weighted = [(sums, 1 / sigma**2) for sums, sigma in answers]
         precision = sum(weight for _, weight in weighted)
         self.layout = layout
@@ -253,6 +257,7 @@ class NoisyTables:
             trust = side**2 / (variance + side**2)
             totals = trust * totals + (1 - trust) * alone
             variance = 1 / (1 / variance + 1 / side**2)
+        # Behind the activities' masses stands that of all cases.
         first = layout.masses + (len(layout.labels) if attribute.is_of_cases else 0)
         return Counted(
             values=values,
@@ -275,6 +280,7 @@ class NoisyTables:
             return 0.0
         several, same = self._at(2 * place, 2).tolist()
         if self.layout.counts_follows(place):
+            # The diagonal: values that follow themselves.
             same = float(np.trace(self.followed(place)))
         if min(several, same) < STANDS_OUT * self._side_sigma:
             return 0.0

@@ -114,12 +114,15 @@ def predict_similarity(
     if name not in SIMULATED:
         return None
     units = facts.units_at_most or DEFAULT_CASES
+    # More cases do what more epsilon does; a unit of m cases needs m times the noise.
     signal = epsilon * units / (facts.unit.max_cases * noise_factor)
+    # The table is for delta 1e-4; a smaller one raises thresholds by the ratio of logarithms.
     if delta > 0:
         signal *= math.log(1e4) / math.log(1 / delta)
     rows = SIMULATED[name]
     if facts.alphabet is None:
         rows = UNDECLARED.get(name, rows)
+    # On a logarithmic axis, since the signals of the table are spaced by ratios.
     structured, unstructured = (
         float(np.interp(math.log(signal), np.log(SIGNAL), row)) for row in rows
     )

@@ -136,10 +136,13 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
 
         chosen = AdaptiveOptions.model_validate(options)
         cases = facts.unit.max_cases
+        # The share is of epsilon alone: noise on the layers needs no delta.
         share = chosen.share or default_measurement_share(goal.epsilon, facts)
         scale = laplace_scale(goal.epsilon * share, cases)
+        # What the scale really costs is taken off, exactly, and the rest rounded down.
         left = rounded_down(exactly(goal.epsilon) - cases / Fraction(scale))
         rest = goal.model_copy(update={"epsilon": left})
+        # Both get all of the rest, since only one of them is run.
         threshold = VariantThreshold().offer(rest, facts, {})
         markov = VariantMarkov().offer(rest, facts, {})
         if isinstance(threshold, Refusal):
@@ -162,6 +165,7 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
 
     def event(self, params: AdaptiveParams, facts: Facts) -> PrivacyEvent:
         """The three layers, and the more expensive of the two mechanisms."""
+        # One of the two is run, chosen by noisy answers, so the larger epsilon covers either.
         highest = _dearer(params).epsilon
         if math.isinf(highest):
             return NonPrivate(reason="nothing bounds the cost of what is run after measuring")
@@ -170,9 +174,12 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
 
     def measure(self, params: AdaptiveParams, kernel: Kernel) -> Measurement:
         """Measure the layers, choose, and delegate."""
+        # First the layers: they are all that the choice may depend on.
         layer_counts = kernel.custom(layers_query(params.tau), Laplace(params.scale))
+        # The model's noise on a step of order 1, from grid steps to cases.
         sigma = params.markov.sigmas[3] / UNIT_NORM
         threshold_way, markov_way = _ways_to_go_on(params)
+        # Either way the dearer cost is booked: the charge is known before the choice is made.
         if is_tail_model_worthwhile(layer_counts, sigma):
             name = VariantMarkov.name
             taken = kernel.branch(markov_way, _dearer(params))
@@ -182,6 +189,7 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
             name = VariantThreshold.name
             taken = kernel.branch(threshold_way, _dearer(params))
             found = VariantThreshold().measure(params.threshold, taken)
+            # The cases that the threshold loses come back as cases of frequent variants.
             cases = spread_over(found.cases, int(layer_counts.sum()))
         figures: dict[str, JsonValue] = {
             "cases of rare variants (noisy)": estimated_tail_cases(layer_counts),
@@ -208,6 +216,7 @@ def default_measurement_share(epsilon: float, facts: Facts) -> float:
     """The part of epsilon spent on measuring, by the declared number of units."""
     cases = max(DEFAULT_CASES, facts.units_at_most or 0)
     sufficient = SUFFICIENT_SIGNAL / (cases * epsilon)
+    # Small logs need a larger share for the same signal, within both ends.
     return max(LEAST_SHARE, min(MOST_SHARE, sufficient))
 
 
@@ -248,6 +257,7 @@ def is_tail_model_worthwhile(layer_counts: Ints, sigma: float) -> bool:
     """
     tail = estimated_tail_cases(layer_counts)
     cases = max(1, int(layer_counts.sum()))
+    # (tail / cases) (tail / sigma) > LEAST_SIGNIFICANCE, without a division.
     return tail**2 > LEAST_SIGNIFICANCE * cases * sigma
 
 

@@ -108,6 +108,7 @@ class VariantAmun(VariantRelease[AmunParams]):
 
         declared = AmunOptions.model_validate(options).variants
         cases = facts.unit.max_cases
+        # A public domain: plain noise on every count, which needs no delta.
         if declared is not None:
             advantage = guessing_advantage(goal.epsilon)
             params = AmunParams(
@@ -122,6 +123,7 @@ class VariantAmun(VariantRelease[AmunParams]):
                 f"adds noise to the counts of the {len(declared)} variants that the policy "
                 f"declares public; a guess who is in the log gains at most {advantage:.3g}",
             )
+        # Without one, which variants occur is measured: that takes a threshold, hence a delta.
         if goal.delta == 0:
             return Refusal(
                 "needs",
@@ -165,6 +167,7 @@ class VariantAmun(VariantRelease[AmunParams]):
         except ValidationError as error:
             return Refusal("misconfigured", option_fault(error))
         cases = facts.unit.max_cases
+        # Stated as epsilon for the reader: noise of m / mu is mu-Gaussian DP (Dong, Roth, Su 2022).
         epsilon = epsilon_of_normal(part.mu, part.delta)
         params = AmunParams(
             epsilon=epsilon,
@@ -198,8 +201,10 @@ class VariantAmun(VariantRelease[AmunParams]):
         domain = params.variants or ()
 
         def variant_of_case(cases: Cases) -> Entries:
+            # A case of any other variant gets no key and counts nowhere.
             return Entries.one_each(cases, cases.among(domain))
 
+        # Every count of the domain is answered, zeros too, so that absence shows nothing but noise.
         counts = kernel.sum(variant_of_case, _declared_noise(params), keys=len(domain))
         return Measurement(domain, counts.at(np.arange(len(domain))))
 

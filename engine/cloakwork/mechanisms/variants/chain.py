@@ -102,9 +102,11 @@ def refine_contexts(
     # A parent without mass has shares of 0, not of 0/0.
     parent_shares = parent / np.maximum(parent_mass, 1e-300)
     expected = parent_shares * mass[:, None]
+    # What is expected stands in for steps that the parent rules out, so they do not depart.
     measured = np.where(parent > 0, noisy, expected)
     departure = _soft_threshold(measured - expected, penalty)
     refined: Table = np.maximum(expected + departure, 0)
+    # A context that lost all of its mass falls back to its parent's shares.
     lost = refined.sum(axis=1) <= 0
     refined[lost] = expected[lost]
     return refined
@@ -166,6 +168,7 @@ class MarkovChain:
         mass[0] = 1.0
         ends = np.empty(longest)
         for length in range(longest):
+            # One step more for the mass in every context; what reaches the END leaves it.
             mass = np.bincount(after, mass[context] * share, len(mass)).astype(np.float64)
             ends[length] = mass @ self.shares[:, -1]
         return ends
@@ -177,6 +180,7 @@ class MarkovChain:
         context, share, after = self._steps()
         found = np.zeros((longest + 1, len(self.shares)))
         for more in range(1, longest + 1):
+            # By recursion: who ends within n events ends now, or within n - 1 after a step.
             later = np.bincount(context, share * found[more - 1][after], len(self.shares))
             found[more] = self.shares[:, -1] + later
         return found
@@ -279,6 +283,7 @@ def draw_sequences(
     # As many cases at a time as may be compared with every column.
     at_once = max(1, _CHUNK // columns)
     required = np.repeat(np.arange(len(groups.cases)), groups.cases)
+    # Context 0 is START.
     state = np.zeros(len(required), np.int64)
     # Cases of one length that share all that they did so far stand together: within a group the
     # draws ascend, so that prefixes, by which the next groups are numbered, ascend too.
@@ -308,12 +313,14 @@ def draw_sequences(
             if factors is not None:
                 weights = weights * by_prefix[group[one]]
             taken[rows] = _inverted(weights, kind, position[rows])
+        # Renumber the prefixes: each grows by the label taken, the END included.
         longer, group[open_cases] = np.unique(
             group[open_cases] * columns + taken, return_inverse=True
         )
         if factors is not None:
             shorter, label = np.divmod(longer, columns)
             prefixes = np.column_stack([prefixes[shorter], label + 1])
+        # Cases that took the END are done; the others go on in the context behind their label.
         goes_on = taken != columns - 1
         open_cases, taken = open_cases[goes_on], taken[goes_on]
         state[open_cases] = chain.next_context[state[open_cases], taken]
@@ -332,6 +339,7 @@ def _inverted(
     """
     cumulative = np.cumsum(weights, axis=1)
     cumulative /= cumulative[:, -1:]
+    # Without the last column: rounding must not push a case beyond it.
     passed = cumulative[kind, :-1] <= position[:, None]
     return np.asarray(passed.sum(axis=1), np.int64)
 
@@ -364,6 +372,7 @@ class _StepsByLength:
 
     @classmethod
     def of(cls, chain: MarkovChain, edges: Ints) -> "_StepsByLength":
+        # The first group begins at one event; the last one has no end.
         least = np.concatenate([[1], edges])
         most = np.concatenate([edges - 1, [np.iinfo(np.int64).max]])
         return cls(chain, chain.ended(int(least[-1])), least, most)
@@ -419,6 +428,7 @@ def nearest_counts(noisy: Floats, total: float) -> Floats:
 
 def in_whole(numbers: Floats, total: int) -> Ints:
     """Whole numbers that add up to ``total``, as ``numbers`` (at least 0) do but for rounding."""
+    # Rounding running totals keeps the sum exact, which rounding each number would not.
     ends = np.minimum(np.rint(np.cumsum(numbers)).astype(np.int64), total)
     ends[-1] = total
     return np.diff(ends, prepend=0)

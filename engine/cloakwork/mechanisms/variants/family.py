@@ -49,6 +49,7 @@ class VariantRelease(Mechanism[P], Generic[P]):
         options: Mapping[str, JsonValue],
     ) -> Offer[P] | Refusal:
         """Accept differential privacy over the control flow alone, for whole units."""
+        # Goals that the mechanism never meets first, then what a policy could still change.
         if not isinstance(goal, DifferentialPrivacy):
             return Refusal("never", f"it gives differential privacy, not {goal.kind}")
         if goal.neighbours != "unbounded":
@@ -62,6 +63,7 @@ class VariantRelease(Mechanism[P], Generic[P]):
                 "misconfigured",
                 "epsilon is smaller than delta allows: needs epsilon/m >= -ln(1 - delta)",
             )
+        # Options come from the policy: what they get wrong is a refusal, not a crash.
         try:
             return self.meet(goal, facts, options)
         except ValidationError as error:
@@ -83,6 +85,7 @@ class VariantRelease(Mechanism[P], Generic[P]):
         """By simulation, for the target that ``params`` were found for, and ``noise_factor`` by
         what they say.
         """
+        # Parameters of any subclass: not all of them state a target or a noise factor.
         epsilon = getattr(params, "epsilon", None)
         if epsilon is None:
             return None

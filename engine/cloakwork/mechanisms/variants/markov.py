@@ -195,6 +195,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
             return NonPrivate(
                 reason="activities that are neither declared nor selected would be read off the log"
             )
+        # What the thresholds spend may be less than was planned; the larger of both is charged.
         planned = selection_deltas(params.delta, len(deltas))
         return noise_event(all_sigmas(params), tuple(map(max, deltas, planned)), m)
 
@@ -233,15 +234,18 @@ def measure_with(
     """
     if params.alphabet is not None:
         kernel = kernel.narrowed(params.alphabet)
+    # Frequent variants come first: their labels and cases shape all that follows.
     found = kernel.select(variant, Gaussian(params.sigmas[0]), params.tau, WHOLE)
     cases = np.rint(found.noisy / UNIT_NORM).astype(np.int64)
     alphabet = params.alphabet
     if alphabet is None:
         selected = _select_activities(params.selection, kernel)
+        # Labels of frequent variants are released anyway, so they need no selection.
         alphabet = tuple(sorted(set(selected).union(*found.labels)))
     drawn: list[tuple[str, ...]] = []
     if alphabet:
         others = kernel.narrowed(alphabet, without=found.labels)
+        # Released variants say, at no cost, what steps to expect of the other cases.
         prior = _transitions_a_case(found.labels, cases, alphabet)
         drawn = _generate_variants(
             others,
@@ -250,6 +254,7 @@ def measure_with(
             params,
             learn,
         )
+    # A sequence may be frequent and drawn as well: its counts add up.
     total = Counter(dict(zip(found.labels, cases.tolist(), strict=True)))
     total.update(drawn)
     return Measurement(
@@ -306,10 +311,13 @@ def _generate_variants(
     """About as many sequences as there are other cases, about as long, from a chain fitted to noisy
     counts of their steps; ``prior``: the steps that are expected of one of them.
     """
+    # How many other cases there are, from one noisy count.
     cases = others.sum(nonempty, Gaussian(params.sigmas[1]), WHOLE, keys=1)
     (noisy,) = cases.at(np.zeros(1, np.int64)).tolist()
     count = min(max(round(noisy / UNIT_NORM), 0), MOST_CASES)
+    # The chain from noisy steps, then the lengths that its cases should have.
     rows = _measure_transitions(others, len(alphabet), prior * count, params)
+    # Nothing stands out of the noise: no case is made.
     if not count or rows[(0,)].sum() <= 0:
         return []
     chain = MarkovChain.from_masses(rows, params.sharpness)
@@ -326,11 +334,13 @@ def _generate_variants(
         )
         return [tuple(alphabet[code - 1] for code in sequence) for sequence in codes]
 
+    # Correct the chain until a sample, counted as the log was, shows the steps measured.
     measured = np.array([rows[step] for step in _single_steps(len(alphabet))]) / count
     doubt = DOUBT * params.sigmas[3] / count
     for _ in range(ROUNDS):
         sample = Counter(drawn(chain, groups.reduced(SAMPLE)))
         shown = _transitions_a_case(list(sample), np.array(list(sample.values())), alphabet)
+        # Both sides get the same doubt, so that steps within the noise stay as they are.
         chain = chain.weighted((measured + doubt) / (shown + doubt))
     return drawn(chain, groups)
 
@@ -345,10 +355,12 @@ def _measure_lengths(
     draws by itself.
     """
     sigma = params.sigmas[2]
+    # No more groups than hold LENGTH_SIGMAS sigmas of the noise each.
     groups = min(MOST_LENGTHS, count * UNIT_NORM / (LENGTH_SIGMAS * sigma))
     edges = length_edges(chain, max(1, int(groups)), min(params.longest, MOST_LENGTH))
     sums = others.sum(lengths_by(edges), Gaussian(sigma), WHOLE)
     noisy = sums.at(np.arange(len(edges) + 1)) / UNIT_NORM
+    # Noisy counts are made non-negative and whole, with the total that is known already.
     return LengthGroups(in_whole(nearest_counts(noisy, count), count), edges)
 
 
@@ -363,6 +375,7 @@ def _transitions_a_case(
     codes = codes_after(_single_steps(len(alphabet)), len(alphabet))
     if not cases.sum():
         return np.zeros(codes.shape)
+    # Counted as the kernel counts cases, clip included, so that both are comparable.
     sums = vectors_of(Cases.of(released, alphabet), transitions_of(1), SPREAD).sums(cases)
     return sums.at(codes) / int(cases.sum())
 
@@ -390,6 +403,7 @@ def _measure_transitions(
         if not latest:
             break
         noisy = _noisy_table(others, latest, labels, sigma)
+        # A longer context is expected to go on as its longest measured suffix does.
         suffixes = [_masses_of_longest_suffix(measured, context[1:]) for context in latest]
         refined = refine_contexts(noisy, np.array(suffixes), mass, penalty * sigma)
         measured |= zip(latest, refined, strict=True)

@@ -55,6 +55,7 @@ def transitions_of(order: int) -> Query:
         # in one case, which it does where both its ends do.
         end = np.arange(order, len(symbol))
         end = end[case[end] == case[end - order]]
+        # Horner's scheme over the window, the oldest symbol first.
         code = np.zeros(len(end), np.int64)
         for back in range(order, -1, -1):
             code *= len(cases.alphabet) + 2
@@ -71,6 +72,7 @@ def _padded(cases: Cases) -> tuple[Ints, Ints]:
     lengths = np.where(cases.lengths > 0, cases.lengths + 2, 0)
     ends = np.cumsum(lengths)
     symbol = np.zeros(lengths.sum(), np.int64)
+    # Labels stand behind the START of their case; codes are shifted, as 0 is START.
     symbol[(ends - lengths)[cases.case_of] + 1 + cases.place] = cases.codes + 1
     symbol[ends[lengths > 0] - 1] = len(cases.alphabet) + 1
     return symbol, np.repeat(np.arange(len(cases)), lengths)
@@ -122,6 +124,7 @@ def variant(cases: Cases) -> Entries:
 def activities(cases: Cases) -> Entries:
     """Each activity of a case, once: that of its first event."""
     _, first = np.unique(cases.case_of * len(cases.alphabet) + cases.codes, return_index=True)
+    # Back in the order of events: the clip keeps the activities that come first in a case.
     events = np.sort(first)
     size = np.full(len(events), UNIT_NORM)
     return Entries(
@@ -158,6 +161,7 @@ SHARPNESS: Final = 1.4
 LONGEST: Final = 200
 """Events of a generated case at most, where the policy does not declare ``longest_case``."""
 
+# Above it the accountant charges a vector by its Euclidean norm (see ``UNIT_NORM``).
 _LEAST_SIGMA: Final = 1024.0
 
 Share = Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)]
@@ -220,6 +224,7 @@ def calibrate_markov(
     """
     from cloakwork.accounting.calibrate import smallest_scale
 
+    # Thresholds get their part of delta first; the noise is then as small as the rest allows.
     deltas = selection_deltas(target.delta, 1 if declared else 2)
 
     def event_at(scale: float) -> PrivacyEvent:
@@ -239,6 +244,7 @@ def markov_part(
     """The same for noise on all tables that a unit moves by ``mu`` deviations at most, with
     thresholds that it passes with a probability of at most ``delta``.
     """
+    # ``delta`` is what thresholds spend, so the whole is that over their share.
     deltas = selection_deltas(delta / SELECTION_SHARE, 1 if declared else 2)
     scale = max_cases * UNIT_NORM / mu
     for _ in range(4):
@@ -265,6 +271,7 @@ def sigmas_at(
     """
     all_shares = list(shares)
     if not declared:
+        # So that activities get LABELS_BUDGET of the whole, and the tables keep their proportions.
         all_shares.append(sum(shares) * LABELS_BUDGET / (1 - LABELS_BUDGET))
     total = sum(all_shares)
     return tuple(max(scale / math.sqrt(share / total), _LEAST_SIGMA) for share in all_shares)
@@ -278,6 +285,7 @@ def _with_thresholds(
     frequent, count, lengths, first, second, third, *labels = sigmas
     tau = least_tau(frequent, deltas[0], max_cases)
     selection = None
+    # A case has one variant but up to MOST_CELLS activities, so their threshold is higher.
     if labels:
         least = least_tau(labels[0], deltas[1], max_cases, labels=MOST_CELLS)
         selection = Selection(sigma=labels[0], tau=least)
@@ -308,6 +316,7 @@ def least_tau(
     labels: int = 1,
 ) -> int:
     """The least tau (grid steps) whose ``selection_delta`` is at most ``delta``."""
+    # Bisection: below m cases no threshold hides a unit, and at 40 sigma the tail is nil.
     low = max_cases * UNIT_NORM
     high = low + math.ceil(40 * sigma)
     while high - low > 1:
@@ -332,6 +341,7 @@ def selection_delta(
     at most as often as a normal variable reaches x - 1 (Canonne, Kamath and Steinke 2020,
     proposition 25). Rounded up by more than it can err.
     """
+    # One less than the distance: the bound for discrete noise is a normal tail at x - 1.
     reached = tau - max_cases * UNIT_NORM - 1
     tail = math.erfc(reached / (sigma * math.sqrt(2))) / 2
     delta = max_cases * labels * tail

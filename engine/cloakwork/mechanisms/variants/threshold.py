@@ -138,6 +138,7 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
             kind = ThresholdOptions.model_validate(options).noise
         except ValidationError as error:
             return Refusal("misconfigured", option_fault(error))
+        # Parts of a goal are composed as Gaussian noise, so another kind cannot serve one.
         if kind not in (None, "gaussian"):
             return Refusal(
                 "misconfigured", f"beside other columns its noise is gaussian, not {kind}"
@@ -147,6 +148,7 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
 
     def predict(self, params: ThresholdParams, facts: Facts) -> Prediction | None:
         """By simulation; Gaussian noise as the Laplace noise that has its threshold."""
+        # The table was simulated with Laplace noise: the signal shrinks by the ratio of thresholds.
         noise_factor = 1.0
         if params.noise == "gaussian":
             noise_factor = params.tau / _laplace_threshold(params)
@@ -203,6 +205,7 @@ def calibrate_threshold(
         truncation_bound,
     )
 
+    # Gaussian noise spends delta itself, so its threshold gets a part; the others' gets all of it.
     if noise == "gaussian":
         scale = _least_sigma(epsilon, delta, max_cases)
         tau = gaussian_threshold(scale, delta * _THRESHOLD_SHARE, max_cases)
@@ -211,6 +214,7 @@ def calibrate_threshold(
         tau = partition_threshold(scale, delta, max_cases)
     else:
         scale = laplace_scale(epsilon, max_cases)
+        # Noise reaches the bound at most: tau is one above it.
         tau = truncation_bound(scale, delta, max_cases) + 1
     return ThresholdParams(
         epsilon=epsilon,
@@ -289,6 +293,7 @@ def _least_sigma(
     threshold_cost = EpsilonDelta(epsilon=0.0, delta=delta * _THRESHOLD_SHARE)
 
     def cost_at(sigma: float) -> PrivacyEvent:
+        # The charge is for the sigma that is drawn.
         noise = DiscreteGaussian(sigma=drawn_sigma(sigma), sensitivity=max_cases)
         return Composed(events=(noise, threshold_cost))
 
@@ -303,6 +308,7 @@ def threshold_event(params: ThresholdParams) -> PrivacyEvent:
     from cloakwork.accounting.calibrate import gaussian_threshold_delta, threshold_delta
 
     scale, tau, cases = params.scale, params.tau, params.max_cases
+    # Truncated noise carries the threshold's delta in its own event.
     if params.noise == "truncated-geometric":
         return TruncatedGeometric(scale=scale, bound=max(1, tau - 1), sensitivity=cases)
     noise: PrivacyEvent
