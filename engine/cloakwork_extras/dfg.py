@@ -79,6 +79,7 @@ class DirectlyFollows:
         """The least noise that costs at most ``epsilon`` for units of ``max_cases`` cases;
         MechanismError if none does.
         """
+        # What must hold: NaN, which meets no condition, is refused as well.
         has_budget = 0 < epsilon < float("inf")
         has_steps = most_steps >= 1 and max_cases >= 1 and len(alphabet) > 0
         if not (has_budget and has_steps):
@@ -129,6 +130,7 @@ def coded_steps(cases: Cases) -> Entries:
     last = cases.offsets[1:][cases.lengths > 0] - 1
     # An event that begins no case comes directly after the one before it.
     source = np.where(is_first, 0, np.roll(code, 1) + 1)
+    # The last event of each case also leads to the END.
     step = np.concatenate([source * side + code, (code[last] + 1) * side + side - 1])
     return Entries(np.append(case, case[last]), np.ones(len(step), np.int64), step)
 
@@ -142,6 +144,7 @@ def labelled_steps(cases: Cases) -> Entries:
     case, event = cases.case_of, np.arange(len(cases.codes))
     is_first = cases.place == 0
     last = cases.offsets[1:][cases.lengths > 0] - 1
+    # The key's labels are a run of events: of one for START and END, else of two.
     return Entries(
         case=np.append(case, case[last]),
         value=np.ones(len(case) + len(last), np.int64),
@@ -279,6 +282,7 @@ class DfgLaplace(VariantRelease[DfgParams]):
         noise = DiscreteLaplace(scale=params.scale, sensitivity=params.sensitivity)
         if params.alphabet is not None:
             return noise
+        # The two ends of the convex tail: one step of count m M, or m M steps of count 1.
         most = params.sensitivity
         singleton_delta = max(
             tail_probability(params.scale, params.tau - most, "laplace"),
@@ -307,6 +311,7 @@ def calibrate_dfg(goal: DifferentialPrivacy, facts: Facts, most_steps: int | Non
     sensitivity = steps * m
     scale = least_scale(goal.epsilon, sensitivity)
     if alphabet is not None:
+        # So that noise alone passes for few of the steps from one activity.
         tau = least_tail_value(scale, FALSE_PER_PREFIX / (len(alphabet) + 1), "laplace")
     else:
         # The two ends of the theorem: one step of count m M, or m M steps of count 1.
@@ -332,6 +337,7 @@ def measure_steps(params: DfgParams, kernel: Kernel) -> tuple[tuple[str, ...], I
     """
     if params.alphabet is None:
         clip = most_steps_clip(params.most_steps)
+        # Keys made of labels are told only from ``tau`` on.
         found = kernel.select(labelled_steps, Laplace(params.scale), params.tau, clip)
         labels, step = _coded(found)
         return labels, step, found.noisy
@@ -384,9 +390,11 @@ def _draw_cases(
     begun = float(flow[0].sum())
     if begun <= 0:
         return []
+    # No more cases than the policy allows, nor more events than memory is meant to hold.
     events_of_case = max(1.0, float(flow[:, :-1].sum()) / begun)
     most_cases = min(params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events_of_case)
     cases = math.floor(min(begun + 0.5, most_cases))
+    # A chain of order 1: the flow's rows are the masses behind each label.
     rows: dict[Context, Table] = {(label,): flow[label] for label in range(len(labels) + 1)}
     chain = MarkovChain.from_masses(rows, 1.0)
     drawn = draw_sequences(chain, LengthGroups.of_any(cases), params.longest, noise)

@@ -46,6 +46,7 @@ def directly_follows_graph(
     source = noise or secret()
     graph = DirectlyFollows.for_epsilon(epsilon, alphabet, most_steps, max_cases)
     bounds = BoundParams(attribute=unit_attribute, max_cases=max_cases, alphabet=graph.alphabet)
+    # Cases are bounded before anything is counted, so that a unit has no more than was said.
     bounded = run_step(catalogue()["bound"], bounds, log, source)
     seen = measured_of(VariantCounts().of(bounded), source)
     noisy = graph.measure(Kernel(seen, Books.of(graph.event), source, max_cases))

@@ -167,6 +167,7 @@ class VariantLibra(VariantRelease[LibraParams]):
                 f"beside other columns its selection's noise is gaussian, not {chosen.noise}",
             )
         share, m = chosen.selection_share, facts.unit.max_cases
+        # The budget is in mu squared, which adds up: shares of mu are roots.
         selection = threshold_part(part.mu * math.sqrt(share), part.delta, m)
         samples = chosen.samples or max(1, round(1 / chosen.rate))
         scale = _scale_at(part.mu * math.sqrt(1 - share), chosen.rate, samples, m)
@@ -203,6 +204,7 @@ class VariantLibra(VariantRelease[LibraParams]):
 
     def measure(self, params: LibraParams, kernel: Kernel) -> Measurement:
         """Select, sample, test, estimate."""
+        # Which variants there are comes first; samples are counted over these alone.
         selected = select_variants(params.selection, kernel).labels
 
         def variant_of_case(cases: Cases) -> Entries:
@@ -212,6 +214,7 @@ class VariantLibra(VariantRelease[LibraParams]):
         noisy = kernel.sample_sums(
             variant_of_case, Laplace(params.scale), params.rate, params.samples, len(selected)
         )
+        # A variant is relevant where more samples see it than noise alone would bring about.
         sightings = (noisy >= params.omega).sum(axis=0)
         is_relevant = sightings >= samples_needed(params)
         # Sums are exact integers; the estimate is rounded once, to the nearest whole case.
@@ -226,6 +229,7 @@ def _find_params(
 ) -> LibraParams | str:
     """Parameters within the budget, or why there are none."""
     cases, share = facts.unit.max_cases, chosen.selection_share
+    # Selection gets its share of both; the samples get what the accountant leaves.
     selection = least_threshold(goal.epsilon * share, goal.delta * share, cases, chosen.noise)
     samples = chosen.samples or max(1, round(1 / chosen.rate))
     try:
@@ -264,6 +268,7 @@ def _least_scale(
 def _libra_event(
     selection: ThresholdParams, rate: float, samples: int, scale: float
 ) -> PrivacyEvent:
+    # Sensitivity m in each sample: all cases of a unit are drawn or left out together.
     counted = DiscreteLaplace(scale=drawn_scale(scale), sensitivity=selection.max_cases)
     sample = PoissonSampled(rate=drawn_rate(rate), event=counted)
     return Composed(events=(threshold_event(selection), Repeated(times=samples, event=sample)))
@@ -277,6 +282,7 @@ def _scale_at(mu: float, rate: float, samples: int, max_cases: int) -> float | N
     noise from itself moved by m (Bu, Dong, Long, Su 2020, theorem 5, for Gaussian noise).
     """
     low, high = 2.0**-4, MOST_NOISE
+    # Noise decreases what a sample tells, so bisection finds the least.
     if samples * rate**2 * _divergence(high, max_cases) > mu**2:
         return None
     while high > low * (1 + 1e-9):
@@ -293,6 +299,7 @@ def _divergence(scale: float, moved: int) -> float:
     the sum of p(x - m)^2 / p(x), less 1; infinite where it overflows.
     """
     r, step = math.exp(-1 / scale), moved / scale
+    # exp would overflow above this.
     if step > 300:
         return math.inf
     below, above = math.exp(-2 * step), math.exp(step)
@@ -321,6 +328,7 @@ def standard_deviation(params: LibraParams, count: int) -> float:
     """Standard deviation, in cases, of the estimate of a variant of ``count`` cases, each a unit of
     its own.
     """
+    # Of one sample: the noise, and whether each case is drawn.
     one_sample = _laplace_variance(params.scale) + count * params.rate * (1 - params.rate)
     return math.sqrt(one_sample / params.samples) / params.rate
 
@@ -420,6 +428,7 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
             return Refusal(
                 "misconfigured", f"no noise brings the published figure to epsilon {goal.epsilon:g}"
             )
+        # Bisection on a logarithmic scale, over what the paper would report.
         for _ in range(60):
             middle = math.sqrt(low * high)
             if meets_goal(middle):
@@ -440,6 +449,7 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
         """Clip, sample, anonymise each sample, combine."""
         noise = kernel.randomness
         all_variants, all_counts = kernel.raw().by_variant()
+        # As published: what is rare is clipped by raw counts.
         clip = round(params.scale * math.log(2 * max(1, len(all_variants)) / params.delta))
         kept = np.flatnonzero(all_counts >= clip)
         variants = [all_variants[row] for row in kept]
@@ -450,6 +460,7 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
         for _ in range(samples):
             sample = _draw_sample(counts, params.rate, noise)
             present = np.flatnonzero(sample)
+            # Each sample has an automaton of its own, over the variants that it holds.
             automaton = build_dafsa([variants[row] for row in present])
             changes = _duplication_changes(automaton, params.scale, noise)
             combined[present] += np.maximum(sample[present] + changes, 0)
@@ -475,6 +486,7 @@ def _duplication_changes(automaton: Dafsa, scale: float, noise: Randomness) -> I
     below 0 by the other.
     """
     drawn = noise.laplace_values(scale, len(automaton.variants_of))
+    # Only draws by duplication exist: a deletion is one of the opposite sign.
     duplicated = draw_duplicates(automaton, np.maximum(drawn, 0), noise)
     deleted = draw_duplicates(automaton, np.maximum(-drawn, 0), noise)
     return duplicated - deleted
@@ -491,12 +503,14 @@ def published_epsilon(scale: float, rate: float, alpha: int, samples: int) -> fl
     """
 
     def log_of_term(order: int) -> float:
+        # In logarithms, since binomials and exponentials overflow.
         ways = math.lgamma(alpha + 1) - math.lgamma(order + 1) - math.lgamma(alpha - order + 1)
         chance = order * math.log(rate) + (alpha - order) * math.log1p(-rate)
         divergence = (order - 1) * _renyi_of_laplace(order, scale)
         factor = math.log(3) if order > 2 else 0.0
         return ways + chance + divergence + factor
 
+    # The terms of order 0 and 1, then those from 2 on.
     logs = [(alpha - 1) * math.log1p(-rate) + math.log(alpha * rate - rate + 1)]
     for order in range(2, alpha + 1):
         logs.append(log_of_term(order))
@@ -509,6 +523,7 @@ def published_epsilon(scale: float, rate: float, alpha: int, samples: int) -> fl
 
 def _renyi_of_laplace(order: int, scale: float) -> float:
     """Of order a between Laplace noise and itself moved by 1 (Mironov 2017, proposition 6)."""
+    # The two exponentials, the larger one taken out.
     larger = math.log(order / (2 * order - 1)) + (order - 1) / scale
     smaller = math.log((order - 1) / (2 * order - 1)) - order / scale
     return (larger + math.log1p(math.exp(smaller - larger))) / (order - 1)

@@ -55,6 +55,7 @@ class DistinctCases:
         of_case = np.empty(len(cases), np.int64)
         bounds = cases.offsets.tolist()
         for case in range(len(cases)):
+            # The bytes of a sequence are its key: equal codes, equal bytes.
             row = rows.setdefault(cases.codes[bounds[case] : bounds[case + 1]].tobytes(), len(rows))
             if row == len(first):
                 first.append(case)
@@ -97,12 +98,15 @@ def matched_cases(made: Cases, source: Cases, random: Randomness) -> Ints:
         left[other] -= number
         taken.append((one, other, number))
 
+    # The same sequence first: no distance has to be known.
     for one, text in enumerate(new_texts):
         if text in place:
             take(one, place[text])
+    # In random order, so that no sequence has the first choice by its place.
     unmatched = random.permutation(len(new_texts))
     unmatched = unmatched[required[unmatched] > 0]
     say(f"matching {len(unmatched):,} sequences with the nearest of {len(texts):,}")
+    # So many rows of distances at a time, lest the whole matrix fill the memory.
     for start in range(0, len(unmatched), _AT_ONCE):
         if not left.any():
             break
@@ -127,6 +131,7 @@ def _pairs_of(new: DistinctCases, old: DistinctCases, taken: list[tuple[int, int
     many) go together.
     """
     found = np.full(len(new.of_case), -1)
+    # Cases stand by sequence; each pair takes the next ones of both sides.
     of_new, of_old = (np.argsort(side.of_case, kind="stable") for side in (new, old))
     at_new, at_old = (np.cumsum(side.counts) - side.counts for side in (new, old))
     for one, other, number in taken:
@@ -143,17 +148,20 @@ def matched_events(made: Cases, source: Cases, case: Ints, random: Randomness) -
     none, any.
     """
     letters = len(made.alphabet)
+    # An event's group is its case and activity.
     group = source.case_of * letters + source.codes
     by_group = np.argsort(group, kind="stable")
     sorted_groups = group[by_group]
     with_case = case[made.case_of]
     required = with_case * letters + made.codes
     first = np.searchsorted(sorted_groups, required)
+    # The n-th event of an activity takes the n-th of the matched case.
     place = first + _turns(made.case_of * letters + made.codes)
     ends = np.searchsorted(sorted_groups, required, side="right")
     found: Bools = (place < ends) & (with_case >= 0)
     event = np.full(len(made.codes), -1)
     event[found] = by_group[place[found]]
+    # The others take any event of their activity, in whatever case.
     by_code = np.argsort(source.codes, kind="stable")
     begins = np.searchsorted(source.codes[by_code], np.arange(letters + 1))
     codes = made.codes[~found]
@@ -187,6 +195,7 @@ def values_as_published(
     Others: the exponential mechanism over the values of the log, of which the true one has the
     utility 1, all others 0.
     """
+    # By texts: truth values by randomised response, others by the exponential mechanism.
     if not is_number and (column.alphabet or column.is_missing.all()):
         codes, values = column.codes[rows], column.alphabet
         if not _TRUTH.keys() >= set(values):
@@ -205,6 +214,7 @@ def _exchanged(codes: Ints, size: int, exponent: float, random: Randomness) -> I
         return codes
     stays = random.coins(1 / (1 + (size - 1) * math.exp(-exponent)), len(codes))
     others = random.uniform(np.full(len(codes), size - 1, np.int64))
+    # The other code is drawn by its distance from the true one, round the codes.
     return np.where(stays | (codes < 0), codes, (codes + 1 + others) % size)
 
 
@@ -218,11 +228,13 @@ def bounded_laplace(
     """
     width = np.asarray(high / 2 - low / 2)
     # Halves, so that the range of the largest numbers is a number.
+    # The distribution function at both ends, between which the draw lies.
     place = np.divide(values / 2 - low / 2, width, out=np.zeros(len(values)), where=width > 0)
     below = np.exp(-epsilon * place) / 2
     above = 1 - np.exp(-epsilon * (1 - place)) / 2
     uniform = (random.uniform(np.full(len(values), _FINE, np.int64)) + 0.5) / _FINE
     share = below + uniform * (above - below)
+    # Inverted from the nearer end, where logarithms are precise.
     nearer_end = np.maximum(np.minimum(share, 1 - share), np.finfo(np.float64).tiny)
     moved = np.log(2 * nearer_end) / epsilon
     noisy = np.clip(place + np.where(share < 0.5, moved, -moved), 0, 1)
@@ -240,6 +252,7 @@ def times_as_published(
     """
     follows = np.flatnonzero(made.place)
     gaps = source.gaps
+    # The longest gap before each activity, read off the log as published.
     longest = np.zeros(len(source.alphabet))
     np.maximum.at(longest, source.codes, np.maximum(gaps.values, 0))
     raw = np.asarray(gaps.values[event[follows]], np.float64)
@@ -252,6 +265,7 @@ def times_as_published(
         begins = np.zeros(0)
     steps = np.zeros(len(made.codes))
     steps[follows] = noisy
+    # Gaps add up within a case: the running sum less that at its first event.
     passed = np.cumsum(steps)
     first = made.offsets[made.case_of]
     times = begins[made.case_of] + passed - passed[first]
@@ -321,6 +335,7 @@ class PripelPublished(Mechanism[PripelPublishedParams]):
             return Refusal(
                 "never", f"it claims differential privacy of whole logs, not {goal.kind}"
             )
+        # The number of cases is made anew with the control flow.
         columns = tuple(sorted({*goal.over} - {CONTROL_FLOW, METADATA}))
         if CONTROL_FLOW not in goal.over or not columns:
             return Refusal("never", "it releases the control flow together with other columns")

@@ -141,12 +141,14 @@ def draw_duplicates(automaton: Dafsa, required_passes: Ints, noise: Randomness) 
     duplicates = np.zeros(len(automaton.edges_of), np.int64)
     passed = np.zeros(len(required_passes), np.int64)
     for edge in noise.permutation(len(required_passes)):
+        # An earlier duplicate may have brought this edge what it needs.
         required = required_passes[edge]
         if passed[edge] >= required:
             continue
         candidates = automaton.variants_of[edge]
         places = noise.uniform(np.full(required, len(candidates)))
         drawn, often = np.unique(candidates[places], return_counts=True)
+        # A duplicate passes all edges of its variant, not only the one that lacked passes.
         for variant, times in zip(drawn, often, strict=True):
             duplicates[variant] += times
             passed[automaton.edges_of[variant]] += times

@@ -140,6 +140,7 @@ class BatchedLog:
 
         def read(place: int) -> EventLog:
             log = read_batch(files[place])
+            # Numbers before changes: they were found for the cases of the files.
             if numbers is not None:
                 log = numbers.applied(place, log)
             for change in changes:
@@ -238,6 +239,7 @@ class BatchedEngine:
         indexes = log.results(lambda _, batch: batch.index_of_case, "numbering cases: batch")
         numbers = numbers_of_cases(indexes, self.workspace)
         own_file = SharedFiles([numbers.path])
+        # Without changes the numbers are applied on reading; else new files are written.
         if not log.changes:
             return replace(
                 log,
@@ -316,6 +318,7 @@ class BatchedEngine:
                     notes=batched.notes,
                 )
         elif action.together == "unit" and action.unit not in (None, batched.unit):
+            # Steps that work by unit need all of its cases in one batch.
             batched = self.by_unit(batched, action.unit, secrets.randbits(64))
         apply = action.apply
         return batched.changed_by(lambda batch: kept_cases(batch, apply(batch)))
@@ -332,6 +335,7 @@ class BatchedEngine:
         # Slices of the random order, finer than the parts that are put together of them.
         before = sum(file.events for file in batched.files)
         slices = max(1, _SLICES_A_PART * before // self.part_events)
+        # Slices of about equal width, of the 64 bits of an order key.
         width = np.uint64(min(-(-_WORDS // slices), _WORDS - 1))
 
         def slice_of_case(batch: EventLog) -> Ints:
@@ -353,6 +357,7 @@ class BatchedEngine:
             behind = bounds[place + 1]
             begin = max(0, int(np.searchsorted(cases_until, first, "right")) - 1)
             end = int(np.searchsorted(cases_until, behind, "left"))
+            # All slices that the part reaches into; then its own cases alone.
             found = shuffled(read(range(begin, max(end, begin))), stream)
             moved = int(cases_until[begin])
             return found.slice_cases(first - moved, behind - moved)

@@ -129,6 +129,7 @@ def partition(
             found = _written(source, folder, key, part_count)
             break
         except ReadAgain:
+            # The source is read from its beginning again: what was written so far is void.
             for each in folder.iterdir():
                 each.unlink()
     # What the source says of all rows is known once they were read.
@@ -173,6 +174,7 @@ def _written(
         key[:8],
         1,
     )
+    # A part that came out too large is parted once more, by the other half of the key.
     return tuple(
         smaller
         for part in writer.finished()
@@ -229,6 +231,7 @@ class _Writer:
             of_case = self._part_of(_keys(chunk.cases, chunk.case_id))
             self._cases += _grouped(chunk.cases, of_case, len(self._files))
             places = chunk.cases[PLACE].to_numpy()
+            # A row goes where its case goes.
             of_row = of_case[np.searchsorted(places, chunk.rows[PLACE].to_numpy())]
         self._rows += _grouped(chunk.rows, of_row, len(self._files))
         for table in (chunk.rows, chunk.cases):
@@ -252,6 +255,7 @@ class _Writer:
         for place, part in enumerate(self._files):
             rows = _of_part(self._rows, place)
             cases = _of_part(self._cases, place)
+            # Both are noted, empty or not: rows and cases take turns in ``bounds``.
             with writing_to(part.path), part.path.open("ab") as file:
                 ends = _append(file, rows), _append(file, cases)
             bounds = np.append(part.bounds, ends)

@@ -146,10 +146,12 @@ class Randomising:
         # A value has one draw, at its address.
         noise = self.declared.noises[attribute]
         stream = self.__noise.part(attribute)
+        # Undeclared values, and those behind the ones that are charged, count as missing.
         known = (codes >= 0) & (codes < noise.values)
         if self.declared.times is not None:
             known &= at.positions < self.declared.times
         if isinstance(noise, Response):
+            # A missing value has the code behind all others.
             exact = np.where(known, codes, noise.values)
             noisy = _responses(
                 exact,
@@ -169,6 +171,7 @@ class Randomising:
             )
             == 1
         )
+        # Where one is shown that the log does not have, it is the middle with noise.
         middle = np.where(known, codes, noise.steps // 2)
         drawn = stream.part("number").laplace_values(noise.scale, at)
         # Held where no sum with it leaves int64.
@@ -203,10 +206,12 @@ def _responses(
     ones = np.full(len(codes), _ONE, np.int64)
     stays: Bools = stream.part("stays").uniform(ones, at) < kept_parts(places, epsilon)
     others = stream.part("others").uniform(np.full(len(codes), places - 1, np.int64), at)
+    # Another code than the true one: those from it on move up by one.
     return np.where(stays, codes, others + (others >= codes))
 
 
 def kept_parts(places: int, epsilon: float) -> int:
     """How many of 2**62 parts of probability the true one of ``places`` codes has."""
+    # Rounded down, as more would cost more than epsilon; but never below mere chance.
     share = Fraction(1 / (1 + (places - 1) * math.exp(-epsilon))) * _BELOW
     return max(int(share * _ONE), -(-_ONE // places))

@@ -97,6 +97,7 @@ class RawTimes:
     def first(self, times: int) -> "RawTimes":
         """The same without any but the first ``times`` of each case."""
         begins = np.flatnonzero(self.begins)
+        # The place of each time among those of its case.
         place = np.arange(len(self.rows))
         place -= np.repeat(begins, np.diff(begins, append=len(place)))
         kept = place < times
@@ -184,12 +185,14 @@ class Perturbation:
             moved = grid.steps_in(protects.shift)
             if self.noised == "times":
                 return DiscreteLaplace(scale=start_scale, sensitivity=moved)
+            # One event for both kinds of values: the lesser scale is charged.
             scale = min(start_scale, drawn_scale(self.gap_scale))
             return DiscreteLaplace(scale=scale, sensitivity=2 * moved)
         if self.noised == "times":
             raise PlanUnsound("of whole cases starts and gaps are noised, not each time")
         first, last = grid.edges(protects.window)
         start = DiscreteLaplace(scale=start_scale, sensitivity=max(1, last - first))
+        # Cases of one time have no gap.
         if protects.times <= 1:
             return repeated(max_cases, start)
         width = grid.steps_in(protects.longest_gap)

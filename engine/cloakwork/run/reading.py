@@ -249,6 +249,7 @@ def choice_for(
     """The engine, and what it opens of a log in memory, at a path or in a table; LogError for what
     is none of these. ``engine``: a name, or an engine of Spark.
     """
+    # Told by its module: pyspark is not loaded to find out.
     if not isinstance(engine, str | None) or type(log).__module__.startswith("pyspark."):
         reading = Reading(columns, keep, on_excess_under(plan))
         return Choice(
@@ -272,6 +273,7 @@ def choice_for(
         _say_of_objects(plan, chosen.source, reporter)
         return chosen
     if type(log).__module__.partition(".")[0] == "pm4py":
+        # A log of PM4Py goes the way of a pandas table.
         table = EventLog.from_pandas(cast("pd.DataFrame", log))
         return _choice_in_memory(engine, table, plan.policy)
     return _choice_in_memory(
@@ -303,6 +305,7 @@ def _choice_of_file(
                 reading,
             )
         )
+    # Opened, and not yet read: about how many events there are says which engine suits.
     rows = open_rows(path, request=reading.under(policy))
     if named == "local":
         return Choice(local_engine(), rows)

@@ -125,12 +125,14 @@ class GrantedStep:
             case RewriteStep() | NoiseOnTimesStep() | NoiseOnValuesStep():
                 return None
         lineage = self.kind.lineage
+        # Granted is what it measures; raw columns only where new cases are made of them.
         columns = lineage.measures
         if isinstance(self.kind, MeasureStep):
             columns |= lineage.reads
         if CONTROL_FLOW not in columns:
             raise PlanUnsound(f"{self.name} was granted nothing that it can measure")
         unit = self.unit.attribute if self.unit.attribute in columns else None
+        # The control flow comes with every summary, and the unit by itself.
         values = columns - {CONTROL_FLOW, METADATA, unit}
         if not values:
             return VariantCounts(unit)
@@ -180,6 +182,7 @@ class GrantedStep:
                 return self._noise_on_times(self.kind, noise)
             case NoiseOnValuesStep(noise=declared, values=values), _:
                 of_cases = {name for name in declared.noises if name.startswith(CASE_PREFIX)}
+                # Its event is in the books before a value is looked at.
                 books = Books.of(self.kind.event)
                 stream = noise.stream().part("noise")
                 randomising = Randomising(
@@ -247,6 +250,7 @@ class GrantedStep:
 
     def _made_cases(self, seen: Measured, noise: Noise) -> Outcome:
         found, recorded = self.measure(seen, noise)
+        # What came out without a case is not released.
         is_released = found.cases > 0
         figures: dict[str, JsonValue] = {
             "variants in the log": len(seen.variant_counts),
@@ -325,6 +329,7 @@ class GrantedStep:
         )
 
         def complete(sample: NoisySample) -> Completion:
+            # A fault in it is that of who brings the mechanism, and is said so.
             with self.source.errors_attributed("complete failed"):
                 completion = kind.complete(sample)
             return self.source.guarded(completion, "complete failed")
@@ -348,6 +353,7 @@ class GrantedStep:
                 noise,
                 searches,
             )
+        # What a package returns is checked by type, as it may be anything.
         self.source.require_type(decision, Decision, "decide")
         self.source.require_type(decision.table, pl.DataFrame, "decide")
         with self.source.errors_attributed("rewrite failed"):
@@ -399,6 +405,7 @@ class GrantedStep:
 
         def held(before: EventLog) -> EventLog:
             after = apply(before)
+            # Only columns that were not there before are new to the release.
             self._require_written(_column_names(after) - _column_names(before))
             # What is checked on the kept events alone would count inserted ones for real.
             if after.inserted is None and (lineage.inserts or before.inserted is not None):

@@ -109,6 +109,7 @@ class Generator:
                 straight, straight.shape[-1:], self.gains[place], self.shifts[place]
             )
             made = torch.tanh(normed)
+            # The last map makes the code by itself; the others are added to what went in.
             values = made if place == 2 else made + values
         return values
 
@@ -123,6 +124,7 @@ def train_and_draw(
     def batches_of(epochs: int) -> Batches:
         return Batches.of(cases, params.batch, epochs, generator)
 
+    # As published, each of the two networks is given the reported epsilon in full.
     def noise_on(batches: Batches, norm: float) -> NoisyGradient:
         multiplier = noise_multiplier(batches.rate, batches.steps, params.published, params.delta)
         return NoisyGradient(norm, multiplier, min(params.batch, len(batches.codes)), generator)
@@ -133,6 +135,7 @@ def train_and_draw(
     autoencoder = _train_autoencoder(size, params.code, of_codes, on_decoder)
     made = _train_generator(autoencoder, size, params.code, of_draws, on_discriminator)
     drawn = []
+    # A code is decoded to its likeliest variant.
     with torch.no_grad():
         for portion in portions(len(of_codes.codes)):
             codes = made(torch.randn(portion, params.code, generator=generator))
@@ -162,6 +165,7 @@ def _train_autoencoder(size: int, code: int, batches: Batches, noise: NoisyGradi
         logits = autoencoder.logits(autoencoder.codes(codes), record)
         targets = one_hot(codes, size)
         losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+        # The decoder's gradient is clipped and noised; the encoder's is taken raw, as published.
         sums, raw = record.clipped_sum(losses.mean(dim=1), noise.norm, unprotected)
         encoder_steps.step(raw)
         decoder_steps.step(noise.means(sums))
@@ -185,14 +189,17 @@ def _train_generator(
         )
 
     for step, codes in batches.drawn("training the adversarial network"):
+        # One generated case belongs to each real one: the clip is on their difference.
         with torch.no_grad():
             both = torch.stack([one_hot(codes, size), drawn(len(codes))], dim=1)
         record = LayerRecord()
         scores = _scores(discriminator, both, record.through)
         sums, _ = record.clipped_sum(scores[:, 1] - scores[:, 0], noise.norm)
         discriminator_steps.step(noise.means(sums))
+        # Weights held within bounds make the score a Wasserstein critic.
         for tensor in discriminator_steps.tensors:
             tensor.clamp_(-WEIGHTS, WEIGHTS)
+        # The generator learns every few rounds, from the discriminator alone.
         if step % ROUNDS == 0:
             loss = -_scores(discriminator, drawn(noise.batch), _applied).mean()
             generator_steps.step(torch.autograd.grad(loss, generator.tensors))

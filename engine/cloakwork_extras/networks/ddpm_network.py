@@ -31,23 +31,28 @@ def trained_shares(params: OneHotParams, domain: Domain, kernel: Kernel) -> Floa
     shapes = Shapes(denoiser_sizes(params))
     seed = seed_from(kernel.randomness)
     levels = Levels.geometric()
+    # Wide variants are shown at one level a step, as memory goes by cells.
     at_once = min(MOST_AT_ONCE, max(1, CELLS_A_CASE // params.width))
 
     def losses(tape: Tape, cases: Cases, step: int) -> Tensor:
         codes = torch.as_tensor(domain.places(cases), device=tape.device)
         clean = one_hot(codes.clamp(min=0), params.width).float()[:, None, :]
+        # The same levels and noise for every case of a step: no case's loss depends on another.
         drawn = generator_of(seed, step)
         level = torch.randint(LEVELS, (at_once,), generator=drawn)
         noise = torch.randn((at_once, params.width), generator=drawn)
+        # Places without a variant stay empty.
         noise[:, domain.size :] = 0
         noisy = levels.noised(clean, noise.to(tape.device), level)
         inner = torch.tanh(tape.linear(0, levels.beside(noisy, level)))
+        # The network only adds to what the noisy variant says by itself.
         logits = tape.linear(1, inner) + levels.evidence(noisy, level)
         chances = torch.log_softmax(logits, dim=2)
         own = chances[torch.arange(len(codes)), :, codes.clamp(min=0)].mean(dim=1)
         return torch.where(codes >= 0, -own, torch.zeros_like(own))
 
     update = Adam(rate=params.learning_rate, times=params.steps)
+    # The last layer starts at zero, its offset at the shares that are known.
     start = shapes.initial(seed, zeros=(1,))
     start[-params.width :] = padded(np.log(domain.shares), params.width, _UNUSED)
     weights = train(
@@ -130,6 +135,7 @@ class VariantDenoiser:
 
     def mean_shares(self, drawn: torch.Generator) -> Floats:
         """Of variants made of noise: float64, shape (size,)."""
+        # Fewer chains where there are many variants: the work is bounded.
         chains = min(CHAINS, max(1, WORK // (self.size * LEVELS)))
         at_once = max(1, _CHUNK // self.size)
         total = np.zeros(self.size)
@@ -152,6 +158,7 @@ class VariantDenoiser:
         for level in range(LEVELS - 1, 0, -1):
             chances = self.chances(noisy, level).cpu()
             guess = torch.multinomial(chances, 1, generator=drawn)[:, 0]
+            # Mean and deviation of a noisy variant one level before (Ho et al. 2020, equation 7).
             kept, before = self.levels.kept[level].item(), self.levels.kept[level - 1].item()
             step = kept / before
             of_noisy = step**0.5 * (1 - before) / (1 - kept)

@@ -80,6 +80,7 @@ class Denoiser:
 def _embedding(steps: int, width: int) -> Tensor:
     """Sines at even places and cosines at odd ones, of geometric periods (Vaswani et al. 2017)."""
     places = torch.arange(0, width, 2)
+    # Periods from 2 pi up to ``_PERIODS`` of them.
     angles = torch.arange(steps)[:, None] * torch.exp(-math.log(_PERIODS) * places / width)
     return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)[:, :width]
 
@@ -111,6 +112,7 @@ def _train(
     denoiser: Denoiser, variances: Tensor, batches: Batches, noise: NoisyGradient
 ) -> Denoiser:
     """With noise; each case at a step of the diffusion of its own."""
+    # How much of a variant is left after so many steps.
     kept = torch.cumprod(1 - variances, dim=0)
     random, size = batches.generator, denoiser.layers[0].weight.shape[1]
     descent = AdamSteps(tensors_of(denoiser.layers), RATE)
@@ -118,6 +120,7 @@ def _train(
         steps = torch.randint(len(variances), codes.shape, generator=random)
         share = kept[steps][:, None]
         added = torch.randn(len(codes), size, generator=random)
+        # A variant at its step: its share of the signal, the rest noise.
         values = share.sqrt() * one_hot(codes, size) + (1 - share).sqrt() * added
         record = LayerRecord()
         found = denoiser(values, steps, record.through)
@@ -138,8 +141,10 @@ def _draw(
         if step % 10 == 0:
             say(f"drawing {shape[0]:,} cases: {step} steps to go")
         found = denoiser(values, torch.tensor([step]), _applied)
+        # The noise found is taken out, step by step (Ho, Jain, Abbeel 2020, algorithm 2).
         share = variances[step] / (1 - kept[step]).sqrt()
         values = (values - share * found) / (1 - variances[step]).sqrt()
+        # Noise is put back at all steps but the last.
         if step > 0:
             values += variances[step].sqrt() * torch.randn(shape, generator=random)
     return values.argmax(dim=1)

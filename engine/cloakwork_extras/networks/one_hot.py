@@ -143,6 +143,7 @@ def selected_width(tau: int, facts: Facts) -> int:
     """How many variants a selection may keep."""
     if facts.units_at_most is None:
         return MOST_SELECTED
+    # No more variants can reach the threshold than there are cases for, with some to spare.
     most = math.ceil(2 * expected_cases(facts) / tau)
     return max(LEAST_WIDTH, min(MOST_SELECTED, most))
 
@@ -155,6 +156,7 @@ def without_noise(
 
     cases = facts.unit.max_cases
     selection, count_scale = None, None
+    # Variants are found, or their cases are counted: either comes out of the budget first.
     if options.domain is None:
         share = options.selection_share
         selection = least_threshold(goal.epsilon * share, goal.delta * SELECTION_DELTA, cases, None)
@@ -193,6 +195,7 @@ def with_noise(params: OneHotParams, sizes: tuple[int, ...]) -> OneHotParams:
     before = domain_event(params)
     if params.rate == 1:
         multiplier = _multiplier_of_everybody(params.steps * len(sizes), target, before)
+        # The closed form leaves out how norms are rounded up: a little more noise makes up for it.
         while upper_bound_epsilon(_both(before, training_at(multiplier)), target.delta) > (
             target.epsilon
         ):
@@ -211,6 +214,7 @@ def _multiplier_of_everybody(times: int, target: Cost, before: PrivacyEvent) -> 
     ``target``, by plain sums.
     """
     own = naive(before)
+    # In exact fractions: rounding must not leave a budget where there is none.
     left = exactly(target.delta) - exactly(own.delta)
     rest = exactly(target.epsilon) - exactly(own.epsilon)
     if left <= 0 or rest <= 0:
@@ -332,6 +336,7 @@ class OneHotRelease(TrainsNetwork, VariantRelease[OneHotParams]):
         """Find the variants, train, and release what the network generates on average."""
         domain = domain_of(params, kernel)
         shares = domain.shares
+        # Nothing can be learned of one variant, or of no case.
         if domain.size > 1 and domain.cases > 0:
             shares = self.learned_shares(params, domain, kernel)
         figures: dict[str, JsonValue] = {"variants of the domain": domain.size}
@@ -345,6 +350,7 @@ class OneHotRelease(TrainsNetwork, VariantRelease[OneHotParams]):
         """
         if device != "cpu":
             return None
+        # Alike cases are computed once; a declared domain allows few different ones.
         distinct = expected_cases(facts) * params.rate
         if params.domain is not None:
             distinct = min(distinct, 2 * params.width)
@@ -393,6 +399,7 @@ def _declared_domain(
     assert params.count_scale is not None  # noqa: S101 - a declared domain comes with its scale
 
     def is_inside(cases: Cases) -> Entries:
+        # One key for every case that follows any of the variants; none for the others.
         return Entries.one_each(cases, np.minimum(cases.among(declared), 0))
 
     counted = kernel.sum(is_inside, Laplace(params.count_scale), keys=1)

@@ -99,6 +99,7 @@ def _by_head(values: Tensor) -> Tensor:
 
 def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """Means of the values up to a place; all of shape (cases, heads, places, numbers)."""
+    # No place sees a later one, and near ones count for more.
     place = torch.arange(queries.shape[2], device=queries.device)
     distance = place[:, None] - place
     slopes = torch.tensor(SLOPES, device=queries.device)[:, None, None]
@@ -129,11 +130,13 @@ class PaddedCases:
         places = min(int(lengths.max(initial=0)) + 1, most_places)
         shape = len(cases), places
         before, after = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        # An event stands after its own place, and before the next one.
         row, place = cases.case_of, cases.place
         kept = place < places
         after[row[kept], place[kept]] = cases.codes[kept]
         kept = place + 1 < places
         before[row[kept], place[kept] + 1] = cases.codes[kept] + 1
+        # Only cases that fit have an end to be learned.
         ended = np.flatnonzero((lengths > 0) & (lengths < places))
         after[ended, lengths[ended]] = len(cases.alphabet)
         real_places = np.where(lengths > 0, np.minimum(lengths + 1, places), 0)
@@ -145,6 +148,7 @@ class PaddedCases:
         where a case has no place.
         """
         found: Ints = np.zeros_like(self.before)
+        # By the chain's own steps, so that both judge a place by one context.
         for place in range(1, self.before.shape[1]):
             label = np.maximum(self.before[:, place] - 1, 0)
             reached = chain.next_context[found[:, place - 1], label]
@@ -169,6 +173,7 @@ def learned_factors(params: TransformerParams, remaining: RemainingCases) -> Ste
     model = PrefixModel.of(params, remaining)
     shapes = model.network.shapes
     seed = seed_from(remaining.kernel.randomness)
+    # The last layer starts at zero: before training, steps are as likely as the chain says.
     start = shapes.initial(seed, zeros=(model.network.last,))
     descent = Descent.of(
         times=params.steps,
@@ -232,6 +237,7 @@ class PrefixModel:
         """
         padded = PaddedCases.of(cases, self.places)
         contexts = padded.contexts(self.chain)
+        # Steps that the chain never takes, and places behind the end, count for nothing.
         counts = padded.is_real & self.is_possible[contexts, padded.after]
         added = self._added(tape, padded.before)
         logarithms = self.logarithms[torch.as_tensor(contexts, device=tape.device)]
@@ -244,6 +250,7 @@ class PrefixModel:
         """What a network of these weights makes of prefixes."""
 
         def of_prefixes(prefixes: Ints) -> Floats:
+            # So many places at a time, whatever the length of prefixes.
             rows = max(1, _AT_ONCE // (prefixes.shape[1] + 1))
             chunks = range(0, len(prefixes), rows)
             return np.concatenate([self._factors(weights, prefixes[i : i + rows]) for i in chunks])
@@ -254,12 +261,15 @@ class PrefixModel:
         before = np.pad(prefixes, ((0, 0), (1, 0)))
         with torch.no_grad():
             tape = Tape(self.network.shapes.split(weights, self.logarithms.device))
+            # The last place alone: what follows the whole prefix.
             added = self._added(tape, before)[:, -1].double().cpu().numpy()
+        # Only ratios matter: the largest factor is 1, and none is 0.
         found: Floats = np.exp(np.maximum(added - added.max(axis=1, keepdims=True), -_LARGEST))
         return found
 
     def _added(self, tape: Tape, before: Ints) -> Tensor:
         """What the network adds to the logarithms: shape (cases, places, A + 1)."""
+        # From the chain's labels to the network's, and its answers back again.
         known = np.concatenate([[0], self.slots + 1])[before]
         columns = np.append(self.slots, self.network.labels)
         added = self.network(tape, torch.as_tensor(known, device=tape.device))
@@ -273,5 +283,6 @@ def _label_slots(remaining: RemainingCases, slots: int) -> Ints:
     labels = len(remaining.alphabet)
     mass = np.array([remaining.masses[(label,)].sum() for label in range(1, labels + 1)])
     found = np.empty(labels, np.int64)
+    # By noisy mass, the most frequent first, so that rare labels share a slot.
     found[np.argsort(-mass, kind="stable")] = np.minimum(np.arange(labels), slots - 1)
     return found

@@ -45,6 +45,7 @@ def reported_epsilon(rate: float, multiplier: float, steps: int, delta: float) -
     """
     best = math.inf
     for order in _ORDERS.tolist():
+        # Moments add up over steps; each order gives an epsilon, and the least of them is reported.
         divergence = steps * _renyi_divergence(rate, multiplier, order)
         best = min(best, divergence + math.log(1 / delta) / (order - 1))
     return best
@@ -55,6 +56,7 @@ def noise_multiplier(rate: float, steps: int, epsilon: float, delta: float) -> f
     """The least multiplier at which ``epsilon`` is reported, to one part in a million;
     ``MOST_NOISE`` where none does.
     """
+    # Bisection on a logarithmic scale.
     low, high = 0.2, MOST_NOISE
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)
@@ -69,9 +71,11 @@ def _renyi_divergence(rate: float, multiplier: float, order: int) -> float:
     """Of one sampled sum, of order a, rate q and multiplier s: the logarithm of the sum over k of
     C(a,k) (1-q)^(a-k) q^k e^((k^2-k)/(2 s^2)), over a - 1.
     """
+    # Without sampling it is the divergence of the Gaussian mechanism.
     if rate >= 1:
         return order / (2 * multiplier**2)
     ways = _log_factorials(order)
+    # All terms in logarithms: binomials and exponentials overflow.
     drawn = np.arange(order + 1)
     logs = (
         ways[order]
@@ -81,6 +85,7 @@ def _renyi_divergence(rate: float, multiplier: float, order: int) -> float:
         + (order - drawn) * math.log1p(-rate)
         + (drawn**2 - drawn) / (2 * multiplier**2)
     )
+    # The largest is taken out of the sum, so that none overflows.
     largest = float(logs.max())
     return max(0.0, largest + math.log(float(np.exp(logs - largest).sum()))) / (order - 1)
 
@@ -140,6 +145,7 @@ class GenerativePublished(TrainsNetwork, PublishedRelease[P]):
         chosen = self.Options.model_validate(options).model_dump()
         if goal.delta == 0:
             return Refusal("needs", "Gaussian noise needs a delta above 0", ("guarantees[].delta",))
+        # What the accounting never reports is no goal: it ends at its largest order.
         least = least_epsilon(goal.delta)
         if goal.epsilon <= least:
             return Refusal(
@@ -157,6 +163,7 @@ class GenerativePublished(TrainsNetwork, PublishedRelease[P]):
     def measure(self, params: P, kernel: Kernel) -> Measurement:
         """As many cases as the source has, each drawn among the source's variants."""
         variants, cases = kernel.raw().by_variant()
+        # Nothing to draw among: an empty log gives an empty release.
         if not variants:
             return Measurement(variants, cases)
         require_torch()

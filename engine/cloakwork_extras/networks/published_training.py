@@ -72,6 +72,7 @@ class LayerRecord:
         inputs).
         """
         outputs = layer(inputs)
+        # So that a backward pass reaches it where nothing before it is trained.
         if not outputs.requires_grad:
             outputs.requires_grad_()
         self.inputs.append(inputs)
@@ -90,12 +91,15 @@ class LayerRecord:
         found = torch.autograd.grad(losses.sum(), [*self.outputs, *others])
         inputs = [_with_places(tensor).detach() for tensor in self.inputs]
         slopes = [_with_places(tensor) for tensor in found[: len(inputs)]]
+        # The squared norm over all layers, by factors alone (Goodfellow 2015); 1 is for offsets.
         squares = torch.zeros(len(losses))
         for each, slope in zip(inputs, slopes, strict=True):
             products = each @ each.mT + 1
             squares += (products * (slope @ slope.mT)).sum(dim=(1, 2))
+        # Norms are at most ``norm``; a gradient of zero stays zero.
         scales = (norm / squares.clamp(min=0).sqrt().clamp(min=1e-30)).clamp(max=1)
         sums = []
+        # The clipped sum is a product of the same factors, scaled case by case.
         for each, slope in zip(inputs, slopes, strict=True):
             scaled = (slope * scales[:, None, None]).flatten(0, 1)
             sums += [scaled.T @ each.flatten(0, 1), scaled.sum(dim=0)]
@@ -148,6 +152,7 @@ class AdamSteps:
         """One step against ``gradients``, one for each tensor."""
         self._steps += 1
         slow, slower = _DECAY
+        # Bias of the running means, folded into the length and the spread.
         length = self.rate / (1 - slow**self._steps)
         spread = math.sqrt(1 - slower**self._steps)
         states = zip(self.tensors, self._means, self._squares, gradients, strict=True)
@@ -191,6 +196,7 @@ class Batches:
     def of(cls, cases: Ints, batch: int, epochs: int, generator: torch.Generator) -> "Batches":
         """Of so many cases of each variant, ``batch`` of them in a sample on average."""
         codes = torch.from_numpy(np.repeat(np.arange(len(cases)), cases))
+        # Every case is drawn by itself, with the rate that makes a batch on average.
         rate = min(1.0, batch / len(codes))
         return cls(codes, rate, math.ceil(epochs / rate), generator)
 

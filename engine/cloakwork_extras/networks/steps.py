@@ -97,7 +97,9 @@ def least_multiplier(
         event = Composed(events=(event_at(multiplier), beside))
         return cost(event, target.delta).epsilon
 
+    # The cost falls as the multiplier grows, so two ends enclose the target.
     low, high = _bracket(epsilon_at, target.epsilon)
+    # Narrow both ends until they are as near as the noise may be above the least.
     while high[0] / low[0] > _TOLERANCE:
         between = _between(low, high, target.epsilon)
         found = (between, epsilon_at(between))
@@ -114,6 +116,7 @@ _Point = tuple[float, float]
 
 def _bracket(epsilon_at: Callable[[float], float], epsilon: float) -> tuple[_Point, _Point]:
     """Two multipliers, the higher one at most twice the other, between which the target lies."""
+    # Doubling from above the target, else halving from below it.
     multiplier = 2.0
     found = epsilon_at(multiplier)
     while found > epsilon:
@@ -141,6 +144,7 @@ def _between(low: _Point, high: _Point, epsilon: float) -> float:
     middle = math.sqrt(low[0] * high[0])
     if not (math.isfinite(low[1]) and 0 < high[1] < low[1]):
         return middle
+    # A line through both points in logarithms, met where it reaches the target.
     share = math.log(low[1] / epsilon) / math.log(low[1] / high[1])
     guess = low[0] * (high[0] / low[0]) ** share
     # A little to the side where less is known, so that both ends come near.

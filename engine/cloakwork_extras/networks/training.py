@@ -52,6 +52,7 @@ class Shapes:
         found = []
         for place, (inputs, outputs) in enumerate(self.sizes):
             weights = torch.randn((inputs, outputs), generator=drawn, dtype=torch.float64)
+            # One input is the offset, which starts at 0.
             weights /= max(1, inputs - 1) ** 0.5
             weights[-1] = 0
             found.append(np.zeros(inputs * outputs) if place in zeros else weights.numpy().ravel())
@@ -97,6 +98,7 @@ class Tape:
         """
         weights = self.weights[layer]
         found = weights[codes]
+        # One-hot, so that an embedding's gradient has the same factors as a matrix's.
         chosen = torch.nn.functional.one_hot(codes, len(weights)).to(weights.dtype)
         self._note(layer, chosen, found)
         return found
@@ -106,6 +108,7 @@ class Tape:
 
         The loss of a case must follow from what went in of that case alone.
         """
+        # One backward pass returns the gradients at all outputs, of all cases at once.
         outputs = [each for layer in self._outputs for each in layer]
         found = torch.autograd.grad(losses.sum(), outputs, allow_unused=True)
         returned = iter(found)
@@ -113,11 +116,13 @@ class Tape:
         factors = []
         for layer, inputs in enumerate(self._inputs):
             rows, columns = self.weights[layer].shape
+            # Uses of a layer stand side by side, as places of one case.
             left = [each.reshape(cases, -1, rows) for each in inputs]
             right = [
                 _or_zeros(next(returned), each).reshape(cases, -1, columns)
                 for each in self._outputs[layer]
             ]
+            # A layer that was not used has a gradient of 0, not none.
             if not inputs:
                 left = [torch.zeros((cases, 1, rows), device=self.device)]
                 right = [torch.zeros((cases, 1, columns), device=self.device)]
@@ -170,9 +175,11 @@ class Adam:
         first, second = self.means
         self._first = first * self._first + (1 - first) * gradient
         self._second = second * self._second + (1 - second) * gradient**2
+        # Both means start at 0: divided by what they have seen of their weight.
         mean = self._first / (1 - first**self.steps)
         square = self._second / (1 - second**self.steps)
         weights = weights - self.rate * mean / (np.sqrt(square) + 1e-12)
+        # Only the last steps are averaged.
         if self.steps > self.times * (1 - self.averaged):
             self._sum += weights
             self._summed += 1

@@ -45,6 +45,7 @@ def _trained_decoder(params: OneHotParams, domain: Domain, kernel: Kernel) -> "D
     def losses(tape: Tape, cases: Cases, step: int) -> Tensor:
         del step
         codes = torch.as_tensor(domain.places(cases), device=tape.device)
+        # A case outside of the domain goes through as any other, and counts for nothing.
         inside = codes.clamp(min=0)
         code = torch.tanh(tape.linear(1, torch.tanh(tape.rows(0, inside))))
         logits = tape.linear(3, torch.tanh(tape.linear(2, code)))
@@ -64,11 +65,13 @@ def _trained_decoder(params: OneHotParams, domain: Domain, kernel: Kernel) -> "D
         delta=params.delta,
         max_cases=params.max_cases,
     )
+    # The encoder's weights come first and are of no use any more.
     return Decoder(*shapes.split(update.average(weights), chosen_device())[2:])
 
 
 def _start(params: OneHotParams, shapes: Shapes, domain: Domain, seed: int) -> Floats:
     """Weights of a decoder that decodes every code to the shares that are known."""
+    # The last row, the offset, is the logarithm of the shares; all else there is zero.
     start = _with_rows(shapes, shapes.initial(seed, zeros=(3,)))
     start[-params.width :] = padded(np.log(domain.shares), params.width, _UNUSED)
     return start
@@ -106,6 +109,7 @@ def _trained_generator(
 
     def losses(tape: Tape, cases: Cases, step: int) -> Tensor:
         del step
+        # The kernel sees real cases only; generated ones are added in ``Adversary``.
         codes = torch.as_tensor(domain.places(cases), device=tape.device)
         score = tape.linear(1, torch.tanh(tape.rows(0, codes.clamp(min=0))))[:, 0]
         return torch.where(codes >= 0, softplus(-score), torch.zeros_like(score))
@@ -155,10 +159,13 @@ class Adversary:
         """The discriminator's weights after one step more."""
         device = chosen_device()
         generator = _with_gradients(self.generator.split(self.weights, device))
+        # A fixed number of generated cases: no count of the log bears on it.
         fakes = self._generated(generator, FAKES)
         discriminator = _with_gradients(self.shapes.split(weights, device))
+        # The discriminator first; the generator must not learn from this loss, so it is detached.
         rejected = softplus(_score(discriminator, fakes.detach())).mean()
         weights = self.of_discriminator(weights, mean + _gradient(rejected, discriminator))
+        # Then the generator, on the discriminator as it is now.
         accepted = softplus(-_score(self.shapes.split(weights, device), fakes)).mean()
         self.weights = self.of_generator(self.weights, _gradient(accepted, generator))
         return weights

@@ -54,6 +54,7 @@ def spark_engine(
     Raises MechanismError, MissingExtra or OutputError where that cannot be.
     """
     session = usable_session(session)
+    # By default the folder is one of this machine's, which executors elsewhere cannot see.
     if storage is None and WORK_FOLDER not in os.environ and not is_local(session):
         raise MechanismError(
             "spark",
@@ -96,16 +97,20 @@ class SparkEngine(BatchedEngine):
 
         def write_batches(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
             for place, frame in tables_by_place(batches):
+                # A name of its own, which nobody can guess: Spark may run a task twice.
                 path = folder / f"{secrets.token_hex(12)}.batch"
                 yield outcome(place, partial(making.made, frame, path))
 
+        # The salt is drawn anew: who writes case ids cannot gather them in one place.
         placed = rows.by_place(places, secrets.token_bytes(16))
         found = SparkExecutor(self.session, folder).results(placed, write_batches)
+        # A log without rows still becomes a batch, with its columns.
         made = [batch for _, batch in found] or [making.made(rows.no_rows(), folder / "no.batch")]
         if source.row is not None:
             _require_own_numbers(source, [each.first_rows for each in made])
         notes = (*rows.notes, *_notes_on(made, rows.left_out))
         log = self.numbered(self.stored(tuple(each.file for each in made), unit=None, notes=notes))
+        # By unit only after numbering, which goes by the order of the source.
         if unit is not None:
             log = self.by_unit(log, unit, secrets.randbits(64))
         return Opened(log, seen.merge(pl.concat([each.seen for each in made])))
@@ -157,6 +162,7 @@ class BatchMaking:
         ``case_index``: the number of a case's first row.
         """
         numbers = values_of(frame, ROW)
+        # Rows come sorted, so equal numbers are neighbours.
         if (numbers.diff(null_behavior="drop") == 0).any():
             raise _not_numbered(self.label)
         path, request = Path(self.label), self.request
@@ -166,6 +172,7 @@ class BatchMaking:
         table = FileTable(path, limited, lambda row: int(numbers[row]) + 1)
         notes = counted_notes((oversized, OVERSIZED))
         log = collected(TableSource(table, self.names, request, notes))
+        # Conflicts are told by the row of the whole source, not by that of this batch.
         found = {
             name: int(numbers[int(place.removeprefix("row ")) - 1])
             for name, place in log.source.conflicts.items()
@@ -202,6 +209,7 @@ def tables_by_place(
 
     held: list[pa.RecordBatch] = []
     place: int | None = None
+    # A batch may hold several places, and a place several batches.
     for batch in batches:
         places = batch.column(PLACE).to_numpy()
         starts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
@@ -244,6 +252,7 @@ def _not_numbered(label: str) -> LogError:
 def _notes_on(made: Sequence[MadeBatch], left_out: int) -> tuple[str, ...]:
     """What the tasks did about irregularities, as a reader of all rows would say it."""
     conflicts: dict[str, int] = {}
+    # The first row of all batches is the one that is said.
     for name, row in (each for batch in made for each in batch.conflicts.items()):
         conflicts[name] = min(row, conflicts.get(name, row))
     places = {name: row_place(row) for name, row in conflicts.items()}
@@ -254,6 +263,7 @@ def merged_notes(notes: list[tuple[str, ...]]) -> tuple[str, ...]:
     """The notes of all batches, each once, their counts (``what: 17``) added up."""
     counts: dict[str, int] = {}
     for note in (each for of_batch in notes for each in of_batch):
+        # Only what ends in a number is counted; other notes are said once.
         what, _, count = note.rpartition(": ")
         key, number = (what, int(count)) if what and count.isdigit() else (note, 0)
         counts[key] = counts.get(key, 0) + number

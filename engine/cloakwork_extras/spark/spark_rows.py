@@ -104,6 +104,7 @@ class SparkRows:
 
         case_id = quoted(case_id_column(self.names))
         salts = self.frame.sparkSession.createDataFrame([(salt.hex(),)], f"`{_SALT}` string")
+        # A digest with a salt: places are even, whatever ids a hostile log has.
         digest = F.sha2(F.concat(quoted(_SALT), F.col(case_id).cast("string")), 256)
         place = F.pmod(F.xxhash64(digest), F.lit(places)).cast("long")
         placed = self.frame.crossJoin(F.broadcast(salts)).withColumn(PLACE, place).drop(_SALT)
@@ -139,6 +140,7 @@ def rows_of(session: "SparkSession", source: SparkSource) -> SparkRows:
     with in_one_line(f"reading {label}"):
         given = _table(session, source)
         header = [name for name in given.columns if name.strip()]
+    # Names first, as what follows tells columns by them; then how many there are.
     _require_distinct(label, header)
     limits = source.request.bounds
     if len(header) > limits.attributes:
@@ -174,6 +176,7 @@ def _table(session: "SparkSession", source: SparkSource) -> "DataFrame":
     location = str(source.location)
     if location.startswith(TABLE_PREFIX):
         return session.table(location.removeprefix(TABLE_PREFIX))
+    # By name alone, before Spark is asked for it.
     require_no_other_file(location)
     for folder, kind in _TABLE_FORMATS.items():
         if _is_there(session, location, folder):
@@ -213,6 +216,7 @@ def _is_there(session: "SparkSession", folder: str, name: str) -> bool:
 
 def _require_distinct(label: str, header: Sequence[str]) -> None:
     """Refuse a table in which two columns have one name for Spark, or a name that none may have."""
+    # Spark tells names apart without regard to case.
     seen: set[str] = set()
     for name in header:
         if name.lower() in seen:
@@ -310,6 +314,7 @@ def _aggregates(
     decimals = tuple(name for name in kept if types[name].startswith("decimal("))
     found = [F.count(F.lit(1)).alias("all_rows"), F.count(quoted(case_id)).alias("held")]
     for place, name in enumerate(decimals):
+        # Digits of the text, without sign and point.
         digits = F.regexp_replace(F.col(quoted(name)).cast("string"), "[^0-9]", "")
         found.append(F.max(F.length(digits)).alias(f"digits{place}"))
     return found, decimals
@@ -322,11 +327,14 @@ def _numbered_by_file(
     from pyspark.sql import functions as F  # noqa: N812
 
     found, decimals = _aggregates(given, kept, names)
+    # Spark's own numbers: the file of a row, and where it stands in it.
     path, row = F.col("_metadata.file_path"), F.col("_metadata.row_index")
     with in_one_line(f"reading {label}"):
         by_file = given.groupBy(path.alias("path")).agg(*found, F.max(row).alias("last")).collect()
+    # By the name as people see it: addresses escape some characters.
     files = sorted((each.asDict() for each in by_file), key=lambda file: unquote(file["path"]))
     firsts, first = [], 0
+    # Each file begins behind the last row of those before.
     for file in files:
         firsts.append((file["path"], first))
         first += file["last"] + 1
@@ -357,6 +365,7 @@ def _numbered_by_column(
     numbers = (F.count(row).alias("numbered"), F.min(row).alias("least"))
     with in_one_line(f"reading {label}"):
         figures = given.agg(*found, *numbers).collect()[0].asDict()
+    # Not every row has a number, or some are negative: the order would be a guess.
     if figures["numbered"] < figures["all_rows"] or (figures["least"] or 0) < 0:
         raise LogError(
             label,

@@ -118,6 +118,7 @@ def in_one_line(what: str) -> Iterator[None]:
 
 def _cause(error: Exception) -> str:
     """What went wrong, as far as it can be said without what the log holds."""
+    # Messages of Python errors may hold rows of the log: only their kinds are handed on.
     said = str(error)
     if "No module named" in said:
         return (
@@ -161,6 +162,7 @@ class SparkExecutor:
 
         frame = self.session.range(0, places, 1, places)
         found = self.results(frame, each_place)
+        # A lost result would be a batch that nobody misses: the release would lack its cases.
         if len(found) < places:
             raise MechanismError("spark", "a batch has no result; this is a bug of Spark")
         return iter([result for _, result in found])
@@ -172,13 +174,16 @@ class SparkExecutor:
         Raises what the task of the first place raised, where it is a CloakworkError, which Spark
         does not try again; MechanismError where Spark fails.
         """
+        # The task is sealed: it holds what Spark must not show in its plans and logs.
         with sealed(task, self.folder) as function, in_one_line("a task"):
             rows = frame.mapInArrow(function, _RESULTS).collect()
         found = [(row["place"], pickle.loads(row["result"])) for row in rows]  # noqa: S301 - ours
+        # Places in order, so that what is raised does not depend on which task ended first.
         found.sort(key=itemgetter(0))
         for _, result in found:
             if isinstance(result, RaisedByTask):
                 raise result.error
+        # Two results of one place would count its cases twice.
         if len({place for place, _ in found}) < len(found):
             raise MechanismError("spark", "a batch has two results; this is a bug of Spark")
         return found
@@ -212,6 +217,7 @@ class sealed:  # noqa: N801 - used as a function, in ``with``
     def __enter__(self) -> ArrowTask:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+        # A fresh key for each task, so one fixed nonce is never used twice with it.
         key = AESGCM.generate_key(256)
         content = AESGCM(key).encrypt(_ONLY_NONCE, cloudpickle.dumps(self._task), None)
         self._path.write_bytes(content)
@@ -258,6 +264,7 @@ class SealedTask:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         here = Surroundings.here()
+        # Other versions hash and read otherwise: cases would land in other places.
         if here != self.made_in:
             return _refusing(f"the driver has {self.made_in}, an executor {here}")
         try:

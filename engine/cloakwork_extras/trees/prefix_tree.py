@@ -116,6 +116,7 @@ class NoisyTree(Frozen):
         """How the tree grows; PlanUnsound where its thresholds hide nobody."""
         if self.alphabet is not None:
             return TreeGrowth(self.shape, self.noise, self.prefixes, self.alphabet)
+        # Undeclared activities: only thresholds keep what one unit alone has from being told.
         least = self.lowest_thresholds
         if least is None:
             raise PlanUnsound(NO_THRESHOLDS)
@@ -177,12 +178,14 @@ class PrefixTree(VariantRelease[TreeParams]):
         noise = choose_noise(goal, chosen)
         if isinstance(noise, Refusal):
             return noise
+        # Which extensions occur is told through a threshold, which takes some delta.
         if facts.alphabet is None and not goal.delta:
             return Refusal(
                 "needs", "without a delta all activities must be public", ("assume.alphabet",)
             )
         params = calibrate_tree(goal, facts, chosen, noise)
         if params.alphabet is None and chosen.threshold is not None:
+            # A threshold of the policy's own must not be below the one that hides single units.
             least = max(params.thresholds)
             if chosen.threshold < least:
                 return refuse_low_threshold(least)
@@ -251,6 +254,7 @@ def singleton_delta(tree: NoisyTree, thresholds: tuple[int, ...]) -> float:
     """At least the probability that one of the first prefixes that a unit alone has passes its
     stage's threshold.
     """
+    # The largest of all stages: a unit's first prefix of its own lies on one of them.
     return max(
         answer_noise(tree.noise, stage.scale).selection_delta(tau, ONE, tree.max_cases)
         for stage, tau in zip(tree.shape, thresholds, strict=True)
@@ -274,6 +278,7 @@ def calibrate_tree(
     """The least noise that costs at most the goal's (epsilon, delta), with its thresholds."""
     m = facts.unit.max_cases
     alphabet = alphabet_of(facts)
+    # Delta for the threshold is set aside before the noise is found.
     reserved_delta = 0.0 if alphabet is not None else goal.delta * SHARE_OF_DELTA
     relative = level_stages(counted_length(facts, chosen) + 1, chosen.split)
     shape = calibrated_shape(goal, relative, noise, m, reserved_delta)
@@ -283,6 +288,7 @@ def calibrate_tree(
     elif chosen.threshold is not None:
         thresholds = (chosen.threshold,) * len(shape)
     else:
+        # So that noise alone passes for few extensions of a prefix, on average.
         share = FALSE_PER_PREFIX / (len(alphabet) + 1)
         thresholds = tuple(least_tail_value(stage.scale, share, noise) for stage in shape)
     return TreeParams(
@@ -313,6 +319,7 @@ def calibrated_shape(
 
     events = (EpsilonDelta(epsilon=0.0, delta=reserved_delta),) if reserved_delta else ()
 
+    # What a threshold spends stands beside the noise, whatever its scale.
     def cost_at(scale: float) -> PrivacyEvent:
         counts = cost_of(with_scale(shape, scale, noise), noise, max_cases)
         return Composed(events=(counts, *events))

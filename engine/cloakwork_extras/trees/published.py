@@ -356,6 +356,7 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
         noise = kernel.randomness
         variants = RawVariants.of(kernel.raw())
         rules = RawRules.read_off(variants)
+        # As published, the budget is divided by what one case may change of the score.
         epsilon = params.published / params.bound
 
         def measure(found: CandidateExtensions) -> tuple[Ints, Bools]:
@@ -365,6 +366,7 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
             drawn = _draw_harmful(violations[harmful], epsilon, params.bound, noise)
             noised = harmless.copy()
             noised[harmful[drawn]] = True
+            # Harmful ones that are not drawn keep their raw counts, as published.
             noisy = np.where(noised, noisy_as_published(found.counts, epsilon, noise), found.counts)
             thresholds = np.where(harmless, params.harmless_threshold, params.threshold)
             return noisy, noisy >= thresholds
@@ -445,6 +447,7 @@ def _grow(variants: RawVariants, params: PublishedTreeParams, measure: Measure) 
             if codes != [end]:
                 released.append(tuple(labels[code] for code in codes if code != end))
                 counts.append(int(noisy[place]))
+        # Only what goes on is pruned; ENDs never are.
         goes_on = np.flatnonzero(reached & ~complete)
         highest = np.argsort(-noisy[goes_on], kind="stable")[: params.prefixes]
         kept: Ints = np.sort(goes_on[highest])

@@ -89,6 +89,7 @@ class BehaviouralRules:
             required_after=np.zeros((size, size), np.int64),
             never_directly_after=np.zeros((size + 2, size + 2), np.int64),
         )
+        # Each relation is stated from its own side; the tables are kept by what they rule out.
         for left, relation, right in rules:
             a, b = place_of[left], place_of[right]
             match relation:
@@ -334,10 +335,12 @@ def calibrate_sacofa(
         most_harmful=chosen.most_harmful,
         score=chosen.score,
     )
+    # Over a public alphabet no threshold has to hide anything.
     if params.alphabet is not None:
         return params
     least = hiding_thresholds(params)
     stricter = hiding_thresholds(params, HARMFUL_FALSE_PER_PREFIX / FALSE_PER_PREFIX)
+    # What the policy states counts only as far as it hides prefixes of one unit.
     harmless = params.harmless or least
     harmful = params.harmful or stricter
     return params.model_copy(
@@ -358,6 +361,7 @@ def _least_noise(
     relative = level_stages(levels, chosen.split)
     if chosen.rules != "measured":
         return calibrated_shape(goal, relative, noise, m, reserved_delta), None
+    # Steps are one stage more, calibrated together with the tree.
     # Costs go by 1/scale, and by 1/sigma**2: so the steps get their share of the budget.
     ratio = (1 - chosen.share) / chosen.share
     steps = Stage(levels=levels, scale=ratio**0.5 if noise == "gaussian" else ratio)
@@ -460,6 +464,7 @@ class Sacofa(VariantRelease[SacofaParams]):
         """The noise of all levels and of the steps, and the chance that a prefix of one unit alone
         is kept.
         """
+        # Steps are charged as levels are: a case takes as many different ones.
         shape = params.shape
         if params.steps is not None:
             shape = (*shape, params.steps)
@@ -546,6 +551,7 @@ class ExtensionSelector:
         is_harmful = self._above_threshold(
             candidates, violations > 0, self._params.harmful, HARMFUL_FALSE_PER_PREFIX
         )
+        # Few of the harmful ones stay, and those that break fewer rules likelier.
         harmful = np.flatnonzero(is_harmful)
         drawn = self._draw_harmful(violations[harmful])
         kept[harmful[drawn]] = True

@@ -111,6 +111,7 @@ def least_tail_value(scale: float, probability: float, noise: NoiseKind) -> int:
     """The least integer, 1 or more, that noise reaches with at most ``probability`` (in (0, 1)) by
     the bound of ``tail_probability``.
     """
+    # Doubling until the tail is small enough, then bisection.
     low, high = 0, 1
     while tail_probability(scale, high, noise) > probability:
         low, high = high, 2 * high
@@ -220,11 +221,13 @@ def grow_tree(kernel: Kernel, growth: TreeGrowth, keep: Keep) -> Tree:
     labels = growth.alphabet or ()
     levels: list[TreeLevel] = []
     for depth in range(growth.length + 1):
+        # Public labels: every extension is asked for; else only those that occur can be.
         ask = _ask_occurring if growth.alphabet is None else _ask_declared
         candidates = ask(growing, growth, paths, labels)
         labels = candidates.labels
         level, kept = _select_prefixes(candidates, keep(candidates), growth)
         levels.append(level)
+        # Where nothing is kept nothing can follow; what is kept goes by noisy counts alone.
         if depth == growth.length or not len(kept):
             break
         growing.keep(kept)
@@ -242,6 +245,7 @@ def _ask_declared(
     depth = paths.shape[1]
     noise = growth.noise_of_level(depth)
     end = len(labels)
+    # On the last level a case can only end.
     among = np.array([end]) if depth == growth.length else None
     level = growing.declared(_next_code(labels, depth), noise, len(labels) + 1, among)
     symbol = np.where(level.extension == end, END, level.extension)
@@ -275,6 +279,7 @@ def _next_code(alphabet: tuple[str, ...], depth: int) -> Query:
     def extension_of_case(cases: Cases) -> Entries:
         known = cases.within(alphabet)
         code = np.full(len(known), -1)
+        # What follows: the next event, or the END exactly where the case is as long as the prefix.
         goes_on = known.lengths > depth
         code[goes_on] = known.codes[known.offsets[:-1][goes_on] + depth]
         code[(known.lengths == depth) & (depth > 0)] = len(alphabet)
@@ -309,6 +314,7 @@ def _select_prefixes(
     ends = candidates.symbol == END
     leaves = np.flatnonzero(selected & ends & (candidates.depth > 0))
     goes_on = np.flatnonzero(selected & ~ends)
+    # The most frequent by noisy counts, then back in the order of the tree.
     if len(goes_on) > growth.prefixes:
         highest = np.argsort(-candidates.noisy[goes_on], kind="stable")[: growth.prefixes]
         goes_on = np.sort(goes_on[highest])
@@ -346,11 +352,13 @@ def consistent_variants(
     if not has_leaf[0].any():
         return [], np.zeros(0, np.int64)
     total = float(levels[0].noisy.sum())
+    # Noise alone could make any number of cases: no more than there can be.
     if most_cases:
         total = min(total, float(most_cases))
     leaves = _allocate_cases(levels, has_leaf, total)
     # A leaf at depth d is the END of a variant of d events.
     events = sum(float(share.sum()) * depth for depth, (_, share) in enumerate(leaves))
+    # Scaled alike everywhere, so that the shares stay.
     shrink = min(1.0, MOST_EVENTS / max(events, 1.0))
     shift = float(randomness.uniform(np.array([1 << 53]))[0]) / (1 << 53)
     variants: list[tuple[str, ...]] = []

@@ -35,6 +35,7 @@ class ManyDraws:
         """
         if not len(group):
             return np.zeros(0)
+        # Random ranks within each group.
         shuffled = self.randomness.permutation(len(group))
         order = shuffled[np.argsort(group[shuffled], kind="stable")]
         rank = np.empty(len(group), np.int64)
@@ -103,11 +104,13 @@ def meet_totals(
         """Gaps scaled to the totals, which are coupled to their sums by rank."""
         sums = np.bincount(case, weights=found, minlength=len(totals))
         target = np.empty(len(totals))
+        # By rank within the group: the longest case gets the largest total.
         target[np.lexsort((sums, group))] = totals[np.lexsort((totals, group))]
         factor = np.where(sums > 0, target / np.where(sums > 0, sums, 1), 1.0)
         return found * factor[case]
 
     found = gaps.astype(np.float64)
+    # Each turn scales to the totals, then gives each pair its own gaps back, by rank.
     for _ in range(TURNS):
         found = by_rank(gaps, pair, scaled(found), draws).astype(np.float64)
     return np.rint(scaled(found)).astype(np.int64)
@@ -122,6 +125,7 @@ def by_rank(
     """What was ``drawn`` for each ``group``, the least where ``like`` is least, and so on; ties in
     random order.
     """
+    # A random order first: sorting is stable, so ties are broken by it.
     mixed = draws.randomness.permutation(len(drawn))
     order = mixed[np.lexsort((like[mixed], group[mixed]))]
     found = np.empty_like(drawn)
@@ -179,6 +183,7 @@ def at_usual_hours(
     want = np.concatenate([[0], np.cumsum(np.roll(intended, -cut))])
     moved = _inverse(np.interp(inside, edges, have), want, edges)
     target = origin + week * WEEK + np.floor(moved).astype(np.int64)
+    # A clock of days knows no hours: back to the beginning of the day.
     if clock.hours == 1:
         target -= (target - MONDAY) % DAY
     new = clock.steps(target)
@@ -219,6 +224,7 @@ def in_order(steps: Ints, offsets: Ints) -> Ints:
     if apart * len(offsets) < 1 << 62:
         shift = case * apart
         return np.asarray(np.maximum.accumulate(steps - low + shift) - shift + low)
+    # Case by case, where that would overflow.
     found = steps.copy()
     for start, stop in pairwise(offsets.tolist()):
         found[start:stop] = np.maximum.accumulate(found[start:stop])
@@ -242,6 +248,7 @@ def moved_by_weeks(
     week; what is then still outside lies at the edge.
     """
     week = WEEK // clock.microseconds
+    # Only where a week is a whole number of steps.
     if week * clock.microseconds == WEEK:
         steps = steps + -(-np.maximum(least - steps, 0) // week) * week
         steps = steps - -(-np.maximum(steps - most, 0) // week) * week

@@ -368,6 +368,7 @@ def laplace_event(params: LaplaceParams) -> PrivacyEvent:
     """Scope event: what one raw time moves, two values or one. Scope case: start and M - 1 gaps
     of every case.
     """
+    # What is drawn is charged, not what was asked for.
     start_scale = drawn_scale(params.start_scale)
     if params.scope == "event":
         moved = 2 if params.noised == "gaps" else 1
@@ -375,6 +376,7 @@ def laplace_event(params: LaplaceParams) -> PrivacyEvent:
     values: tuple[PrivacyEvent, ...] = (
         DiscreteLaplace(scale=start_scale, sensitivity=params.start_steps),
     )
+    # Times behind the M-th event are not looked at, so M - 1 gaps are all there is.
     if params.noises_gaps and params.longest_case:
         gap = DiscreteLaplace(scale=drawn_scale(params.gap_scale), sensitivity=params.gap_steps)
         values += (Repeated(times=params.longest_case - 1, event=gap),)
@@ -404,6 +406,7 @@ def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
     if params.scope == "event" or params.window is None:
         return Bounds(released=grid.edges(READABLE))
     first, last = grid.edges(params.window)
+    # All gaps of a case at their longest, and no later than the calendar.
     span = ((params.longest_case or 1) - 1) * params.gap_steps
     return Bounds(
         released=(first, min(last + span, grid.edges(CALENDAR)[1])),

@@ -59,6 +59,7 @@ class RegressedTimes(ModelledTimes):
             return gaps
         bins = LogBins.up_to(self.longest_total, BINS)
         case = np.searchsorted(rows, cases.case_of[self.followers])
+        # What gaps add up to in each case, as a bin of durations.
         place = bins.place(np.bincount(case, weights=gaps).astype(np.int64))
         model = DurationRegression.expecting(self.clock, bins, cases, place)
         inputs = model.inputs(cases)[rows]

@@ -139,6 +139,7 @@ def offered_regression(
             "shares.gaps-by-activity: timestamps/regression has no such table; "
             "gaps-by-pair is the share of all gaps by activity",
         )
+    # These two tables give way to gradient steps, which get their budget.
     kept = {
         name: sigma
         for name, sigma in tables.sigmas.items()
@@ -181,6 +182,7 @@ def _steps_for(
 ) -> GradientSteps:
     """Steps that have the share of a table, in whose place they are."""
     sigma = tables.sigmas[name]
+    # The mu that the table would have had.
     mu = norm_charged(event_of(name, sigma, tables.max_cases)) / sigma
     return GradientSteps(
         times=times,
@@ -258,6 +260,7 @@ def distributions_of(
     """The distribution over the bins for each row of ``inputs``: shape (rows, bins)."""
     matrix = weights.reshape(inputs.shape[1], curves.shape[1])
     logits = base + inputs @ matrix @ curves.T
+    # Less the largest, so that no exponential overflows.
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
@@ -289,18 +292,22 @@ def fitted(
     """
     bends_in, of_inputs = np.linalg.eigh(moments)
     bends_out, of_curves = np.linalg.eigh(covariance)
+    # How the likelihood bends along an input and a curve: the product of both.
     bends = np.outer(np.maximum(bends_in, 0), np.maximum(bends_out, 0))
+    # Newton's step where data tell much, at most the steepest one where they do not.
     sizes = CAUTION / (bends + CAUTION / steepest_step(steps, cases))
     path: list[Floats] = []
 
     def update(weights: Floats, mean: Floats) -> Floats:
         """The next weights, by the noisy mean of gradients."""
+        # Into the directions in which the likelihood bends, and back.
         turned = of_inputs.T @ mean.reshape(sizes.shape) @ of_curves
         step = of_inputs @ (turned * sizes) @ of_curves.T
         path.append(np.asarray(weights + step.reshape(-1)))
         return path[-1]
 
     kernel.steps(gradient, np.zeros(steps.size), update, steps.descent(cases))
+    # Once weights have settled, their mean is nearer than any of them: noise averages out.
     last = path[-max(1, int(SETTLED * steps.times)) :]
     return np.asarray(np.mean(last, axis=0))
 
@@ -321,6 +328,7 @@ def most_frequent_first(
     """The row of each of ``size`` codes: those that most cases have come first; all from ``rows``
     on share that one.
     """
+    # A case counts once for each code that it has.
     having = np.unique(case * size + codes) % max(size, 1)
     counts = np.bincount(having, minlength=size)
     found = np.empty(size, np.int64)
@@ -410,6 +418,7 @@ class GapRegression(BinRegression):
         each, known = np.arange(len(pairs)), ACTIVITIES + 1
         before, after = np.divmod(pairs, len(self.row_of))
         found = np.zeros((len(pairs), GAP_INPUTS))
+        # What all gaps share, both activities, and the pair where it is frequent.
         found[:, 0] = 1.0
         found[each, 1 + self.row_of[after]] = 1.0
         found[each, 1 + known + self.row_of[before]] = 1.0
@@ -441,12 +450,15 @@ class GapRegression(BinRegression):
         pair = known.code[after - 1] * labels + known.code[after]
         place = self.bins.place(known.gaps)
         count = np.bincount(case, minlength=len(cases))
+        # One row for each pair that a case has.
         once, row = np.unique(case * labels * labels + pair, return_inverse=True)
         case_of, pair_of = np.divmod(once, labels * labels)
         inputs = self.inputs(pair_of)
         expected = self.shapes(weights, inputs) @ self.curves
         back = np.zeros((len(once), GAP_OUTPUTS))
+        # What was observed less what is expected, added up over a pair's gaps.
         np.add.at(back, row, self.curves[place] - expected[row])
+        # Over the root of how many gaps there are: long cases would else be clipped most.
         back /= np.sqrt(count[case_of])[:, None]
         return [padded(case_of, inputs, back, len(cases))]
 
@@ -460,6 +472,7 @@ class GapRegression(BinRegression):
         like them.
         """
         pairs, row, case = _pairs_of(released)
+        # Each gap as its case's gradient weighs it.
         weight = 1 / np.sqrt(np.maximum(released.lengths - 1, 1))
         mass = np.bincount(row, weights=weight[case])
         cases = max(1, int((released.lengths > 1).sum()))
@@ -512,6 +525,7 @@ def expected_durations(place: Ints, bins: int) -> Floats:
     shape (bins,).
     """
     reach = int(4 * WIDTH)
+    # A normal curve spreads what was counted over the bins beside it.
     curve = np.exp(-0.5 * (np.arange(-reach, reach + 1) / WIDTH) ** 2)
     counted = np.bincount(place, minlength=bins).astype(np.float64)
     smooth = np.convolve(counted, curve)[reach:-reach]

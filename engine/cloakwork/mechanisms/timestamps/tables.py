@@ -143,6 +143,7 @@ def offered_params(
     except ValidationError as error:
         return Refusal("misconfigured", option_fault(error))
     shares = {**defaults, **chosen.shares}
+    # No window is measured where one is declared.
     if facts.window is not None:
         del shares["window"]
     total = sum(shares.values())
@@ -231,8 +232,10 @@ def spread_over(
     case, group, code = case[kept], group[kept], code[kept]
     if not len(case):
         return Entries(case, case, code)
+    # One number for each case and group.
     together = case * (int(group.max()) + 1) + group
     _, place, count = np.unique(together, return_inverse=True, return_counts=True)
+    # Rounded down, so that a group never weighs more than 1.
     return Entries(case, UNIT_NORM // count[place], code)
 
 
@@ -329,6 +332,7 @@ class StartTable:
         """Where cases start, by noisy numbers of cases by period: the periods next to each other
         that hold the most above half a ``sigma`` each, and one on either side.
         """
+        # Half a sigma is taken off each, so that stretches of mere noise add up to less than 0.
         # The run of the largest sum is that between a running sum and its least one before.
         above = np.concatenate([[0.0], np.cumsum(noisy - sigma / 2)])
         least = np.minimum.accumulate(above)
@@ -399,5 +403,6 @@ def totals_groups(
 ) -> tuple[Ints, Ints, Ints]:
     """The groups of cases by the activity that they end with and their lengths."""
     by_last = 1 + last
+    # Behind the groups by last activity: one for each activity and class of lengths.
     by_both = 1 + activities + last * CLASSES + np.searchsorted(_LENGTHS, lengths)
     return np.zeros(len(last), np.int64), by_last, by_both
