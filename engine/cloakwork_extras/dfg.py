@@ -361,9 +361,7 @@ def _coded(found: Selected) -> tuple[tuple[str, ...], Ints]:
 
 
 def _connected_activities(step: Ints, noisy: Ints, labels: int) -> tuple[list[int], Table]:
-    """The labels (places, ascending) that kept steps touch, at most ``MOST_ACTIVITIES``, and the
-    steps among them.
-    """
+    """Labels that kept steps touch, ``MOST_ACTIVITIES`` at most, and the steps among them."""
     source, target = np.divmod(step, labels + 1)
     # Places 0 and ``labels + 1`` are START and END; each label counts as source and as target.
     place = np.append(source, target + 1)

@@ -227,7 +227,6 @@ class VariantLibra(VariantRelease[LibraParams]):
 def _find_params(
     goal: DifferentialPrivacy, facts: Facts, chosen: LibraOptions
 ) -> LibraParams | str:
-    """Parameters within the budget, or why there are none."""
     cases, share = facts.unit.max_cases, chosen.selection_share
     # Selection gets its share of both; the samples get what the accountant leaves.
     selection = least_threshold(goal.epsilon * share, goal.delta * share, cases, chosen.noise)
@@ -254,9 +253,7 @@ def _find_params(
 def _least_scale(
     selection: ThresholdParams, rate: float, samples: int, epsilon: float, delta: float
 ) -> float:
-    """The least noise on the samples at which selection and samples together cost at most (epsilon,
-    delta).
-    """
+    """The least noise at which selection and samples cost at most (epsilon, delta)."""
     from cloakwork.accounting.calibrate import smallest_scale
 
     budget = Cost(epsilon=epsilon, delta=delta)

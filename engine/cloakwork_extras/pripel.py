@@ -127,9 +127,7 @@ def _distances(rows: list[str], columns: list[str]) -> Ints:
 
 
 def _pairs_of(new: DistinctCases, old: DistinctCases, taken: list[tuple[int, int, int]]) -> Ints:
-    """Which case of a sequence goes with which of another, where ``taken`` of them (new, old, how
-    many) go together.
-    """
+    """Which cases go together, where ``taken`` says how many of (new, old) do."""
     found = np.full(len(new.of_case), -1)
     # Cases stand by sequence; each pair takes the next ones of both sides.
     of_new, of_old = (np.argsort(side.of_case, kind="stable") for side in (new, old))

@@ -248,7 +248,6 @@ class ColumnsOfCases:
 
 
 def _held(values: Listed | Numbers | Times) -> Ints | Floats:
-    """The array of a column's values."""
     match values:
         case Listed():
             return values.codes
@@ -259,7 +258,6 @@ def _held(values: Listed | Numbers | Times) -> Ints | Floats:
 
 
 def _at(values: Listed | Numbers | Times, rows: Ints) -> Listed | Numbers | Times:
-    """The values at ``rows``."""
     match values:
         case Listed():
             return replace(values, codes=values.codes[rows])

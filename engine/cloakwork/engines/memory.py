@@ -93,7 +93,6 @@ class MemoryEngine:
         return shuffled(in_memory(log), stream)
 
     def _generated(self, action: GenerateCases) -> EventLog:
-        """The cases of all ranges, as many as there are batches."""
         bounds = np.linspace(0, action.cases, self.batches + 1).astype(int).tolist()
         made = [generated_cases(action, *of_range) for of_range in pairwise(bounds)]
         log = made[0] if len(made) == 1 else joined_batches(made)

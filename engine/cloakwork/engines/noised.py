@@ -124,7 +124,6 @@ class SampleOfNoised:
         rows: Ints,
         values: Ints,
     ) -> pl.DataFrame:
-        """Values measured at ``rows``, with their groups and priorities."""
         priorities, _ = self.stream.words(event_addresses(batch, rows))
         return pl.DataFrame({_GROUP: group, _PRIORITY: priorities, _VALUE: values})
 

@@ -288,7 +288,6 @@ def _grouped(
 
 
 def _of_part(grouped: Sequence[_Grouped], place: int) -> pl.DataFrame:
-    """All rows of one part."""
     pieces = [
         each.table.slice(each.starts[place], each.starts[place + 1] - each.starts[place])
         for each in grouped

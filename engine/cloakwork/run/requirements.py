@@ -84,7 +84,6 @@ def training_line(plan: Plan, catalogue: Catalogue | None = None) -> str | None:
 
 
 def _trained(plan: Plan, catalogue: Catalogue | None) -> list[tuple[Mechanism[Any], Any]]:
-    """The mechanisms that train, with their parameters."""
     mechanisms = all_mechanisms() if catalogue is None else catalogue
     steps = [
         (mechanisms[step.mechanism], step) for step in plan.steps if step.mechanism in mechanisms

@@ -277,9 +277,7 @@ class PrefixModel:
 
 
 def _label_slots(remaining: RemainingCases, slots: int) -> Ints:
-    """Each label its own slot; where there are more labels, the rarest by the noisy tables share
-    the last one.
-    """
+    """Each label its own slot; of more, the rarest by the noisy tables share the last one."""
     labels = len(remaining.alphabet)
     mass = np.array([remaining.masses[(label,)].sum() for label in range(1, labels + 1)])
     found = np.empty(labels, np.int64)

@@ -138,9 +138,7 @@ def _bracket(epsilon_at: Callable[[float], float], epsilon: float) -> tuple[_Poi
 
 
 def _between(low: _Point, high: _Point, epsilon: float) -> float:
-    """A multiplier between both: a little above where a power law through them meets the target,
-    by turns with the middle where that is no help.
-    """
+    """Where a power law through both meets the target, or the middle if that is no help."""
     middle = math.sqrt(low[0] * high[0])
     if not (math.isfinite(low[1]) and 0 < high[1] < low[1]):
         return middle

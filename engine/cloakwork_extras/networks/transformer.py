@@ -306,7 +306,6 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
 
 
 def _labels(facts: Facts) -> int:
-    """How many labels the network tells apart."""
     if facts.alphabet is None:
         return MOST_LABELS
     return max(1, min(len(set(facts.alphabet)), MOST_LABELS))

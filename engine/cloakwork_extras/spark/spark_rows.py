@@ -170,7 +170,6 @@ def rows_of(session: "SparkSession", source: SparkSource) -> SparkRows:
 
 
 def _table(session: "SparkSession", source: SparkSource) -> "DataFrame":
-    """What ``source`` names, as Spark reads it."""
     if not isinstance(source.location, str | Path):
         return source.location
     location = str(source.location)
@@ -350,7 +349,6 @@ def _numbered_by_file(
 def _numbered_by_column(
     label: str, given: "DataFrame", kept: Sequence[str], names: ColumnNames, order: str
 ) -> tuple["DataFrame", _Figures]:
-    """The rows, numbered by a column of theirs."""
     from pyspark.sql import functions as F  # noqa: N812
 
     kind = dict(given.dtypes)[order]

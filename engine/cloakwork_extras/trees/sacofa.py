@@ -169,9 +169,7 @@ class MeasuredSteps:
 
 
 def _step_key(before: int, after: int, labels: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-    """The key of a step between two codes, of which that behind all labels is the start's and the
-    END's.
-    """
+    """The key of a step between codes; that behind all labels is the start or the END."""
     if before == len(labels):
         return _BEGINS, (labels[after],)
     if after == len(labels):
@@ -580,9 +578,7 @@ class ExtensionSelector:
         return of_kind & (candidates.noisy >= threshold)
 
     def _draw_harmful(self, violations: Ints) -> Ints:
-        """At most ``most_harmful`` of the harmful ones, drawn one after another with weight
-        exp(-score).
-        """
+        """At most ``most_harmful``, drawn one after another with weight exp(-score)."""
         most = self._params.most_harmful
         if len(violations) <= most:
             return np.arange(len(violations))

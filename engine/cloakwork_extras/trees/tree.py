@@ -239,9 +239,7 @@ def grow_tree(kernel: Kernel, growth: TreeGrowth, keep: Keep) -> Tree:
 def _ask_declared(
     growing: Growth, growth: TreeGrowth, paths: Ints, labels: tuple[str, ...]
 ) -> Candidates:
-    """Every extension of ``paths`` by one of ``labels`` or the END; on the last level by the END
-    alone.
-    """
+    """Every extension of ``paths`` by a label or the END; at the last level, the END alone."""
     depth = paths.shape[1]
     noise = growth.noise_of_level(depth)
     end = len(labels)
@@ -289,9 +287,7 @@ def _next_code(alphabet: tuple[str, ...], depth: int) -> Query:
 
 
 def _next_event(depth: int, *, only_end: bool) -> Query:
-    """What follows the first ``depth`` events of each case: the label of an event, or none where
-    the case ends.
-    """
+    """What follows ``depth`` events of each case: a label, or none where the case ends."""
 
     def extension_of_case(cases: Cases) -> Entries:
         goes_on = (cases.lengths > depth) & (not only_end)
@@ -393,9 +389,7 @@ def _has_leaf_below(levels: Sequence[TreeLevel]) -> list[Bools]:
 def _allocate_cases(
     levels: Sequence[TreeLevel], has_leaf: Sequence[Bools], total: float
 ) -> list[tuple[Floats, Floats]]:
-    """Where on the line each leaf's cases start and how many there are, level by level; ``total``
-    lie on it.
-    """
+    """Where on a line of ``total`` cases each leaf's begin, and how many there are."""
     # Of each prefix of the level above: where its cases start, and how many there are.
     start, mass = np.zeros(1), np.array([total])
     leaves: list[tuple[Floats, Floats]] = []

@@ -182,7 +182,6 @@ def tables_of(layout: TableLayout, norm: float) -> Query:
 
 
 def _contributions(cases: Cases, layout: TableLayout) -> Contributions:
-    """Entries of all tables."""
     found = Contributions()
     label, share = spread_over_events(cases, layout.labels)
     known = np.flatnonzero(label >= 0)
@@ -235,7 +234,6 @@ def _add_values(
     codes: Ints,
     share: Floats,
 ) -> None:
-    """Entries of one attribute's values, and of their totals."""
     rows = np.flatnonzero((codes >= 0) & (group >= 0))
     weight = share[rows]
     key = layout.values(place) + group[rows] * layout.attributes[place].size + codes[rows]

@@ -393,7 +393,6 @@ def _find_forest(
     kernel: Kernel,
     classes: Classes,
 ) -> list[Edge]:
-    """The pairs of attributes that belong together."""
     count = len(classes.attributes)
     pairs = [(one, other) for other in range(count) for one in range(other)]
     # More pairs than can be counted well: a random choice, which reads nothing of the log.
@@ -414,9 +413,7 @@ def _kept_within_cases(
     cases: Cases,
     randomness: Randomness,
 ) -> Drawn:
-    """Values of an attribute of events, of which as many are the one before, or follow it, as the
-    tables say.
-    """
+    """Values of which as many are the one before, or follow it, as the tables say."""
     kept = tables.kept(place)
     if kept >= CONSTANT:
         return with_copies(drawn, cases)

@@ -175,9 +175,7 @@ def _linked_key(dataset: str, attribute: str) -> bytes:
 
 
 def _generalised_values(values: pl.Series, rule: Treatment) -> pl.Series:
-    """Replace each value by its interval, or by its group at depth ``level``; what fits nowhere
-    becomes null.
-    """
+    """Each value's interval, or its group at depth ``level``; null where none fits."""
     if rule.bins is not None:
         return intervals(values, rule.bins)
     return groups_at(values, rule.hierarchy or {}, rule.level)

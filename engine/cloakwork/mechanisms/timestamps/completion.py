@@ -255,9 +255,7 @@ def _times_since_start(
 
 
 def _last_timed_rows(known: Bools, offsets: Ints) -> Ints:
-    """For each event the row of the last one up to it that is ``known``; else the first known of
-    the case, else its first.
-    """
+    """The last ``known`` row up to each event; else the first known of its case, else its first."""
     rows = np.arange(len(known))
     lengths = np.diff(offsets)
     first = np.repeat(offsets[:-1], lengths)

@@ -202,9 +202,7 @@ def _inverse(
     bounds: Floats,
     edges: Floats,
 ) -> Floats:
-    """Where the rising ``bounds`` at ``edges`` reach each of ``reached``; slots without mass are
-    passed over.
-    """
+    """Where rising ``bounds`` at ``edges`` reach each value; empty slots are passed over."""
     place = np.searchsorted(bounds, reached, side="right") - 1
     place = np.clip(place, 0, len(edges) - 2)
     width = bounds[place + 1] - bounds[place]

@@ -220,9 +220,7 @@ def _balanced_share(
     gap_steps: int,
     events: int,
 ) -> float:
-    """The start's share of epsilon that minimises the summed expected error: proportional to the
-    root of each width.
-    """
+    """The start's share of epsilon with the least summed error: by the root of each width."""
     start = math.sqrt(start_steps)
     gaps = (events - 1) * math.sqrt(gap_steps)
     return start / (start + gaps)

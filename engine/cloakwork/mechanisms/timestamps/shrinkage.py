@@ -114,7 +114,5 @@ def _left_part(
 
 
 def _kept(sigmas: Floats) -> Floats:
-    """How much is kept of what stands so far above 0: nothing up to ``EMPTY``, all from
-    ``BELIEVED`` on.
-    """
+    """The part kept so far above 0: nothing up to ``EMPTY``, all from ``BELIEVED`` on."""
     return np.clip((sigmas - EMPTY) / (BELIEVED - EMPTY), 0, 1)

@@ -205,7 +205,6 @@ def _ways_to_go_on(params: AdaptiveParams) -> tuple[PrivacyEvent, PrivacyEvent]:
 
 
 def _dearer(params: AdaptiveParams) -> Cost:
-    """What the more expensive of the two costs."""
     from cloakwork.accounting.events import cost
 
     highest = max(cost(event, params.delta).epsilon for event in _ways_to_go_on(params))

@@ -155,9 +155,7 @@ class MarkovChain:
         return MarkovChain(shares, self.next_context, self.latest)
 
     def _steps(self) -> tuple[Ints, Floats, Ints]:
-        """Every step that the chain takes but to the END: from which context, how often, and the
-        context behind it.
-        """
+        """Every step but to the END: from which context, how often, and the context behind it."""
         context, label = np.nonzero(self.shares[:, :-1])
         return context, self.shares[context, label], self.next_context[context, label]
 
@@ -193,9 +191,7 @@ def _shares_of(mass: Floats) -> Floats:
 
 
 def _contexts_after_labels(contexts: Sequence[Context], labels: int) -> Ints:
-    """The place of the longest known context after each context and label: shape (contexts,
-    labels).
-    """
+    """The place of the longest known context after each: shape (contexts, labels)."""
     place = {context: number for number, context in enumerate(contexts)}
     longest = max(map(len, contexts))
     found = np.empty((len(contexts), labels), np.int64)
@@ -403,9 +399,7 @@ class _StepsByLength:
         fewest: Ints,
         most: Ints,
     ) -> Floats:
-        """The share of cases in each ``context`` that end after ``fewest`` to ``most`` more
-        events.
-        """
+        """The share of cases in ``context`` that end after ``fewest`` to ``most`` more events."""
         before = self.ended[np.maximum(fewest, 0), context]
         last_row = len(self.ended) - 1
         until = self.ended[np.clip(most + 1, 0, last_row)[:, None], context]

@@ -274,7 +274,6 @@ def _offered(
     facts: Facts,
     chosen: MarkovOptions,
 ) -> Offer[MarkovParams]:
-    """Parameters with this noise, which meets ``target``."""
     sigmas, tau, selection = noise
     params = MarkovParams(
         epsilon=target.epsilon,
@@ -292,9 +291,7 @@ def _offered(
 
 
 def _select_activities(selection: Selection | None, kernel: Kernel) -> list[str]:
-    """The activities that enough cases hold: each case counts for its first ``MOST_CELLS``, as a
-    vector of norm at most 1.
-    """
+    """The activities that enough cases hold, each case a vector of norm at most 1."""
     if selection is None:
         return []
     found = kernel.select(activities, Gaussian(selection.sigma), selection.tau, SPREAD)
@@ -351,9 +348,7 @@ def _measure_lengths(
     count: int,
     params: MarkovParams,
 ) -> LengthGroups:
-    """How many of ``count`` cases are how long, in groups that are about even in what ``chain``
-    draws by itself.
-    """
+    """How many of ``count`` cases are how long, in groups about even in ``chain``."""
     sigma = params.sigmas[2]
     # No more groups than hold LENGTH_SIGMAS sigmas of the noise each.
     groups = min(MOST_LENGTHS, count * UNIT_NORM / (LENGTH_SIGMAS * sigma))
@@ -416,9 +411,7 @@ def _noisy_table(
     labels: int,
     sigma: float,
 ) -> Table:
-    """Noisy transitions from each of ``contexts`` (one or more, of one order), in grid steps: shape
-    (contexts, ``labels`` + 1).
-    """
+    """Noisy transitions of one order, in grid steps: shape (contexts, ``labels`` + 1)."""
     sums = others.sum(transitions_of(len(contexts[0])), Gaussian(sigma), SPREAD)
     return sums.at(codes_after(contexts, labels)).astype(np.float64)
 

@@ -251,9 +251,7 @@ def threshold_part(
 
 
 def _laplace_threshold(params: ThresholdParams) -> int:
-    """The threshold that Laplace noise has for the same target; that of ``params`` where there is
-    none.
-    """
+    """The threshold of Laplace noise for the same target; that of ``params`` if none."""
     if params.epsilon / params.max_cases < -math.log1p(-params.delta):
         return params.tau
     return calibrate_threshold(params.epsilon, params.delta, params.max_cases).tau
@@ -285,9 +283,7 @@ def _least_sigma(
     delta: float,
     max_cases: int,
 ) -> float:
-    """The least sigma whose noise, and a threshold on its share of delta, cost at most (epsilon,
-    delta).
-    """
+    """The least sigma that costs, with a threshold, at most (epsilon, delta)."""
     from cloakwork.accounting.calibrate import smallest_scale
 
     threshold_cost = EpsilonDelta(epsilon=0.0, delta=delta * _THRESHOLD_SHARE)
