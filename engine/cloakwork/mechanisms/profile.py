@@ -95,6 +95,7 @@ class ProfileParams(Frozen):
         ]
         if self.selection_scale is not None and self.tau is not None:
             one = threshold_delta(self.selection_scale, self.tau, m)
+            # Added up over the m M activities that a unit alone may hold, and rounded up.
             leak = min(1.0, rounded_up(per_case * exactly(one)))
             events.append(DiscreteLaplace(scale=self.selection_scale, sensitivity=m * per_case))
             events.append(EpsilonDelta(epsilon=0.0, delta=leak))
@@ -139,6 +140,7 @@ class Profile(Frozen):
 
     def facts(self, declared: Facts) -> Facts:
         """The declared facts, and what the profile adds where nothing is declared."""
+        # By so much the noise falls short of the true number with a probability of at most SURE.
         margin = math.ceil(self.params.count_scale * math.log(1 / SURE))
         measured = {
             "alphabet": self.figures.alphabet or None,
@@ -181,10 +183,12 @@ def params_within(
         ]
         return Composed(events=tuple(events))
 
+    # One factor for all groups, so that each gets the part of epsilon that its weight says.
     scales = scales_of_groups(smallest_scale(drawn_noise, Cost(epsilon=allowed.epsilon)))
     delta, selection_scale, tau = 0.0, None, None
     if selects_alphabet:
         delta, selection_scale = allowed.delta, scales[3]
+        # Rounded down, so that all activities together spend no more than delta.
         delta_of_activity = rounded_down(exactly(delta) / activities_per_case)
         tau = partition_threshold(selection_scale, delta_of_activity, m)
     return ProfileParams(

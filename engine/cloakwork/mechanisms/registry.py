@@ -267,6 +267,7 @@ class Catalogue(Mapping[str, Mechanism[Any]]):
         self._others = dict(others or {})
         self._loaded = dict(self._others)
         names = (*self._modules, *self._others, *self._entries)
+        # In the order in which the planner tries them; those of other packages come last.
         self._names = sorted(names, key=lambda name: _PLACES.get(name, len(_PLACES)))
 
     def __getitem__(self, name: str) -> Mechanism[Any]:
@@ -308,6 +309,7 @@ def catalogue() -> Catalogue:
     entries: dict[str, EntryPoint] = {}
     for entry in installed_entries():
         source = source_of(entry)
+        # Extras may take names that the core leaves to them; other packages none that is known.
         taken = OURS.keys() if is_ours(entry) else {*OURS, *KNOWN_MECHANISMS}
         if entry.name in taken:
             raise source.fault("takes the name of a mechanism of Cloakwork")

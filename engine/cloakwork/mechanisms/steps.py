@@ -473,6 +473,7 @@ def _shortest(number: float) -> str:
 
 def _number(value: JsonValue) -> float:
     """The number that a value of a domain is, or whose text it is; NaN for others."""
+    # A truth value is no number, though Python counts it as 1 or 0.
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return math.nan
     try:

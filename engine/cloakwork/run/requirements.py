@@ -25,6 +25,7 @@ def require_fitting(
     """Refuse, before any budget is spent, a plan with a step that needs all cases at once where
     there are too many for that on ``engine``: ``Infeasible``.
     """
+    # In memory the log is there as a whole anyhow.
     if engine.name == "memory":
         return
     for mechanism, reason in needs_all_cases(plan, catalogue).items():
@@ -103,6 +104,7 @@ def _duration(
     """How long training takes in all; None where nothing is trained, or a step cannot tell."""
     found = [mechanism.training_seconds(params, facts, device) for mechanism, params in trained]
     known = [each for each in found if each is not None]
+    # One step that cannot tell would make the sum untrue.
     if not found or len(known) < len(found):
         return None
     return f"training takes {duration_in_words(sum(known))} on this machine"

@@ -281,6 +281,5 @@ def _label_slots(remaining: RemainingCases, slots: int) -> Ints:
     labels = len(remaining.alphabet)
     mass = np.array([remaining.masses[(label,)].sum() for label in range(1, labels + 1)])
     found = np.empty(labels, np.int64)
-    # By noisy mass, the most frequent first, so that rare labels share a slot.
     found[np.argsort(-mass, kind="stable")] = np.minimum(np.arange(labels), slots - 1)
     return found

@@ -121,6 +121,7 @@ def layer_sizes(labels: int, width: int) -> tuple[tuple[int, int], ...]:
     count the offset.
     """
     steps = labels + 1
+    # Labels that have occurred, the number of events, attention, and the offset.
     last = (labels + 1 + width + 1, steps)
     if not width:
         return (last,)
@@ -222,6 +223,7 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
 
         target = Cost(epsilon=goal.epsilon, delta=goal.delta)
         chosen = TransformerOptions.model_validate(options)
+        # What thresholds leave of delta turns epsilon into mu, which tables and network share.
         mu = mu_of_cost(goal.epsilon, goal.delta * (1 - SELECTION_SHARE))
         schedule = _schedule(mu, facts, chosen)
         try:
@@ -253,6 +255,7 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
             chosen = TransformerOptions.model_validate(options)
         except ValidationError as error:
             return Refusal("misconfigured", option_fault(error))
+        # On everybody, since steps on samples are not composed with other columns by mu.
         schedule = replace(_schedule(part.mu, facts, chosen), rate=1.0)
         multiplier = multiplier_of_mu(chosen.steps, part.mu * math.sqrt(chosen.share)) * ROUNDED
         in_all = part.delta / SELECTION_SHARE
@@ -318,6 +321,7 @@ def _schedule(mu: float, facts: Facts, chosen: TransformerOptions) -> Schedule:
 
 def _tables(mu: float, delta: float, facts: Facts, chosen: TransformerOptions) -> MarkovParams:
     """Those of ``variants/markov`` at what the network leaves of ``mu``."""
+    # It is mu squared that is shared out, so a part of mu is by the root.
     left = mu * math.sqrt(1 - chosen.share)
     offer = VariantMarkov().offer_part(PartOfGoal((CONTROL_FLOW,), left, delta), facts, {})
     if isinstance(offer, Refusal):

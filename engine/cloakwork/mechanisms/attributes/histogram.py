@@ -337,8 +337,8 @@ def _measured_values(
     """
     sigmas, steps = [params.sigma], []
     if params.step_sigma is not None:
-        # Noise that is spare goes to the tables again, or to another step where steps are taken.
         steps.append(params.step_sigma)
+    # Noise that is spare goes to the tables again, or to another step where steps are taken.
     if again is not None:
         (sigmas if params.step_sigma is None else steps).append(again)
     query = tables_of(layout, norm)

@@ -231,8 +231,8 @@ def calibrated(
     """Noise that tells no more than ``mu``, in all, but for ``delta`` (above 0) where values are
     found.
     """
-    # The budget is in mu squared, which adds up over Gaussian answers; shares are parts of it.
     found = sum(attribute.found is not None for attribute in attributes)
+    # The budget is in mu squared, which adds up over Gaussian answers; shares are parts of it.
     of_pairs = options.structure_share if len(attributes) > 1 else 0.0
     of_both = 1 - options.norms_share - of_pairs
     of_selection = of_both * options.selection_share if found else 0.0

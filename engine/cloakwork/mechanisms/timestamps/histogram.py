@@ -176,6 +176,7 @@ class ModelledTimes:
         """A time for each event, in steps of the grid."""
         if self.params.is_window_declared:
             return self.draw_in_window()
+        # Undeclared, the window is measured first, since all else lies within it.
         return replace(self, window=self._measured_window()).draw_in_window()
 
     def _measured_window(self) -> Window:
@@ -191,6 +192,7 @@ class ModelledTimes:
         starts = self._draw_starts()
         hours = self._usual_hours()
         steps = self._steps_at_hours(starts, gaps, hours)
+        # Moving events to usual hours changes gaps: those that were drawn are dealt anew, by rank.
         for _ in range(AGAIN):
             gaps_now = np.diff(steps)[self.followers - 1]
             moved = by_rank(gaps, pair, gaps_now, self.draws)
@@ -224,6 +226,7 @@ class ModelledTimes:
         """The times, moved such that cases start in the window and no gap is above the longest."""
         clock, firsts, followers = self.clock, self.firsts, self.followers
         longest = self.params.longest_in(self.window) // clock.grid.step
+        # Starts as times, all others as gaps: what is moved takes along what comes behind it.
         parts = np.diff(steps, prepend=0)
         parts[firsts] = moved_by_weeks(steps[firsts], *clock.inside(self.window), clock)
         parts[followers] = moved_by_weeks(parts[followers], 0, longest, clock)
@@ -379,6 +382,7 @@ class ModelledTimes:
         even = np.where(within, EVEN / within.sum(), NEVER)
         seen = (1 - EVEN) * np.bincount(place, minlength=bins) / len(place) + even
         shape = shrunk(tables[0], rows[0], seen[None, :])
+        # Each table is shrunk to the one before, and, where noise hides it, to sums of gaps.
         for noisy, row, above in zip(tables[1:], rows[1:], rows[:-1], strict=True):
             parent = np.zeros(len(noisy), np.int64)
             parent[row] = above
