@@ -18,7 +18,7 @@ from cloakwork.guarantees.classes import GroupedValues
 from cloakwork.guarantees.confidence_bound import SequenceEvidence, WorstKnowledge
 from cloakwork.guarantees.evidence import Observation, gathered
 from cloakwork.guarantees.k_anonymity import ClassSizes
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import LogHandle
 
 CASE: Final = Unit()
 

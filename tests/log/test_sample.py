@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cloakwork.log.eventlog import CASE_ID
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import CASE_ID, LogHandle
 from cloakwork.log.sample import sampled_cases
 from cloakwork.log.variants import log_of_variants
 from log_in_parts import LogInParts

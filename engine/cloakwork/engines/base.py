@@ -7,8 +7,7 @@ from typing import Final, Protocol, runtime_checkable
 import numpy as np
 import polars as pl
 
-from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import CASE_ID, EventLog, LogHandle
 from cloakwork.mechanisms.steps import Aggregate, MapCases, Rewrite
 from cloakwork.noise import Stream
 from cloakwork.noise.keyed import Addresses

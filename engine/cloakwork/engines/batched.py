@@ -48,9 +48,8 @@ from cloakwork.engines.batches import (
 from cloakwork.engines.executors import Executor, InThisProcess
 from cloakwork.engines.partition import partition
 from cloakwork.engines.workspace import Workspace
-from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.log.eventlog import CASE_ID, EventLog, LogHandle
 from cloakwork.log.formats.row_source import RowSource
-from cloakwork.log.handle import LogHandle
 from cloakwork.mechanisms.steps import (
     Aggregate,
     EnrichCases,

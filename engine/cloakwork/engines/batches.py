@@ -11,8 +11,7 @@ import polars as pl
 from cloakwork.base.arrays import Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.naming import values_of
-from cloakwork.log.eventlog import EventLog, joined_batches
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
 from cloakwork.mechanisms.steps import Aggregate, GenerateCases, MapCases
 
 _EVENTS_OF_A_CASE: Final = 10

@@ -17,8 +17,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.naming import CASE_PREFIX, TIME_TYPE, TIMESTAMP, values_of
 from cloakwork.kernel import Measured, Owners
 from cloakwork.kernel.cases import Cases, Column, Columns
-from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import ACTIVITY, EventLog, LogHandle
 from cloakwork.mechanisms.aggregates import (
     CASES,
     CASES_OF_UNIT,

@@ -17,8 +17,7 @@ from cloakwork.engines.batches import (
     mapped_cases,
     merged_summary,
 )
-from cloakwork.log.eventlog import EventLog, joined_batches
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
 from cloakwork.mechanisms.steps import (
     Aggregate,
     EnrichCases,

@@ -55,8 +55,7 @@ from cloakwork.evaluation.times import TimeUtility, compare_times_of_batches, re
 from cloakwork.evaluation.utility import whole_log_utility
 from cloakwork.guarantees import ConfidenceBound, Guarantee
 from cloakwork.ledger.ledger import Ledger
-from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog, LogHandle
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.noise import reproducible
 from cloakwork.plan.budget import reservation_request

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from cloakwork.base.arrays import Bools, Floats, Ints
 from cloakwork.base.errors import MechanismError
 from cloakwork.base.quantities import Frozen
-from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.sequences import position_to_code
 from cloakwork.log.variants import variants_of
 

@@ -15,8 +15,7 @@ import polars as pl
 from cloakwork.base.arrays import Ints
 from cloakwork.base.facts import Facts, RangeType
 from cloakwork.base.naming import TIME_TYPE, values_of
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.times import parse_times
 from cloakwork.plan.model import Plan
 from cloakwork.run.run import Observer

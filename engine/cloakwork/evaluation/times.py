@@ -13,8 +13,7 @@ import polars as pl
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.base.quantities import Frozen, figure
-from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog, joined_batches
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog, LogHandle, joined_batches
 from cloakwork.plan.model import Step
 
 MOST_PAIRS: Final = 10

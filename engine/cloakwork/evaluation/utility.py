@@ -40,8 +40,7 @@ from cloakwork.evaluation.times import (
     rewrites_only_times,
 )
 from cloakwork.evaluation.whole_log import WholeLogUtility, compare_whole_logs, time_curves
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.sample import CaseSample, sampled_cases
 from cloakwork.plan.model import Plan, Step
 from cloakwork.run.run import Observer

@@ -8,8 +8,7 @@ from typing import Final, Protocol
 import polars as pl
 
 from cloakwork.base.errors import GuaranteeBroken
-from cloakwork.log.eventlog import EventLog
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import EventLog, LogHandle
 
 _ROWS_MERGED: Final = 250_000
 """How many rows of evidence are merged at a time, at least."""

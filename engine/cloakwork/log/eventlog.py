@@ -1,11 +1,11 @@
 """The event log as columns: one table of events, one of cases, and the offsets that tie them
-together.
+together; and a log that need not fit into memory, as batches of whole cases.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,6 @@ from cloakwork.base.naming import (
     TIMESTAMP,
     values_of,
 )
-from cloakwork.log.handle import T
 from cloakwork.log.table import (
     NO_SPELLING,
     FlatTable,
@@ -35,12 +34,60 @@ if TYPE_CHECKING:
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
+T = TypeVar("T")
+
+
+class LogHandle(Protocol):
+    """A log in batches of whole cases; an ``EventLog`` is one with a single batch.
+
+    Cases keep their order inside a batch, and batches theirs. All batches have the same columns of
+    the same types.
+    """
+
+    @property
+    def case_count(self) -> int:
+        """How many cases there are."""
+        ...
+
+    @property
+    def event_count(self) -> int:
+        """How many events there are."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader did about irregularities, in plain words; internal, never released."""
+        ...
+
+    def batches(self) -> "Iterator[EventLog]":
+        """The batches, one after the other."""
+        ...
+
+    def each_batch(self, task: "Callable[[int, EventLog], T]") -> list[T]:
+        """What ``task`` returns of each batch and its number, in the order of batches.
+
+        It may run in other processes, and more than once for a batch: it changes nothing, and what
+        it returns is small and can be pickled.
+        """
+        ...
+
+    def results(self, task: "Callable[[int, EventLog], T]") -> Iterator[T]:
+        """As ``each_batch``, one after the other, for results that are not small together."""
+        ...
+
+    def with_columns_of(self, change: "Callable[[EventLog], EventLog]") -> "LogHandle":
+        """The same cases and events with other columns: ``change`` of each batch, as often as it is
+        read.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class EventLog:
     """A finite multiset of cases, each a sequence of events.
 
     - ``events``: one row an event; columns as the log names them (``concept:name``,
-      ``time:timestamp``, ...). Ints are grouped by case and, inside a case, ordered by time; ties
+      ``time:timestamp``, ...). Rows are grouped by case and, inside a case, ordered by time; ties
       keep file order, which is part of the control flow.
     - ``cases``: one row a case; columns carry the prefix ``case:``, the first is
       ``case:concept:name`` (String).

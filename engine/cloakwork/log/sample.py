@@ -6,8 +6,7 @@ from typing import Final
 import numpy as np
 
 from cloakwork.base.arrays import Bools, Ints
-from cloakwork.log.eventlog import EventLog, joined_batches
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import EventLog, LogHandle, joined_batches
 
 MOST_EVENTS: Final = 500_000
 """About how many events a sample has; a log in batches that has no more is taken as it is."""

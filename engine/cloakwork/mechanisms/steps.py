@@ -33,8 +33,7 @@ from cloakwork.kernel import Kernel, Perturbation
 from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.local import Randomisation
 from cloakwork.kernel.perturb import StartsAndGaps, addresses_of
-from cloakwork.log.eventlog import EventLog
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import EventLog, LogHandle
 from cloakwork.noise import Addresses, Noise, Stream
 
 

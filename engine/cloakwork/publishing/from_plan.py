@@ -18,8 +18,7 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.base.naming import values_of
 from cloakwork.base.records import without_prose
 from cloakwork.guarantees.claims import ConditionedOn
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import RELEASED, Claim, Plan, UnprovenClaim
 from cloakwork.plan.sentences import (

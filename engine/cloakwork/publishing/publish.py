@@ -19,9 +19,8 @@ from cloakwork.base.files import Lock, lock_folder, lock_if_abandoned
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.base.progress import Reporter, silent
 from cloakwork.engines.base import part_bounds
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import EventLog, LogHandle
 from cloakwork.log.formats import Attribute, write_log
-from cloakwork.log.handle import LogHandle
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.archive import pack_folder
 from cloakwork.publishing.dsse import seal

@@ -17,10 +17,9 @@ import polars as pl
 from cloakwork.base.arrays import Words
 from cloakwork.base.errors import OutputError
 from cloakwork.engines.batch_files import SortedRuns
-from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.log.eventlog import CASE_ID, EventLog, LogHandle
 from cloakwork.log.formats import read_log
 from cloakwork.log.formats.round_trip import ColumnKinds, FileParts, kinds_of, kinds_together
-from cloakwork.log.handle import LogHandle
 from cloakwork.publishing.folder import Check, LogFiles
 from cloakwork.publishing.from_plan import HeldAttributes, attributes_of, merged_attributes
 

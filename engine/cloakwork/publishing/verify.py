@@ -60,7 +60,7 @@ from cloakwork.base.records import stated
 from cloakwork.guarantees import Guarantee, short_description
 from cloakwork.kernel import Books
 from cloakwork.ledger.advisories import AdvisoryMatch, advisories_for
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import LogHandle
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import prove, with_own_sentences
 from cloakwork.publishing.archive import unpacked

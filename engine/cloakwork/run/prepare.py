@@ -19,9 +19,16 @@ from cloakwork.base.naming import named, values_of
 from cloakwork.engines.base import Engine
 from cloakwork.ledger.case_hashes import fingerprint, hashed_ids, merged_fingerprint
 from cloakwork.ledger.ledger import Reservation
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import (
+    ACTIVITY,
+    CASE_ID,
+    CASE_PREFIX,
+    TIME_TYPE,
+    TIMESTAMP,
+    EventLog,
+    LogHandle,
+)
 from cloakwork.log.formats.round_trip import with_one_spelling
-from cloakwork.log.handle import LogHandle
 from cloakwork.plan.budget import charged_window
 from cloakwork.plan.model import Plan
 from cloakwork.policy.model import Policy

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from cloakwork.base.costs import PrivacyEvent
 from cloakwork.base.notebook_html import listing, paragraph, shown, table
 from cloakwork.ledger.ledger import Reservation
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import LogHandle
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.sentences import exposed_lines, unproven_sentence
 from cloakwork.policy.model import describe_version

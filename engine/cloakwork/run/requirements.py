@@ -6,7 +6,7 @@ from cloakwork.base.errors import Infeasible
 from cloakwork.base.facts import Facts
 from cloakwork.base.progress import Reporter
 from cloakwork.engines.base import Engine
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import LogHandle
 from cloakwork.mechanisms.base import Device, Mechanism
 from cloakwork.mechanisms.devices import INSTALL, computed_on, has_torch
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms

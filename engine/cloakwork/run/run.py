@@ -26,9 +26,8 @@ from cloakwork.engines.base import Engine
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.guarantees import MetricPrivacy
 from cloakwork.ledger.ledger import Ledger, Require, Reservation, ReservationRequest
-from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.formats.round_trip import TypesReadBack
-from cloakwork.log.handle import LogHandle
 from cloakwork.mechanisms.registry import Package
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret

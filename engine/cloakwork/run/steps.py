@@ -26,8 +26,7 @@ from cloakwork.kernel import Books, Cases, Kernel, Measured
 from cloakwork.kernel.books import composed
 from cloakwork.kernel.local import Randomising
 from cloakwork.kernel.perturb import OneTime, Perturbing
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.handle import LogHandle
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog, LogHandle
 from cloakwork.log.variants import CasesOfVariants
 from cloakwork.mechanisms.aggregates import CaseRows, VariantCounts
 from cloakwork.mechanisms.base import Mechanism
