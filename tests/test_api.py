@@ -118,7 +118,7 @@ def test_what_looks_like_times_is_a_hint_and_the_claim_names_it(
         "  attributes:\n"
         '    "case:admitted": {treatment: keep}\n',
     )
-    policy = cloakwork.policy.load.parse_policy(document)
+    policy = parse_policy(document)
     dated = EventLog(
         hospital.events,
         hospital.cases.with_columns(pl.lit("2024-01-05").alias("case:admitted")),

@@ -12,7 +12,7 @@ from cloakwork.engines import workspace
 from cloakwork.engines.partition import partition
 from cloakwork.engines.workspace import Workspace, work_home, writing_to
 from cloakwork.errors import OutputError
-from cloakwork.log.formats.reading import open_rows, read_log
+from cloakwork.log.formats.reading import open_rows
 from conftest import EXAMPLES
 
 
@@ -105,7 +105,7 @@ def test_a_chosen_folder_must_be_there(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     """Wherever it happens: rows that are parted, and batches; it names the folder that stays."""
     space = Workspace(tmp_path)
-    log = read_log(EXAMPLES / "hospital.xes.gz")
+    log = EXAMPLES / "hospital.xes.gz"
     (space.path / "part-00000.arrows").symlink_to("/dev/full")
     said = rf"^{tmp_path}: batches of the log cannot be written there \(No space left on device"
     with pytest.raises(OutputError, match=said) as caught:

@@ -9,6 +9,7 @@ neighbours differ, the statistic that tells them best apart. The tables are thos
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -28,11 +29,10 @@ from cloakwork_extras.networks.transformer import (
     TransformerParams,
     VariantTransformer,
 )
-from extras.networks.lazily import Lazily, needs_torch
+from extras.networks.lazily import needs_torch
 from kernel.small import kernel_of, measured
 
 pytestmark = needs_torch
-prefix_training = Lazily("cloakwork_extras.networks.prefix_network")
 
 RUNS = 120
 CLAIM = Cost(epsilon=1.0, delta=0.2)
@@ -94,10 +94,12 @@ def gradients(given: TransformerParams, cases: Sequence[tuple[str, ...]], noise:
         heard.append(Heard(rate, times))
         return heard[-1]
 
+    # Loaded here, since it loads torch.
+    network = import_module("cloakwork_extras.networks.prefix_network")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(prefix_training, "Adam", kept)
-        patched.setattr(prefix_training, "seed_from", lambda _: 1)
-        prefix_training.learned_factors(given, remaining(kernel))
+        patched.setattr(network, "Adam", kept)
+        patched.setattr(network, "seed_from", lambda _: 1)
+        network.learned_factors(given, remaining(kernel))
     return np.asarray(heard[0].total)
 
 

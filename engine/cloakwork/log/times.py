@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from cloakwork.base.naming import named
 from cloakwork.log.eventlog import TIME_TYPE
 
 TIME_HINT: Final = "write timestamps as 2024-05-31T13:45:00+02:00"
@@ -75,7 +76,9 @@ def of_fields(fields: pl.DataFrame, zone: str | None) -> ParsedTimes:
     """
     given = fields.columns
     two_digits = [
-        pl.col(field).str.pad_start(2, "0").fill_null("00") if field in given else pl.lit("00")
+        named(field).as_expr().str.pad_start(2, "0").fill_null("00")
+        if field in given
+        else pl.lit("00")
         for field in ("hour", "minute", "second")
     ]
     day = pl.concat_str(

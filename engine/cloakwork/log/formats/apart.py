@@ -101,7 +101,7 @@ def parquet_table(path: Path, places: Sequence[int]) -> pl.DataFrame:
     for _ in _answers(["table", str(path.resolve()), list(places)]):
         pass
     with any_zone():
-        return pl.read_parquet(path, columns=list(places))
+        return pl.read_parquet(path, columns=[int(place) for place in places])
 
 
 def require_workbook(path: Path) -> None:

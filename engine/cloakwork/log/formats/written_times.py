@@ -89,7 +89,7 @@ def _since_epoch(text: pl.Series, unit: int) -> pl.Series:
     # As many decimals as the unit holds: zeros for missing ones, and no more than that.
     digits = len(str(unit)) - 1
     decimals = pl.col("part").fill_null("").str.pad_end(digits, "0").str.slice(0, digits)
-    size = pl.col("whole").cast(pl.Int64) * unit + decimals.cast(pl.Int64)
+    size = pl.col("whole").cast(pl.Int64) * pl.lit(unit) + decimals.cast(pl.Int64)
     count = fields.select(pl.when(pl.col("sign") == "-").then(-size).otherwise(size)).to_series()
     return within_calendar(count.cast(pl.Datetime("us")).dt.replace_time_zone("UTC"))
 
@@ -97,7 +97,7 @@ def _since_epoch(text: pl.Series, unit: int) -> pl.Series:
 def _plain_fields(fields: pl.DataFrame) -> pl.DataFrame:
     """The fields of a pattern with the year, the month and the hour as numbers alone."""
     given = fields.columns
-    plain: list[pl.Expr] = []
+    plain = []
     if "short_year" in given:
         short = pl.col("short_year")
         is_late = short.cast(pl.Int64) < _PIVOT

@@ -127,9 +127,11 @@ def _sequences_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
             raise MechanismError(NAME, "the log has no timestamps, and the guarantee is about them")
         time = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical().alias("time")
         since_start = pl.col("time") - pl.col("time").min().over("case")
-        steps = since_start // _microseconds(params.precision)
         events = pl.DataFrame({"case": log.case_of, "time": time})
-        columns[STEPS] = as_lists(events.select(steps).to_series(), log.offsets)
+        columns[STEPS] = as_lists(
+            events.select(since_start // _microseconds(params.precision)).to_series(),
+            log.offsets,
+        )
     return pl.DataFrame(columns)
 
 
@@ -548,7 +550,7 @@ def _suppress_events(
     if log.cases.height == 0:
         return log
     sequences = _sequences_of_cases(log, params)
-    keys = params.sequence_columns
+    keys = [named(column).as_expr() for column in params.sequence_columns]
     decided = sequences.join(
         table,
         on=keys,
