@@ -2,6 +2,7 @@
 this process.
 """
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -44,6 +45,17 @@ def runs(short: int) -> int:
 def in_long_form(*more: Any) -> tuple[Any, ...]:
     """Rows that only ``CLOAKWORK_RUNS`` tries."""
     return more if "CLOAKWORK_RUNS" in os.environ else ()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Any:
+    """What is collected lives to the end, and the collector of garbage need not look at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,9 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
-from dp_accounting.pld import PLDAccountant
-from dp_accounting.pld.privacy_loss_distribution import from_discrete_gaussian_mechanism
 
 from cloakwork.accounting import distributions
 from cloakwork.accounting.distributions import (
@@ -198,6 +195,9 @@ def test_it_costs_what_the_continuous_noise_costs(
     rate: float, noise: float, times: int, cells: int
 ) -> None:
     """A little more, never less; and far less than without the sample."""
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent  # takes seconds to load
+    from dp_accounting.pld import PLDAccountant
+
     accountant = PLDAccountant()
     accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), times)
     continuous = accountant.get_epsilon(SAMPLED_DELTA)
@@ -260,6 +260,8 @@ def test_delta_and_epsilon_agree() -> None:
 def test_they_are_the_same_to_the_last_bit(sigma: float, sensitivity: int, step: float) -> None:
     """Fine and coarse noise, of one step and of several, on fine and coarse grids."""
     reach = math.ceil(11.6 * sigma) + sensitivity
+    from dp_accounting.pld.privacy_loss_distribution import from_discrete_gaussian_mechanism
+
     expected = from_discrete_gaussian_mechanism(
         sigma, sensitivity, reach, value_discretization_interval=step, use_connect_dots=True
     )

@@ -6,7 +6,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from ot import emd2
 from scipy.stats import wasserstein_distance
 
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
@@ -73,6 +72,8 @@ def plain_distance(part: list[Any], whole: list[Any], place: Places) -> tuple[fl
         if x is None or y is None or not numeric:
             return float(x != y)
         return abs(place(x, whole) - place(y, whole))
+
+    from ot import emd2  # loads torch, which takes seconds
 
     exact = float(emd2(one, other, np.array([[apart(x, y) for y in values] for x in values])))
     if not numeric:
