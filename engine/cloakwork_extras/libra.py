@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.base.arrays import Ints
 from cloakwork.base.costs import (
@@ -28,9 +28,9 @@ from cloakwork.base.progress import say
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Entries, Kernel, Laplace, Randomness
-from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem, option_fault
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
-from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
+from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.threshold import (
     COUNT_NOISE,
     Kind,
@@ -146,7 +146,7 @@ class VariantLibra(VariantRelease[LibraParams]):
             return Refusal("misconfigured", params)
         return Offer(params, _compare_with_plain_noise(params))
 
-    def offer_part(
+    def meet_part(
         self, part: PartOfGoal, facts: Facts, options: Options
     ) -> Offer[LibraParams] | Refusal:
         """A Gaussian selection with its share of the square of ``mu``; samples with the rest, by
@@ -154,13 +154,7 @@ class VariantLibra(VariantRelease[LibraParams]):
         """
         from cloakwork.accounting.gaussians import epsilon_of_normal
 
-        refused = part_refusal(part.columns, part.delta)
-        if refused is not None:
-            return refused
-        try:
-            chosen = LibraOptions.model_validate(options)
-        except ValidationError as error:
-            return Refusal("misconfigured", option_fault(error))
+        chosen = LibraOptions.model_validate(options)
         if chosen.noise not in (None, "gaussian"):
             return Refusal(
                 "misconfigured",

@@ -83,6 +83,6 @@ def test_counts_are_unbiased() -> None:
     params = profile_params(buying())
     log = log_of([["a"]] * 500)
     noise = reproducible(1)
-    counts = np.array([figures_of(params, log, noise).cases for _ in range(300)])
-    spread = np.sqrt(2) * params.count_scale / np.sqrt(300)
+    counts = np.array([figures_of(params, log, noise).cases for _ in range(60)])
+    spread = np.sqrt(2) * params.count_scale / np.sqrt(60)
     assert abs(counts.mean() - 500) < 5 * spread

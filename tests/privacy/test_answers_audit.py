@@ -32,7 +32,7 @@ from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes import contributions
 from cloakwork.mechanisms.attributes.contributions import TableLayout, tables_of
-from cloakwork.mechanisms.attributes.gradient_step import GradientStep
+from cloakwork.mechanisms.attributes.tables import GradientStep
 from cloakwork.mechanisms.base import Offer, PartOfGoal
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.timestamps import tables

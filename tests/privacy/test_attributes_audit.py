@@ -22,9 +22,8 @@ from cloakwork.kernel import Books, Kernel
 from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes import histogram
-from cloakwork.mechanisms.attributes.gradient_step import GradientStep
 from cloakwork.mechanisms.attributes.histogram import AttributesHistogram, AttributesRegression
-from cloakwork.mechanisms.attributes.tables import ValueShares
+from cloakwork.mechanisms.attributes.tables import GradientStep, ValueShares
 from cloakwork.mechanisms.base import PartOfGoal
 from cloakwork.noise import reproducible
 from cloakwork.testing.contract_logs import log_of

@@ -80,10 +80,18 @@ class BoundContributions(Mechanism[BoundParams]):
 
         def cut_events(log: EventLog) -> EventLog:
             # Events first: a case may be left without any.
-            declared = _with_declared_labels(log, params.alphabet)
-            shorter = _with_first_events(declared, params.longest_case)
-            has_events = np.diff(shorter.offsets) > 0
-            return shorter.keep_cases(np.flatnonzero(has_events))
+            labels = log.events[ACTIVITY]
+            is_declared = labels.is_not_null()
+            if params.alphabet is not None:
+                is_declared = labels.is_in(list(params.alphabet)).fill_null(False)
+            if not is_declared.all():
+                log = log.keep_events(is_declared.to_numpy())
+            # The first events of each case, counted among those with a declared label.
+            longest = params.longest_case
+            if longest is not None and (np.diff(log.offsets) > longest).any():
+                log = log.keep_events(log.position_of_event < longest)
+            has_events = np.diff(log.offsets) > 0
+            return log.keep_cases(np.flatnonzero(has_events))
 
         unit = params.attribute
         if unit is None:
@@ -98,22 +106,6 @@ class BoundContributions(Mechanism[BoundParams]):
             )
 
         return MapCases(cut_events_and_cases, together="unit", unit=unit)
-
-
-def _with_declared_labels(log: EventLog, alphabet: tuple[str, ...] | None) -> EventLog:
-    """``log`` with the events whose label is one of ``alphabet``; None: any label."""
-    labels = log.events[ACTIVITY]
-    is_declared = labels.is_not_null()
-    if alphabet is not None:
-        is_declared = labels.is_in(list(alphabet)).fill_null(False)
-    return log if is_declared.all() else log.keep_events(is_declared.to_numpy())
-
-
-def _with_first_events(log: EventLog, longest: int | None) -> EventLog:
-    """``log`` with the first ``longest`` events of each case; None: all of them."""
-    if longest is None or (np.diff(log.offsets) <= longest).all():
-        return log
-    return log.keep_events(log.position_of_event < longest)
 
 
 _OWN_UNIT: Final = -1

@@ -456,18 +456,15 @@ def places_of_numbers(domain: Sequence[JsonValue]) -> dict[float, int]:
             found.setdefault(number, []).append(place)
     places: dict[float, int] = {}
     for number, candidates in found.items():
-        spelled = [place for place in candidates if str(domain[place]) == _shortest(number)]
+        # Whole ones without a point.
+        shortest = str(int(number)) if number.is_integer() else str(number)
+        spelled = [place for place in candidates if str(domain[place]) == shortest]
         if spelled:
             # 5 and "5": a text is found first.
             places[number] = min(spelled, key=lambda place: not isinstance(domain[place], str))
         elif len(candidates) == 1:
             places[number] = candidates[0]
     return places
-
-
-def _shortest(number: float) -> str:
-    """A number as short as it can be written: whole ones without a point."""
-    return str(int(number)) if number.is_integer() else str(number)
 
 
 def _number(value: JsonValue) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.base.costs import Composed, Cost, PrivacyEvent
 from cloakwork.base.errors import MechanismError
@@ -16,9 +16,9 @@ from cloakwork.base.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Kernel
-from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem, option_fault
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
-from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
+from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov import VariantMarkov, measure_with
 from cloakwork.mechanisms.variants.markov_params import SELECTION_SHARE, MarkovParams
 from cloakwork_extras.networks.steps import (
@@ -240,7 +240,7 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
             return Refusal("misconfigured", str(error))
         return _offered(target, tables, multiplier, facts, chosen, schedule)
 
-    def offer_part(
+    def meet_part(
         self, part: PartOfGoal, facts: Facts, options: Options
     ) -> Offer[TransformerParams] | Refusal:
         """Tables and gradient steps that a unit moves by ``mu`` deviations altogether, and
@@ -248,13 +248,7 @@ class VariantTransformer(TrainsNetwork, VariantRelease[TransformerParams]):
         """
         from cloakwork.accounting.gaussians import epsilon_of_normal
 
-        refused = part_refusal(part.columns, part.delta)
-        if refused is not None:
-            return refused
-        try:
-            chosen = TransformerOptions.model_validate(options)
-        except ValidationError as error:
-            return Refusal("misconfigured", option_fault(error))
+        chosen = TransformerOptions.model_validate(options)
         # On everybody, since steps on samples are not composed with other columns by mu.
         schedule = replace(_schedule(part.mu, facts, chosen), rate=1.0)
         multiplier = multiplier_of_mu(chosen.steps, part.mu * math.sqrt(chosen.share)) * ROUNDED

@@ -1,4 +1,4 @@
-"""Logs with attributes, and runs of attributes/histogram on them."""
+"""Logs with attributes, and runs of the mechanisms that enrich."""
 
 from dataclasses import replace
 
@@ -55,8 +55,8 @@ def ordinary(cases=300):
     )
 
 
-def offered(mu=1.0, facts=FACTS, columns=COLUMNS, **options):
-    return MECHANISM.offer_part(PartOfGoal(columns, mu, 0.0), facts, options)
+def offered(mu=1.0, facts=FACTS, columns=COLUMNS, mechanism=MECHANISM, **options):
+    return mechanism.offer_part(PartOfGoal(columns, mu, 0.0), facts, options)
 
 
 def params_of(mu=1.0, max_cases=1, **more):
@@ -67,10 +67,11 @@ def released_of(variants, times=None):
     return log_of_variants(variants, np.ones(len(variants), np.int64) if times is None else times)
 
 
-def enriched(log, noise, mu=1.0, released=None, params=None):
+def enriched(log, noise, mu=1.0, released=None, mechanism=MECHANISM):
     """What is made of ``log``, for cases of its own kind unless ``released`` says else."""
     if released is None:
         released = released_of(
             [("register", "treat", "pay"), ("register", "pay")], np.array([200, 100])
         )
-    return run_step(MECHANISM, params or params_of(mu), log, noise, FACTS, released=released)
+    params = params_of(mu, mechanism=mechanism)
+    return run_step(mechanism, params, log, noise, FACTS, released=released)

@@ -17,6 +17,7 @@ from cloakwork.mechanisms.attributes.contributions import (
     UNIT_NORM,
     WHOLE,
     TableLayout,
+    best_norm,
     norms_of,
     tables_of,
 )
@@ -44,8 +45,7 @@ def cases_of(rows):
     return measured_of(CaseRows(names).of(log), reproducible(1)).cases
 
 
-def sums_of(rows, norm=16.0):
-    cases = cases_of(rows)
+def sums_of(cases, norm=16.0):
     sums = vectors_of(cases, tables_of(LAYOUT, norm), SPREAD).sums(np.ones(len(cases), np.int64))
     found = zip(sums.keys.tolist(), sums.sums.tolist(), strict=True)
     return {code: value * norm / UNIT_NORM for code, value in found if value}
@@ -64,7 +64,7 @@ def test_no_two_tables_share_a_key():
 def test_a_case_weighs_one_in_each_group():
     """Spread over the activity's events, those without a value among them."""
     events = (("a", "x", None), ("a", "y", 7), ("a", None, None), ("a", "x", None), ("c", "x", 1))
-    found = sums_of([(events, 2)])
+    found = sums_of(cases_of([(events, 2)]))
     role, code, age = map(LAYOUT.values, range(3))
     weights = [LAYOUT.weight(place) for place in range(3)]
     expected = {
@@ -96,12 +96,13 @@ def test_a_unit_moves_all_tables_by_the_clip_at_most():
             code = random.integers(0, 60, length)
             events = tuple(zip(label.tolist(), role.tolist(), code.tolist(), strict=True))
             rows.append((events, int(random.integers(0, 5))))
+    cases = cases_of(rows)
     for norm in (0.01, 1.0, 4.0):
-        for row in rows:
-            vector = np.array(list(sums_of([row], norm).values())) / norm
-            assert (vector**2).sum() <= 1.0 + 1e-9
+        vectors = vectors_of(cases, tables_of(LAYOUT, norm), SPREAD)
+        squares = np.bincount(vectors.case, vectors.value.astype(float) ** 2)
+        assert squares.max() <= UNIT_NORM**2
     # The broken twin is what the query itself says: without the clip, more than 1.
-    entries = tables_of(LAYOUT, 0.01)(cases_of(rows))
+    entries = tables_of(LAYOUT, 0.01)(cases)
     assert entries.value.max() > UNIT_NORM
 
 
@@ -160,3 +161,20 @@ def test_exhaust_all_that_a_unit_of_two_cases_can_contribute(name):
         kept = np.flatnonzero(matrix[row])
         among = dict(zip(np.array(vectors.keys)[kept].tolist(), matrix[row][kept], strict=True))
         assert found == among
+
+
+SIZES = np.array([1.0, 2.0, 16.0])
+TIMES = np.array([500.0, 400.0, 100.0])
+
+
+@pytest.mark.parametrize(("sigma", "norm"), [(1e-6, 16.0), (1e3, 1.0)])
+def test_little_noise_clips_nothing_and_much_clips_all(sigma: float, norm: float) -> None:
+    """Where noise is all that counts, the smallest norm keeps most of each case for it."""
+    assert best_norm(SIZES, TIMES, sigma) == norm
+
+
+def test_between_both_the_norm_falls_as_noise_grows() -> None:
+    """Step by step."""
+    found = [best_norm(SIZES, TIMES, sigma) for sigma in (0.01, 0.1, 1.0, 10.0)]
+    assert found == sorted(found, reverse=True)
+    assert len(set(found)) > 1

@@ -14,8 +14,15 @@ from cloakwork.kernel.vectors import Sums
 from cloakwork.mechanisms.aggregates import CaseRows
 from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM, TableLayout
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
-from cloakwork.mechanisms.attributes.gradient_step import AROUND, CENTRED, LEAST_NORM, GradientStep
-from cloakwork.mechanisms.attributes.tables import Counted, NoisyTables, ValueShares
+from cloakwork.mechanisms.attributes.tables import (
+    AROUND,
+    CENTRED,
+    LEAST_NORM,
+    Counted,
+    GradientStep,
+    NoisyTables,
+    ValueShares,
+)
 from cloakwork.noise import reproducible
 from cloakwork.testing.contract_logs import log_of
 

@@ -1,4 +1,4 @@
-"""Times for cases that were made of noisy answers."""
+"""Times for cases that were made of noisy answers: by tables, and by regressions."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import pairwise
@@ -20,6 +20,7 @@ from cloakwork.log.variants import log_of_variants
 from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.timestamps import histogram as modelled_times
 from cloakwork.mechanisms.timestamps.histogram import ModelledTimes, TimestampHistogram
+from cloakwork.mechanisms.timestamps.regression import TimestampRegression
 from cloakwork.mechanisms.timestamps.tables import norm_charged
 from cloakwork.noise import reproducible
 from cloakwork.testing.contract_logs import (
@@ -30,7 +31,7 @@ from cloakwork.testing.contract_logs import (
 )
 from cloakwork.testing.queries import queries_collected
 
-MECHANISM = TimestampHistogram()
+MECHANISM, REGRESSION = TimestampHistogram(), TimestampRegression()
 ROME = timezone(timedelta(hours=1))
 FACTS = Facts(
     window=Window(start=datetime(2019, 12, 1, tzinfo=UTC), end=datetime(2020, 12, 1, tzinfo=UTC)),
@@ -57,41 +58,43 @@ EQUAL = log_of([["a", "b", "c"]] * 9, [[datetime(1950, 1, 1, tzinfo=UTC)] * 3] *
 SOURCES = {**LOGS, "no times": MISSING, "some times": SOME, "one time": EQUAL}
 
 
-def params(facts=FACTS, mu=0.5, **options):
-    found = MECHANISM.offer_part(PartOfGoal((TIMESTAMPS,), mu, 0.0), facts, options)
+def params(facts=FACTS, mu=0.5, mechanism=MECHANISM):
+    found = mechanism.offer_part(PartOfGoal((TIMESTAMPS,), mu, 0.0), facts, {})
     assert isinstance(found, Offer), found
     return found.params
 
 
-def release(log, facts=FACTS, mu=0.5, seed=1, made=MADE, engine=None):
-    source = reproducible(seed)
-    return run_step(MECHANISM, params(facts, mu), log, source, facts, engine, released=made)
+def release(log, facts=FACTS, mu=0.5, seed=1, made=MADE, mechanism=MECHANISM):
+    chosen = params(facts, mu, mechanism)
+    return run_step(mechanism, chosen, log, reproducible(seed), facts, released=made)
 
 
-def test_it_is_a_part_of_a_goal_and_none_by_itself():
-    assert MECHANISM.serves_parts
-    assert not MECHANISM.gives
+@pytest.mark.parametrize("mechanism", [MECHANISM, REGRESSION], ids=["histogram", "regression"])
+def test_it_is_a_part_of_a_goal_and_none_by_itself(mechanism):
+    """It writes times alone; its options are judged."""
+    assert mechanism.serves_parts
+    assert not mechanism.gives
     for goal in EVERY_GOAL:
-        assert MECHANISM.offer(goal, FACTS, {}).kind == "never"
-
-
-def test_it_writes_times_alone():
-    refused = MECHANISM.offer_part(PartOfGoal((TIMESTAMPS, "org:resource"), 0.5, 0.0), FACTS, {})
-    assert isinstance(refused, Refusal)
-    assert refused.kind == "never"
+        assert mechanism.offer(goal, FACTS, {}).kind == "never"
+    both = PartOfGoal((TIMESTAMPS, "org:resource"), 0.5, 0.0)
+    assert mechanism.offer_part(both, FACTS, {}).kind == "never"
+    for options in ({"no such option": 1}, {"shares": {"gap": 0.1}}, {"shares": {"gaps": 0}}):
+        refused = mechanism.offer_part(PartOfGoal((TIMESTAMPS,), 0.5, 0.0), FACTS, options)
+        assert isinstance(refused, Refusal)
+        assert refused.kind == "misconfigured"
 
 
 @pytest.mark.parametrize(
-    "options", [{"no such option": 1}, {"shares": {"gap": 0.1}}, {"shares": {"gaps": 0}}]
+    ("facts", "made"),
+    [
+        (FACTS, MADE),
+        (DAYS, MADE),
+        (Facts(), MADE),
+        (DAYS, LOGS["cases without events"]),
+        (Facts(), LOGS["empty"]),
+    ],
+    ids=["seconds", "days", "undeclared", "without events", "empty"],
 )
-def test_options_are_judged(options):
-    refused = MECHANISM.offer_part(PartOfGoal((TIMESTAMPS,), 0.5, 0.0), FACTS, options)
-    assert isinstance(refused, Refusal)
-    assert refused.kind == "misconfigured"
-
-
-@pytest.mark.parametrize("made", [MADE, LOGS["cases without events"], LOGS["empty"]])
-@pytest.mark.parametrize("facts", [FACTS, DAYS, Facts()], ids=["seconds", "days", "undeclared"])
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_log_gives_times_in_order(name, facts, made):
     """No null, nothing descends, on the grid, order and number of events as they were."""
@@ -366,3 +369,51 @@ def test_an_event_without_a_time_counts_for_nothing():
     for _, query in entries:
         found: Entries = query(cases.within(("a", "b", "c", "d", "y", "z")))
         assert not len(found.case)
+
+
+# Times whose durations follow a regression.
+
+
+TWO_WAYS = log_of_variants([("a", "b"), ("a", "c"), ("a",)], np.array([150, 150, 4]))
+
+
+def two_ways():
+    """Cases that end in b take ten minutes, those that end in c forty days."""
+    start = datetime(2020, 3, 2, 9, tzinfo=UTC)
+    spans = [timedelta(minutes=10)] * 150 + [timedelta(days=40)] * 150
+    variants = [["a", "b"]] * 150 + [["a", "c"]] * 150
+    return log_of(variants, [[start, start + span] for span in spans])
+
+
+def hours(log):
+    """From the first to the last time of each case of two events: by its last activity."""
+    times = log.events[TIMESTAMP].dt.timestamp("us").to_numpy() / 3.6e9
+    last = log.offsets[1:][np.diff(log.offsets) > 1] - 1
+    labels = log.events["concept:name"].cast(pl.String).to_numpy()[last]
+    return {label: (times[last] - times[last - 1])[labels == label] for label in ("b", "c")}
+
+
+def test_durations_follow_the_last_activity():
+    """As they do in the log, at a moderate mu."""
+    found = hours(release(two_ways(), made=TWO_WAYS, mechanism=REGRESSION))
+    assert np.median(found["b"]) < 24
+    assert 24 * 20 < np.median(found["c"]) < 24 * 80
+
+
+@pytest.mark.parametrize(
+    ("facts", "made"),
+    [
+        (DAYS, TWO_WAYS),
+        (DAYS.model_copy(update={"longest_gap": timedelta(days=2)}), TWO_WAYS),
+        (Facts(unit=Unit(attribute="case:who", max_cases=2)), TWO_WAYS),
+        (FACTS, log_of_variants([("a",)], np.array([5]))),
+    ],
+    ids=["days", "two bins", "units", "no durations"],
+)
+def test_few_bins_undeclared_facts_and_units(facts, made):
+    """A grid so coarse that there are two bins; units of two cases, whose owners no step needs;
+    released cases of one event, so that no step is taken.
+    """
+    after = release(two_ways(), facts, made=made, mechanism=REGRESSION)
+    assert after.events[TIMESTAMP].null_count() == 0
+    assert (np.concatenate([*hours(after).values()]) >= 0).all()

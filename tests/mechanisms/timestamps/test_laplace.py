@@ -1,26 +1,40 @@
-"""Noise on timestamps: what it offers, what it charges, and what no raw time may survive."""
+"""Noise on timestamps: what it offers and charges, what no raw time may survive, and how times are
+completed.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
+from scipy.optimize import isotonic_regression
 
 from cloakwork.accounting.events import cost
 from cloakwork.base.costs import Composed, DiscreteLaplace, Repeated
 from cloakwork.base.facts import Facts, Unit, Window
 from cloakwork.base.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.engines.noised import cases_of
 from cloakwork.evaluation.one_mechanism import run_step
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.mechanisms.steps import NoisySample
+from cloakwork.mechanisms.timestamps.completion import (
+    Bounds,
+    UsualValues,
+    isotonic_projection,
+    spread_pooled,
+)
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
 from cloakwork.noise import Stream, reproducible, secret
 from contracts.sample_logs import BEGIN, log_of, times_of_cases
-from noisy_streams import SILENCE, drawing_from
+from noisy_streams import SILENCE, chosen, drawing_from
 
 LAPLACE = TimestampLaplace()
 
@@ -326,3 +340,183 @@ def test_a_grid_of_a_year() -> None:
     for goal in (METRIC, BOUNDED):
         facts = DECLARED.model_copy(update={"grid": timedelta(days=365)})
         assert released(log_of(["abc"] * 5), goal, facts=facts).events[TIMESTAMP].null_count() == 0
+
+
+CASES = st.lists(st.lists(st.integers(-1000, 1000), max_size=12), max_size=8)
+
+
+def offsets_of(cases: list[list[int]]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum([len(case) for case in cases])]).astype(np.int64)
+
+
+@given(CASES)
+def test_projects_each_case_as_scipy_does(cases: list[list[int]]) -> None:
+    """Case by case; neighbouring cases do not see each other."""
+    values = np.array([value for case in cases for value in case], np.float64)
+    expected = [isotonic_regression(np.array(case, float)).x for case in cases if case]
+    assert isotonic_projection(values, offsets_of(cases)) == pytest.approx(
+        np.concatenate([[], *expected])
+    )
+
+
+def test_order_is_exact() -> None:
+    """No rounding error leaves a later value below an earlier one, far from zero either."""
+    values = np.random.default_rng(1).normal(size=20_000).cumsum() * 1e9 + 1e12
+    projected = isotonic_projection(values, np.arange(0, 20_001, 50))
+    assert (np.diff(projected.reshape(-1, 50), axis=1) >= 0).all()
+
+
+def test_a_late_fall_pools_the_whole_case() -> None:
+    """The worst case for pooling one neighbour at a time."""
+    values = np.concatenate([np.arange(2000.0), [-1e9]])
+    assert len(set(isotonic_projection(values, np.array([0, 2001])).tolist())) == 1
+
+
+def test_values_in_order_stay() -> None:
+    """Projection is a projection."""
+    values = np.array([1.0, 1.0, 2.0, 0.0, 5.0])
+    assert isotonic_projection(values, np.array([0, 3, 3, 5])).tolist() == values.tolist()
+
+
+@given(CASES)
+def test_spreading_keeps_order_and_the_mean_of_what_was_pooled(cases: list[list[int]]) -> None:
+    """No run of equal values is left, none reaches past half of the way to its neighbour, and none
+    moves as a whole.
+    """
+    offsets = offsets_of(cases)
+    pooled = isotonic_projection(
+        np.array([value for case in cases for value in case], np.float64), offsets
+    )
+    apart = spread_pooled(pooled, offsets, np.full(len(pooled), 7))
+    for begin, end in pairwise(offsets):
+        before, after = pooled[begin:end], apart[begin:end]
+        assert (np.diff(after) > 0).all()
+        for value in np.unique(before):
+            run = after[before == value]
+            assert run.mean() == pytest.approx(value, abs=1e-6)
+            assert (np.diff(run) <= 7 + 1e-9).all()
+
+
+def test_spreading_shrinks_where_a_neighbour_is_near() -> None:
+    """Three values tied two steps before the next one stay within one step of their place."""
+    apart = spread_pooled(
+        np.array([5.0, 5.0, 5.0, 7.0]), np.array([0, 4]), np.array([1, 10, 10, 10])
+    )
+    assert apart == pytest.approx([4.1, 5.0, 5.9, 7.0])
+    assert spread_pooled(np.array([5.0, 5.0]), np.array([0, 2]), np.array([1, 4])).tolist() == [
+        3.0,
+        7.0,
+    ]
+    assert len(spread_pooled(np.zeros(0), np.array([0]), np.zeros(0, np.int64))) == 0
+
+
+NOTHING = np.zeros(0, np.int64)
+FREE = Bounds(released=(-(10**12), 10**12))
+
+
+def test_a_typical_gap_is_a_lower_bound_of_the_median() -> None:
+    """Of 16 gaps the one at rank 16 / 2 - 4, from 0; of four the least; below that one step."""
+    gaps = np.concatenate([np.arange(100, 116)[::-1], [50, 40, 30, 60], [9, 9, 9]])
+    before = np.repeat([0, 2, 4], [16, 4, 3])
+    sample = NoisySample(tuple("abcdef"), NOTHING, NOTHING, NOTHING, gaps, before, before + 1)
+    cases = cases_of(log_of(["ab", "cd", "ef", "ba", "zb", "az"]))
+    typical = UsualValues.of(sample, FREE).typical_gaps(cases)
+    assert typical.tolist() == [1, 104, 1, 30, 1, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_what_is_usual_lies_in_public_bounds() -> None:
+    """Starts and gaps alike."""
+    values = np.array([-100, 5, 100])
+    zero = np.zeros(3, np.int64)
+    sample = NoisySample(("a",), values, values, zero, values, zero, zero)
+    usual = UsualValues.of(sample, Bounds((0, 200), start=(0, 50), longest_gap=20))
+    assert usual.sample.starts.tolist() == [0, 5, 50]
+    assert usual.sample.gaps.tolist() == usual.sample.pair_gaps.tolist() == [-20, 5, 20]
+
+
+def test_nothing_is_usual_in_an_empty_log() -> None:
+    """Gaps of one step, and no activity."""
+    sample = NoisySample((), *[NOTHING] * 6)
+    cases = cases_of(log_of(["ab"]))
+    usual = UsualValues.of(sample, FREE)
+    assert usual.typical_gaps(cases).tolist() == [1, 1]
+    assert usual.codes_of(cases).tolist() == [-1, -1]
+
+
+YEAR_OF_A_CASE = DifferentialPrivacy(
+    kind="differential-privacy", epsilon=2, over=(TIMESTAMPS,), neighbours="bounded"
+)
+YEAR = Facts(
+    window=Window(start=datetime(2020, 1, 1, tzinfo=UTC), end=datetime(2021, 1, 1, tzinfo=UTC)),
+    longest_gap=timedelta(days=1),
+    longest_case=15,
+    grid=timedelta(minutes=1),
+)
+
+
+def before_and_after(log, goal, seed=1):
+    """Times before and after, in minutes, one case a row; all cases have the same length."""
+    params = LAPLACE.offer(goal, YEAR, {}).params
+    noisy = run_step(LAPLACE, params, log, reproducible(seed), YEAR)
+    cases = len(log.offsets) - 1
+    return [
+        each.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(cases, -1) / 6e7
+        for each in (log, noisy)
+    ]
+
+
+def regular(cases, gap):
+    """``cases`` of the same twelve steps, ``gap`` minutes apart."""
+    stamps = [
+        [BEGIN + timedelta(minutes=1_000 * row + gap * step) for step in range(12)]
+        for row in range(cases)
+    ]
+    return log_of(["abcdefghijkl"] * cases, stamps)
+
+
+def test_errors_do_not_add_up_along_a_case():
+    """Twelve events a day apart: the last time is no farther off than the first, an hour on
+    average, as is every one.
+    """
+    before, after = before_and_after(regular(2_000, 24 * 60), METRIC)
+    error = np.abs(after - before).mean(axis=0)
+    assert error.max() < 1.2 * 60
+    assert error[-1] < 1.2 * error[0]
+
+
+def test_what_the_projection_ties_is_drawn_apart():
+    """Gaps of twelve minutes under noise of an hour: most are pooled, none is released as zero, and
+    the usual gap stays.
+    """
+    before, after = before_and_after(regular(2_000, 12), METRIC)
+    gaps = np.diff(after, axis=1)
+    assert (gaps < 0).sum() == 0
+    assert (gaps == 0).mean() < 0.05
+    assert 6 <= np.median(gaps) <= 40
+    assert np.abs(after - before).mean() < 60
+
+
+def test_case_scope_ties_are_drawn_apart_within_the_declared_range():
+    """Noise far above the gaps: order and range hold, and hardly any gap is zero."""
+    _, after = before_and_after(regular(1_000, 30), YEAR_OF_A_CASE)
+    gaps = np.diff(after, axis=1)
+    assert (gaps < 0).sum() == 0
+    assert (gaps == 0).mean() < 0.05
+    first = int(datetime(2020, 1, 1, tzinfo=UTC).timestamp() / 60)
+    assert after.min() >= first
+    assert after.max() <= first + (366 + 14) * 24 * 60
+
+
+def test_equal_noisy_values_give_equal_times_whatever_the_raw_ones_are():
+    """Spreading reads no raw time: with noise that makes two logs' noisy times equal, the releases
+    are equal.
+    """
+    one, other = regular(50, 12), regular(50, 0)
+    wanted = np.random.default_rng(3).integers(0, 10**6, 600)  # stands for noisy times
+    params = LAPLACE.offer(METRIC, YEAR, {}).params
+    made = []
+    for log in (one, other):
+        noise = wanted - log.events[TIMESTAMP].dt.timestamp("us").to_numpy() // 60_000_000
+        stream = chosen(lambda at, noise=noise: noise[at.cases * 12 + at.positions])
+        made.append(run_step(LAPLACE, params, log, drawing_from(stream), YEAR))
+    assert made[0].events[TIMESTAMP].equals(made[1].events[TIMESTAMP])

@@ -1,4 +1,4 @@
-"""``variants/markov``: which activities it selects, what it costs, and what it releases."""
+"""variants/markov: which activities it selects, its cost, what one case adds, what is released."""
 
 import random
 from collections import Counter
@@ -6,20 +6,34 @@ from collections import Counter
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.leaf_events import leaves_of
-from cloakwork.base.costs import Composed, DiscreteLaplace
-from cloakwork.base.facts import Facts
+from cloakwork.base.arrays import Ints
+from cloakwork.base.costs import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
+from cloakwork.base.facts import Facts, Unit
 from cloakwork.engines.measured import measured_of
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.kernel import Books, Cases, Entries, Kernel, Laplace
-from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.kernel import Books, Cases, Entries, Kernel, Laplace, vector_event, vectors_of
+from cloakwork.kernel.vectors import Sums
+from cloakwork.mechanisms.base import Offer, PartOfGoal, Refusal
 from cloakwork.mechanisms.variants.markov import VariantMarkov
-from cloakwork.mechanisms.variants.markov_params import MarkovParams
+from cloakwork.mechanisms.variants.markov_params import (
+    MOST_CELLS,
+    SPREAD,
+    UNIT_NORM,
+    MarkovParams,
+    activities,
+    codes_after,
+    transitions_of,
+    variant,
+)
 from cloakwork.noise import reproducible
 from cloakwork.testing import run_mechanism
+from conftest import in_long_form, runs
 from contracts.sample_logs import courses_of, log_of
 from measuring import release
 
@@ -64,7 +78,8 @@ def test_what_is_asked_is_what_the_event_lists(facts: Facts) -> None:
     """To the last answer: a mechanism that asked less would be charged for noise that it does not
     draw.
     """
-    offer = VariantMarkov().offer(goal(20.0, 1e-2), facts, {})
+    part = PartOfGoal(("control-flow",), 4.0, 5e-3)
+    offer = VariantMarkov().offer_part(part, facts, {})
     assert isinstance(offer, Offer)
     variants = [[*(row % 20 * "a"), "b", *(row // 20 * "ba"), "b"] for row in range(800)]
     rows = pl.DataFrame({"variant": variants, "cases": 1})
@@ -114,8 +129,6 @@ def test_costs_at_most_what_was_asked(
     epsilon: float, max_cases: int, alphabet: tuple[str, ...] | None
 ) -> None:
     """And nearly all of it where noise is needed at all."""
-    from cloakwork.base.facts import Unit
-
     facts = Facts(alphabet=alphabet, unit=Unit(attribute="case:p", max_cases=max_cases))
     offer = VariantMarkov().offer(goal(epsilon), facts, {})
     assert isinstance(offer, Offer)
@@ -168,7 +181,7 @@ def test_drawn_cases_are_as_long_as_those_of_the_log() -> None:
         for _ in range(3000)
     ]
     noise = reproducible(1)
-    for budget in ({"epsilon": 0.5, "delta": 1e-4}, {"epsilon": 4.0, "delta": 1e-4}):
+    for budget in ({"epsilon": 0.5, "delta": 1e-4}, *in_long_form({"epsilon": 4.0, "delta": 1e-4})):
         released = run_mechanism(
             "variants/markov", log_of(variants), noise=noise, alphabet=tuple("sxyz"), **budget
         )
@@ -181,7 +194,8 @@ def test_undeclared_labels_are_no_part_of_it() -> None:
     table = pl.DataFrame(
         {"variant": [["a", "q"], ["q", "a"], ["a"], ["q"]], "cases": [500, 400, 300, 200]}
     )
-    offer = VariantMarkov().offer(goal(5.0, 1e-2), Facts(alphabet=("a",)), {})
+    part = PartOfGoal(("control-flow",), 1.5, 5e-3)
+    offer = VariantMarkov().offer_part(part, Facts(alphabet=("a",)), {})
     assert isinstance(offer, Offer)
     assert isinstance(offer.params, MarkovParams)
     found = release(VariantMarkov(), offer.params, table, reproducible(1)).table
@@ -225,3 +239,109 @@ def test_a_narrowed_kernel_counts_the_other_cases_for_the_same_books(owned: bool
 
 def coded_all(cases: Cases) -> Entries:
     return Entries.one_each(cases)
+
+
+# What one case adds to counted transitions.
+
+
+LABELS = 4
+
+
+def mass_by_hand(variant: list[int], order: int) -> dict[int, float]:
+    """One case's vector, before it is rounded down, as long as it has few enough cells."""
+    steps = [0, *variant, LABELS + 1]
+    counts: Counter[int] = Counter()
+    for end in range(order, len(steps)):
+        code = 0
+        for step in steps[end - order : end + 1]:
+            code = code * (LABELS + 2) + step
+        counts[code] += 1
+    norm = sum(count**2 for count in counts.values()) ** 0.5
+    return {code: UNIT_NORM * count / norm for code, count in counts.items()}
+
+
+ALPHABET = tuple(str(label) for label in range(1, LABELS + 1))
+COURSES = st.lists(
+    st.lists(st.integers(1, LABELS), min_size=1, max_size=300), min_size=1, max_size=5
+)
+
+
+def masses(variants: list[list[int]], order: int, cases: Ints | None = None) -> Sums:
+    """The sums of the vectors of so many cases of each variant."""
+    coded = Cases.of([tuple(map(str, labels)) for labels in variants], ALPHABET)
+    weight = np.ones(len(variants), np.int64) if cases is None else cases
+    return vectors_of(coded, transitions_of(order), SPREAD).sums(weight)
+
+
+@given(COURSES, st.integers(1, 3))
+@settings(max_examples=runs(40))
+def test_one_case_has_at_most_norm_one_in_at_most_64_cells(
+    variants: list[list[int]], order: int
+) -> None:
+    """Exactly, in integers: that is what the noise is charged for."""
+    for labels in variants:
+        mass = masses([labels], order).sums
+        assert np.count_nonzero(mass) <= MOST_CELLS
+        assert (mass >= 0).all()
+        assert sum(int(step) ** 2 for step in mass) <= UNIT_NORM**2
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=300))
+@settings(max_examples=runs(40))
+def test_one_case_has_at_most_norm_one_over_activities(steps: list[int]) -> None:
+    """In at most 64 of them, the first; and nearly norm one: each counts once."""
+    cases = Cases.of([tuple(map(str, steps))], [str(label) for label in range(100)])
+    mass = vectors_of(cases, activities, SPREAD).sums(np.ones(1, np.int64)).sums
+    assert np.count_nonzero(mass) == min(len(set(steps)), MOST_CELLS)
+    square = sum(int(each) ** 2 for each in mass)
+    assert (UNIT_NORM - 64) ** 2 <= square <= UNIT_NORM**2
+
+
+@given(COURSES, st.integers(1, 3), st.data())
+@settings(max_examples=runs(30))
+def test_cases_add_up(variants: list[list[int]], order: int, data: st.DataObject) -> None:
+    """A table is the sum over its cases, so one case more or less changes it by that case's vector
+    alone.
+    """
+    cases = np.array(
+        data.draw(st.lists(st.integers(0, 9), min_size=len(variants), max_size=len(variants))),
+        np.int64,
+    )
+    whole = masses(variants, order, cases)
+    parts = [masses([labels], order).at(whole.keys) for labels in variants]
+    assert whole.sums.tolist() == (np.array(parts) * cases[:, None]).sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_transitions_are_those_of_the_variant(order: int) -> None:
+    """Against plain counting, to within the rounding."""
+    labels = [1, 2, 2, 3, 1, 2, 4, 4, 4]
+    by_hand = mass_by_hand(labels, order)
+    found = masses([labels], order)
+    assert dict(zip(found.keys.tolist(), found.sums.tolist(), strict=True)) == {
+        code: pytest.approx(mass, abs=1) for code, mass in by_hand.items()
+    }
+
+
+def test_codes_are_numbers_to_the_base() -> None:
+    """START 1, then 1, 2 or END, over two labels."""
+    assert codes_after([(0, 1)], 2).tolist() == [[4 + 1, 4 + 2, 4 + 3]]
+    assert codes_after([(0,), (2,)], 2).tolist() == [[1, 2, 3], [9, 10, 11]]
+
+
+def test_cases_without_events_count_for_nothing() -> None:
+    """Whatever stands before or after them."""
+    cases = Cases.of([(), ("1",), (), ("1", "2"), ()], ALPHABET)
+    for query in (transitions_of(1), transitions_of(3), variant, activities):
+        assert set(query(cases).case.tolist()) <= {1, 3}
+    assert not len(transitions_of(2)(Cases.of([(), ()], ALPHABET)).case)
+
+
+@pytest.mark.parametrize(("norm", "cells"), [(8192, 1), (8192, 64), (3 * 8192, 192), (5, 3)])
+def test_a_vector_is_charged_for_no_less_than_its_norm(norm: int, cells: int) -> None:
+    """Cells times the square of what each is charged for covers the square of the norm."""
+    event = vector_event(5000.0, norm, cells)
+    times, one = (event.times, event.event) if isinstance(event, Repeated) else (1, event)
+    assert isinstance(one, DiscreteGaussian)
+    assert times == cells
+    assert times * one.sensitivity**2 >= norm**2

@@ -2,19 +2,17 @@
 the same with a regression's gradient step from them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
 from pydantic import JsonValue, ValidationError
 
-from cloakwork.base.arrays import Floats
 from cloakwork.base.facts import Facts
 from cloakwork.base.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Cases, Gaussian, Kernel, Randomness
-from cloakwork.mechanisms.attributes.bins import UNIT
 from cloakwork.mechanisms.attributes.contributions import (
     NORMS,
     SPREAD,
@@ -25,7 +23,7 @@ from cloakwork.mechanisms.attributes.contributions import (
     norms_of,
     tables_of,
 )
-from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
+from cloakwork.mechanisms.attributes.domains import UNIT, MeasuredAttribute
 from cloakwork.mechanisms.attributes.drawing import (
     CLASSES,
     MOST_PAIRS,
@@ -42,7 +40,6 @@ from cloakwork.mechanisms.attributes.drawing import (
     with_repeats,
     with_transitions,
 )
-from cloakwork.mechanisms.attributes.gradient_step import GradientStep
 from cloakwork.mechanisms.attributes.params import (
     AttributesHistogramOptions,
     AttributesHistogramParams,
@@ -54,6 +51,7 @@ from cloakwork.mechanisms.attributes.params import (
 from cloakwork.mechanisms.attributes.tables import (
     STANDS_OUT,
     Counted,
+    GradientStep,
     NoisyTables,
     ValueShares,
     fitted,
@@ -214,7 +212,11 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
         """Find a norm, count all tables, then those of pairs, and draw from them."""
         randomness = kernel.randomness
         # First what the layout depends on: found values, the norm, and how fine bins may be.
-        layout = TableLayout(_with_found_values(params, kernel), cases.alphabet)
+        attributes = params.attributes
+        if params.selection is not None:
+            sigma, least = params.selection.sigma, params.selection.least
+            attributes = tuple(find_values(each, kernel, sigma, least) for each in attributes)
+        layout = TableLayout(attributes, cases.alphabet)
         norm, count = _find_norm(params, kernel, layout)
         # Bins are as fine as so many cases allow.
         deviation = params.values_sigma * (norm / UNIT_NORM)
@@ -239,7 +241,13 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
             drawn.append(draw_values(shares, group, randomness))
         edges = []
         if spare is not None and finds_pairs:
-            classes = _classes_of(attributes, drawn)
+            # Classes go by how often each value was drawn.
+            by_class = []
+            for attribute, rows in zip(attributes, drawn, strict=True):
+                known = rows.codes[rows.codes >= 0]
+                times = np.bincount(known, minlength=attribute.size).astype(np.float64)
+                by_class.append(class_table(attribute, times))
+            classes = Classes(attributes, tuple(by_class))
             edges = _find_forest(spare, kernel, classes)
             drawn = with_pairs(
                 drawn,
@@ -291,19 +299,6 @@ def _declared(name: str, facts: Facts) -> MeasuredAttribute | None:
     return None
 
 
-def _with_found_values(
-    params: AttributesHistogramParams, kernel: Kernel
-) -> tuple[MeasuredAttribute, ...]:
-    """The attributes, all of them with a domain or a range."""
-    selection = params.selection
-    if selection is None:
-        return params.attributes
-    return tuple(
-        find_values(attribute, kernel, selection.sigma, selection.least)
-        for attribute in params.attributes
-    )
-
-
 def _find_norm(
     params: AttributesHistogramParams,
     kernel: Kernel,
@@ -346,7 +341,12 @@ def _measured_values(
     tables = NoisyTables(layout, answers, norm / UNIT_NORM)
     places = range(len(layout.attributes))
     # A group passes on to those behind it as many of its values as are kept.
-    before = _shares_before(cases)
+    labels = len(cases.alphabet)
+    later = np.flatnonzero(cases.place > 0)
+    pairs = cases.codes[later] * labels + cases.codes[later - 1]
+    follows = np.bincount(pairs, minlength=labels * labels).reshape(labels, labels)
+    events = np.bincount(cases.codes, minlength=labels)
+    before = follows / np.maximum(events, 1)[:, None]
     passed_on = [
         np.zeros((1, 1)) if layout.attributes[place].is_of_cases else tables.kept(place) * before
         for place in places
@@ -363,29 +363,6 @@ def _measured_values(
         start = GradientStep.starting_at(list(values_of(known)), tables, cases, sigma)
         counted = start.taken(kernel, known, sigma)
     return tables, values_of(counted)
-
-
-def _shares_before(cases: Cases) -> Floats:
-    """For each activity (row) the share of its events that follow each activity (column)."""
-    labels = len(cases.alphabet)
-    later = np.flatnonzero(cases.place > 0)
-    pairs = cases.codes[later] * labels + cases.codes[later - 1]
-    follows = np.bincount(pairs, minlength=labels * labels).reshape(labels, labels)
-    events = np.bincount(cases.codes, minlength=labels)
-    return follows / np.maximum(events, 1)[:, None]
-
-
-def _classes_of(
-    attributes: tuple[MeasuredAttribute, ...],
-    drawn: Sequence[Drawn],
-) -> Classes:
-    """Classes of the values, by how often each was drawn."""
-    tables = []
-    for attribute, rows in zip(attributes, drawn, strict=True):
-        known = rows.codes[rows.codes >= 0]
-        times = np.bincount(known, minlength=attribute.size).astype(np.float64)
-        tables.append(class_table(attribute, times))
-    return Classes(attributes, tuple(tables))
 
 
 def _find_forest(

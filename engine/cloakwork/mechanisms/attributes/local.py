@@ -47,6 +47,16 @@ class LocalAttribute(Frozen):
             raise ValueError(f"the range of '{self.name}' is empty")
         return self
 
+    def noise(self, epsilon: float) -> LocalNoise:
+        """What one of its values gets at ``epsilon``."""
+        if self.domain is not None:
+            return Response(len(self.domain), epsilon)
+        # Half of epsilon hides whether there is a number, the other half where it lies.
+        presence = rounded_down(exactly(epsilon) / 2)
+        # The sensitivity is the whole range, in steps; the scale is rounded up.
+        scale = float(STEPS / (exactly(epsilon) - exactly(presence)) * _ABOVE)
+        return BoundedNoise(STEPS, scale, presence)
+
 
 class LocalParams(Frozen):
     """What is randomised, and by how much.
@@ -77,7 +87,7 @@ class LocalParams(Frozen):
 
     def randomisation(self) -> Randomisation:
         """The noise on each attribute; see ``kernel.local``."""
-        noises = {each.name: _noise_on(each, self.epsilon) for each in self.attributes}
+        noises = {each.name: each.noise(self.epsilon) for each in self.attributes}
         if self.per == "value":
             return Randomisation(noises)
         return Randomisation(
@@ -85,16 +95,6 @@ class LocalParams(Frozen):
             per_case=values_of_a_case([*noises], self.longest_case),
             times=self.longest_case,
         )
-
-
-def _noise_on(attribute: LocalAttribute, epsilon: float) -> LocalNoise:
-    if attribute.domain is not None:
-        return Response(len(attribute.domain), epsilon)
-    # Half of epsilon hides whether there is a number, the other half where it lies.
-    presence = rounded_down(exactly(epsilon) / 2)
-    # The sensitivity is the whole range, in steps; the scale is rounded up.
-    scale = float(STEPS / (exactly(epsilon) - exactly(presence)) * _ABOVE)
-    return BoundedNoise(STEPS, scale, presence)
 
 
 def _of_events(names: list[str]) -> int:

@@ -16,13 +16,11 @@ from typing import Annotated, Final
 import numpy as np
 from pydantic import BaseModel, Field, JsonValue, model_validator
 
-from cloakwork.base.arrays import Bools
 from cloakwork.base.costs import Composed, DiscreteGaussian, PrivacyEvent, Repeated
 from cloakwork.base.facts import FoundType
 from cloakwork.base.naming import CASE_PREFIX
 from cloakwork.base.quantities import Frozen, Number
 from cloakwork.kernel import Cases, Clip, Entries, Gaussian, Kernel, Query
-from cloakwork.kernel.cases import Column
 from cloakwork.kernel.noises import selection_event
 from cloakwork.mechanisms.attributes.contributions import SPREAD, UNIT_NORM, WHOLE
 from cloakwork.mechanisms.attributes.domains import MeasuredAttribute
@@ -94,7 +92,12 @@ def _values_of(name: str, type_: FoundType) -> Query:
         column = cases.columns[name]
         every = np.arange(len(cases))
         case_of = every if name.startswith(CASE_PREFIX) else cases.case_of
-        rows = np.flatnonzero(_may_be_told(column, type_))
+        may_be_told = [
+            0 < len(text) <= LONGEST and (type_ == "text" or bool(_WHOLE.fullmatch(text)))
+            for text in column.alphabet
+        ]
+        # A missing value has the last place.
+        rows = np.flatnonzero(np.array([*may_be_told, False])[column.codes])
         pairs = case_of[rows] * max(1, len(column.alphabet)) + column.codes[rows]
         # Each value of a case once, at its first event; then the first few of these.
         _, first = np.unique(pairs, return_index=True)
@@ -114,16 +117,6 @@ def _values_of(name: str, type_: FoundType) -> Query:
         )
 
     return values
-
-
-def _may_be_told(column: Column, type_: FoundType) -> Bools:
-    """Which values are of this type, and not too long."""
-    may_be = [
-        0 < len(text) <= LONGEST and (type_ == "text" or bool(_WHOLE.fullmatch(text)))
-        for text in column.alphabet
-    ]
-    # A missing value has the last place.
-    return np.array([*may_be, False])[column.codes]
 
 
 NORMS_SHARE: Final = 0.03
@@ -284,16 +277,12 @@ def _sigma(
 ) -> float:
     """The least noise on an answer of ``clip`` that tells no more than ``mu``."""
     event = Gaussian(_LEAST_SIGMA).events(clip, max_cases, None)[0]
-    moves = _square_of_moves(event)
+    # The squared norm that the answer is charged for, in grid steps.
+    times, one = 1, event
+    if isinstance(event, Repeated):
+        times, one = event.times, event.event
+    if not isinstance(one, DiscreteGaussian):
+        raise TypeError(f"no Gaussian noise: {event!r}")
+    moves = times * one.sensitivity * one.sensitivity
     # Rounded up by more than the root can err.
     return max(math.sqrt(moves) / mu * (1 + 1e-12), _LEAST_SIGMA)
-
-
-def _square_of_moves(event: PrivacyEvent) -> int:
-    """The squared norm that an answer is charged for, in grid steps."""
-    match event:
-        case Repeated(times=times, event=DiscreteGaussian(sensitivity=each)):
-            return times * each * each
-        case DiscreteGaussian(sensitivity=each):
-            return each * each
-    raise TypeError(f"no Gaussian noise: {event!r}")

@@ -136,7 +136,12 @@ def _treat_columns(
             key = stream.key(name) if rule.link is None else _linked_key(rule.link, name)
             yield pseudonyms(values, key).alias(name)
         elif rule and rule.treatment == "generalise":
-            yield _generalised_values(values, rule).alias(name)
+            # Each value's interval, or its group; null where none fits.
+            if rule.bins is not None:
+                coarser = intervals(values, rule.bins)
+            else:
+                coarser = groups_at(values, rule.hierarchy or {}, rule.level)
+            yield coarser.alias(name)
 
 
 def pseudonyms(values: pl.Series, key: bytes) -> pl.Series:
@@ -144,23 +149,19 @@ def pseudonyms(values: pl.Series, key: bytes) -> pl.Series:
     # Each distinct value once: pseudonyms repeat as often as their values.
     distinct = values.drop_nulls().unique()
     digests = [hmac.digest(key, str(value).encode(), "sha256") for value in distinct.to_list()]
-    names = [_pseudonym_letters(digest) for digest in digests]
+    # The first 122 bits as letters: no number is found in a pseudonym.
+    names = []
+    for digest in digests:
+        number = int.from_bytes(digest[:16], "big")
+        letters = []
+        # Digits to the base 26, the least first; 26 of them hold 122 bits.
+        for _ in range(26):
+            number, digit = divmod(number, 26)
+            letters.append(chr(ord("a") + digit))
+        names.append("".join(letters))
     return values.replace_strict(
         distinct, pl.Series(names, dtype=pl.String), default=None, return_dtype=pl.String
     )
-
-
-def _pseudonym_letters(digest: bytes) -> str:
-    """The first 122 bits of a digest as 26 lower-case letters: no digits, so that no number is
-    found in a pseudonym.
-    """
-    number = int.from_bytes(digest[:16], "big")
-    letters = []
-    # Digits to the base 26, the least first; 26 of them hold 122 bits.
-    for _ in range(26):
-        number, digit = divmod(number, 26)
-        letters.append(chr(ord("a") + digit))
-    return "".join(letters)
 
 
 def _linked_key(dataset: str, attribute: str) -> bytes:
@@ -172,10 +173,3 @@ def _linked_key(dataset: str, attribute: str) -> bytes:
     name = hashlib.sha256(owner.encode()).hexdigest()[:32]
     path = home() / "pseudonym-keys" / f"{name}.key"
     return secret_made_once(path, lambda: urandom(32), length=32)
-
-
-def _generalised_values(values: pl.Series, rule: Treatment) -> pl.Series:
-    """Each value's interval, or its group at depth ``level``; null where none fits."""
-    if rule.bins is not None:
-        return intervals(values, rule.bins)
-    return groups_at(values, rule.hierarchy or {}, rule.level)

@@ -209,10 +209,16 @@ def _starts_of_cases(
     def uniform(purpose: str, below: Ints) -> Ints:
         return draws.part(purpose).of_cases(below, untimed)
 
-    # All starts are one group.
-    pool = _Pool(usual.sample.starts, np.zeros_like(usual.sample.starts))
+    known = usual.sample.starts
     fallback = 0 if bounds.start is None else bounds.start[0]
-    starts[untimed] = pool.draw_between_two(np.zeros_like(untimed), uniform, fallback)
+    # All starts are one group.
+    starts[untimed] = _drawn_between_two(
+        known,
+        np.zeros_like(known),
+        np.zeros_like(untimed),
+        uniform,
+        fallback,
+    )
     return starts
 
 
@@ -246,9 +252,14 @@ def _times_since_start(
     def uniform(purpose: str, below: Ints) -> Ints:
         return draws.part(purpose).of_events(below, rows)
 
-    pool = _Pool(usual.sample.gaps, usual.sample.activity)
     drawn = np.zeros(events, np.int64)
-    drawn[rows] = pool.draw_between_two(usual.codes_of(cases)[rows], uniform, 0)
+    drawn[rows] = _drawn_between_two(
+        usual.sample.gaps,
+        usual.sample.activity,
+        usual.codes_of(cases)[rows],
+        uniform,
+        0,
+    )
     filled = sums_in_cases(np.clip(drawn, -limit, limit), cases.offsets)
     # A difference of running sums: the drawn gaps between an event and its anchor.
     return since_start + filled - filled[_last_timed_rows(known, cases.offsets)]
@@ -267,39 +278,33 @@ def _last_timed_rows(known: Bools, offsets: Ints) -> Ints:
     return np.where(earlier >= first, earlier, first_known)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pool:
-    """Values to draw from, each of a group; int64, shape (values,)."""
+def _drawn_between_two(
+    values: Ints,
+    group: Ints,
+    requested: Ints,
+    uniform: Callable[[str, Ints], Ints],
+    empty: int,
+) -> Ints:
+    """For each requested group a value between two random ones of ``values`` (each of a ``group``),
+    uniformly, by draws of ``uniform``: for a purpose and bounds (int64), integers in [0, bound).
 
-    values: Ints
-    group: Ints
-
-    def draw_between_two(
-        self,
-        requested: Ints,
-        uniform: Callable[[str, Ints], Ints],
-        empty: int,
-    ) -> Ints:
-        """For each requested group a value between two random members of it, uniformly, by draws of
-        ``uniform``: for a purpose and bounds (int64), integers in [0, bound).
-
-        A group without members draws from the whole pool; an empty pool gives ``empty``. Drawing
-        between two values rather than copying one leaves no exact coincidence by which a drawn
-        value could be distinguished from a noisy one.
-        """
-        if len(self.values) == 0:
-            return np.full(len(requested), empty, np.int64)
-        order = np.argsort(self.group, kind="stable")
-        grouped, members = self.group[order], self.values[order]
-        first = np.searchsorted(grouped, requested, side="left")
-        size = np.searchsorted(grouped, requested, side="right") - first
-        has_members = size > 0
-        first = np.where(has_members, first, 0)
-        size = np.where(has_members, size, len(members))
-        left = members[first + uniform("left", size)]
-        right = members[first + uniform("right", size)]
-        low, high = np.minimum(left, right), np.maximum(left, right)
-        return np.asarray(low + uniform("between", high - low + 1), np.int64)
+    A group without members draws from all values; where there are none, it is ``empty``. Drawing
+    between two values rather than copying one leaves no exact coincidence by which a drawn value
+    could be distinguished from a noisy one.
+    """
+    if len(values) == 0:
+        return np.full(len(requested), empty, np.int64)
+    order = np.argsort(group, kind="stable")
+    grouped, members = group[order], values[order]
+    first = np.searchsorted(grouped, requested, side="left")
+    size = np.searchsorted(grouped, requested, side="right") - first
+    has_members = size > 0
+    first = np.where(has_members, first, 0)
+    size = np.where(has_members, size, len(members))
+    left = members[first + uniform("left", size)]
+    right = members[first + uniform("right", size)]
+    low, high = np.minimum(left, right), np.maximum(left, right)
+    return np.asarray(low + uniform("between", high - low + 1), np.int64)
 
 
 def isotonic_projection(values: Floats, offsets: Ints) -> Floats:

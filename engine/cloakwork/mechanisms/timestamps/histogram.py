@@ -28,16 +28,17 @@ from cloakwork.mechanisms.steps import Enrichment, EnrichStep, Times
 from cloakwork.mechanisms.timestamps.bins import HOUR, Clock, LogBins
 from cloakwork.mechanisms.timestamps.completion import READABLE
 from cloakwork.mechanisms.timestamps.drawing import (
+    TOLERANCE,
     ManyDraws,
     at_usual_hours,
     by_rank,
+    distributions,
     in_order,
     meet_totals,
     moved_by_weeks,
     start_steps,
     sums_in_cases,
 )
-from cloakwork.mechanisms.timestamps.shrinkage import TOLERANCE, distributions
 from cloakwork.mechanisms.timestamps.tables import (
     CLIPS,
     UNIT_NORM,
@@ -48,6 +49,7 @@ from cloakwork.mechanisms.timestamps.tables import (
     gaps_in,
     hours_of,
     offered_params,
+    pairs_of,
     totals_groups,
     totals_in,
 )
@@ -163,15 +165,6 @@ class ModelledTimes:
         window = self.clock.grid.steps_in(self.window.end - self.window.start)
         return max(self.longest, window)
 
-    def pairs(self) -> tuple[Ints, Ints]:
-        """The directly-follows pairs of the cases (a first label times the number of labels plus a
-        second one), ascending, and which of them each of the ``followers`` is the second of.
-        """
-        codes, followers = self.cases.codes, self.followers
-        pair = codes[followers - 1] * len(self.cases.alphabet) + codes[followers]
-        pairs, row = np.unique(pair, return_inverse=True)
-        return pairs, row
-
     def draw_steps(self) -> Ints:
         """A time for each event, in steps of the grid."""
         if self.params.is_window_declared:
@@ -257,7 +250,7 @@ class ModelledTimes:
         labels = len(self.cases.alphabet)
         bins = self._bins("gaps", self.longest)
         target = self.cases.codes[self.followers]
-        pairs, row = self.pairs()
+        pairs, row = pairs_of(self.cases)
         # Each table is expected to be as the coarser one before it.
         of_all = self._all_gaps(bins)
         by_target = np.broadcast_to(np.arange(labels), (labels, labels))

@@ -80,16 +80,21 @@ class LaplaceParams(Frozen):
 
     @model_validator(mode="after")
     def _derived_from_the_rest(self) -> "LaplaceParams":
+        lacking = ValueError(f"scope {self.scope} lacks what it is bounded by")
+        grid = Grid(self.epoch, self.grid)
         if self.scope == "event":
-            complete = self.shift is not None and self.shift > timedelta(0)
+            if self.shift is None or self.shift <= timedelta(0):
+                raise lacking
+            implied = grid.steps_in(self.shift), grid.steps_in(self.shift)
         else:
-            complete = (
-                None not in (self.window, self.longest_gap, self.longest_case)
-                and self.noised == "gaps"
-            )
-        if not complete:
-            raise ValueError(f"scope {self.scope} lacks what it is bounded by")
-        if (self.start_steps, self.gap_steps) != self._implied_steps():
+            window, gap = self.window, self.longest_gap
+            if window is None or gap is None or self.longest_case is None:
+                raise lacking
+            if self.noised != "gaps":
+                raise lacking
+            implied = grid.steps_in(window.end - window.start), grid.steps_in(gap)
+        # A plan that was changed by hand must not move less than what it protects does.
+        if (self.start_steps, self.gap_steps) != implied:
             raise ValueError("start_steps and gap_steps do not follow from the rest")
         if self.start_scale <= 0 or (self.gap_scale <= 0 and self.noises_gaps):
             raise ValueError("scales must be positive")
@@ -99,14 +104,6 @@ class LaplaceParams(Frozen):
     def noises_gaps(self) -> bool:
         """Whether any gap gets noise of its own."""
         return self.noised == "gaps" and self.longest_case != 1
-
-    def _implied_steps(self) -> tuple[int, int]:
-        if self.shift is not None and self.scope == "event":
-            shift_steps = _grid_steps(self.shift, self.grid)
-            return shift_steps, shift_steps
-        window, gap = self.window, self.longest_gap
-        assert window is not None and gap is not None  # noqa: S101 - the validator holds
-        return (_grid_steps(window.end - window.start, self.grid), _grid_steps(gap, self.grid))
 
 
 def offer_event_scope(
@@ -125,7 +122,7 @@ def offer_event_scope(
         return Refusal("misconfigured", f"{NOISED} must be gaps or times")
     if goal.shift <= timedelta(0):
         return Refusal("misconfigured", "the shift must be longer than 0")
-    steps = _grid_steps(goal.shift, facts.grid)
+    steps = Grid(facts.epoch, facts.grid).steps_in(goal.shift)
     # A raw time enters the gap before it and the gap behind it, or one time.
     moved = 2 if noised == "gaps" else 1
     scale = _rounded_up(Fraction(moved * steps) / Fraction(goal.epsilon))
@@ -173,12 +170,19 @@ def offer_case_scope(
             f"noise for whole cases needs public bounds; declare {', '.join(missing)}",
             missing,
         )
-    start_steps = _grid_steps(window.end - window.start, facts.grid)
-    gap_steps = _grid_steps(gap, facts.grid)
-    share = options.get(START_SHARE, _balanced_share(start_steps, gap_steps, events))
-    if not _is_share(share, events):
-        return Refusal("misconfigured", f"{START_SHARE} must be a number above 0 and below 1")
-    start_part = Fraction(float(share))  # type: ignore[arg-type]
+    grid = Grid(facts.epoch, facts.grid)
+    start_steps = grid.steps_in(window.end - window.start)
+    gap_steps = grid.steps_in(gap)
+    # By default the share with the least summed error: by the root of each width.
+    of_start = math.sqrt(start_steps)
+    of_gaps = (events - 1) * math.sqrt(gap_steps)
+    share = options.get(START_SHARE, of_start / (of_start + of_gaps))
+    no_share = Refusal("misconfigured", f"{START_SHARE} must be a number above 0 and below 1")
+    if isinstance(share, bool) or not isinstance(share, int | float):
+        return no_share
+    if not (0 < share < 1 or (share == 1 and events == 1)):
+        return no_share
+    start_part = Fraction(float(share))
     # The scale at which one value that moves by one step costs all of epsilon.
     per_step = Fraction(facts.unit.max_cases) / Fraction(goal.epsilon)
     start_scale = _rounded_up(start_steps * per_step / start_part)
@@ -209,31 +213,9 @@ def offer_case_scope(
     )
 
 
-def _is_share(share: JsonValue, events: int) -> bool:
-    if isinstance(share, bool) or not isinstance(share, int | float):
-        return False
-    return 0 < share < 1 or (share == 1 and events == 1)
-
-
-def _balanced_share(
-    start_steps: int,
-    gap_steps: int,
-    events: int,
-) -> float:
-    """The start's share of epsilon with the least summed error: by the root of each width."""
-    start = math.sqrt(start_steps)
-    gaps = (events - 1) * math.sqrt(gap_steps)
-    return start / (start + gaps)
-
-
 def _duration(scale: float, grid: timedelta) -> str:
     """``scale`` in grid steps as people write a duration: ``1 h``."""
     return hours(scale * (grid / timedelta(hours=1)))
-
-
-def _grid_steps(span: timedelta, grid: timedelta) -> int:
-    """``span`` in grid steps, rounded up, at least 1."""
-    return max(1, -(-span // grid))
 
 
 def _rounded_up(scale: Fraction) -> float:
@@ -381,13 +363,6 @@ def laplace_event(params: LaplaceParams) -> PrivacyEvent:
     return Repeated(times=params.max_cases, event=Composed(events=values))
 
 
-def _completion(params: LaplaceParams, sample: NoisySample) -> Completion:
-    """By what is usual among the noisy values of the log."""
-    bounds = _bounds(params, Grid(params.epoch, params.grid))
-    usual = UsualValues.of(sample, bounds)
-    return lambda noisy: times_of(noisy, usual, bounds)
-
-
 def _protected(params: LaplaceParams) -> OneTime | WholeCases:
     """What the noise hides; the parameters have been validated."""
     if params.scope == "event":
@@ -399,15 +374,21 @@ def _protected(params: LaplaceParams) -> OneTime | WholeCases:
     return WholeCases(params.window, params.longest_gap, params.longest_case)
 
 
-def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
-    """The public bounds of noisy values and of what is released, in grid steps from the epoch."""
+def _completion(params: LaplaceParams, sample: NoisySample) -> Completion:
+    """By what is usual among the noisy values of the log; all values, and what is released, inside
+    public bounds.
+    """
+    grid = Grid(params.epoch, params.grid)
     if params.scope == "event" or params.window is None:
-        return Bounds(released=grid.edges(READABLE))
-    first, last = grid.edges(params.window)
-    # All gaps of a case at their longest, and no later than the calendar.
-    span = ((params.longest_case or 1) - 1) * params.gap_steps
-    return Bounds(
-        released=(first, min(last + span, grid.edges(CALENDAR)[1])),
-        start=(first, last),
-        longest_gap=params.gap_steps,
-    )
+        bounds = Bounds(released=grid.edges(READABLE))
+    else:
+        first, last = grid.edges(params.window)
+        # All gaps of a case at their longest, and no later than the calendar.
+        span = ((params.longest_case or 1) - 1) * params.gap_steps
+        bounds = Bounds(
+            released=(first, min(last + span, grid.edges(CALENDAR)[1])),
+            start=(first, last),
+            longest_gap=params.gap_steps,
+        )
+    usual = UsualValues.of(sample, bounds)
+    return lambda noisy: times_of(noisy, usual, bounds)

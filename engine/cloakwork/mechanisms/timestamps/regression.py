@@ -21,6 +21,7 @@ from cloakwork.mechanisms.timestamps.regressions import (
     RegressionParams,
     offered_regression,
 )
+from cloakwork.mechanisms.timestamps.tables import pairs_of
 
 BINS: Final = 64
 """Of gaps, and of durations."""
@@ -42,13 +43,13 @@ class RegressedTimes(ModelledTimes):
     def _draw_gaps(self) -> tuple[Ints, Ints]:
         """The gap before each of the ``followers``, and its pair."""
         bins = LogBins.up_to(self.longest, BINS)
-        pairs, row = self.pairs()
+        pairs, row = pairs_of(self.cases)
         of_all = self._all_gaps(bins)[0]
         if not len(row):
             return row, row
         model = GapRegression.expecting(self.clock, bins, self.cases, of_all)
         weights = model.trained(self.regression.gaps, self.kernel, self.cases)
-        shape = model.distributions(weights, pairs)
+        shape = model.distributions(weights, model.inputs(pairs))
         return self.draws.spans(shape, row, bins), row
 
     def _meet_totals(self, gaps: Ints, pair: Ints) -> Ints:
@@ -66,16 +67,9 @@ class RegressedTimes(ModelledTimes):
         weights = model.trained(self.regression.durations, self.kernel, inputs)
         shape = model.distributions(weights, inputs)
         totals = durations_by_rank(shape, place, bins, self.draws)
+        # Each case is a group of its own: its total was drawn for it.
         each = np.arange(len(rows))
-        met = meet_totals(
-            gaps,
-            pair,
-            case,
-            totals,
-            each,
-            self.draws,
-        )
-        return np.clip(met, 0, self.longest)
+        return np.clip(meet_totals(gaps, pair, case, totals, each, self.draws), 0, self.longest)
 
 
 def durations_by_rank(

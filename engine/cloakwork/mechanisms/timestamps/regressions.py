@@ -34,6 +34,7 @@ from cloakwork.mechanisms.timestamps.tables import (
     event_of,
     norm_charged,
     offered_params,
+    pairs_of,
 )
 
 ACTIVITIES: Final = 32
@@ -348,28 +349,9 @@ class BinRegression:
     curves: Floats
     row_of: Ints
 
-    def shapes(self, weights: Floats, inputs: Floats) -> Floats:
+    def distributions(self, weights: Floats, inputs: Floats) -> Floats:
         """The distribution for each row of ``inputs``: shape (rows, bins)."""
         return distributions_of(self.base, inputs, weights, self.curves)
-
-    def fitted(
-        self,
-        gradient: Gradient,
-        steps: GradientSteps,
-        kernel: Kernel,
-        cases: int,
-        moments: Floats,
-    ) -> Floats:
-        """See ``fitted``."""
-        bends = bends_of_curves(self.base, self.curves)
-        return fitted(
-            gradient,
-            steps,
-            kernel,
-            cases,
-            moments,
-            bends,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +380,8 @@ class GapRegression(BinRegression):
         """Of the activities and pairs that most ``released`` cases have; ``expected``: how gaps are
         distributed, shape (bins,).
         """
-        pairs, row, case = _pairs_of(released)
+        pairs, row = pairs_of(released)
+        case = released.case_of[np.flatnonzero(released.place)]
         rows = most_frequent_first(case, row, len(pairs), PAIRS)
         has_input = rows < PAIRS
         return cls(
@@ -427,10 +410,6 @@ class GapRegression(BinRegression):
         found[has_input, 1 + 2 * known + row] = 1.0
         return found
 
-    def distributions(self, weights: Floats, pairs: Ints) -> Floats:
-        """How the gaps of each pair are distributed: shape (pairs, bins)."""
-        return self.shapes(weights, self.inputs(pairs))
-
     def gradient(
         self,
         weights: Floats,
@@ -454,7 +433,7 @@ class GapRegression(BinRegression):
         once, row = np.unique(case * labels * labels + pair, return_inverse=True)
         case_of, pair_of = np.divmod(once, labels * labels)
         inputs = self.inputs(pair_of)
-        expected = self.shapes(weights, inputs) @ self.curves
+        expected = self.distributions(weights, inputs) @ self.curves
         back = np.zeros((len(once), GAP_OUTPUTS))
         # What was observed less what is expected, added up over a pair's gaps.
         np.add.at(back, row, self.curves[place] - expected[row])
@@ -471,30 +450,22 @@ class GapRegression(BinRegression):
         """Weights after all steps; ``released`` cases are about as many as those of the log, and
         like them.
         """
-        pairs, row, case = _pairs_of(released)
+        pairs, row = pairs_of(released)
         # Each gap as its case's gradient weighs it.
         weight = 1 / np.sqrt(np.maximum(released.lengths - 1, 1))
+        case = released.case_of[np.flatnonzero(released.place)]
         mass = np.bincount(row, weights=weight[case])
         cases = max(1, int((released.lengths > 1).sum()))
         inputs = self.inputs(pairs)
         moments = (inputs * mass[:, None]).T @ inputs / cases
-        return self.fitted(
+        return fitted(
             self.gradient,
             steps,
             kernel,
             cases,
             moments,
+            bends_of_curves(self.base, self.curves),
         )
-
-
-def _pairs_of(released: Cases) -> tuple[Ints, Ints, Ints]:
-    """The distinct directly-follows pairs, ascending; and of each event behind another one which
-    pair it is the second of, and its case.
-    """
-    after = np.flatnonzero(released.place)
-    pair = released.codes[after - 1] * len(released.alphabet) + released.codes[after]
-    pairs, row = np.unique(pair, return_inverse=True)
-    return pairs, row, released.case_of[after]
 
 
 def _rows_of_activities(released: Cases) -> Ints:
@@ -580,10 +551,6 @@ class DurationRegression(BinRegression):
         found[~usable] = 0.0
         return found
 
-    def distributions(self, weights: Floats, inputs: Floats) -> Floats:
-        """How durations are distributed for each row of ``inputs``: shape (rows, bins)."""
-        return self.shapes(weights, inputs)
-
     def gradient(
         self,
         weights: Floats,
@@ -602,7 +569,7 @@ class DurationRegression(BinRegression):
         is_known = np.zeros(len(cases), np.bool_)
         is_known[case] = True
         inputs = self.inputs(cases)
-        expected = self.shapes(weights, inputs) @ self.curves
+        expected = self.distributions(weights, inputs) @ self.curves
         back = np.where(is_known[:, None], self.curves[place] - expected, 0.0)
         return [Factors(inputs[:, None, :], back[:, None, :])]
 
@@ -615,11 +582,11 @@ class DurationRegression(BinRegression):
         """Weights after all steps; ``released``: the inputs of released cases, which are about as
         many, and like those of the log.
         """
-        moments = released.T @ released / len(released)
-        return self.fitted(
+        return fitted(
             self.gradient,
             steps,
             kernel,
             len(released),
-            moments,
+            released.T @ released / len(released),
+            bends_of_curves(self.base, self.curves),
         )

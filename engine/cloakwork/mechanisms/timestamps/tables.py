@@ -220,6 +220,16 @@ class KnownTimes:
         return first[several], last[several]
 
 
+def pairs_of(cases: Cases) -> tuple[Ints, Ints]:
+    """The directly-follows pairs of cases (a first label times the number of labels plus a second
+    one), ascending; and of each event behind another one, which of them it is the second of.
+    """
+    after = np.flatnonzero(cases.place)
+    pair = cases.codes[after - 1] * len(cases.alphabet) + cases.codes[after]
+    pairs, row = np.unique(pair, return_inverse=True)
+    return pairs, row
+
+
 def spread_over(
     case: Ints,
     group: Ints,

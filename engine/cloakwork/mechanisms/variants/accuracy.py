@@ -126,18 +126,9 @@ def predict_similarity(
     structured, unstructured = (
         float(np.interp(math.log(signal), np.log(SIGNAL), row)) for row in rows
     )
-    concentration = _variant_concentration(facts.head_share)
-    return Prediction(
-        structured,
-        unstructured,
-        cases=units,
-        variant_concentration=concentration,
-    )
-
-
-def _variant_concentration(share: float | None) -> float | None:
-    """Between 0 (as in the unstructured process) and 1 (as in the structured one)."""
-    if share is None:
-        return None
-    low, high = HEAD_SHARES
-    return min(1.0, max(0.0, (share - low) / (high - low)))
+    # Between 0 (as in the unstructured process) and 1 (as in the structured one).
+    concentration = None
+    if facts.head_share is not None:
+        low, high = HEAD_SHARES
+        concentration = min(1.0, max(0.0, (facts.head_share - low) / (high - low)))
+    return Prediction(structured, unstructured, units, concentration)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
+from pydantic import BaseModel, Field, JsonValue, field_validator
 
 from cloakwork.base.costs import PrivacyEvent, guessing_advantage
 from cloakwork.base.exact import drawn_sigma
@@ -16,9 +16,9 @@ from cloakwork.base.quantities import Frozen, Number
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import AnswerNoise, Cases, Entries, Gaussian, Kernel, Laplace
 from cloakwork.kernel.vectors import ONE
-from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem, option_fault
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
-from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
+from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
     least_threshold,
@@ -148,7 +148,7 @@ class VariantAmun(VariantRelease[AmunParams]):
             f"guessing advantage of {params.advantage:.3g}",
         )
 
-    def offer_part(
+    def meet_part(
         self,
         part: PartOfGoal,
         facts: Facts,
@@ -159,13 +159,7 @@ class VariantAmun(VariantRelease[AmunParams]):
         """
         from cloakwork.accounting.gaussians import epsilon_of_normal
 
-        refused = part_refusal(part.columns, part.delta)
-        if refused is not None:
-            return refused
-        try:
-            declared = AmunOptions.model_validate(options).variants
-        except ValidationError as error:
-            return Refusal("misconfigured", option_fault(error))
+        declared = AmunOptions.model_validate(options).variants
         cases = facts.unit.max_cases
         # Stated as epsilon for the reader: noise of m / mu is mu-Gaussian DP (Dong, Roth, Su 2022).
         epsilon = epsilon_of_normal(part.mu, part.delta)

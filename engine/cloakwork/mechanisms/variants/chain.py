@@ -308,7 +308,12 @@ def draw_sequences(
             weights = steps_of.weights(state[one], required[one], length)
             if factors is not None:
                 weights = weights * by_prefix[group[one]]
-            taken[rows] = _inverted(weights, kind, position[rows])
+            cumulative = np.cumsum(weights, axis=1)
+            cumulative /= cumulative[:, -1:]
+            # The first column whose cumulative share is above the case's position. Without the
+            # last one: rounding must not push a case beyond it.
+            passed = cumulative[kind, :-1] <= position[rows, None]
+            taken[rows] = passed.sum(axis=1)
         # Renumber the prefixes: each grows by the label taken, the END included.
         longer, group[open_cases] = np.unique(
             group[open_cases] * columns + taken, return_inverse=True
@@ -323,21 +328,6 @@ def draw_sequences(
         for case, label_code in zip(open_cases.tolist(), (taken + 1).tolist(), strict=True):
             sequences[case].append(label_code)
     return [tuple(sequence) for sequence in sequences if sequence]
-
-
-def _inverted(
-    weights: Floats,
-    kind: Ints,
-    position: Floats,
-) -> Ints:
-    """The column that each case goes to, by the row ``kind`` of ``weights``: the first one whose
-    cumulative share is above its position.
-    """
-    cumulative = np.cumsum(weights, axis=1)
-    cumulative /= cumulative[:, -1:]
-    # Without the last column: rounding must not push a case beyond it.
-    passed = cumulative[kind, :-1] <= position[:, None]
-    return np.asarray(passed.sum(axis=1), np.int64)
 
 
 def _positions(group: Ints, noise: Randomness) -> Floats:

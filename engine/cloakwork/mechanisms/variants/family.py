@@ -19,6 +19,8 @@ from cloakwork.mechanisms.base import (
     Gives,
     Mechanism,
     Offer,
+    Options,
+    PartOfGoal,
     Prediction,
     Proof,
     Refusal,
@@ -81,6 +83,35 @@ class VariantRelease(Mechanism[P], Generic[P]):
         A pydantic ``ValidationError`` raised here (options read by a model) becomes a refusal.
         """
 
+    def offer_part(
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Options,
+    ) -> Offer[P] | Refusal:
+        """Serve the control flow of a goal, where it serves parts; a threshold spends ``delta``."""
+        if not self.serves_parts:
+            return super().offer_part(part, facts, options)
+        if part.columns != (CONTROL_FLOW,):
+            return Refusal("never", "it releases the control flow and nothing else")
+        if part.delta <= 0:
+            return Refusal("needs", "the threshold needs a delta above 0", ("guarantees[].delta",))
+        try:
+            return self.meet_part(part, facts, options)
+        except ValidationError as error:
+            return Refusal("misconfigured", option_fault(error))
+
+    def meet_part(
+        self,
+        part: PartOfGoal,
+        facts: Facts,
+        options: Options,
+    ) -> Offer[P] | Refusal:
+        """As ``meet``, of a mechanism that serves parts: Gaussian noise, told by ``part.mu``, and
+        ``part.delta`` above 0 for thresholds.
+        """
+        raise NotImplementedError
+
     def predict(self, params: P, facts: Facts) -> Prediction | None:
         """By simulation, for the target that ``params`` were found for, and ``noise_factor`` by
         what they say.
@@ -118,17 +149,6 @@ class VariantRelease(Mechanism[P], Generic[P]):
     @abstractmethod
     def measure(self, params: P, kernel: Kernel) -> Measurement:
         """Ask, and make variants of the answers."""
-
-
-def part_refusal(columns: tuple[str, ...], delta: float) -> Refusal | None:
-    """Why a mechanism that releases variants by a threshold cannot serve ``columns`` of a goal;
-    None where it can.
-    """
-    if columns != (CONTROL_FLOW,):
-        return Refusal("never", "it releases the control flow and nothing else")
-    if delta <= 0:
-        return Refusal("needs", "the threshold needs a delta above 0", ("guarantees[].delta",))
-    return None
 
 
 class NoOptions(BaseModel):

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from cloakwork.base.arrays import Floats, Ints
 from cloakwork.base.costs import Cost, NonPrivate, PrivacyEvent
 from cloakwork.base.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import Cases, Gaussian, Kernel, vectors_of
-from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem, option_fault
+from cloakwork.mechanisms.base import Offer, Options, PartOfGoal, Refusal, Theorem
 from cloakwork.mechanisms.steps import Measurement
 from cloakwork.mechanisms.variants.chain import (
     MOST_CASES,
@@ -31,7 +31,7 @@ from cloakwork.mechanisms.variants.chain import (
     nearest_counts,
     refine_contexts,
 )
-from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
+from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov_params import (
     LONGEST,
     MOST_CELLS,
@@ -42,7 +42,6 @@ from cloakwork.mechanisms.variants.markov_params import (
     MarkovNoise,
     MarkovOptions,
     MarkovParams,
-    Selection,
     activities,
     all_sigmas,
     calibrate_markov,
@@ -151,7 +150,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         noise = calibrate_markov(target, facts.unit.max_cases, chosen.shares, declared)
         return _offered(target, noise, facts, chosen)
 
-    def offer_part(
+    def meet_part(
         self,
         part: PartOfGoal,
         facts: Facts,
@@ -162,13 +161,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         """
         from cloakwork.accounting.gaussians import epsilon_of_normal
 
-        refused = part_refusal(part.columns, part.delta)
-        if refused is not None:
-            return refused
-        try:
-            chosen = MarkovOptions.model_validate(options)
-        except ValidationError as error:
-            return Refusal("misconfigured", option_fault(error))
+        chosen = MarkovOptions.model_validate(options)
         declared = facts.alphabet is not None
         noise = markov_part(
             part.mu,
@@ -239,9 +232,13 @@ def measure_with(
     cases = np.rint(found.noisy / UNIT_NORM).astype(np.int64)
     alphabet = params.alphabet
     if alphabet is None:
-        selected = _select_activities(params.selection, kernel)
         # Labels of frequent variants are released anyway, so they need no selection.
-        alphabet = tuple(sorted(set(selected).union(*found.labels)))
+        labels = set[str]().union(*found.labels)
+        # Of the others those that enough cases hold, each case a vector of norm at most 1.
+        if params.selection is not None:
+            noise, least = Gaussian(params.selection.sigma), params.selection.tau
+            labels.update(*kernel.select(activities, noise, least, SPREAD).labels)
+        alphabet = tuple(sorted(labels))
     drawn: list[tuple[str, ...]] = []
     if alphabet:
         others = kernel.narrowed(alphabet, without=found.labels)
@@ -288,14 +285,6 @@ def _offered(
     )
     why = "keeps frequent variants, and draws the other cases from a noisy Markov model of them"
     return Offer(params, why)
-
-
-def _select_activities(selection: Selection | None, kernel: Kernel) -> list[str]:
-    """The activities that enough cases hold, each case a vector of norm at most 1."""
-    if selection is None:
-        return []
-    found = kernel.select(activities, Gaussian(selection.sigma), selection.tau, SPREAD)
-    return [label for (label,) in found.labels]
 
 
 def _generate_variants(
@@ -399,7 +388,12 @@ def _measure_transitions(
             break
         noisy = _noisy_table(others, latest, labels, sigma)
         # A longer context is expected to go on as its longest measured suffix does.
-        suffixes = [_masses_of_longest_suffix(measured, context[1:]) for context in latest]
+        suffixes = []
+        for context in latest:
+            suffix = context[1:]
+            while suffix not in measured:
+                suffix = suffix[1:]
+            suffixes.append(measured[suffix])
         refined = refine_contexts(noisy, np.array(suffixes), mass, penalty * sigma)
         measured |= zip(latest, refined, strict=True)
     return measured
@@ -435,10 +429,3 @@ def _frequent_contexts(
     found.sort(key=lambda item: (-item[0], item[1]))
     largest = found[:MOST_CONTEXTS]
     return [context for _, context in largest], np.array([mass for mass, _ in largest])
-
-
-def _masses_of_longest_suffix(rows: Mapping[Context, Floats], context: Context) -> Floats:
-    """The masses of the longest end of ``context`` that was measured."""
-    while context not in rows:
-        context = context[1:]
-    return rows[context]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.base.costs import (
     Composed,
@@ -24,14 +24,11 @@ from cloakwork.mechanisms.base import (
     Offer,
     Options,
     PartOfGoal,
-    Prediction,
     Refusal,
     Theorem,
-    option_fault,
 )
 from cloakwork.mechanisms.steps import Measurement
-from cloakwork.mechanisms.variants.accuracy import predict_similarity
-from cloakwork.mechanisms.variants.family import VariantRelease, part_refusal
+from cloakwork.mechanisms.variants.family import VariantRelease
 
 Kind = Literal["laplace", "gaussian", "truncated-geometric"]
 """Discrete Laplace noise; discrete Gaussian noise; Laplace noise that is drawn again where it
@@ -63,6 +60,15 @@ class ThresholdParams(Frozen):
     noise: Kind = "laplace"
     scale: Annotated[Number, Field(gt=0)]
     tau: Annotated[int, Field(ge=1)]
+
+    @property
+    def noise_factor(self) -> float:
+        """Predictions were simulated with Laplace noise: Gaussian noise counts as that which has
+        its threshold.
+        """
+        if self.noise != "gaussian" or self.epsilon / self.max_cases < -math.log1p(-self.delta):
+            return 1.0
+        return self.tau / calibrate_threshold(self.epsilon, self.delta, self.max_cases).tau
 
 
 COUNT_NOISE: Final = (
@@ -124,20 +130,14 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         params = least_threshold(goal.epsilon, goal.delta, facts.unit.max_cases, kind)
         return Offer(params, _why(params))
 
-    def offer_part(
+    def meet_part(
         self,
         part: PartOfGoal,
         facts: Facts,
         options: Options,
     ) -> Offer[ThresholdParams] | Refusal:
         """Gaussian noise of m / ``mu`` cases, and the least threshold that spends ``delta``."""
-        refused = part_refusal(part.columns, part.delta)
-        if refused is not None:
-            return refused
-        try:
-            kind = ThresholdOptions.model_validate(options).noise
-        except ValidationError as error:
-            return Refusal("misconfigured", option_fault(error))
+        kind = ThresholdOptions.model_validate(options).noise
         # Parts of a goal are composed as Gaussian noise, so another kind cannot serve one.
         if kind not in (None, "gaussian"):
             return Refusal(
@@ -145,20 +145,6 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
             )
         params = threshold_part(part.mu, part.delta, facts.unit.max_cases)
         return Offer(params, _why(params))
-
-    def predict(self, params: ThresholdParams, facts: Facts) -> Prediction | None:
-        """By simulation; Gaussian noise as the Laplace noise that has its threshold."""
-        # The table was simulated with Laplace noise: the signal shrinks by the ratio of thresholds.
-        noise_factor = 1.0
-        if params.noise == "gaussian":
-            noise_factor = params.tau / _laplace_threshold(params)
-        return predict_similarity(
-            self.name,
-            params.epsilon,
-            params.delta,
-            facts,
-            noise_factor=noise_factor,
-        )
 
     def event(self, params: ThresholdParams, facts: Facts) -> PrivacyEvent:
         """The noise on the counts, and the chance that a variant of one unit alone passes the
@@ -248,13 +234,6 @@ def threshold_part(
         scale=scale,
         tau=gaussian_threshold(scale, delta, max_cases),
     )
-
-
-def _laplace_threshold(params: ThresholdParams) -> int:
-    """The threshold of Laplace noise for the same target; that of ``params`` if none."""
-    if params.epsilon / params.max_cases < -math.log1p(-params.delta):
-        return params.tau
-    return calibrate_threshold(params.epsilon, params.delta, params.max_cases).tau
 
 
 def least_threshold(

@@ -1,22 +1,87 @@
-"""ManyDraws of many values at once, totals, and hours."""
+"""Times drawn from noisy tables: distributions, many draws at once, totals, and hours."""
 
 from datetime import timedelta
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cloakwork.base.facts import UNIX_EPOCH
 from cloakwork.kernel import Randomness
 from cloakwork.kernel.perturb import Grid
 from cloakwork.mechanisms.timestamps import drawing as sampled_times
-from cloakwork.mechanisms.timestamps.bins import Clock
+from cloakwork.mechanisms.timestamps.bins import Clock, LogBins
 from cloakwork.mechanisms.timestamps.drawing import (
     ManyDraws,
     at_usual_hours,
+    distributions,
     in_order,
     meet_totals,
     start_steps,
 )
+from cloakwork.mechanisms.timestamps.regression import ALIKE, durations_by_rank
 from cloakwork.noise import reproducible
+
+FLAT = np.full((1, 4), 0.25)
+
+
+def test_without_noise_the_histogram_comes_out():
+    cells = np.array([[10.0, 0, 20, 30, 5, 0, 35]])
+    found = distributions(cells, 1e-6, cells.sum(axis=1))
+    assert found == pytest.approx(cells / 100, abs=1e-6)
+    flat = np.full((1, 7), 1 / 7)
+    found = distributions(cells, 1e-6, cells.sum(axis=1), flat)
+    assert found == pytest.approx(cells / 100, abs=1e-6)
+
+
+def test_in_noise_alone_what_is_expected_comes_out():
+    expected = np.array([[0.1, 0.2, 0.3, 0.4]])
+    found = distributions(np.zeros((1, 4)), 1e6, np.ones(1), expected)
+    assert found == pytest.approx(expected, abs=1e-3)
+    assert distributions(np.zeros((1, 4)), 1e6, np.ones(1)) == pytest.approx(FLAT, abs=1e-3)
+
+
+def test_where_nothing_is_expected_nothing_is_found():
+    expected = np.array([[0.5, 0.5, 0.0, 0.0]])
+    found = distributions(np.array([[5.0, 5, 900, 900]]), 1.0, np.array([1810.0]), expected)
+    assert found[0, 2:].sum() == 0
+
+
+def test_a_tail_of_noise_is_empty():
+    """Of 1,000 cases in two bins, noise of 5 in the other 30 leaves next to nothing in the tail."""
+    rng = np.random.default_rng(2)
+    tails = []
+    for _ in range(200):
+        noisy = rng.normal(0, 5, (1, 32))
+        noisy[0, :2] += 500
+        tails.append(distributions(noisy, 5.0, np.array([1000.0]))[0, 16:].sum())
+    assert np.mean(tails) < 0.005
+
+
+def test_rows_are_by_themselves():
+    cells = np.array([[10.0, 0, 20, 30], [1, 2, 3, 4]])
+    both = distributions(cells, 2.0, np.array([60.0, 10]), np.repeat(FLAT, 2, axis=0))
+    for row in range(2):
+        one = distributions(cells[row : row + 1], 2.0, cells[row : row + 1].sum(axis=1), FLAT)
+        assert both[row] == pytest.approx(one[0])
+
+
+@given(
+    st.integers(1, 40).flatmap(
+        lambda bins: st.lists(
+            st.lists(st.floats(-1e9, 1e9), min_size=bins, max_size=bins), min_size=0, max_size=4
+        ).map(lambda rows: np.array(rows).reshape(-1, bins))
+    ),
+    st.floats(1e-3, 1e9),
+    st.floats(0, 1e6),
+)
+def test_whatever_the_answers_are_distributions_come_out(noisy, sigma, mass):
+    found = distributions(noisy, sigma, np.full(len(noisy), mass))
+    assert found.shape == noisy.shape
+    assert (found >= 0).all()
+    assert found.sum(axis=1) == pytest.approx(np.ones(len(noisy)))
+
 
 SECONDS = Clock.of(Grid(UNIX_EPOCH, timedelta(seconds=1)))
 HOUR, DAY, WEEK = 3_600, 86_400, 7 * 86_400
@@ -123,3 +188,37 @@ def test_times_do_not_descend_in_a_case():
         2 * 10**17,
     ]
     assert in_order(steps[:0], np.array([0])).tolist() == []
+
+
+RANKED = LogBins.up_to(1_000_000, 16)
+
+
+def drawn_by_rank(shape, place, seed=1):
+    durations = durations_by_rank(shape, place, RANKED, ManyDraws(Randomness(reproducible(seed))))
+    return durations, RANKED.place(durations)
+
+
+def test_what_is_drawn_follows_the_distributions():
+    """Closely: quantiles lie evenly in each group of cases."""
+    shape = np.tile(np.linspace(1, 3, 16) / np.linspace(1, 3, 16).sum(), (1600, 1))
+    _, bins = drawn_by_rank(shape, np.zeros(1600, np.int64))
+    counts = np.bincount(bins, minlength=16)
+    assert np.abs(counts - 1600 * shape[0]).max() <= ALIKE
+
+
+def test_longer_sums_of_gaps_get_longer_durations():
+    """Among cases that are expected to take alike."""
+    shape = np.full((800, 16), 1 / 16)
+    place = np.repeat([3, 12], 400)
+    durations, _ = drawn_by_rank(shape, place)
+    order = np.argsort(np.argsort(durations))
+    assert order[place == 12].mean() > order[place == 3].mean() + 200
+
+
+def test_a_distribution_without_choice_is_kept_whatever_the_gaps():
+    """Of one bin alone, and for a single case."""
+    for size in (1, 3, 50):
+        shape = np.zeros((size, 16))
+        shape[:, 5] = 1
+        _, bins = drawn_by_rank(shape, np.arange(size) % 16)
+        assert set(bins.tolist()) == {5}

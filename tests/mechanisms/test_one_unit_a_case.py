@@ -324,7 +324,7 @@ def releases(draw: st.DrawFn) -> tuple[pl.DataFrame, dict[str, object]]:
         "guarantees": [
             {"kind": "k-anonymity", "k": 2, "over": ["control-flow", "case:age", "ward"]}
         ],
-        "mechanisms": {"parameters": {"kanon/auto": {"seconds": 0.2}}},
+        "mechanisms": {"parameters": {"kanon/auto": {"seconds": 0.02}}},
         "output": {"format": draw(st.sampled_from(["xes", "csv", "parquet"])), "report": []},
     }
     return pl.DataFrame(table, infer_schema_length=None), spec
