@@ -22,7 +22,7 @@ from cloakwork.mechanisms.attributes.domains import (
     MeasuredAttribute,
     read_numbers,
 )
-from cloakwork.mechanisms.steps import Listed, Numbers
+from cloakwork.mechanisms.steps import Numbers
 from cloakwork.noise import reproducible
 from cloakwork.testing.contract_logs import log_of
 
@@ -292,17 +292,6 @@ def test_numbers_outside_of_the_range_are_held_there():
     held = codes_of([-5.0, 0.0, 100.0, 1e9, None], range=(0.0, 100.0))
     assert held == [0, 0, held[3], held[3], -1]
     assert codes_of(["x", "nan", "inf", "3"], range=(0.0, 100.0))[:3] == [-1, -1, -1]
-
-
-def test_released_values_are_of_the_declared_kind():
-    codes = np.array([0, -1, 1])
-    chance = np.array([0, 5, 9])
-    listed = MeasuredAttribute(name="x", domain=(True, False)).released(codes, chance)
-    assert isinstance(listed, Listed)
-    assert listed.domain == (True, False)
-    numbers = MeasuredAttribute(name="x", range=(0.0, 9.0)).released(codes, chance)
-    assert isinstance(numbers, Numbers)
-    assert np.isnan(numbers.values).tolist() == [False, True, False]
 
 
 def test_what_tells_values_apart():

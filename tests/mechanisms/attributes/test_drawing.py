@@ -65,14 +65,6 @@ def test_what_is_rounded_is_right_on_average():
     assert np.mean(ones) == pytest.approx(0.25, abs=0.083)
 
 
-def test_order_is_random():
-    found = ValueShares(np.ones(1), np.array([[0.5, 0.5]]))
-    firsts = {
-        tuple(draw_values(found, np.zeros(8, np.int64), randomness(s)).codes) for s in range(9)
-    }
-    assert len(firsts) > 4
-
-
 def cases_of(lengths):
     return Cases.of([("a",) * length for length in lengths], ("a",))
 
@@ -108,13 +100,6 @@ def test_repeats_keep_the_values_of_each_group(rate):
     assert copied.any() == (rate > 0)
     assert (after.codes[copied] == after.codes[after.origin[copied]]).all()
     assert (cases.case_of[copied] == cases.case_of[after.origin[copied]]).all()
-
-
-def test_nothing_to_draw():
-    none = ValueShares(np.zeros(0), np.zeros((0, 3)))
-    drawn = draw_values(none, np.zeros(0, np.int64), randomness())
-    assert len(with_copies(drawn, cases_of([])).codes) == 0
-    assert len(with_repeats(drawn, cases_of([0, 0]), drawn.codes, 0.5, randomness()).codes) == 0
 
 
 LETTERS = tuple("abcdefgh")
@@ -270,11 +255,6 @@ def test_what_belongs_together_is_released_together(share):
     else:
         assert same < 0.4
         assert abs(rising) < 0.2
-
-
-def test_one_attribute_needs_no_structure():
-    params = MECHANISM.offer_part(PartOfGoal(("x",), 1.0, 0.0), FACTS, {}).params
-    assert params.structure_sigma is None
 
 
 def test_a_case_has_one_cell_in_each_table():

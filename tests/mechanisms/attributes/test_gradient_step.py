@@ -85,25 +85,27 @@ def test_a_gradient_is_what_a_case_has_less_what_is_expected_of_it() -> None:
     assert same.sum(axis=0).tolist() == same.sum(axis=1).tolist() == [1, 1, 1]
 
 
-def counted(values: Floats, mass: Floats) -> Counted:
+def counted(values: Floats, mass: Floats, sigma: float = 1e6) -> Counted:
     """Counts that are as good as unknown, of groups whose cases are known."""
-    totals = values.sum(axis=1)
-    return Counted(values, 1e6, totals, 1e6, mass, 1.0)
+    return Counted(values, sigma, values.sum(axis=1), sigma, mass, 1.0)
+
+
+def taken(step: GradientStep, known: list[Counted]) -> list[Counted]:
+    kernel = Kernel(
+        measured(ROWS), Books.of(Gaussian(FINE).events(SPREAD, 1, None)[0]), reproducible(1), 1
+    )
+    return step.taken(kernel, known, FINE)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
 def test_a_step_without_noise_finds_the_counts_wherever_it_starts(share: float) -> None:
     """And the totals: as shares, values need no second step."""
-    step = GradientStep(
-        LAYOUT, expected([[share, 0.1], [0.2, share]], [share, 0.0, 0.05]), 8.0, 1.0
-    )
+    begin = expected([[share, 0.1], [0.2, share]], [share, 0.0, 0.05])
     known = [
         counted(np.full((2, 2), 7.0), np.array([2.0, 2.0])),
         counted(np.full((1, 3), 7.0), np.array([3.0])),
     ]
-    event = Gaussian(FINE).events(SPREAD, 1, None)[0]
-    kernel = Kernel(measured(ROWS), Books.of(event), reproducible(1), 1)
-    roles, ages = step.taken(kernel, known, FINE)
+    roles, ages = taken(GradientStep(LAYOUT, begin, 8.0, 1.0), known)
     np.testing.assert_allclose(roles.values, [[1.5, 0.5], [0, 1]], atol=0.1)
     np.testing.assert_allclose(ages.values, [[1, 0, 1]], atol=0.1)
     np.testing.assert_allclose(roles.totals, [2, 1], atol=0.2)
@@ -112,13 +114,11 @@ def test_a_step_without_noise_finds_the_counts_wherever_it_starts(share: float) 
 
 def test_answers_are_weighted_by_how_precise_they_are() -> None:
     """A table of the step's own noise counts for half."""
-    step = GradientStep(LAYOUT, expected([[0.0, 0.0], [0.0, 0.0]], [0.0, 0.0, 0.0]), 8.0, 1.0)
+    begin = expected([[0.0, 0.0], [0.0, 0.0]], [0.0, 0.0, 0.0])
     own = FINE / UNIT_NORM * 8 / LAYOUT.weight(1)
-    ages = Counted(np.full((1, 3), 5.0), own, np.array([15.0]), own, np.array([3.0]), 1.0)
+    ages = counted(np.full((1, 3), 5.0), np.array([3.0]), own)
     roles = counted(np.zeros((2, 2)), np.array([2.0, 2.0]))
-    event = Gaussian(FINE).events(SPREAD, 1, None)[0]
-    kernel = Kernel(measured(ROWS), Books.of(event), reproducible(1), 1)
-    found = step.taken(kernel, [roles, ages], FINE)[1]
+    found = taken(GradientStep(LAYOUT, begin, 8.0, 1.0), [roles, ages])[1]
     np.testing.assert_allclose(found.values, [[3, 2.5, 3]], atol=0.1)
     assert found.sigma == pytest.approx(own / np.sqrt(2))
 
@@ -165,26 +165,20 @@ def test_where_noise_is_much_half_of_the_gradients_are_clipped() -> None:
     assert step.scale == pytest.approx(1 / left, rel=0.02)
 
 
-def test_where_noise_is_little_no_gradient_is_clipped() -> None:
-    """That distorts less."""
-    shares = [
-        ValueShares(np.ones(2), np.full((2, 2), 0.5)),
-        ValueShares(np.ones(1), np.array([[1.0, 0, 0]])),
-    ]
-    step = GradientStep.starting_at(shares, tables_of_masses([100, 60, 100], FINE), RELEASED, FINE)
-    assert step.norm == pytest.approx(AROUND[-1] * LAYOUT.weight(0))
+@pytest.mark.parametrize(
+    ("present", "masses", "sigma", "norm"),
+    [(1.0, [100, 60, 100], FINE, AROUND[-1] * LAYOUT.weight(0)), (0.0, [0, 0, 0], 1e9, LEAST_NORM)],
+)
+def test_little_noise_clips_no_gradient_and_much_lets_all_cases_count_for_one(
+    present: float, masses: list[int], sigma: float, norm: float
+) -> None:
+    """A clip is no smaller than LEAST_NORM, though nothing is expected to differ."""
+    roles = ValueShares(np.full(2, present), np.full((2, 2), 0.5))
+    ages = ValueShares(np.ones(1), np.array([[1.0, 0, 0]]))
+    tables = tables_of_masses(masses, sigma)
+    step = GradientStep.starting_at([roles, ages], tables, RELEASED, sigma)
+    assert step.norm == pytest.approx(norm)
     assert step.scale == pytest.approx(1.0, rel=0.02)
-
-
-def test_where_noise_hides_all_cases_count_for_one() -> None:
-    """And a clip is no smaller than LEAST_NORM, though nothing is expected to differ."""
-    shares = [
-        ValueShares(np.zeros(2), np.full((2, 2), 0.5)),
-        ValueShares(np.ones(1), np.array([[1.0, 0, 0]])),
-    ]
-    hidden = tables_of_masses([0, 0, 0], 1e9)
-    step = GradientStep.starting_at(shares, hidden, RELEASED, 1e9)
-    assert (step.norm, step.scale) == (LEAST_NORM, 1.0)
 
 
 def test_small_shares_are_not_taken_off() -> None:

@@ -111,12 +111,6 @@ def test_most_counts_that_are_none_are_found_to_be_none():
     assert found[:10].mean() == pytest.approx(200, rel=0.1)
 
 
-def test_counts_that_are_alike_are_found_to_be_alike():
-    noisy = 30 + RANDOM.normal(0, 10, 300)
-    found = expected_counts(noisy, 10.0)
-    assert np.abs(found - 30).mean() < 4
-
-
 def test_what_is_like_the_guess_is_drawn_to_it_and_what_is_not_is_kept():
     guess = np.full((4, 50), 20.0)
     truth = guess.copy()

@@ -16,9 +16,7 @@ from cloakwork.mechanisms.timestamps.drawing import (
     ManyDraws,
     at_usual_hours,
     distributions,
-    in_order,
     meet_totals,
-    start_steps,
 )
 from cloakwork.mechanisms.timestamps.regression import ALIKE, durations_by_rank
 from cloakwork.noise import reproducible
@@ -57,14 +55,6 @@ def test_a_tail_of_noise_is_empty():
         noisy[0, :2] += 500
         tails.append(distributions(noisy, 5.0, np.array([1000.0]))[0, 16:].sum())
     assert np.mean(tails) < 0.005
-
-
-def test_rows_are_by_themselves():
-    cells = np.array([[10.0, 0, 20, 30], [1, 2, 3, 4]])
-    both = distributions(cells, 2.0, np.array([60.0, 10]), np.repeat(FLAT, 2, axis=0))
-    for row in range(2):
-        one = distributions(cells[row : row + 1], 2.0, cells[row : row + 1].sum(axis=1), FLAT)
-        assert both[row] == pytest.approx(one[0])
 
 
 @given(
@@ -134,23 +124,6 @@ def distance(one, other, pair):
     )
 
 
-def test_cases_whose_gaps_are_all_zero_stay():
-    gaps = np.zeros(4, np.int64)
-    case = np.array([0, 0, 1, 1])
-    met = meet_totals(gaps, case * 0, case, np.array([5, 9]), np.zeros(2, np.int64), draws())
-    assert met.tolist() == [0, 0, 0, 0]
-
-
-def test_starts_lie_in_days_and_hours_of_weight():
-    days, hours = np.zeros(30), np.zeros(24)
-    days[[2, 9]], hours[13] = (0.25, 0.75), 1.0
-    steps = start_steps(days, 100, hours, SECONDS, 1000, draws())
-    day, second = np.divmod(steps, DAY)
-    assert set(day.tolist()) == {102, 109}
-    assert (second // HOUR == 13).all()
-    assert abs((day == 109).mean() - 0.75) < 0.01
-
-
 def test_events_move_to_usual_hours_within_their_week_and_keep_their_order():
     rng = np.random.default_rng(6)
     steps = np.sort(MONDAY + rng.integers(0, 50 * WEEK, 5000))
@@ -163,31 +136,6 @@ def test_events_move_to_usual_hours_within_their_week_and_keep_their_order():
     assert np.abs(moved - steps).max() < WEEK
     found = np.bincount(SECONDS.slot(moved), minlength=168) / 5000
     assert np.abs(found - weights / 40).sum() < 0.05
-
-
-def test_other_events_keep_their_distance():
-    steps = np.array([MONDAY + 3 * HOUR, MONDAY + 3 * HOUR + 60, MONDAY + 30 * HOUR])
-    weights = np.zeros(168)
-    weights[9:17] = 1
-    moved = at_usual_hours(steps, np.array([True, False, True]), weights, SECONDS, draws())
-    assert moved[1] - moved[0] == 60
-    assert (SECONDS.slot(moved[[0, 2]]) >= 9).all()
-
-
-def test_times_do_not_descend_in_a_case():
-    steps = np.array([5, 3, 9, 1, 0, 2])
-    offsets = np.array([0, 3, 3, 6])
-    assert in_order(steps, offsets).tolist() == [5, 5, 9, 1, 1, 2]
-    huge = steps * 10**17
-    assert in_order(huge, offsets).tolist() == [
-        5 * 10**17,
-        5 * 10**17,
-        9 * 10**17,
-        10**17,
-        10**17,
-        2 * 10**17,
-    ]
-    assert in_order(steps[:0], np.array([0])).tolist() == []
 
 
 RANKED = LogBins.up_to(1_000_000, 16)

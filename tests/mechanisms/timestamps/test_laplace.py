@@ -83,9 +83,7 @@ def test_noise_on_gaps_charges_two_values_that_move_by_the_shift() -> None:
 
 
 def test_noise_on_times_charges_one_value_that_moves() -> None:
-    """The default: half the noise for the same epsilon; every event's error is its own, the last's
-    no larger than the first's.
-    """
+    """The default: half the noise for the same epsilon."""
     params = params_for(METRIC)
     assert params == params_for(METRIC, noised="times")
     event = LAPLACE.step(params, DECLARED).event
@@ -93,16 +91,9 @@ def test_noise_on_times_charges_one_value_that_moves() -> None:
     assert event.sensitivity == 60
     assert event.sensitivity / event.scale <= 1
     assert event.scale == pytest.approx(60)
-    log = log_of(["abcd"] * 5_000, [at(0, 100_000, 200_000, 300_000)] * 5_000)
-    noisy = run_step(LAPLACE, params, log, reproducible(1))
-    error = (
-        (noisy.events[TIMESTAMP] - log.events[TIMESTAMP])
-        .dt.total_minutes()
-        .to_numpy()
-        .reshape(-1, 4)
-    )
-    assert np.abs(error).mean(axis=0) == pytest.approx([60] * 4, abs=6 * 60 / 5_000**0.5)
-    assert np.corrcoef(error.T) == pytest.approx(np.eye(4), abs=0.1)
+    # 90 seconds may move a time by two minutes.
+    longer = params_for(METRIC.model_copy(update={"shift": timedelta(seconds=90)}))
+    assert longer.start_steps == 2
 
 
 def test_a_plan_changed_by_hand_is_not_valid() -> None:
@@ -121,12 +112,6 @@ def test_a_plan_changed_by_hand_is_not_valid() -> None:
     ):
         with pytest.raises(ValidationError):
             LaplaceParams.model_validate(broken)
-
-
-def test_a_shift_is_rounded_up_to_grid_steps() -> None:
-    """90 seconds may move a time by two minutes."""
-    params = params_for(METRIC.model_copy(update={"shift": timedelta(seconds=90)}))
-    assert params.start_steps == 2
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 1.0, 7.3])
@@ -179,56 +164,44 @@ def test_cases_of_one_event_have_no_gaps() -> None:
     assert released(log_of(["ab"]), BOUNDED, facts=facts).events[TIMESTAMP].null_count() == 0
 
 
+def metric(**changes: object) -> Guarantee:
+    return METRIC.model_copy(update=changes)
+
+
+OPEN = DECLARED.model_copy(update={"longest_gap": None})
+ALL = "assume.window, assume.longest_gap, assume.longest_case"
+FLOW = DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=(CONTROL_FLOW,))
+UNBOUNDED = BOUNDED.model_copy(update={"neighbours": "unbounded"})
+
+
 @pytest.mark.parametrize(
     ("goal", "facts", "options", "kind", "reason"),
     [
         (KAnonymity(kind="k-anonymity", k=3), DECLARED, {}, "never", "nothing else"),
-        (METRIC.model_copy(update={"over": ("Age",)}), DECLARED, {}, "never", "timestamps only"),
-        (
-            METRIC.model_copy(update={"shift": timedelta(0)}),
-            DECLARED,
-            {},
-            "misconfigured",
-            "longer than 0",
-        ),
+        (metric(over=("Age",)), DECLARED, {}, "never", "timestamps only"),
+        (metric(shift=timedelta(0)), DECLARED, {}, "misconfigured", "longer than 0"),
         (METRIC, DECLARED, {"noised": "nothing"}, "misconfigured", "gaps or times"),
         (BOUNDED, DECLARED, {"noised": "times"}, "misconfigured", "unknown option noised"),
-        (METRIC.model_copy(update={"epsilon": 1e-15}), DECLARED, {}, "misconfigured", "2**53"),
-        (
-            BOUNDED.model_copy(update={"neighbours": "unbounded"}),
-            DECLARED,
-            {},
-            "not_yet",
-            "timestamps/histogram",
-        ),
-        (BOUNDED, Facts(), {}, "needs", "assume.window, assume.longest_gap, assume.longest_case"),
+        (metric(epsilon=1e-15), DECLARED, {}, "misconfigured", "2**53"),
+        (UNBOUNDED, DECLARED, {}, "not_yet", "timestamps/histogram"),
+        (BOUNDED, Facts(), {}, "needs", ALL),
+        (BOUNDED, OPEN, {}, "needs", "declare assume.longest_gap"),
         (BOUNDED, DECLARED, {"start_share": 1.0}, "misconfigured", "above 0 and below 1"),
         (BOUNDED, DECLARED, {"start_share": True}, "misconfigured", "above 0 and below 1"),
         (BOUNDED, DECLARED, {"share": 0.5}, "misconfigured", "unknown option share"),
-        (
-            DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=(CONTROL_FLOW,)),
-            DECLARED,
-            {},
-            "never",
-            "only",
-        ),
+        (FLOW, DECLARED, {}, "never", "only"),
     ],
 )
 def test_refusals_say_why(
     goal: Guarantee, facts: Facts, options: dict[str, JsonValue], kind: str, reason: str
 ) -> None:
-    """In plain words, and naming what to declare."""
+    """In plain words, and naming what to declare, as it is written in the policy."""
     answer = LAPLACE.offer(goal, facts, options)
     assert isinstance(answer, Refusal)
     assert kind == answer.kind
     assert reason in answer.reason
-
-
-def test_needs_names_only_what_is_missing() -> None:
-    """As it is written in the policy."""
-    answer = LAPLACE.offer(BOUNDED, DECLARED.model_copy(update={"longest_gap": None}), {})
-    assert isinstance(answer, Refusal)
-    assert answer.needs == ("assume.longest_gap",)
+    if kind == "needs":
+        assert ", ".join(answer.needs) in reason
 
 
 def test_without_noise_times_are_those_of_the_grid() -> None:
@@ -315,15 +288,6 @@ def test_no_case_keeps_the_pattern_of_its_gaps() -> None:
     assert not (same.sum(axis=1) >= 3).any()
 
 
-def test_noise_has_the_scale_that_is_charged() -> None:
-    """Mean absolute noise of starts is the scale (20,000 cases, 6 standard deviations)."""
-    log = log_of(["a"] * 20_000, [at(60 * 24 * 365)] * 20_000)
-    noisy = released(log, METRIC, reproducible(1).stream())
-    moved = (noisy.events[TIMESTAMP] - log.events[TIMESTAMP]).dt.total_minutes().to_numpy()
-    assert np.abs(moved).mean() == pytest.approx(60, abs=6 * 60 / 20_000**0.5)
-    assert moved.mean() == pytest.approx(0, abs=6 * 85 / 20_000**0.5)
-
-
 def test_noise_beyond_the_calendar_saturates() -> None:
     """Enormous noise on a fine grid, and raw times at the edges of the calendar."""
     edges = [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)]
@@ -370,12 +334,6 @@ def test_a_late_fall_pools_the_whole_case() -> None:
     """The worst case for pooling one neighbour at a time."""
     values = np.concatenate([np.arange(2000.0), [-1e9]])
     assert len(set(isotonic_projection(values, np.array([0, 2001])).tolist())) == 1
-
-
-def test_values_in_order_stay() -> None:
-    """Projection is a projection."""
-    values = np.array([1.0, 1.0, 2.0, 0.0, 5.0])
-    assert isotonic_projection(values, np.array([0, 3, 3, 5])).tolist() == values.tolist()
 
 
 @given(CASES)
@@ -479,9 +437,12 @@ def test_errors_do_not_add_up_along_a_case():
     average, as is every one.
     """
     before, after = before_and_after(regular(2_000, 24 * 60), METRIC)
-    error = np.abs(after - before).mean(axis=0)
-    assert error.max() < 1.2 * 60
-    assert error[-1] < 1.2 * error[0]
+    error = after - before
+    size = np.abs(error).mean(axis=0)
+    # Of 2,000 cases the mean is known to 1.4: this is six times that.
+    assert size == pytest.approx([60] * 12, abs=6 * 60 / 2_000**0.5)
+    assert error.mean() == pytest.approx(0, abs=6 * 85 / 24_000**0.5)
+    assert np.corrcoef(error.T) == pytest.approx(np.eye(12), abs=0.15)
 
 
 def test_what_the_projection_ties_is_drawn_apart():

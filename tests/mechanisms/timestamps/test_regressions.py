@@ -39,7 +39,6 @@ from cloakwork.mechanisms.timestamps.regressions import (
     most_frequent_first,
     offered_regression,
     padded,
-    steepest_step,
 )
 from cloakwork.mechanisms.timestamps.tables import offered_params
 from cloakwork.noise import reproducible
@@ -116,11 +115,6 @@ def test_steps_reach_what_cases_are_like():
     weights = fitted(gradient, steps, kernel, 200, moments, bends)
     found = distributions_of(base, np.eye(2)[:1], weights, curves)[0]
     assert found[[0, 3]] == pytest.approx(0.5, abs=0.1)
-
-
-def test_more_cases_are_learned_from_faster():
-    """In proportion: noise then moves a mean by less."""
-    assert steepest_step(steps_of(0.2), 200) == pytest.approx(2 * steepest_step(steps_of(0.2), 100))
 
 
 @pytest.mark.parametrize("max_cases", [1, 20])
