@@ -87,7 +87,8 @@ class ProfileParams(Frozen):
 
     def event(self) -> PrivacyEvent:
         """The noise actually drawn."""
-        m, per_case = self.unit.max_cases, self.activities_per_case
+        m = self.unit.max_cases
+        per_case = self.activities_per_case
         events: list[PrivacyEvent] = [
             DiscreteLaplace(scale=self.count_scale, sensitivity=m),
             DiscreteLaplace(scale=self.length_scale, sensitivity=m),
@@ -185,9 +186,12 @@ def params_within(
 
     # One factor for all groups, so that each gets the part of epsilon that its weight says.
     scales = scales_of_groups(smallest_scale(drawn_noise, Cost(epsilon=allowed.epsilon)))
-    delta, selection_scale, tau = 0.0, None, None
+    delta = 0.0
+    selection_scale = None
+    tau = None
     if selects_alphabet:
-        delta, selection_scale = allowed.delta, scales[3]
+        delta = allowed.delta
+        selection_scale = scales[3]
         # Rounded down, so that all activities together spend no more than delta.
         delta_of_activity = rounded_down(exactly(delta) / activities_per_case)
         tau = partition_threshold(selection_scale, delta_of_activity, m)

@@ -137,7 +137,8 @@ class Contributions:
 
     def norms(self, cases: int) -> Floats:
         """The Euclidean norm of each case's vector."""
-        case, code = np.concatenate(self.case), np.concatenate(self.code)
+        case = np.concatenate(self.case)
+        code = np.concatenate(self.code)
         width = int(code.max(initial=0)) + 1
         # Entries of the same case and key are one cell: they add up before they are squared.
         cell, place = np.unique(case * width + code, return_inverse=True)
@@ -185,7 +186,8 @@ def _contributions(cases: Cases, layout: TableLayout) -> Contributions:
     found = Contributions()
     label, share = spread_over_events(cases, layout.labels)
     known = np.flatnonzero(label >= 0)
-    every, zeros = np.arange(len(cases)), np.zeros(len(cases), np.int64)
+    every = np.arange(len(cases))
+    zeros = np.zeros(len(cases), np.int64)
     # Cases with each activity, and all cases.
     found.add(cases.case_of[known], layout.masses + label[known], SIDE_WEIGHT * share[known])
     in_all = zeros + layout.masses + len(layout.labels)
@@ -257,7 +259,8 @@ def _add_followed(
     rows = np.flatnonzero(codes >= 0)
     # Two events with a value, one after the other in the same case.
     later = np.flatnonzero(np.diff(case[rows]) == 0)
-    before, after = rows[later], rows[later + 1]
+    before = rows[later]
+    after = rows[later + 1]
     weight = SIDE_WEIGHT * _shares(case[after])
     found.add(case[after], np.full(len(after), 2 * place), weight)
     # Of few values each pair is counted; else only whether the value stays.

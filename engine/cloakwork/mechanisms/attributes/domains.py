@@ -81,7 +81,8 @@ class Bins:
         or 2, for some 10, 40 or 300 of them.
         """
         # The grain is about a thousandth of the range, and 1 at most.
-        grain, digits = (high - low) / 1000, 0
+        grain = (high - low) / 1000
+        digits = 0
         if grain > 0:
             digits = min(max(0, -math.floor(math.log10(grain))), _FINEST)
         by_ratio = low >= 0 and high >= _BY_RATIO * low and high > 0
@@ -173,7 +174,8 @@ class Bins:
         """A number of each of ``bins``, on the grain; ``chance``: int64, uniform in [0, UNIT)."""
         inside = bins - self.zero
         place = np.maximum(inside, 0)
-        low, high = self.edges[place], self.edges[place + 1]
+        low = self.edges[place]
+        high = self.edges[place + 1]
         share = chance / UNIT
         spread = low + (high - low) * share
         # A draw by ratios is uniform in the logarithm; the bin from 0 on is drawn evenly.

@@ -96,7 +96,8 @@ def with_copies(drawn: Drawn, cases: Cases) -> Drawn:
     has_value = np.flatnonzero(drawn.codes >= 0)
     case = cases.case_of[has_value]
     first = has_value[np.searchsorted(case, case)]
-    codes, origin = drawn.codes.copy(), drawn.origin.copy()
+    codes = drawn.codes.copy()
+    origin = drawn.origin.copy()
     codes[has_value] = drawn.codes[first]
     origin[has_value] = first
     return Drawn(codes, origin)
@@ -112,7 +113,8 @@ def with_repeats(
     """The same values of each group, exchanged between events at the same place of their cases so
     that about a share ``rate`` of them is the value before, as far as there are such.
     """
-    codes, origin = drawn.codes.copy(), drawn.origin.copy()
+    codes = drawn.codes.copy()
+    origin = drawn.origin.copy()
     asking = randomness.coins(rate, len(codes))
     # Cases come in random order.
     rank = randomness.permutation(len(cases))[cases.case_of]
@@ -135,7 +137,8 @@ def _later_values(
     before each in its case that has one; none of a case's first value, which stays: others may have
     been drawn to go with it. What is changed at a place is seen at the next one.
     """
-    place, case_of = cases.place, cases.case_of
+    place = cases.place
+    case_of = cases.case_of
     last = np.full(len(cases), -1)
     rows = np.flatnonzero(codes >= 0)
     rows = rows[np.lexsort((rank[rows], place[rows]))]
@@ -164,7 +167,8 @@ def exchanged(
         return np.zeros(0, np.int64)
     width = int(max(offered.max(), before.max())) + 1
     # One number for each group and value, on both sides of the exchange.
-    supply, demand = group * width + offered, group * width + before
+    supply = group * width + offered
+    demand = group * width + before
     order = np.argsort(supply, kind="stable")
     rows = np.flatnonzero(asks)
     rows = rows[np.argsort(demand[rows], kind="stable")]
@@ -179,7 +183,8 @@ def exchanged(
     # The others share what is left, group by group.
     is_left = np.ones(len(offered), np.bool_)
     is_left[taken[taken >= 0]] = False
-    left, without = np.flatnonzero(is_left), np.flatnonzero(taken < 0)
+    left = np.flatnonzero(is_left)
+    without = np.flatnonzero(taken < 0)
     left = left[np.argsort(group[left], kind="stable")]
     without = without[np.argsort(group[without], kind="stable")]
     taken[without] = left
@@ -205,7 +210,8 @@ def class_table(attribute: MeasuredAttribute, shares: Floats) -> Ints:
     classes of about the same share, in their order; of other values the most frequent each by
     itself, and all others together.
     """
-    size, most = len(shares), CLASSES - 1
+    size = len(shares)
+    most = CLASSES - 1
     # Few values are classes of their own; class 0 is that of missing ones.
     if size <= most:
         return np.append(np.arange(1, size + 1), 0)
@@ -315,7 +321,9 @@ def forest(
 
 def _from_roots(tables: dict[tuple[int, int], Floats]) -> list[Edge]:
     """The edges, each from a place that was reached before."""
-    left, reached, found = dict(tables), set[int](), list[Edge]()
+    left = dict(tables)
+    reached = set[int]()
+    found = list[Edge]()
     while left:
         # Go on from a place that was reached; else begin another tree.
         step = next((pair for pair in left if reached & set(pair)), next(iter(left)))
@@ -356,7 +364,8 @@ def with_pairs(
     """
     found = list(columns)
     for edge in edges:
-        parent, child = classes.attributes[edge.parent], classes.attributes[edge.child]
+        parent = classes.attributes[edge.parent]
+        child = classes.attributes[edge.child]
         of_parent = classes.of(edge.parent, first_values(parent, cases, found[edge.parent].codes))
         codes = found[edge.child].codes.copy()
         # Attributes of cases are exchanged freely, those of events within one activity.
@@ -365,7 +374,8 @@ def with_pairs(
             group = np.zeros(len(cases), np.int64)
         else:
             rows = first_rows(cases, codes)
-            case, group = cases.case_of[rows], cases.codes[rows]
+            case = cases.case_of[rows]
+            group = cases.codes[rows]
         offered = classes.of(edge.child, codes[rows])
         suited = _suited(
             edge.table,
@@ -395,7 +405,8 @@ def with_transitions(
     padded[: len(table), : len(table)] = table
     in_log_order = np.zeros(len(codes), np.int64)
     for rows, before in _later_values(codes, cases, in_log_order):
-        offered, group = codes[rows], cases.codes[rows]
+        offered = codes[rows]
+        group = cases.codes[rows]
         suited = _suited(
             padded,
             codes[before],

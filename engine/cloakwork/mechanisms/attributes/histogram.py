@@ -214,7 +214,8 @@ class AttributesHistogram(Mechanism[AttributesHistogramParams]):
         # First what the layout depends on: found values, the norm, and how fine bins may be.
         attributes = params.attributes
         if params.selection is not None:
-            sigma, least = params.selection.sigma, params.selection.least
+            sigma = params.selection.sigma
+            least = params.selection.least
             attributes = tuple(find_values(each, kernel, sigma, least) for each in attributes)
         layout = TableLayout(attributes, cases.alphabet)
         norm, count = _find_norm(params, kernel, layout)
@@ -330,7 +331,8 @@ def _measured_values(
     """The tables, and the values of each attribute with the noise taken out: by tables alone, or by
     gradient steps from them. ``again``: noise that nothing else is asked with, if any.
     """
-    sigmas, steps = [params.sigma], []
+    sigmas = [params.sigma]
+    steps = []
     if params.step_sigma is not None:
         steps.append(params.step_sigma)
     # Noise that is spare goes to the tables again, or to another step where steps are taken.

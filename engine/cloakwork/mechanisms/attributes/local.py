@@ -161,7 +161,8 @@ def _declared(
     if draws_from == "domain":
         domain = facts.domains.get(name)
         return LocalAttribute(name=name, domain=domain) if domain else None
-    span, integer = facts.numeric_range(name), facts.types.get(name) == "integer"
+    span = facts.numeric_range(name)
+    integer = facts.types.get(name) == "integer"
     return LocalAttribute(name=name, range=span, integer=integer) if span else None
 
 

@@ -239,7 +239,8 @@ def calibrated(
     structure = None
     if of_pairs:
         structure = _sigma(mu * math.sqrt(of_pairs), SPREAD, max_cases)
-    start, step = options.tables_share, None
+    start = options.tables_share
+    step = None
     if start < 1:
         of_step = of_tables * (1 - start)
         step = _sigma(mu * math.sqrt(of_step) * (1 - 1e-12), SPREAD, max_cases)
@@ -278,9 +279,11 @@ def _sigma(
     """The least noise on an answer of ``clip`` that tells no more than ``mu``."""
     event = Gaussian(_LEAST_SIGMA).events(clip, max_cases, None)[0]
     # The squared norm that the answer is charged for, in grid steps.
-    times, one = 1, event
+    times = 1
+    one = event
     if isinstance(event, Repeated):
-        times, one = event.times, event.event
+        times = event.times
+        one = event.event
     if not isinstance(one, DiscreteGaussian):
         raise TypeError(f"no Gaussian noise: {event!r}")
     moves = times * one.sensitivity * one.sensitivity

@@ -128,7 +128,8 @@ def _treat_columns(
 ) -> Iterator[pl.Series]:
     """The columns of ``table`` that stay, each as its treatment leaves it."""
     for name in table.columns:
-        rule, values = params.treatment_of(name), values_of(table, name)
+        rule = params.treatment_of(name)
+        values = values_of(table, name)
         if name in STANDARD or (rule and rule.treatment in ("keep", "protect")):
             yield values.alias(name)
         elif rule and rule.treatment == "pseudonymise":

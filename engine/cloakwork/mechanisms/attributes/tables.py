@@ -79,7 +79,8 @@ def _means(
     sigma: float,
 ) -> Floats:
     """The posterior mean of each count's size, in units of ``unit``; sizes are those of a grid."""
-    flat, scale = counts.ravel(), unit.ravel()
+    flat = counts.ravel()
+    scale = unit.ravel()
     if not len(flat):
         return counts
 
@@ -178,7 +179,8 @@ def _present(counted: Counted) -> Floats:
     """The share of each group that has a value: none or all, where that is plausible; where both
     are, the share over all groups.
     """
-    totals, mass = counted.totals, np.maximum(counted.mass, 0.0)
+    totals = counted.totals
+    mass = np.maximum(counted.mass, 0.0)
     if not counted.values.shape[1]:
         return np.zeros(len(totals))
     overall = float(np.clip(totals.sum() / max(mass.sum(), _LEAST), 0.0, 1.0))
@@ -207,7 +209,8 @@ def _of_groups(
 
 def independent(table: Floats) -> Floats:
     """A table of the same margins without any structure."""
-    rows, columns = np.maximum(table.sum(axis=1), 0), np.maximum(table.sum(axis=0), 0)
+    rows = np.maximum(table.sum(axis=1), 0)
+    columns = np.maximum(table.sum(axis=0), 0)
     return np.outer(rows, columns) / max(float(rows.sum()), 1e-9)
 
 
@@ -252,8 +255,10 @@ class NoisyTables:
 
     def counted(self, place: int) -> Counted:
         """The counts of one attribute."""
-        layout, side = self.layout, self._side_sigma
-        attribute, groups = layout.attributes[place], layout.groups(place)
+        layout = self.layout
+        side = self._side_sigma
+        attribute = layout.attributes[place]
+        groups = layout.groups(place)
         weight = layout.weight(place)
         values = self._at(layout.values(place), groups * attribute.size, weight)
         values = values.reshape(groups, attribute.size)
@@ -303,7 +308,8 @@ class NoisyTables:
 
     def transitions(self, place: int) -> Floats | None:
         """The same with the noise taken out; None where it is not counted, or noise hides it."""
-        attribute, sigma = self.layout.attributes[place], self._side_sigma
+        attribute = self.layout.attributes[place]
+        sigma = self._side_sigma
         if attribute.is_of_cases or not self.layout.counts_follows(place):
             return None
         counts = self.followed(place)
@@ -416,19 +422,27 @@ class GradientStep:
         """The gradient of each case, at the keys of the tables' values."""
 
         def gradients(cases: Cases) -> Entries:
-            own, usual = Contributions(), Contributions()
+            own = Contributions()
+            usual = Contributions()
             label, share = spread_over_events(cases, self.layout.labels)
             known = label >= 0
             of_events = _having(cases.case_of[known], label[known], len(self.layout.labels))
-            every, zeros = np.arange(len(cases)), np.zeros(len(cases), np.int64)
+            every = np.arange(len(cases))
+            zeros = np.zeros(len(cases), np.int64)
             for place, attribute in enumerate(self.layout.attributes):
                 codes = attribute.codes(cases.columns[attribute.name])
-                weight, first = self.layout.weight(place), self.layout.values(place)
+                weight = self.layout.weight(place)
+                first = self.layout.values(place)
                 if attribute.is_of_cases:
-                    case, group, times = every, zeros, np.ones(len(cases))
-                    having, groups = every, zeros
+                    case = every
+                    group = zeros
+                    times = np.ones(len(cases))
+                    having = every
+                    groups = zeros
                 else:
-                    case, group, times = cases.case_of, label, share
+                    case = cases.case_of
+                    group = label
+                    times = share
                     having, groups = of_events
                 # How often the case has each value.
                 rows = np.flatnonzero((codes >= 0) & (group >= 0))
@@ -480,7 +494,8 @@ def _averaged(
     other_sigma: float,
 ) -> tuple[Floats, float]:
     """Two answers to the same question, weighted by how precise they are; and its deviation."""
-    precision, other_precision = one_sigma**-2, other_sigma**-2
+    precision = one_sigma**-2
+    other_precision = other_sigma**-2
     both = precision + other_precision
     return (one * precision + other * other_precision) / both, both**-0.5
 
@@ -494,7 +509,8 @@ def _expected_lengths(
     ``squares``: of each attribute the mean square of what is in a group, shape (groups,).
     """
     labels = len(layout.labels)
-    of_events, of_cases = np.zeros(labels), 0.0
+    of_events = np.zeros(labels)
+    of_cases = 0.0
     for place, attribute in enumerate(layout.attributes):
         square = layout.weight(place) ** 2 * squares[place]
         if attribute.is_of_cases:

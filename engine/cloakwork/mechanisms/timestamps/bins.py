@@ -51,8 +51,10 @@ class LogBins:
 
     def inside(self, place: Ints, part: Floats) -> Ints:
         """A span of each bin at ``place``: that at ``part`` (0 to 1) of its width on the scale."""
-        first, behind = self.edges[place], self.edges[place + 1]
-        low, high = np.log1p(first), np.log1p(behind)
+        first = self.edges[place]
+        behind = self.edges[place + 1]
+        low = np.log1p(first)
+        high = np.log1p(behind)
         steps = np.floor(np.expm1(low + part * (high - low)))
         return np.asarray(np.clip(steps.astype(np.int64), first, behind - 1))
 

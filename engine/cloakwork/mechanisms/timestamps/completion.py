@@ -295,7 +295,8 @@ def _drawn_between_two(
     if len(values) == 0:
         return np.full(len(requested), empty, np.int64)
     order = np.argsort(group, kind="stable")
-    grouped, members = group[order], values[order]
+    grouped = group[order]
+    members = values[order]
     first = np.searchsorted(grouped, requested, side="left")
     size = np.searchsorted(grouped, requested, side="right") - first
     has_members = size > 0
@@ -303,7 +304,8 @@ def _drawn_between_two(
     size = np.where(has_members, size, len(members))
     left = members[first + uniform("left", size)]
     right = members[first + uniform("right", size)]
-    low, high = np.minimum(left, right), np.maximum(left, right)
+    low = np.minimum(left, right)
+    high = np.maximum(left, right)
     return np.asarray(low + uniform("between", high - low + 1), np.int64)
 
 

@@ -63,7 +63,8 @@ root of these (the best width of bins of a histogram).
 
 CASES: Final = 70
 
-FEWEST, MOST = 8, 128
+FEWEST = 8
+MOST = 128
 
 DIFFERS: Final[Mapping[TableName, float]] = {
     "gaps-by-activity": 0.7,
@@ -217,7 +218,9 @@ class ModelledTimes:
 
     def _as_declared(self, steps: Ints) -> Ints:
         """The times, moved such that cases start in the window and no gap is above the longest."""
-        clock, firsts, followers = self.clock, self.firsts, self.followers
+        clock = self.clock
+        firsts = self.firsts
+        followers = self.followers
         longest = self.params.longest_in(self.window) // clock.grid.step
         # Starts as times, all others as gaps: what is moved takes along what comes behind it.
         parts = np.diff(steps, prepend=0)
@@ -352,7 +355,8 @@ class ModelledTimes:
         it, as its own gaps add up, as far as such sums were right for all cases in the table
         before.
         """
-        bins, sigma = tables[0].shape[1], self._sigma("totals")
+        bins = tables[0].shape[1]
+        sigma = self._sigma("totals")
 
         def shrunk(
             noisy: Floats,
@@ -391,7 +395,8 @@ class ModelledTimes:
 
     def _draw_starts(self) -> Ints:
         """The start of each case that has events."""
-        size, sigma = len(self.rows), self._sigma("starts")
+        size = len(self.rows)
+        sigma = self._sigma("starts")
         table = StartTable.within(self.clock, self.window, PERIODS)
         noisy = self._ask("starts", table.query, np.arange(table.cells))
         mass = np.array([size * _THIRD])
@@ -413,7 +418,8 @@ class ModelledTimes:
         """The part of all events that takes place in each hour of the week (or day, where the
         clock knows no hours).
         """
-        clock, sigma = self.clock, self._sigma("hours")
+        clock = self.clock
+        sigma = self._sigma("hours")
         codes = np.arange(7 + clock.hours + clock.slots)
         noisy = self._ask("hours", hours_of(clock), codes)
         mass = np.array([np.sqrt(self.cases.lengths[self.rows]).sum() * _THIRD])

@@ -87,7 +87,8 @@ class LaplaceParams(Frozen):
                 raise lacking
             implied = grid.steps_in(self.shift), grid.steps_in(self.shift)
         else:
-            window, gap = self.window, self.longest_gap
+            window = self.window
+            gap = self.longest_gap
             if window is None or gap is None or self.longest_case is None:
                 raise lacking
             if self.noised != "gaps":
@@ -157,7 +158,9 @@ def offer_case_scope(
             "misconfigured",
             f"unknown option {', '.join(unknown)}; for whole cases it knows {START_SHARE}",
         )
-    window, gap, events = facts.window, facts.longest_gap, facts.longest_case
+    window = facts.window
+    gap = facts.longest_gap
+    events = facts.longest_case
     if window is None or gap is None or events is None:
         declared = {
             "assume.window": window,

@@ -90,7 +90,8 @@ def durations_by_rank(
     reached /= reached[:, -1:]
     before = np.hstack([np.zeros((size, 1)), reached[:, :-1]])
     # The quantile that a case has by its gaps: somewhere in their bin.
-    low, high = before[each, place], reached[each, place]
+    low = before[each, place]
+    high = reached[each, place]
     quantile = low + (high - low) * draws.fractions(size)
     # Ties in random order: else a group would hold neighbours, which have much else in common.
     expected = shape @ np.log1p(bins.edges[:-1])

@@ -398,7 +398,8 @@ class GapRegression(BinRegression):
         """What is known of a gap: shape (pairs, ``GAP_INPUTS``). The rarer pairs have no input of
         their own: they go by their activities.
         """
-        each, known = np.arange(len(pairs)), ACTIVITIES + 1
+        each = np.arange(len(pairs))
+        known = ACTIVITIES + 1
         before, after = np.divmod(pairs, len(self.row_of))
         found = np.zeros((len(pairs), GAP_INPUTS))
         # What all gaps share, both activities, and the pair where it is frequent.
@@ -534,7 +535,8 @@ class DurationRegression(BinRegression):
         """What is known of each case without its times: shape (cases, ``INPUTS``); zeros for cases
         of fewer than two events.
         """
-        size, known = len(cases), ACTIVITIES + 1
+        size = len(cases)
+        known = ACTIVITIES + 1
         found = np.zeros((size, INPUTS))
         found[:, 0] = ALL
         # From 1/64 to 64 times 8 events, as -2 to 2.

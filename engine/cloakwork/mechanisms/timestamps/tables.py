@@ -168,9 +168,11 @@ def offered_params(
 
 def norm_charged(event: PrivacyEvent) -> float:
     """The norm (L2) of the moves of a discrete Gaussian event, in grid steps."""
-    times, one = 1, event
+    times = 1
+    one = event
     if isinstance(event, Repeated):
-        times, one = event.times, event.event
+        times = event.times
+        one = event.event
     if not isinstance(one, DiscreteGaussian):
         raise TypeError(f"no Gaussian noise: {event!r}")
     return math.sqrt(times) * one.sensitivity
@@ -215,7 +217,8 @@ class KnownTimes:
 
     def ends(self) -> tuple[Ints, Ints]:
         """The first and the last event of each case of two events or more."""
-        first, last = self.first, self.last
+        first = self.first
+        last = self.last
         several = last > first
         return first[several], last[several]
 
@@ -269,7 +272,8 @@ def gaps_in(
     def gaps(cases: Cases) -> Entries:
         known = KnownTimes.of(cases, clock)
         after = known.follows
-        case, place = known.case[after], bins.place(known.gaps)
+        case = known.case[after]
+        place = bins.place(known.gaps)
         if row_of is None:
             return one_each(case, place)
         group = row_of[known.code[after - 1], known.code[after]]

@@ -372,7 +372,8 @@ class _StepsByLength:
         """How much each column weighs for a case in context ``state`` after ``length`` events:
         shape (cases, A + 1). ``required``: its group of lengths.
         """
-        least, most = self.least[required], self.most[required]
+        least = self.least[required]
+        most = self.most[required]
         shares = self.chain.shares[state]
         after = self.chain.next_context[state]
         found = shares.copy()

@@ -182,7 +182,8 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         m = params.max_cases
         deltas = [selection_delta(params.sigmas[0], params.tau, m)]
         if params.selection is not None:
-            sigma, tau = params.selection.sigma, params.selection.tau
+            sigma = params.selection.sigma
+            tau = params.selection.tau
             deltas.append(selection_delta(sigma, tau, m, labels=MOST_CELLS))
         elif params.alphabet is None:
             return NonPrivate(
@@ -236,7 +237,8 @@ def measure_with(
         labels = set[str]().union(*found.labels)
         # Of the others those that enough cases hold, each case a vector of norm at most 1.
         if params.selection is not None:
-            noise, least = Gaussian(params.selection.sigma), params.selection.tau
+            noise = Gaussian(params.selection.sigma)
+            least = params.selection.tau
             labels.update(*kernel.select(activities, noise, least, SPREAD).labels)
         alphabet = tuple(sorted(labels))
     drawn: list[tuple[str, ...]] = []

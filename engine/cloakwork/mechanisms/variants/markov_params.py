@@ -111,7 +111,8 @@ def lengths_by(edges: Ints) -> Query:
 def variant(cases: Cases) -> Entries:
     """One entry for each case with events: its activity sequence."""
     rows = np.flatnonzero(cases.lengths)
-    start, stop = cases.offsets[:-1][rows], cases.offsets[1:][rows]
+    start = cases.offsets[:-1][rows]
+    stop = cases.offsets[1:][rows]
     return Entries(
         rows,
         np.full(len(rows), UNIT_NORM),

@@ -282,7 +282,9 @@ def threshold_event(params: ThresholdParams) -> PrivacyEvent:
     """
     from cloakwork.accounting.calibrate import gaussian_threshold_delta, threshold_delta
 
-    scale, tau, cases = params.scale, params.tau, params.max_cases
+    scale = params.scale
+    tau = params.tau
+    cases = params.max_cases
     # Truncated noise carries the threshold's delta in its own event.
     if params.noise == "truncated-geometric":
         return TruncatedGeometric(scale=scale, bound=max(1, tau - 1), sensitivity=cases)
