@@ -55,7 +55,13 @@ SOME = log_of(
     ],
 )
 EQUAL = log_of([["a", "b", "c"]] * 9, [[datetime(1950, 1, 1, tzinfo=UTC)] * 3] * 9)
-SOURCES = {**LOGS, "no times": MISSING, "some times": SOME, "one time": EQUAL}
+SOURCES = {
+    "empty": LOGS["empty"],
+    "no times": MISSING,
+    "some times": SOME,
+    "one time": EQUAL,
+    "ordinary": LOGS["ordinary"],
+}
 
 
 def params(facts=FACTS, mu=0.5, mechanism=MECHANISM):
