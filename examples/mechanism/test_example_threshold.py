@@ -57,6 +57,6 @@ def test_the_kernel_stops_broken_twins(twin) -> None:
 def test_an_audit_finds_nothing() -> None:
     """An honest mechanism fails it by chance in one of a thousand million runs."""
     found = audit_mechanism(
-        ExampleThreshold(), epsilon=1.0, delta=1e-3, runs=150, confidence=1 - 1e-9
+        ExampleThreshold(), epsilon=1.0, delta=1e-3, runs=60, confidence=1 - 1e-9
     )
     assert all(pair.result.passed for pair in found)

@@ -6,23 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID
 from cloakwork.log.formats import read_log, write_log
 from cloakwork.log.formats.xes_fast import fast_chunks
 from cloakwork.log.formats.xes_full import full_chunks
 from cloakwork.log.variants import variants_of
+from conftest import SHARED, in_long_form
 from log_equality import assert_same_log, read_by
 
-ROOT = Path(__file__).parents[2]
-REAL = next(
-    (
-        folder
-        for folder in (ROOT.parent / "shared" / "logs", ROOT / "shared" / "logs")
-        if folder.is_dir()
-    ),
-    None,
+LOGS = SHARED / "logs"
+pytestmark = pytest.mark.skipif(
+    not LOGS.is_dir(), reason="the real logs are not beside this checkout"
 )
-SHIPPED = ROOT / "examples" / "logs"
 
 # cases, events, activities, variants
 COUNTS = {
@@ -45,6 +40,8 @@ COUNTS = {
     "sepsis.xes.gz": (1050, 15214, 16, 846),
     "unrineweginfectie.xes.gz": (1650, 6973, 10, 50),
 }
+ALWAYS = ("hospital_billing_10k_sample.csv.gz", "receipt.xes.gz")
+"""One of each format; the others in the long form."""
 # What the full parser reads in two seconds or less; the larger ones were compared by hand.
 SMALLER = sorted(
     name for name, (_, events, *_) in COUNTS.items() if ".xes" in name and events < 55_000
@@ -52,16 +49,14 @@ SMALLER = sorted(
 
 
 def _real(name: str) -> Path:
-    if REAL is None:
-        pytest.skip("the folder shared/logs with the real logs is missing beside the repository")
-    if not (REAL / name).is_file():
+    if not (LOGS / name).is_file():
         pytest.skip(f"shared/logs has no {name}")
-    return REAL / name
+    return LOGS / name
 
 
-@pytest.mark.parametrize("name", sorted(COUNTS))
+@pytest.mark.parametrize("name", [*ALWAYS, *in_long_form(*sorted(COUNTS.keys() - {*ALWAYS}))])
 def test_counts_are_the_published_ones(name: str) -> None:
-    """Cases, events, activities and variants."""
+    """Cases, events, activities and variants; two letters are an id like any other."""
     log = read_log(_real(name), keep=lambda attribute: False)
     counted = (
         log.cases.height,
@@ -70,56 +65,35 @@ def test_counts_are_the_published_ones(name: str) -> None:
         len(variants_of(log)),
     )
     assert COUNTS[name] == counted
+    if name.startswith(("hospital_billing", "sepsis")):
+        assert "NA" in log.cases[CASE_ID].to_list()
 
 
 def test_every_real_log_is_counted() -> None:
     """A log that is added to the folder is added to the table."""
-    if REAL is None:
-        pytest.skip("the folder shared/logs with the real logs is missing beside the repository")
-    assert sorted(COUNTS) == sorted(path.name for path in REAL.iterdir() if path.suffix == ".gz")
+    assert sorted(COUNTS) == sorted(path.name for path in LOGS.iterdir() if path.suffix == ".gz")
 
 
-@pytest.mark.parametrize("name", ["sepsis.xes.gz", "hospital_billing_10k_sample.csv.gz"])
-def test_the_case_called_na_stays(name: str) -> None:
-    """Two letters are an id like any other."""
-    assert "NA" in read_log(_real(name)).cases[CASE_ID].to_list()
-
-
-@pytest.mark.parametrize("name", SMALLER)
+@pytest.mark.parametrize("name", ["receipt.xes.gz", *in_long_form(*SMALLER)])
 def test_both_readers_agree_on_real_logs(name: str) -> None:
     """The fast reader takes each of them, with all its attributes, and gives what the full parser
-    gives.
+    gives. The log element of receipt carries counts per resource; no column comes from it.
     """
-    path = _real(name)
-    assert_same_log(read_by(full_chunks, path), read_by(fast_chunks, path))
+    full = read_by(full_chunks, _real(name))
+    assert_same_log(full, read_by(fast_chunks, _real(name)))
+    assert not [name for name in full.columns if "meta_" in name or "library" in name]
 
 
-def test_nothing_of_a_logs_header_is_read() -> None:
-    """The log element of receipt carries counts per resource; no column comes from it."""
-    log = read_log(_real("receipt.xes.gz"))
-    assert not [name for name in log.columns if "meta_" in name or "library" in name]
-
-
-@pytest.mark.parametrize("name", ["receipt.xes.gz", "sepsis.xes.gz"])
-@pytest.mark.parametrize("suffix", [".xes", ".xes.gz", ".csv", ".csv.gz", ".parquet"])
+@pytest.mark.parametrize("name", ["receipt.xes.gz", *in_long_form("sepsis.xes.gz")])
+@pytest.mark.parametrize(
+    "suffix", [".xes.gz", ".csv", ".parquet", *in_long_form(".xes", ".csv.gz")]
+)
 def test_real_logs_survive_being_written(name: str, suffix: str, tmp_path: Path) -> None:
     """In every format; the order of columns is that of the log."""
     log = read_log(_real(name))
     path = tmp_path / f"log{suffix}"
     write_log(log, path, suffix.removesuffix(".gz").removeprefix("."))  # type: ignore[arg-type]
     back = read_log(path)
-    events = back.events.select(log.events.columns)
-    assert events.equals(log.events)
+    assert back.events.select(log.events.columns).equals(log.events)
     assert back.cases.select(log.cases.columns).equals(log.cases)
     assert back.offsets.tolist() == log.offsets.tolist()
-
-
-@pytest.mark.parametrize(
-    "path", sorted(SHIPPED.glob("*.gz")) if SHIPPED.is_dir() else [], ids=lambda path: path.name
-)
-def test_shipped_logs_are_read(path: Path) -> None:
-    """The logs in ``examples/logs`` have cases, activities and times throughout."""
-    log = read_log(path)
-    assert log.cases.height
-    assert not log.events[ACTIVITY].null_count()
-    assert not log.events[TIMESTAMP].null_count()

@@ -1,6 +1,7 @@
 """The package of examples/mechanism, from its own tests to a verified release."""
 
 import base64
+import importlib
 import json
 import os
 import subprocess
@@ -9,18 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, in_long_form
 from third_parties.packages import (
     EXAMPLE,
+    LOG,
     cloakwork,
     document,
     install_example,
-    own_process,
     write_policy,
 )
 
 NAME = "example/threshold"
-LOG = ROOT / "examples" / "logs" / "hospital.csv.gz"
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,8 @@ def released(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a policy that names the example, and a release made under it."""
     folder = tmp_path_factory.mktemp("released")
     policy = write_policy(folder, allow=["bound", "attributes/*", NAME])
-    done = own_process(folder, "apply", policy, LOG, "--out", "release", site=site)
-    assert done.returncode == 0, done.stderr
+    done = cloakwork(folder, "apply", policy, LOG, "--out", "release", site=site)
+    assert done.code == 0, done.err
     return folder
 
 
@@ -44,8 +44,18 @@ def test_the_module_is_short() -> None:
     assert len((EXAMPLE / "example_threshold.py").read_text("utf-8").splitlines()) < 60
 
 
-def test_its_own_tests_pass(site: Path) -> None:
-    """Contract and audit, as its author runs them."""
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(EXAMPLE))
+    own = importlib.import_module("test_example_threshold")
+# Contract, broken twins and audit, collected here too.
+TestExampleThreshold = own.TestExampleThreshold
+test_the_kernel_stops_broken_twins = own.test_the_kernel_stops_broken_twins
+test_an_audit_finds_nothing = own.test_an_audit_finds_nothing
+
+
+@pytest.mark.parametrize("site_packages", in_long_form("installed"))
+def test_its_own_tests_pass(site: Path, site_packages: str) -> None:
+    """As its author runs them, in a process of their own."""
     here = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "engine"), str(site)])}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
     tests = ["--rootdir", str(EXAMPLE), str(EXAMPLE / "test_example_threshold.py")]
@@ -65,7 +75,7 @@ def test_it_is_listed_with_its_package(site: Path, tmp_path: Path) -> None:
 def test_it_is_planned_where_a_policy_names_it(site: Path, released: Path) -> None:
     """The step says whose it is."""
     policy = released / "policy.yaml"
-    assert cloakwork(released, "policy", "validate", policy, site=site).returncode == 0
+    assert cloakwork(released, "policy", "validate", policy, site=site).code == 0
     plan = document(cloakwork(released, "plan", policy, LOG, "--json", site=site))
     steps = {step["mechanism"]: step for step in plan["steps"]}
     assert "(package cloakwork-example 0.1.0)" in steps[NAME]["why"]
@@ -76,9 +86,9 @@ def test_its_guarantee_is_enforced(site: Path, released: Path) -> None:
     """Plan and list say so in words; the statement holds what was recorded."""
     words = "enforced by the kernel"
     described = cloakwork(released, "mechanisms", NAME, site=site)
-    assert words in described.stdout
+    assert words in described.out
     why = cloakwork(released, "plan", released / "policy.yaml", LOG, "--why", site=site)
-    assert words in why.stdout
+    assert words in why.out
     envelope = json.loads((released / "release" / "statement.json").read_text("utf-8"))
     (row,) = json.loads(base64.b64decode(envelope["payload"]))["predicate"]["recorded"]
     assert row["mechanism"] == NAME
@@ -98,17 +108,17 @@ def test_elsewhere_it_takes_no_part(site: Path, tmp_path: Path) -> None:
 def test_its_release_is_verified(site: Path, released: Path) -> None:
     """Every claim is derived again where the package is installed."""
     done = cloakwork(released, "verify", "release", site=site)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "every claim and cost was derived again" in done.stdout
+    assert done.code == 0, done.out + done.err
+    assert "every claim and cost was derived again" in done.out
 
 
 def test_without_the_package_its_claims_are_the_signers_word(released: Path) -> None:
     """What cannot be derived again is not verified: exit code 5, and the reason."""
     done = cloakwork(released, "verify", "release")
-    assert done.returncode == 5
+    assert done.code == 5
     said = "its claims cannot be derived again and are the signer's word"
-    assert said in done.stderr
-    assert f"mechanism '{NAME}', which is not installed here" in done.stderr
+    assert said in done.err
+    assert f"mechanism '{NAME}', which is not installed here" in done.err
 
 
 @pytest.mark.parametrize(
@@ -126,6 +136,6 @@ def test_a_name_that_is_not_there_is_refused(
     policy = write_policy(tmp_path, allow=["bound", allowed])
     done = cloakwork(tmp_path, "policy", "validate", policy, site=site)
     line = policy.read_text("utf-8").splitlines().index(f"    - {allowed}") + 1
-    assert done.returncode == 3
-    assert f"policy.yaml:{line}:7: spec.mechanisms.allow[1]" in done.stdout + done.stderr
-    assert said in done.stdout + done.stderr
+    assert done.code == 3
+    assert f"policy.yaml:{line}:7: spec.mechanisms.allow[1]" in done.out + done.err
+    assert said in done.out + done.err

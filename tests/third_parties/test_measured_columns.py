@@ -57,11 +57,11 @@ def found(cases):
 @pytest.mark.parametrize("odd", ["1.5", "unknown"])
 def test_what_is_measured_reaches_the_kernel_and_not_the_release(tmp_path: Path, odd: str) -> None:
     """Whatever type one case's value gives the column in the file."""
-    site = install(tmp_path / "site", MODULE, "acme/waits", "Waits")
+    site = install(tmp_path / "site", MODULE, "Waits", "acme/waits")
     policy = write_policy(tmp_path, allow=["bound", "attributes/*", "acme/waits"])
     write_log(tmp_path / "log.csv", odd)
     done = cloakwork(tmp_path, "apply", policy, "log.csv", "--out", "release", site=site)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     log = read_log(next((tmp_path / "release").glob("log.*")))
     assert set(log.columns) <= {"case:concept:name", "concept:name", "time:timestamp"}
     assert log.events["time:timestamp"].null_count() == log.events.height
